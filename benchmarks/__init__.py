@@ -1,4 +1,4 @@
-"""What is measured beside us. Not part of the package: run from a checkout."""
+"""Benchmarks and peers. Not part of the package: run them from a checkout."""
 
 # Names of what `benchmarks.frameworks` measures, in its files and tables.
 LIVE = "ours, live"

@@ -3,12 +3,12 @@
     python -m benchmarks.authors_trials elsa_trials.csv --out=runs_of_authors
     python -m tf_transfer.report runs_of_authors
 
-The table has a line a trial, with the columns `model,task,metric,frozen_blocks,
-trained_blocks,seed,score`: the raw results in the authors' public repository
-(github ljj7975/transformers, commit 4c40497c). Settings and rates are those of
-the scripts there. What nobody recorded, such as times, memory and predictions,
-is null. `recorded_by` in the key says whose runs these are, so that they are
-never taken for ours.
+The table has one line per trial, with the columns `model,task,metric,
+frozen_blocks,trained_blocks,seed,score`: the raw results in the authors' public
+repository (github ljj7975/transformers, commit 4c40497c). Settings and rates
+are those of the scripts there. What nobody recorded, such as times, memory and
+predictions, is null. `recorded_by` in the key names their authors, so that
+nobody takes the runs for ours.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
 def _join_development_sets(
     lines: Iterable[dict[str, str]],
 ) -> Iterator[tuple[dict[str, str], dict[str, float]]]:
-    """Each trial's line and its metrics; of MNLI both development sets."""
+    """Yields each trial's line and metrics; MNLI has both development sets."""
     trials: dict[tuple[str, ...], dict[str, str]] = {}
     mismatched: dict[tuple[str, ...], float] = {}
     for line in lines:

@@ -2,243 +2,43 @@
 
     python -m benchmarks.calibrate_verdicts --document=docs/verdicts.md
 
-Runs get scores whose true difference is known, and every claim is judged as a
-report judges it. Printed is the share of each word in percent of the
-simulations, and of those that are false.
+The runs of each of `verdict_scenarios.SCENARIOS` have scores whose true
+difference is known, and every claim is judged as a report judges it. The table
+has the percentage of simulations that end in each word, and of false verdicts.
 """
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import tqdm
 from absl import app, flags
 
-from tf_transfer.reports import (
-    claims,
-    frames,
-    infer,
-    resampling,
-    verdicts,
-)
+from benchmarks.verdict_scenarios import Scenario, SCENARIOS
+from tf_transfer.reports import claims, frames, infer, resampling, verdicts
 from tf_transfer.utils import formatting
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 OTHERS = ("1", "3", "4")  # trained blocks of the other approaches on a task
-PUBLISHED = -2.0  # points, where a claim has a size
-MARGIN = 1.0  # points, where a claim is of no difference
 LEVEL = 5.0  # percent of verdicts that may be false
 FOLDS, FOLD_SHARE = 10, 1 / 9
-TEXTS = 10_000  # that test: a score of 70 is well above the baseline's 50
+TEXTS = 10_000  # test texts: a score of 70 is well above the baseline's 50
 
 simulations = flags.DEFINE_integer(
-    "simulations", 1000, "Of each row.", lower_bound=100
+    "simulations", 1000, "Number of simulations per row.", lower_bound=100
 )
 document = flags.DEFINE_string(
-    "document", "", "Markdown file whose marked part becomes the tables."
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Scenario:
-    """What is true of made-up runs, and what is claimed of them.
-
-    Attributes:
-        name: in words.
-        claim: keys of `claims.Claim`.
-        false: words that are false then.
-        difference: true mean of the last blocks less that of fine-tuning.
-        deviations: of the scores of both groups over seeds.
-        others: of three more approaches on the task.
-        rates: learning rates tried on each group; the better on validation is
-            taken.
-        correlation: of a run's scores on validation and test.
-        texts: standard deviation, over test texts, of each group.
-        failing: share of the seeds that lose 20 points, on both groups.
-        tasks: of the claim.
-        of_tasks: standard deviation of the true difference over tasks.
-        in_folds: whether both groups were tested in the same folds.
-        drift: percent by which times change over a task's runs.
-        noise: standard deviation of the times of both groups, in percent.
-        apart: whether the groups were timed one after the other.
-        family: judge so many claims together, and count sets with a false one.
-        seeds: numbers of seeds to try.
-    """
-
-    name: str
-    claim: dict[str, Any]
-    false: tuple[str, ...] = ()
-    difference: float = 0.0
-    deviations: tuple[float, float] = (1.0, 1.0)
-    others: tuple[float, ...] = ()
-    rates: int = 1
-    correlation: float = 0.5
-    texts: float = 0.0
-    failing: float = 0.0
-    tasks: int = 1
-    of_tasks: float = 0.0
-    in_folds: bool = False
-    drift: float = 0.0
-    noise: tuple[float, float] = (1.0, 1.0)
-    apart: bool = False
-    family: int = 1
-    seeds: tuple[int, ...] = (3, 5, 10)
-
-
-DIFFERENCE = {"published": PUBLISHED}
-SIGN = {"sign": -1}
-EQUAL = {"kind": "equal", "margin": MARGIN}
-TREND = {"kind": "trend", "sign": 1}
-SPREAD = {"kind": "spread", "margin": 1.0, "second": ()}
-SAME_TIME = {
-    "kind": "equal",
-    "margin": 10.0,
-    "measure": ("seconds", "seconds"),
-    "relative": True,
-}
-TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
-BOTH = (infer.AGREES, infer.IN_SIGN, infer.CONTRADICTS)
-AGREE = (infer.AGREES, infer.IN_SIGN)
-WRONG_SIZE = (infer.AGREES,)
-AGAINST = (infer.CONTRADICTS,)
-ALIKE, UNLIKE = (1.0, 1.0, 1.0), (1.8, 3.2, 5.6)
-SCENARIOS = (
-    Scenario("no difference", SIGN, BOTH),
-    Scenario("no difference, 3 approaches more", SIGN, BOTH, others=ALIKE),
-    Scenario(
-        "no difference, deviations 1 to 10",
-        SIGN,
-        BOTH,
-        deviations=(1.0, 10.0),
-        others=UNLIKE,
-    ),
-    Scenario(
-        "no difference, deviations 5 and 5, others 1",
-        SIGN,
-        BOTH,
-        deviations=(5.0, 5.0),
-        others=ALIKE,
-    ),
-    Scenario(
-        "no difference, a third of all seeds fail", SIGN, BOTH, failing=1 / 3
-    ),
-    Scenario("no difference, best of 2 rates a group", SIGN, BOTH, rates=2),
-    Scenario(
-        "no difference, best of 2 rates, validation is the test",
-        SIGN,
-        BOTH,
-        rates=2,
-        correlation=1.0,
-    ),
-    Scenario("no difference, on few test texts", SIGN, BOTH, texts=1.0),
-    Scenario(
-        "no difference on 4 tasks, mean", SIGN, BOTH, tasks=4, seeds=(3, 10)
-    ),
-    Scenario(
-        "no difference on 4 tasks, most",
-        SIGN | {"over": "most"},
-        BOTH,
-        tasks=4,
-        seeds=(3, 10),
-    ),
-    Scenario(
-        "no difference on 4 tasks, each",
-        SIGN | {"over": "each"},
-        BOTH,
-        tasks=4,
-        seeds=(3, 10),
-    ),
-    Scenario("no difference, 10 claims, any", SIGN, BOTH, family=10),
-    Scenario("no difference, 37 claims, any", SIGN, BOTH, family=37),
-    Scenario(
-        "no difference in the same 10 folds",
-        SIGN,
-        BOTH,
-        in_folds=True,
-        seeds=(1,),
-    ),
-    Scenario("no difference, -2 published", DIFFERENCE, AGREE),
-    Scenario("half of the published", DIFFERENCE, WRONG_SIZE, PUBLISHED / 2),
-    Scenario("twice the published", DIFFERENCE, WRONG_SIZE, 2 * PUBLISHED),
-    Scenario(
-        "2.5 times the published", DIFFERENCE, WRONG_SIZE, 2.5 * PUBLISHED
-    ),
-    Scenario("the published, -2", DIFFERENCE, AGAINST, PUBLISHED),
-    Scenario(
-        "the published, spreads 0.5", DIFFERENCE, AGAINST, PUBLISHED, (0.5, 0.5)
-    ),
-    Scenario(
-        "the published, 3 approaches more",
-        DIFFERENCE,
-        AGAINST,
-        PUBLISHED,
-        others=ALIKE,
-    ),
-    Scenario(
-        "the sign, -2, 10 claims, each", SIGN, AGAINST, PUBLISHED, family=10
-    ),
-    Scenario(
-        "the sign, -2, 37 claims, each", SIGN, AGAINST, PUBLISHED, family=37
-    ),
-    Scenario("the other sign", DIFFERENCE, AGREE, -PUBLISHED),
-    Scenario("equal claimed, and true", EQUAL, AGAINST),
-    Scenario("equal claimed, true, spread 0.3", EQUAL, AGAINST, 0, (0.3, 0.3)),
-    Scenario("equal claimed, at the margin", EQUAL, AGREE, -MARGIN),
-    Scenario(
-        "equal claimed, at it, spread 0.3", EQUAL, AGREE, -MARGIN, (0.3, 0.3)
-    ),
-    Scenario(
-        "equal claimed, within it, spread 0.3",
-        EQUAL,
-        AGAINST,
-        -0.9 * MARGIN,
-        (0.3, 0.3),
-    ),
-    Scenario("equal claimed, three times it", EQUAL, AGREE, -3 * MARGIN),
-    Scenario(
-        "trend claimed, 8 tasks differ by 2, not by size",
-        TREND,
-        BOTH,
-        tasks=8,
-        of_tasks=2.0,
-        seeds=(3, 10),
-    ),
-    Scenario("spread of 1 claimed, and true", SPREAD, BOTH),
-    Scenario(
-        "spread of 1 claimed, it is 0.3",
-        SPREAD,
-        AGAINST,
-        deviations=(0.3, 0.3),
-    ),
-    Scenario("times alike, in turn", TIME, BOTH),
-    Scenario(
-        "times alike, deviations 1 and 10 %", TIME, BOTH, noise=(1.0, 10.0)
-    ),
-    Scenario(
-        "times within 10 % claimed, they are 50 % apart",
-        SAME_TIME,
-        AGREE,
-        -50.0,
-    ),
-    Scenario("times alike, in turn, drift of 5 %", TIME, BOTH, drift=5.0),
-    Scenario(
-        "times alike, one group later, drift of 5 %",
-        TIME,
-        BOTH,
-        drift=5.0,
-        apart=True,
-    ),
-    Scenario("a group takes 5 % less, in turn", TIME, AGAINST, -5.0),
+    "document",
+    "",
+    "Markdown file; the table replaces the text between its two marks.",
 )
 
 
 def make_paper(scenario: Scenario, count: int) -> claims.Paper:
-    """So many claims of a kind, each on tasks of its own."""
+    """A paper with `count` claims of a kind, each on tasks of its own."""
     sizes = {
         f"{number}.{task}": {
             "train_and_validation": round(TEXTS / FOLD_SHARE) * 2**task,
@@ -367,7 +167,7 @@ def make_runs(
 def draw_folds(
     scenario: Scenario, random: np.random.Generator
 ) -> list[dict[str, float]] | None:
-    """Scores in folds, whose training sets overlap: their luck is shared."""
+    """Scores in folds, correlated since the folds' training sets overlap."""
     if not scenario.in_folds:
         return None
     share = FOLD_SHARE / (1 + FOLD_SHARE)  # Nadeau and Bengio's correlation
@@ -379,7 +179,10 @@ def draw_folds(
 def simulate(
     scenario: Scenario, seeds: int, random: np.random.Generator
 ) -> dict[str, float]:
-    """Percent of simulations that end in each word; of families, in any."""
+    """Percent of simulations that end in each word, and in a false one.
+
+    A family counts as false if any of its claims is.
+    """
     count = simulations.value * (3 if scenario.family > 1 else 1)
     paper = make_paper(scenario, count)
     runs = make_runs(scenario, paper, seeds, random)
@@ -394,8 +197,6 @@ def simulate(
         verdicts.correct_for_many(judged[begin : begin + scenario.family])
         for begin in range(0, count - scenario.family + 1, scenario.family)
     ]
-    # Of a family, the share of sets with a false word; of each word, that of
-    # its claims.
     words = [verdict.word for family in families for verdict in family]
     is_false = [
         any(verdict.word in scenario.false for verdict in family)
@@ -419,7 +220,7 @@ def simulate(
 
 
 def tabulate() -> list[tuple[str, ...]]:
-    """The table: a row for each scenario and number of seeds."""
+    """Makes the table: a row for each scenario and number of seeds."""
     random = np.random.default_rng(0)
     rows: list[tuple[str, ...]] = []
     work = [(one, seeds) for one in SCENARIOS for seeds in one.seeds]
@@ -435,7 +236,7 @@ def tabulate() -> list[tuple[str, ...]]:
 
 
 def to_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table, the first as its head."""
+    """Writes rows as a Markdown table; the first row is its head."""
     head, *body = ("| " + " | ".join(row) + " |" for row in rows)
     return "\n".join([head, "| --- " * len(rows[0]) + "|", *body])
 

@@ -1,11 +1,11 @@
-"""What checking all that is read back costs: its share of a run, and a start.
+"""The cost of checking files that are read back: in a run, and at a start.
 
     python -m benchmarks.checks --model=minilm --cache_dir=CACHE --epochs=5
 
 Trains one run with cached frozen blocks on the sample that ships, and sums the
-seconds inside of the functions that check (of nested ones the outermost). Then
-it asks for the same run again, five times: nothing has changed, and the median
-of what the checks take is told.
+seconds inside the functions that check (the outermost of nested ones). Then it
+asks for the same run again, five times: nothing has changed, and the median
+time of the checks is printed.
 """
 
 import argparse
@@ -37,7 +37,7 @@ STARTS = 5
 
 
 class Clock:
-    """Sums the seconds inside of functions."""
+    """Sums the seconds inside functions."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

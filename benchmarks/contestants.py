@@ -1,4 +1,4 @@
-"""What trains in a benchmark: ours, and the others beside us."""
+"""The contestants of a benchmark: our training, and that of other libraries."""
 
 import dataclasses
 import functools
@@ -31,7 +31,7 @@ from tf_transfer.training.trainer import TrainingOptions
 
 
 class Contestants:
-    """The data of one measurement, our network, and all who train on it.
+    """The data of one measurement, our network, and its contestants.
 
     Each `make_` method returns a function that trains one epoch. Optimizers
     and programs are made in its first call, as PyTorch's moments are.
@@ -49,7 +49,7 @@ class Contestants:
     def __init__(self, settings: frameworks.BenchmarkSettings) -> None:
         self.settings = settings
         self.experiment = glue.Glue(settings)
-        self.task = self.experiment.task
+        self.task = self.experiment.data.task
         self.devices = self.experiment.set_up_devices()
         self.network, [phase], _ = self.experiment.build(
             self.devices, load_encoder(settings, settings.shape)
@@ -111,7 +111,7 @@ class Contestants:
         )
 
     def make_live_epoch(self) -> Callable[[], object]:
-        """Ours, the frozen blocks run at every step."""
+        """Our training, with the frozen blocks run at every step."""
         return self._make_our_epoch(self.objective)
 
     def _make_our_epoch(
@@ -140,10 +140,10 @@ class Contestants:
             return steps.Pass([program], joint.Sum())
 
         plan = joint.JointPlan([self.plan], self.plan.counts)
-        return lambda: build().train(plan, lambda *chunk: False)
+        return lambda: [*build().train(plan)]
 
     def make_cached_epoch(self) -> Callable[[], object]:
-        """Ours, the output of the frozen blocks read: it is built here."""
+        """Our training from the frozen blocks' cached output, built here."""
         folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
         settings = self.settings
         start = time.perf_counter()
@@ -180,7 +180,7 @@ class Contestants:
         )
 
     def make_hugging_face_epoch(self) -> Callable[[], object]:
-        """Transformers on PyTorch; with peft where the method is `lora`."""
+        """Transformers on PyTorch, with peft if the method is `lora`."""
         settings, encoder = self.settings, self.network.encoder
         model, optimizer = hugging_face.build(
             encoder, self.trainable, self.classes, settings
@@ -203,7 +203,7 @@ class Contestants:
 def load_encoder(
     settings: settings_lib.Settings, shape: str
 ) -> encoder_lib.Encoder:
-    """The encoder of a run; or a random one with its vocabulary.
+    """Loads the encoder of a run, or makes a random one with its vocabulary.
 
     Args:
         settings: resolved.

@@ -1,4 +1,4 @@
-"""Puts what was measured into a document, between its marks."""
+"""Writes measurements into a document, between its marks."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from tf_transfer.utils.errors import UserError
 
 
 def fill(path: str, name: str, text: str) -> None:
-    """Replaces what stands between `<!-- begin: NAME -->` and its end.
+    """Replaces the text between `<!-- begin: NAME -->` and its end.
 
     Args:
         path: of the document.
         name: of the marks.
-        text: what stands there from now on.
+        text: the new text.
 
     Raises:
         UserError: the document has no such marks.
@@ -34,7 +34,7 @@ def fill(path: str, name: str, text: str) -> None:
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table, of which the second row is the rule below the first."""
+    """Writes a Markdown table; the second row is the rule below the first."""
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -45,12 +45,12 @@ def measure_or_fill(
     document: str,
     name: str,
 ) -> None:
-    """Measures and prints a table; or puts what was measured into a document.
+    """Measures and prints a table, or writes a measurement into a document.
 
     Args:
-        measure: function from `out` to what was measured, which is kept there
+        measure: function from `out` to the measurement, which is stored there
             as JSON.
-        make_table: function from that to Markdown.
+        make_table: function from the measurement to Markdown.
         out: folder.
         document: its path; empty to measure.
         name: of the marks in it.

@@ -1,15 +1,15 @@
-"""The frozen half of an Elsa study: warm workers, and a process a run.
+"""The frozen half of an Elsa study: warm workers, and one process per run.
 
     python -m benchmarks.elsa_study --data=glue
     python -m benchmarks.elsa_study --document=docs/sweeps.md
 
 Trains every N of frozen blocks from half of them to all, several trials each,
-from the start of the first command to the report, with the feature cache built
-anew: in one worker; with a process a run; and, where transformers and PyTorch
-are installed (`pip install -e '.[peers]'`), with the script that a user of
-theirs would write (`benchmarks.transformers_trial`), a process a run, too. Of
-processes --own trials of each N are done, and the others are counted like the
-last. Theirs has no report.
+from the start of the first command to the report, and builds the feature cache
+each time: in one worker; with one process per run; and, if transformers and
+PyTorch are installed (`pip install -e '.[peers]'`), with the script that a user
+of transformers would write (`benchmarks.transformers_trial`), also one process
+per run. Only --own trials of each N run in processes; the others are counted
+like the last one. The script has no report.
 
 `--shape=12x768` studies a BERT of BERT-base's shape with random weights and the
 vocabulary of `--model`: time does not depend on the weights.
@@ -44,23 +44,29 @@ MARK = "elsa"
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    flags.DEFINE_string("data", "sample", "As of tf_transfer.freezing.")
+    flags.DEFINE_string("data", "sample", "Data, as for tf_transfer.freezing.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
-    flags.DEFINE_list("tasks", ["rte", "mrpc"], "The tasks.")
-    flags.DEFINE_float("lr", 1e-4, "The rate.", 0)
-    flags.DEFINE_integer("trials", 5, "Trials of each N.", 1)
-    flags.DEFINE_integer("own", 1, "Trials of N in their own process.", 1)
+    flags.DEFINE_list("tasks", ["rte", "mrpc"], "Tasks to measure.")
+    flags.DEFINE_float("lr", 1e-4, "Learning rate.", 0)
+    flags.DEFINE_integer("trials", 5, "Trials per number of frozen blocks.", 1)
+    flags.DEFINE_integer(
+        "own", 1, "Trials per number of blocks with one process each.", 1
+    )
     flags.DEFINE_integer("max_epochs", 3, "Epochs of a trial.", 1)
     flags.DEFINE_float(
         "share",
         1.0,
-        "Of a folder's texts, to train on and score.",
+        "Share of a folder's texts to train on and score.",
         0,
         1,
     )
-    flags.DEFINE_string("shape", "", "Blocks x width, in place of --model's.")
-    flags.DEFINE_string("out", "runs/elsa_study", "Where the runs go.")
-    flags.DEFINE_string("document", "", "Put the table of --out into this.")
+    flags.DEFINE_string("shape", "", "Blocks x width, to replace --model's.")
+    flags.DEFINE_string(
+        "out", "runs/elsa_study", "Folder of the run directories."
+    )
+    flags.DEFINE_string(
+        "document", "", "Document to write the table of --out into."
+    )
 
 
 def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
@@ -164,7 +170,7 @@ def save_encoder(settings: Any, shape: str, folder: str) -> None:
     from tf_transfer.models import exports
 
     trial = freezing.Freezing(settings)
-    task = trial.task
+    task = trial.data.task
     encoder = contestants.load_encoder(trial.settings, shape)
     exports.hugging_face(
         trial.build_network(trial.set_up_devices(), encoder),
@@ -177,7 +183,7 @@ def save_encoder(settings: Any, shape: str, folder: str) -> None:
 
 
 def _time_warm(runs: list[Planned], out: str) -> list[float]:
-    """What all runs in one worker take, and their report; see `_time`."""
+    """Times all runs in one worker, and their report; see `_time`."""
 
     def study() -> None:
         with execute.open_pool(runs) as pool:
@@ -201,7 +207,7 @@ def _time_processes(
     command: Callable[[Planned], list[str]],
     out: str = "",
 ) -> list[float]:
-    """What all runs in processes of their own take, and a report of `out`."""
+    """Times all runs in processes of their own, and a report on `out`."""
     spent: dict[str, list[np.ndarray]] = {}
     for run in runs:
         few = spent.setdefault(run.axes["trainable_layers"], [])
@@ -214,10 +220,10 @@ def _time_processes(
 
 
 def count_all(spent: dict[str, list[np.ndarray]], trials: int) -> np.ndarray:
-    """What all trials take, those not done like the last that was.
+    """Sums the times of all trials; those not run count like the last one.
 
     Args:
-        spent: by the trials that were done, for each number of blocks.
+        spent: times of the trials that were run, for each number of blocks.
         trials: how many each has.
     """
     return sum(
@@ -235,7 +241,7 @@ def _start(command: Sequence[str]) -> None:
 
 
 def _time(work: Callable[[], None]) -> np.ndarray:
-    """Seconds by the clock, and of CPU in the processes that it starts."""
+    """Wall-clock seconds, and CPU seconds of the processes that it starts."""
 
     def now() -> np.ndarray:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -247,7 +253,7 @@ def _time(work: Callable[[], None]) -> np.ndarray:
 
 
 def make_table(cases: Sequence[dict[str, Any]]) -> str:
-    """The measurement as Markdown; of CPU what stands in brackets."""
+    """Writes the measurement as Markdown, with CPU seconds in brackets."""
     rows = [
         (
             "encoder, task",
@@ -287,7 +293,7 @@ def _in_cell(spent: Any, digits: int) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Measures; or puts what was measured into a document."""
+    """Measures, or writes a measurement into a document."""
     del argv
     values = flags.FLAGS
     documents.measure_or_fill(

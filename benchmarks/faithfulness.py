@@ -1,4 +1,4 @@
-"""Does a cached prefix cost score? Live beside cached, over the seeds.
+"""Does a cached prefix cost score? Live and cached runs, paired by seed.
 
     python -m tf_transfer.sweep experiments/prefix_cache/grid.json
     python -m benchmarks.faithfulness runs

@@ -1,11 +1,11 @@
-"""What more epochs bring on few texts: four, and as many as 200 updates take.
+"""The effect of more epochs on few texts: four epochs, and 200 updates.
 
     python -m tf_transfer.sweep experiments/few_texts/GRID.json --out=runs/few
     python -m benchmarks.few_texts --runs=runs/few --document=docs/own_task.md
 
-The grids pairs, sentences and tweets are run first, where `glue` and
-`tweets/train.csv` lie. The test decides nothing: each run's result is its best
-epoch on validation.
+Run the grids pairs, sentences and tweets first, in a folder with `glue` and
+`tweets/train.csv`. Each run's result is that of its best epoch on validation:
+the test decides nothing.
 """
 
 import collections
@@ -29,7 +29,7 @@ Scores = dict[tuple[str, int], dict[str, dict[int, float]]]
 
 
 def read(folder: str) -> Scores:
-    """Test scores of the finished runs of a folder, in points."""
+    """Reads the test scores of a folder's finished runs, in points."""
     scores: Scores = collections.defaultdict(
         lambda: collections.defaultdict(dict)
     )
@@ -49,7 +49,7 @@ def read(folder: str) -> Scores:
 
 
 def make_table(scores: Scores) -> str:
-    """A line for each approach and number of texts, as Markdown."""
+    """Writes a Markdown row for each approach and number of texts."""
     tasks = sorted({task for some in scores.values() for task in some})
     heads = ["trains", "texts", "epochs", *tasks, "mean gain"]
     rows = [heads, ["---"] * len(heads)]
@@ -78,7 +78,7 @@ def make_table(scores: Scores) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Prints the table, or puts it into a document."""
+    """Prints the table, or writes it into a document."""
     del argv
     table = make_table(read(flags.FLAGS.runs))
     print(table)
@@ -88,5 +88,5 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("runs", "runs/few", "Root of the run directories.")
-    flags.DEFINE_string("document", "", "Puts the table into this document.")
+    flags.DEFINE_string("document", "", "Document to write the table into.")
     app.run(lambda argv: command_line.guarded(lambda: main(argv)))

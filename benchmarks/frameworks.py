@@ -1,4 +1,4 @@
-"""Seconds per epoch: our training, live and cached, beside other libraries.
+"""Seconds per epoch: our training, live and cached, and other libraries.
 
     python -m benchmarks.frameworks --task=rte --data=FOLDER --model=minilm \\
         --trainable_layers=2 --lr=1e-3 --batch_size=16
@@ -38,14 +38,13 @@ FOLDER = "benchmark"  # below --out
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchmarkSettings(glue.Settings):
+class BenchmarkSettings(
+    glue.Settings,
+    defaults={"batching": "grouped"},
+    help={"batching": "As in training; Hugging Face always groups by length."},
+):
     """GLUE's settings, and what is measured."""
 
-    batching: str = setting(
-        "grouped",
-        "As in training; Hugging Face always groups by length.",
-        choices=("random", "grouped"),
-    )
     examples: int = setting(
         256, "Training examples of an epoch, of all lengths in proportion."
     )
@@ -83,7 +82,7 @@ def parse_shape(shape: str) -> tuple[int, int]:
     """Blocks and width of `--shape`.
 
     Raises:
-        UserError: it is not of that form.
+        UserError: it has another form.
     """
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
     if not match or int(match[2]) % 64:

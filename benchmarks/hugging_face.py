@@ -33,10 +33,33 @@ LAYERS = {
     "outer": "output.dense",
 }
 
+# Their names of a batch's arrays.
+INPUTS = {
+    "input_ids": "ids",
+    "token_type_ids": "segments",
+    "attention_mask": "mask",
+    "labels": "labels",
+}
+
 
 def is_installed() -> bool:
     """Whether the extra `peers` is installed."""
     return importlib.util.find_spec("torch") is not None
+
+
+def device() -> Any:
+    """The device that PyTorch computes on, a `torch.device`: a GPU if any."""
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def wait() -> None:
+    """Waits until the GPU has done what it was asked to do."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def product(
@@ -50,9 +73,14 @@ def product(
 
     half = precision == "mixed_bfloat16"
     dtype = torch.bfloat16 if half else torch.float32
-    left = torch.randn(rows, inner, dtype=dtype)
-    right = torch.randn(inner, columns, dtype=dtype)
-    return lambda: left @ right
+    left = torch.randn(rows, inner, dtype=dtype, device=device())
+    right = torch.randn(inner, columns, dtype=dtype, device=device())
+
+    def multiply() -> None:
+        left @ right
+        wait()
+
+    return multiply
 
 
 def build(
@@ -61,12 +89,12 @@ def build(
     classes: int,
     settings: settings_lib.Settings,
 ) -> tuple[Any, Any]:
-    """Returns (model, optimizer) of the encoder's shape, the same frozen.
+    """Returns (model, optimizer) of the encoder's shape, equally frozen.
 
     Args:
         encoder: ours.
         trainable: what trains: every weight of some blocks, or LoRA in them.
-        classes: how many answers there are.
+        classes: number of answers.
         settings: dropout, rate, decay and seed.
     """
     import torch
@@ -92,6 +120,7 @@ def build(
         model = _add_lora(model, trainable, trainable.method)
     else:
         freeze(model, trainable)
+    model.to(device())
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad],
         lr=settings.lr,
@@ -102,7 +131,7 @@ def build(
 
 
 def freeze(model: Any, trainable: freezing.Trainable) -> None:
-    """Leaves the blocks and embeddings of a classifier still that must be."""
+    """Freezes the blocks and embeddings of a classifier that must not train."""
     frozen = [
         block
         for number, block in enumerate(model.bert.encoder.layer, 1)
@@ -115,7 +144,7 @@ def freeze(model: Any, trainable: freezing.Trainable) -> None:
 
 
 def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
-    """The model with peft's LoRA as ours is; all else but its head frozen."""
+    """Adds peft's LoRA, as ours is; all else but the head is frozen."""
     import peft
 
     every = lora.targets == "all"
@@ -144,6 +173,8 @@ def make_epoch(
 ) -> Callable[[], None]:
     """Returns a function that trains the model for one epoch.
 
+    The batches are on the model's device before the first epoch.
+
     Args:
         model, optimizer: what `build` returned.
         encoder: ours, whose padding token is used.
@@ -157,12 +188,10 @@ def make_epoch(
     plan = batches.BatchPlan(plan.rows, plan.counts, longest.astype("int32"))
     inputs = [
         {
-            "input_ids": torch.tensor(batch["ids"][:count].astype("int64")),
-            "token_type_ids": torch.tensor(
-                batch["segments"][:count].astype("int64")
-            ),
-            "attention_mask": torch.tensor(batch["mask"][:count]).long(),
-            "labels": torch.tensor(batch["labels"][:count].astype("int64")),
+            name: torch.tensor(batch[ours][:count].astype("int64")).to(
+                model.device
+            )
+            for name, ours in INPUTS.items()
         }
         for batch, count in zip(
             batches.pipeline(
@@ -176,7 +205,7 @@ def make_epoch(
 
     def precision() -> contextlib.AbstractContextManager:
         if half:
-            return torch.autocast("cpu", torch.bfloat16)
+            return torch.autocast(model.device.type, torch.bfloat16)
         return contextlib.nullcontext()
 
     def train_epoch() -> None:
@@ -188,5 +217,6 @@ def make_epoch(
                 torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm)
             optimizer.step()
             optimizer.zero_grad()
+        wait()
 
     return train_epoch

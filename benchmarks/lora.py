@@ -1,4 +1,4 @@
-"""LoRA above a cached prefix, beside peft: seconds an epoch, memory of a step.
+"""LoRA above a cached prefix, and peft: seconds per epoch, memory per step.
 
     python -m benchmarks.lora --data=glue --model=minilm --shape=12x768
     python -m benchmarks.lora --document=docs/methods.md
@@ -10,12 +10,12 @@ PyTorch, with peft's LoRA in every block, and every weight (`pip install -e
 same; batches of PyTorch are grouped by length and padded to their longest.
 
 Their epochs alternate in one process, after a warm-up epoch that is not
-counted. Memory is measured in a new process for each: what steps with one
-batch, of all lengths, take at most beyond what the process had before the
-first, the network and the texts among it. The first itself, which makes the
-optimizer and traces, is not looked at; what it leaves behind counts, since
-libraries keep buffers from step to step. A traced program is some tens of MB
-of it.
+counted. Memory is measured in a new process for each contestant: the peak over
+steps with one batch of each length, less the memory before the first step, in
+which the network and the texts already are. The first step makes the optimizer
+and traces, so its peak does not count. The memory that it leaves behind does,
+since libraries keep buffers from step to step; a traced program is some tens of
+MB of it.
 """
 
 import concurrent.futures
@@ -38,6 +38,7 @@ from tf_transfer.models.cost import Shape
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.methods import base
 from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:  # loads TensorFlow
     from benchmarks.contestants import Contestants
@@ -49,13 +50,13 @@ LARGE_BLOCK = 2**20  # bytes that go back to the system when they are free
 
 
 @dataclasses.dataclass(frozen=True)
-class LoraSettings(frameworks.BenchmarkSettings):
+class LoraSettings(
+    frameworks.BenchmarkSettings,
+    defaults={"trainable_layers": "2", "batch_size": 16},
+    help={"trainable_layers": "The last blocks that train above the cache."},
+):
     """What is measured: the batch and blocks of `tf_transfer.methods`."""
 
-    trainable_layers: str = setting(
-        "2", "The last blocks that train above the cache."
-    )
-    batch_size: int = setting(16, "Examples a step.", at_least=1)
     document: str = setting(
         "", "Measure nothing: put the table of --out into this.", hashed=False
     )
@@ -68,7 +69,7 @@ class Contestant:
     Attributes:
         name: `{layers}` stands for `--trainable_layers`.
         epoch: which of the `make_` methods of `Contestants` makes its epoch.
-        method: what trains inside of the blocks.
+        method: what trains inside the blocks.
         everywhere: whether it trains in all blocks, or in the last.
     """
 
@@ -174,19 +175,26 @@ def _measure_time(
 def measure_memory(
     settings: LoraSettings, contestant: Contestant
 ) -> dict[str, int]:
-    """Bytes that a step takes beside the network, measured and in theory.
+    """Bytes that a step adds to the network's, measured and in theory.
 
     Args:
         settings: unresolved.
-        contestant: who trains. To be called in a process of its own.
+        contestant: the one that trains, in a process of its own.
 
     Returns:
         `measured`; and in theory, `optimizer` (gradient and two moments of
         what trains) and `activations` (what backpropagation reads).
     """
     command_line.import_tensorflow()
+    import tensorflow as tf
+
     from benchmarks.contestants import Contestants
 
+    if tf.config.list_physical_devices("GPU"):
+        raise UserError(
+            "This benchmark measures the memory of the process, not a GPU's. "
+            "Hide the GPU: CUDA_VISIBLE_DEVICES= python -m benchmarks.lora"
+        )
     one_batch = dataclasses.replace(settings, examples=settings.batch_size)
     own = contestant.settings(one_batch)
     contestants = Contestants(own)
@@ -223,16 +231,14 @@ def count_activation_bytes(
 
     Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
     Models" (arXiv 2205.05198), section 4.1, count them for a block, with masks
-    of dropout of a byte each; float32 is ours, and so is what is spared: the
-    input of a dense layer is kept for the gradient of its own weights alone,
-    and LoRA has some beside few layers.
+    of dropout of a byte each. We count float32, and omit the input of dense
+    layers whose weights do not train: only the gradient of these needs it.
 
     Args:
         shape: of the encoder.
         trainable: what trains; of methods, `full` and `lora`.
         texts, length: of the padded batch.
-        cls_only: whether the top block computes [CLS] alone, above keys and
-            values.
+        cls_only: whether the top block computes [CLS] alone.
     """
     trained = {*base.DENSE}
     targets = getattr(trainable.method, "targets", "all")
@@ -245,9 +251,12 @@ def count_activation_bytes(
         is_short = cls_only and number == shape.blocks
         outputs = texts if is_short else tokens
         scores = outputs * length * shape.heads
-        if trained & {"query", "key", "value"}:
-            floats += tokens * h  # what goes into all three
-        floats += 2 * tokens * h  # keys and values
+        if is_short or trained & {"query", "key", "value"}:
+            floats += tokens * h  # the block's input
+        if is_short:  # states that each head compares and mixes
+            floats += 2 * outputs * h * shape.heads
+        else:
+            floats += 2 * tokens * h  # keys and values
         floats += outputs * h  # queries
         floats += 2 * scores  # softmax, and behind its dropout
         floats += outputs * 2 * h  # sums that LayerNorm reads
@@ -261,7 +270,7 @@ def count_activation_bytes(
 
 @contextlib.contextmanager
 def sampled_memory() -> Iterator[list[int]]:
-    """The bytes of this process, about every millisecond inside."""
+    """Records the bytes of this process about every millisecond."""
     samples = [machine.own_memory() or 0]
     is_over = threading.Event()
 
@@ -279,7 +288,7 @@ def sampled_memory() -> Iterator[list[int]]:
 
 
 def _memory_at_rest() -> int:
-    """The bytes of this process, what is free given back to the system."""
+    """The bytes of this process, after free memory went back to the system."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
@@ -344,7 +353,7 @@ def make_table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures; or puts what was measured into a document."""
+    """Measures, or writes a measurement into a document."""
     settings = command_line.from_flags(LoraSettings)
     documents.measure_or_fill(
         lambda out: measure(settings),

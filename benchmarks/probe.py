@@ -1,14 +1,14 @@
-"""What the probe scores, and what it costs.
+"""The probe's scores and costs.
 
     python -m benchmarks.probe --data=FOLDER --out=experiments/probe
     python -m benchmarks.probe --document=docs/probe.md
 
 FOLDER holds GLUE's RTE, MRPC, STS-B, CoLA and SST-2 as downloaded, and
-`tweets.csv` with the columns `text` and `target`. Of each task five draws of
-1,000 training texts (--draws, --examples) are fitted and tested on the
-development set, everything chosen inside the training texts; beside it TF-IDF
-on the same texts. The table has means with their standard deviation over the
-draws, the standard error of the test, what was chosen, and seconds.
+`tweets.csv` with the columns `text` and `target`. For each task, the probe and
+the TF-IDF baseline are fitted to five draws of 1,000 training texts (--draws,
+--examples) and tested on the development set; every choice is made inside the
+training texts. The table has means with their standard deviation over the
+draws, the standard error of the test, the choices, and seconds.
 """
 
 import collections
@@ -41,17 +41,17 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "glue", "Folder of the data sets.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
-    flags.DEFINE_integer("examples", 1000, "Training texts of a draw.", 20)
+    flags.DEFINE_integer("examples", 1000, "Training texts per draw.", 20)
     flags.DEFINE_integer("draws", 5, "Draws of the training texts.", 2)
-    flags.DEFINE_list("tasks", list(TASKS), "Which tasks.")
+    flags.DEFINE_list("tasks", list(TASKS), "Tasks to measure.")
     flags.DEFINE_string("runs", "runs/probe", "Root of the run directories.")
     flags.DEFINE_string("cache_dir", "", "Folder for stored states.")
-    flags.DEFINE_string("out", "experiments/probe", "Where measured.json is.")
-    flags.DEFINE_string("document", "", "Puts the table into this document.")
+    flags.DEFINE_string("out", "experiments/probe", "Folder of measured.json.")
+    flags.DEFINE_string("document", "", "Document to write the table into.")
 
 
 def settings_of(task: str, draw: int, features: str) -> train.Settings:
-    """Of a run: each draw has a split seed of its own."""
+    """Settings of a run; each draw has a split seed of its own."""
     values = flags.FLAGS
     about: Case = {"task": task, "data": values.data}
     if task == "tweets":
@@ -83,9 +83,8 @@ def measure_task(task: str) -> Case:
     for draw in range(flags.FLAGS.draws):
         for features in ("frozen", "tfidf"):
             with contextlib.redirect_stdout(io.StringIO()):
-                result = train.Train(settings_of(task, draw, features)).train(
-                    warm=warm
-                )
+                settings = settings_of(task, draw, features)
+                result = train.Train(settings, warm=warm).train()
             directory = records.RunDirectory(result.directory, None)
             record = result.record
             metric = record["metric"]
@@ -175,7 +174,7 @@ def _mean(cases: list[Case]) -> str:
 
 
 def measure(out: str) -> Case:
-    """Measures every task, and keeps it after each.
+    """Measures every task, and stores the result after each.
 
     Args:
         out: folder of `measured.json`.

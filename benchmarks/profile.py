@@ -75,7 +75,7 @@ def _is_operation(name: str) -> bool:
 
 
 def table(operations: dict[str, tuple[float, int]], limit: int = 12) -> str:
-    """Returns what `measure_operations` found as text, products apart.
+    """Writes the result of `measure_operations` as text, products apart.
 
     Args:
         operations: dict from a name to (seconds, count).

@@ -5,9 +5,9 @@
 
 The grids of experiments/search/ are run once, as ground truth, each by
 tf_transfer.sweep with --out=runs/search. `--runs` puts their curves, and what
-their approaches were to cost by counting operations, into records.json beside
+their approaches were to cost by counting operations, into records.json next to
 them. Then budgets of a 20th, a 10th and a 4th of a grid's time are replayed
-from there, with ten seeds each, by the contestants of `search_replay`. Nothing
+from there, with ten seeds each, by `search_contestants`. Nothing
 is trained, since a rerun would only repeat the grid's numbers. Regret is what
 the answer scores below the grid's best, both chosen on validation.
 """
@@ -28,7 +28,9 @@ from benchmarks import (
     search_records,
     search_replay,
 )
-from benchmarks.search_replay import Record, SHARES
+from benchmarks.search_contestants import CONTESTANTS
+from benchmarks.search_replay import SHARES
+from benchmarks.search_world import Record
 from tf_transfer.config import command_line
 from tf_transfer.reports import plots
 from tf_transfer.reports.study import Figure
@@ -64,7 +66,7 @@ def make_table(rows: Sequence[Record]) -> str:
 
     In brackets the worst seed's; of means over tasks their interval.
     """
-    names = list(search_replay.CONTESTANTS)
+    names = list(CONTESTANTS)
     heads = ["task", "budget", *names, "search took at most"]
     lines = [heads, ["---"] * len(heads)]
     for task, share in dict.fromkeys((r["task"], r["share"]) for r in rows):
@@ -117,7 +119,7 @@ def draw(rows: Sequence[Record]) -> Figure:
     figure, axes = plots.make_panels(len(tasks))
     handles: plots.Handles = {}
     for axis, task in zip(axes, tasks):
-        for number, name in enumerate(search_replay.CONTESTANTS):
+        for number, name in enumerate(CONTESTANTS):
             [row] = [
                 row
                 for row in rows
@@ -169,7 +171,7 @@ def main(argv: list[str]) -> None:
         files.write_json(path, records)
     if not records:
         raise UserError(
-            f"{path}: no such file. Run the grids beside it, and give --runs."
+            f"{path}: no such file. Run the grids next to it, and give --runs."
         )
     rows = search_replay.replay(records, values.seeds)
     figure = draw(rows)

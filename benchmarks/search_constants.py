@@ -6,8 +6,9 @@ import statistics
 
 import numpy as np
 
-from benchmarks import documents, search_replay
-from benchmarks.search_replay import Record, SHARES
+from benchmarks import documents, search_contestants, search_replay
+from benchmarks.search_replay import SHARES
+from benchmarks.search_world import Record
 from tf_transfer.searches import planner
 
 OWN_SHARES, FLOOR_MARGINS = (0.0, 0.5, 1.0), (0.0, 1.0, 2.0)
@@ -28,7 +29,9 @@ def judge(records: dict[str, Record]) -> dict[str, dict[str, float]]:
     regrets: dict[str, list[list[float]]] = {share: [] for share in SHARES}
     for own_share, floor_margin in pairs:
         search = functools.partial(
-            search_replay.search, own_share=own_share, floor_margin=floor_margin
+            search_contestants.search,
+            own_share=own_share,
+            floor_margin=floor_margin,
         )
         rows = search_replay.replay(records, 1, {"search": search})
         for share, of_pairs in regrets.items():

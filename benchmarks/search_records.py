@@ -5,13 +5,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.search_replay import Record
+from benchmarks.search_world import Record
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.models import loading
-from tf_transfer.search import prior_of
 from tf_transfer.searches import space as space_lib
 from tf_transfer.searches.costs import RUN_SECONDS
+from tf_transfer.searches.plan import prior_of
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
@@ -129,7 +129,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
 def _seconds_beside(
     run: Planned, epochs: Sequence[Record], result: Record
 ) -> float:
-    """What a run of the grid took beside its epochs and its feature cache."""
+    """Seconds of a run apart from its epochs and its feature cache."""
     seconds = RunStates(run.settings.out, [run]).seconds(run)
     if seconds is None:  # it was interrupted
         return RUN_SECONDS

@@ -7,7 +7,7 @@ ENCODER is a folder that transformers load; the flags are those of
 tf_transfer.freezing. The same blocks, texts, epochs, batch size, rate and
 clipping; transformers' own tokenizer, classifier and `Trainer`, batches grouped
 by length and padded to their longest, the test scored after every epoch. No
-checkpoint is written, which is in its favour.
+checkpoint is written, which favours it.
 """
 
 import sys
@@ -28,13 +28,13 @@ def train(folder: str, settings: freezing.Settings) -> list[dict[str, Any]]:
         settings: of the trial.
 
     Returns:
-        What `Trainer` logged: of each epoch its `eval_loss`, among others.
+        The log of `Trainer`, with the `eval_loss` of each epoch.
     """
     import transformers
 
     trial = freezing.Freezing(settings)
     settings = trial.settings
-    splits = trial.examples[trial.task.name]
+    [splits] = trial.data.examples.values()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
         folder

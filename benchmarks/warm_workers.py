@@ -1,4 +1,4 @@
-"""What a run of a sweep costs beyond its training, a process a run or warm.
+"""The overhead of a sweep's runs: one process per run, or a warm worker.
 
     python -m benchmarks.warm_workers --data=glue
     python -m benchmarks.warm_workers --document=docs/sweeps.md
@@ -33,16 +33,24 @@ APPROACHES = (0, 1)  # trained blocks
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    flags.DEFINE_string("data", "sample", "As of tf_transfer.glue.")
+    flags.DEFINE_string("data", "sample", "Data, as for tf_transfer.glue.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
-    flags.DEFINE_list("tasks", ["rte", "mrpc"], "The tasks.")
-    flags.DEFINE_list("rates", ["1e-3", "5e-4", "2e-4", "1e-4"], "The rates.")
-    flags.DEFINE_integer("seeds", 5, "How many seeds.", 1)
-    flags.DEFINE_integer("own", 4, "Runs a case in a process of their own.", 1)
+    flags.DEFINE_list("tasks", ["rte", "mrpc"], "Tasks to measure.")
+    flags.DEFINE_list(
+        "rates", ["1e-3", "5e-4", "2e-4", "1e-4"], "Learning rates."
+    )
+    flags.DEFINE_integer("seeds", 5, "Number of seeds.", 1)
+    flags.DEFINE_integer(
+        "own", 4, "Runs per case in a process of their own.", 1
+    )
     flags.DEFINE_integer("max_epochs", 2, "Epochs of a run.", 1)
-    flags.DEFINE_string("out", "runs/warm_workers", "Where the runs go.")
+    flags.DEFINE_string(
+        "out", "runs/warm_workers", "Folder of the run directories."
+    )
     flags.DEFINE_string("cache_dir", "", "Folder of the feature cache.")
-    flags.DEFINE_string("document", "", "Put the table of --out into this.")
+    flags.DEFINE_string(
+        "document", "", "Document to write the table of --out into."
+    )
 
 
 def plan_runs(blocks: int, out: str) -> list[Planned]:
@@ -87,8 +95,7 @@ def measure(out: str) -> list[dict[str, Any]]:
                 if _numbers(one) != _numbers(other):
                     raise UserError(f"{one.name}: differs in a worker.")
             beyond = [
-                states.measured_seconds[run.name] - _training(run)
-                for run in many
+                (states.seconds(run) or 0.0) - _training(run) for run in many
             ]
             training = sum(map(_training, many))
             cases.append(
@@ -173,7 +180,7 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Measures; or puts what was measured into a document."""
+    """Measures, or writes a measurement into a document."""
     del argv
     values = flags.FLAGS
     documents.measure_or_fill(

@@ -3,7 +3,7 @@
     python -m benchmarks.worker_memory --document=docs/sweeps.md
 
 One worker does small runs that differ in task, trained blocks, rate and seed,
-in the order of a sweep. After each, it says how much memory it has.
+in the order of a sweep. It reports its memory after each.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ TOLD = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    flags.DEFINE_integer("runs", 200, "How many runs.", 1)
+    flags.DEFINE_integer("runs", 200, "Number of runs.", 1)
     flags.DEFINE_string("model", "tiny", "The encoder.")
-    flags.DEFINE_string("data", "sample", "As of tf_transfer.glue.")
-    flags.DEFINE_string("document", "", "Put the table into this, too.")
+    flags.DEFINE_string("data", "sample", "Data, as for tf_transfer.glue.")
+    flags.DEFINE_string("document", "", "Document to write the table into.")
 
 
 class RecordingWorker(local.LocalWorker):
-    """A worker whose memory is kept.
+    """A worker whose memory is recorded.
 
     Attributes:
         memory: bytes after each run.
@@ -61,7 +61,7 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
     """Does runs in one worker.
 
     Args:
-        count: how many.
+        count: number of runs.
         model, data: of the runs.
         out: folder of the runs.
 
@@ -90,7 +90,7 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
     workers: list[RecordingWorker] = []
 
     def start(slot: int, log: str) -> RecordingWorker:
-        workers.append(RecordingWorker(slot, 1, log, {}))
+        workers.append(RecordingWorker(slot, log))
         return workers[-1]
 
     with contextlib.closing(work.Pool(start)) as pool:
@@ -102,7 +102,7 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
 
 
 def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
-    """Some of what a `RecordingWorker` kept, as Markdown."""
+    """Writes some of a `RecordingWorker`'s records as Markdown."""
     rows: list[tuple[str, ...]] = [
         ("runs", "memory, MB", "the most so far, MB"),
         ("---",) * 3,
@@ -116,7 +116,7 @@ def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Measures, prints a table, and puts it into a document."""
+    """Measures, prints a table, and writes it into a document."""
     del argv
     values = flags.FLAGS
     with tempfile.TemporaryDirectory() as out:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import commands, head_first, interrupting, quick
-from tf_transfer import experiment, glue, predict, report, sweep
+from tf_transfer import experiment, glue, predict, report, run_data, sweep
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -181,7 +181,7 @@ def test_a_result_has_scores_history_and_a_model_of_strings(trained):
     )
     assert "validation.accuracy" in trained.history.columns
     arrays = np.load(os.path.join(trained.directory, "predictions.npz"))
-    source = trained.experiment.source.read("dev")
+    source = trained.experiment.data.source.read("dev")
     model = trained.model()
     probabilities = model.predict(
         tuple(map(tf.constant, source.texts)), verbose=0
@@ -272,3 +272,24 @@ def test_a_task_a_head_and_a_callback_are_arguments(tmp_path, eager):
         experiment.open_run(result.directory)
     opened = experiment.open_run(result.directory, head=build_sum)
     np.testing.assert_allclose(opened.model()(texts), logits, atol=1e-6)
+
+
+class FewTexts(run_data.RunData):
+    """The first three training texts of a task."""
+
+    def read(self, task):
+        texts = super().read(task)
+        train = texts["train"][""].take(np.arange(3))
+        return {**texts, "train": {"": train}}
+
+
+class FewShots(head_first.HeadFirst):
+    """An experiment with data of its own."""
+
+    Data = FewTexts
+
+
+def test_an_experiment_may_have_data_of_its_own():
+    data = FewShots(FewShots.Settings(data="sample")).data
+    assert len(data.examples["rte"]["train"][""]) == 3
+    assert data.task == data.source.task

@@ -149,12 +149,10 @@ def test_a_worker_draws_each_run_s_own_weights(tmp_path):
     order = ({"seed": 0}, {"seed": 1}, {"method": "full"}, {"seed": 2})
     for changes in order:
         shared = {"method": "adapter", "trainable_layers": "all", **changes}
-        alone, together = (
-            glue.Glue(settings_of(tmp_path / out, **shared))
-            for out in ("alone", "together")
-        )
-        expected = numbers(alone.train())
-        assert numbers(together.train((), warm)) == expected
+        alone = glue.Glue(settings_of(tmp_path / "alone", **shared))
+        settings = settings_of(tmp_path / "together", **shared)
+        together = glue.Glue(settings, warm=warm)
+        assert numbers(together.train()) == numbers(alone.train())
 
 
 def test_a_saved_run_answers_as_it_did_and_exports_a_plain_bert(tmp_path):
@@ -350,9 +348,9 @@ def test_scores_are_learned_in_units_of_their_deviation(tmp_path):
         out=str(tmp_path),
         **sample,
     )
-    task = ours(settings).task
+    task = ours(settings).data.task
     assert task.score_scale == pytest.approx((2.5, 5 / 12**0.5))
-    assert glue.Glue(glue.Settings(task="stsb", **sample)).task == (
+    assert glue.Glue(glue.Settings(task="stsb", **sample)).data.task == (
         dataclasses.replace(task, score_scale=None)
     )
     result = ours.run(settings)
@@ -363,6 +361,6 @@ def test_scores_are_learned_in_units_of_their_deviation(tmp_path):
     [(_, score)] = predictor.answer(["a dog"], ["a cat"])
     assert abs(score - 2.5) < 0.5
     # Only where scores are scaled it is another run.
-    assert ours(settings).data_identity.endswith(" scaled")
+    assert ours(settings).data.identity.endswith(" scaled")
     labels = ours(ours.Settings(task="sst2", **sample))
-    assert labels.data_identity == labels.source.identity
+    assert labels.data.identity == labels.data.source.identity

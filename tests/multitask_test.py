@@ -127,7 +127,7 @@ def test_a_stratified_subset_of_each_dev_set_validates(folder):
     experiment = multitask.Multitask(settings)
     _, [phase, _], sizes = experiment.build(strategy.single_device())
     for objective in phase.objectives:
-        rows = cs224n.ProjectFiles(str(folder), objective.name).read("dev")
+        rows = cs224n.open_project(str(folder), objective.name).read("dev")
         chosen = splits.choose_subset(rows.labels, 5, settings.split_seed)
         split = objective.evaluation["validation"][""]
         assert split.ids.tolist() == rows.ids[chosen].tolist()
@@ -140,7 +140,7 @@ def test_glue_s_nearest_sets_stand_in(folder):
     settings = settings_of(folder, data="sample", train="head", pairs="cross")
     experiment = multitask.Multitask(settings)
     network, [phase], sizes = experiment.build(strategy.single_device())
-    assert experiment.tasks["sentiment"].labels == ("0", "1")
+    assert experiment.data.tasks["sentiment"].labels == ("0", "1")
     for objective in phase.objectives:
         head = network.heads[objective.name]
         assert head.dense.units == head.texts_per_example == 1

@@ -368,14 +368,14 @@ def test_a_table_trains_by_its_columns(folder, tmp_path):
         ).resolve()
 
     named = glue.Glue(settings(text_column="body", label_column="team"))
-    assert named.folders == ["news", "fine_tuning"]
-    assert named.task.labels == ("money", "space", "sports")
+    assert named.data.name == "news"
+    assert named.data.task.labels == ("money", "space", "sports")
     other = glue.Glue(
         settings(task="mine", text_column="body", label_column="team")
     )
-    assert other.folders[0] == "mine"
+    assert other.data.name == "mine"
     assert named.find_run().path != other.find_run().path
     with pytest.raises(UserError, match="--task=mrpc: has data of its own"):
         _ = glue.Glue(
             settings(task="mrpc", text_column="body", label_column="team")
-        ).folders
+        ).data.name

@@ -24,7 +24,6 @@ PAPERS = {
 FOLDER = os.path.join(commands.ROOT, "experiments")
 # What stands for a part of a name.
 PARTS = {
-    "<study>": "[A-Z]+",
     "<task>": "[a-z]\\w*",
     "<size>": "\\d+",
     "<number>": "\\d+",

@@ -162,7 +162,7 @@ def test_mnli_gives_both_of_its_submission_files(tmp_path, eager):
 
 def test_the_submission_words_of_every_task_are_glue_s():
     for task in glue_data.TASKS.values():
-        words = task.words or task.labels
+        words = task.labels
         expected = {
             "mnli": ("entailment", "neutral", "contradiction"),
             "qnli": ("entailment", "not_entailment"),
@@ -280,7 +280,7 @@ def test_the_named_task_answers(three_tasks, capsys, eager):
     stored = np.load(os.path.join(run, "predictions.npz"))
     for name in cs224n.TASKS:
         predictor.choose(name)
-        source = cs224n.ProjectFiles(str(folder), name)
+        source = cs224n.open_project(str(folder), name)
         np.testing.assert_allclose(
             predictor.logits(source.read("dev")),
             stored[f"validation_{name}_logits"],
@@ -412,7 +412,9 @@ def test_an_exported_tagger_takes_words(entities, tmp_path):
 )
 def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
     predictor, stored = stacked(tmp_path, task, head=head)
-    source = stacking.Stacking(stacking_data.settings_of(tmp_path, task)).source
+    source = stacking.Stacking(
+        stacking_data.settings_of(tmp_path, task)
+    ).data.source
     examples = source.read(source.task.development[0])
     logits = predictor.logits(examples)
     np.testing.assert_allclose(logits, stored["test_logits"], atol=1e-5)

@@ -71,7 +71,7 @@ def test_it_predicts_what_it_scored(run):
         run.directory, run.experiment.settings.cache_dir
     )
     predictor = found.predictor()
-    test = found.experiment.source.read("test")
+    test = found.experiment.data.source.read("test")
     if predictor.task.is_tagging:
         tags = predictor.tags(test.words)
         names = predictor.task.labels
@@ -83,7 +83,7 @@ def test_it_predicts_what_it_scored(run):
         predictor.logits(test), arrays["test_logits"], atol=0.02 * scale
     )
     blocks = len(predictor.network.encoder.blocks)
-    assert blocks == found.experiment.chosen["block"]
+    assert blocks == found.experiment.data.chosen["block"]
     columns = tuple(map(tf.constant, test.texts))
     answers = found.model()(columns if len(columns) > 1 else columns[0])
     assert answers.shape[0] == len(test)

@@ -15,8 +15,6 @@ ROW = Task(
     label="label",
     labels=("dry", "wet"),
     metric="accuracy",
-    tfds="rain",
-    tfds_texts=("sentence",),
 )
 
 

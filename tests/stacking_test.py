@@ -69,14 +69,14 @@ def test_pairs_are_read_as_the_head_reads_them(
     settings = settings_of(
         tmp_path, task, head=head, pairs=pairs, adaptation="joint"
     )
-    run = stacking.Stacking(settings)
-    assert run.texts_per_row(run.task) == texts
+    data = stacking.Stacking(settings).data
+    assert data.texts_per_row(data.task) == texts
 
 
 def test_pairs_may_be_those_of_mrpc(tmp_path):
     folder = os.path.join(glue.SAMPLE, "MRPC")
     settings = settings_of(tmp_path, "pairs", data=folder)
-    source = stacking.Stacking(settings).source
+    source = stacking.Stacking(settings).data.source
     assert source.identity.startswith("MRPC ")
     assert (source.task.name, source.task.metric) == ("pairs", "accuracy")
     assert len(source.read("dev").labels) == len(
@@ -101,7 +101,7 @@ def test_only_the_head_of_a_run_reads_its_sizes(tmp_path):
     def unread(**changes):
         return set(settings_of(tmp_path, **changes).unread())
 
-    sizes = {name for names in heads.SIZES.values() for name in names}
+    sizes = {*heads.SIZES}
     every = {"pooling", "pairs", *sizes}
     entities = {"head": "bilstm", "adaptation": "joint"}
     assert every - unread(**entities) == {"lstm_units", "lstm_layers"}
@@ -133,9 +133,7 @@ def head_of(settings):
 def test_names_of_rows_leave_out_the_usual_sizes():
     for name, usual in reports.USUAL.items():
         assert getattr(stacking.Settings, name) == usual
-    assert {*reports.USUAL_SIZES} == {
-        name for names in heads.SIZES.values() for name in names
-    }
+    assert {*reports.USUAL_SIZES} == {*heads.SIZES}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +213,7 @@ def test_long_sentences_are_cut_and_scored_whole(tagger, tmp_path, eager):
 @pytest.mark.parametrize("size", [0, 15])
 def test_a_sample_of_what_trains_is_validated_too(tmp_path, size):
     settings = settings_of(tmp_path, max_train_examples=size)
-    examples = stacking.Stacking(settings).examples["ner"]
+    examples = stacking.Stacking(settings).data.examples["ner"]
     train, validation = examples["train"][""], examples["validation"]
     sizes = stacking_data.SIZES
     assert len(train) == (size or sizes["train"])
@@ -361,7 +359,7 @@ def test_a_table_of_ones_own_is_a_text_task(tmp_path):
         text_column="body",
         label_column="topic",
     )
-    source = stacking.Stacking(settings).source
+    source = stacking.Stacking(settings).data.source
     assert source.task.labels == ("x", "y")
     train, test = source.read("train"), source.read("test")
     assert len(test) == 4 and not {*train.ids} & {*test.ids}
@@ -375,4 +373,4 @@ def test_a_table_with_too_few_texts_is_refused(tmp_path):
         settings_of(tmp_path, "text"), data=str(path)
     )
     with pytest.raises(UserError, match="mine.csv: a tenth of its different"):
-        _ = stacking.Stacking(settings).source
+        _ = stacking.Stacking(settings).data.source

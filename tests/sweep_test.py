@@ -219,11 +219,13 @@ def test_the_table_replaces_itself_in_a_terminal(tmp_path, monkeypatch):
     monkeypatch.setattr(display_lib, "REFRESH_SECONDS", 0)
     runs = plan_runs(tmp_path, 2)
     shown, terminal = display(tmp_path, runs, force_terminal=True)
-    shown.refresh([runs[0].name], 0)
+    shown.run_states.running.append(runs[0])
+    shown.refresh(0)
     first = terminal.getvalue()
     assert re.search(r"rte +fine_tuning +- +1 +- +1", first)
     assert "0 of 2 finished, 1 running, 1 pending" in first
-    shown.refresh([], 800)
+    shown.run_states.running.clear()
+    shown.refresh(800)
     second = terminal.getvalue()[len(first) :]
     assert "\x1b[1A" in second and "examples/s" in second
     shown.close()
@@ -232,8 +234,9 @@ def test_the_table_replaces_itself_in_a_terminal(tmp_path, monkeypatch):
 def test_elsewhere_there_is_a_line_an_event(tmp_path):
     run, other = plan_runs(tmp_path, 2)
     shown, stream = display(tmp_path, [run, other])
-    shown.refresh([run.name], 10)
-    shown.report("retried", run, {"reason": "SIGKILL"}, [])
+    shown.run_states.running.append(run)
+    shown.refresh(10)
+    shown.report("retried", run, {"reason": "SIGKILL"})
     shown.close()
     text = stream.getvalue()
     assert "\x1b" not in text

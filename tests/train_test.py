@@ -111,7 +111,7 @@ def tfidf(request, tmp_path_factory):
 
 
 def test_tfidf_is_a_run_with_predictions(tfidf):
-    task = tfidf.experiment.task
+    task = tfidf.experiment.data.task
     record = tfidf.record
     arrays = np.load(os.path.join(tfidf.directory, "predictions.npz"))
     for kind in ("validation", "test"):
@@ -138,7 +138,7 @@ def test_an_end_says_score_interval_and_what_to_try(tfidf, capsys):
     tfidf.experiment.train()
     said = capsys.readouterr().out
     assert "Already done" in said
-    task = tfidf.experiment.task
+    task = tfidf.experiment.data.task
     assert f"{task.name}, tfidf" in said and f"{task.metric} " in said
     assert "Test: " in said and "on 12 texts." in said and " to " in said
     assert ("majority baseline" in said) == (task.kind != "score")
@@ -220,7 +220,7 @@ def test_runs_without_a_test_score_are_reported_beside_tfidf(tmp_path):
     rows = {row.approach: row for row in overview.make_rows(study.runs)}
     assert rows.keys() == {"last_1", "probe", "tfidf"}
     for row in rows.values():
-        assert row.scores == list(row.runs.validation)
+        assert row.score.value == row.runs.validation.mean()
 
 
 def test_a_baseline_alone_is_reported(tmp_path):

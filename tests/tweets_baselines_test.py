@@ -56,8 +56,8 @@ def test_repeated_texts_are_reported_and_may_be_kept_apart(
     table, tmp_path, capsys
 ):
     messages = {
-        "kept; --duplicates=group": [],
-        "kept on one side": ["--duplicates=group"],
+        "; --duplicates=group puts": [],
+        "; equal texts are in one split": ["--duplicates=group"],
     }
     for handled, words in messages.items():
         settings = parsed(
@@ -67,7 +67,7 @@ def test_repeated_texts_are_reported_and_may_be_kept_apart(
         output = capsys.readouterr().out
         assert "1 of 62 rows repeat a text, 1 texts have several" in output
         assert handled in output
-    for train, _tested in tweets.Tweets(settings).source.folds():
+    for train, _tested in tweets.Tweets(settings).data.source.folds():
         assert len({60, 61} & set(train)) in (0, 2)
 
 
@@ -81,9 +81,9 @@ def test_a_baseline_on_the_held_out_set_of_the_encoder_and_on_fewer(
     assert config["split_sizes"] == {"train": 20, "test": 7}
     assert result["stop_reason"] == "one held-out set"
     stored = np.load(os.path.join(folder, "predictions.npz"))
-    encoder = tweets.Tweets(parsed(table, tmp_path)).source
+    encoder = tweets.Tweets(parsed(table, tmp_path)).data.source
     assert stored["test_ids"].tolist() == encoder.read("test").ids.tolist()
-    assert tweets.Tweets(settings).source.identity == encoder.identity
+    assert tweets.Tweets(settings).data.source.identity == encoder.identity
 
 
 PROGRAM = """

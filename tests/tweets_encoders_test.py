@@ -13,6 +13,7 @@ from tests.support.tweets_table import files_of, parsed
 from tf_transfer import experiment, predict, tweets
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
+from tf_transfer.trained import Predictor, Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -102,8 +103,9 @@ def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
 
 
 def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):
-    known = tweets.Tweets(parsed(table, tmp_path, "--keyword_column=number"))
-    assert known.keyword_column == "number"
+    settings = parsed(table, tmp_path, "--keyword_column=number")
+    run = Result(tweets.Tweets(settings), "", {}, object())
+    known = Predictor(run)
     assert known.prepare_text(" a b", "x%20y") == "x y: a b"
     assert known.prepare_text("c") == "c"
 
@@ -150,9 +152,7 @@ def test_several_labels_are_several_units(tmp_path, eager):
 def weights_of(table, tmp_path, *words, warm=None):
     """Values of an encoder's weights, by path."""
     settings = parsed(table, tmp_path, *words)
-    run = tweets.Tweets(settings)
-    run._warm = warm or run._warm
-    encoder = run.load_encoder()
+    encoder = tweets.Tweets(settings, warm=warm).load_encoder()
     return {
         weight.path: np.array(weight)
         for layer in encoder.layers

@@ -85,7 +85,9 @@ def test_the_last_four_blocks_may_be_what_the_head_reads(table, tmp_path):
 
 def test_how_a_file_is_read_and_split_is_part_of_its_identity(table, tmp_path):
     def identity(*words):
-        return tweets.Tweets(parsed(table, tmp_path, *words)).source.identity
+        return tweets.Tweets(
+            parsed(table, tmp_path, *words)
+        ).data.source.identity
 
     changes = (
         ["--encoding=latin-1"],
@@ -104,8 +106,8 @@ def test_how_a_file_is_read_and_split_is_part_of_its_identity(table, tmp_path):
 
 
 def test_the_table_is_split_once_for_every_trial(table, tmp_path):
-    one = tweets.Tweets(parsed(table, tmp_path, "--seed=0")).source
-    other = tweets.Tweets(parsed(table, tmp_path, "--seed=1")).source
+    one = tweets.Tweets(parsed(table, tmp_path, "--seed=0")).data.source
+    other = tweets.Tweets(parsed(table, tmp_path, "--seed=1")).data.source
     assert one.read("test").ids.tolist() == other.read("test").ids.tolist()
     assert len(one.read("test")) == 7 and len(one.read("train")) == 55
 
@@ -114,14 +116,14 @@ def test_the_ids_that_are_tested_may_be_given(table, tmp_path):
     ids = tmp_path / "ids.txt"
     ids.write_text("60\n3\n")
     settings = parsed(table, tmp_path, f"--test_ids={ids}")
-    source = tweets.Tweets(settings).source
+    source = tweets.Tweets(settings).data.source
     assert source.read("test").ids.tolist() == [3, 60]
     assert len(source.read("train")) == 60
     before = source.identity
     ids.write_text("60\n4\n")
-    assert tweets.Tweets(settings).source.identity != before
+    assert tweets.Tweets(settings).data.source.identity != before
     grouped = parsed(table, tmp_path, f"--test_ids={ids}", "--duplicates=group")
-    assert 61 not in tweets.Tweets(grouped).source.read("train").ids
+    assert 61 not in tweets.Tweets(grouped).data.source.read("train").ids
 
 
 def test_nothing_left_to_train_on_is_named(table, tmp_path):
@@ -129,12 +131,12 @@ def test_nothing_left_to_train_on_is_named(table, tmp_path):
     ids.write_text("\n".join(map(str, range(62))))
     settings = parsed(table, tmp_path, f"--test_ids={ids}")
     with pytest.raises(UserError, match="--test_ids: leaves no example"):
-        tweets.Tweets(settings).source.read("train")
+        tweets.Tweets(settings).data.source.read("train")
 
 
 def test_validation_is_kept_apart_from_training_too(table, tmp_path):
     settings = parsed(table, tmp_path, "--duplicates=group")
-    source = tweets.Tweets(settings).source
+    source = tweets.Tweets(settings).data.source
     groups = source.group(np.array([60, 0, 61]))
     assert groups is not None
     first, other, second = groups

@@ -40,11 +40,12 @@ MULTITASK = (
 )
 
 
-def experiments(out):
+def experiments(out, warm=None):
     """One for each run; the runs differ in what a process shares."""
     shared = {"cache_dir": os.path.join(out, "cache")}
     found = [
-        glue.Glue(tiny_settings(out, **shared, **changes)) for changes in GLUE
+        glue.Glue(tiny_settings(out, **shared, **changes), warm=warm)
+        for changes in GLUE
     ]
     settings = multitask.Settings(
         data="sample",
@@ -57,7 +58,7 @@ def experiments(out):
         **shared,
     )
     return found + [
-        multitask.Multitask(dataclasses.replace(settings, **changes))
+        multitask.Multitask(dataclasses.replace(settings, **changes), warm=warm)
         for changes in MULTITASK
     ]
 
@@ -85,30 +86,35 @@ def test_runs_in_any_order_in_one_process_are_those_of_their_own(
 ):
     """Two tests, each of every other run, so that they may run side by side."""
     alone = experiments(str(tmp_path / "alone"))
-    shared = experiments(str(tmp_path / "shared"))
+    shared = experiments(str(tmp_path / "shared"), WarmState())
     order = list(range(len(alone)))
     random.Random(0).shuffle(order)
-    warm = WarmState()
     for index in order[half::2]:
         expected = numbers(alone[index].train())
-        assert numbers(shared[index].train((), warm)) == expected
+        assert numbers(shared[index].train()) == expected
+
+
+def record_traces(monkeypatch):
+    """A list to which each trace of a step adds its program."""
+    traced = []
+    trace = steps.ObjectiveProgram._compute_gradients
+
+    def recorded(self, *arguments):
+        traced.append(self)
+        return trace(self, *arguments)
+
+    monkeypatch.setattr(steps.ObjectiveProgram, "_compute_gradients", recorded)
+    return traced
 
 
 @pytest.mark.slow
 def test_another_rate_and_seed_and_decay_need_no_new_program(
     tmp_path, one_block, monkeypatch
 ):
-    traced = []
-    trace = steps.ObjectiveProgram._compute_gradients
-
-    def counted(self, *arguments):
-        traced.append(self)
-        return trace(self, *arguments)
-
-    monkeypatch.setattr(steps.ObjectiveProgram, "_compute_gradients", counted)
+    traced = record_traces(monkeypatch)
     warm = WarmState()
     results = [
-        glue.Glue(tiny_settings(tmp_path, **changes)).train((), warm)
+        glue.Glue(tiny_settings(tmp_path, **changes), warm=warm).train()
         for changes in (
             {"lr": 1e-3},
             {"lr": 1e-2, "seed": 1},
@@ -122,16 +128,34 @@ def test_another_rate_and_seed_and_decay_need_no_new_program(
 
 
 @pytest.mark.slow
+def test_a_head_on_stored_vectors_needs_no_new_program_for_other_data(
+    tmp_path, one_block, monkeypatch
+):
+    traced = record_traces(monkeypatch)
+    warm = WarmState()
+    for examples in (16, 24, 17):
+        settings = tiny_settings(
+            tmp_path,
+            trainable_layers="0",
+            frozen_prefix="cached",
+            cache_dir=str(tmp_path / "cache"),
+            max_train_examples=examples,
+        )
+        glue.Glue(settings).train((), warm)
+    assert len(traced) == 1
+
+
+@pytest.mark.slow
 def test_what_failed_leaves_the_encoder_as_it_was_loaded(
     tmp_path, one_block, eager
 ):
     expected = numbers(glue.Glue(tiny_settings(tmp_path / "a")).train())
     warm = WarmState()
-    broken = glue.Glue(tiny_settings(tmp_path / "b", lr=1e30, max_epochs=9))
+    settings = tiny_settings(tmp_path / "b", lr=1e30, max_epochs=9)
     with pytest.raises(UserError, match="not finite"):
-        broken.train((), warm)
-    again = glue.Glue(tiny_settings(tmp_path / "b"))
-    assert numbers(again.train((), warm)) == expected
+        glue.Glue(settings, warm=warm).train()
+    again = glue.Glue(tiny_settings(tmp_path / "b"), warm=warm)
+    assert numbers(again.train()) == expected
 
 
 @pytest.mark.slow
@@ -150,7 +174,7 @@ def test_texts_are_tokenised_once_for_an_encoder(
     warm = WarmState()
     for changes in ({}, {"seed": 1}, {"max_length": 16}, {"split_seed": 1}):
         settings = tiny_settings(tmp_path, max_epochs=1, **changes)
-        glue.Glue(settings).train((), warm)
+        glue.Glue(settings, warm=warm).train()
     # Another length is another encoding; another split has other texts.
     assert names == ["train", "validation", "test"] * 2 + [
         "train",

@@ -1,7 +1,7 @@
 """`python -m tf_transfer`: lists the commands, a line each."""
 
 import ast
-import importlib.util
+import pkgutil
 import sys
 
 from tf_transfer.utils import formatting
@@ -25,11 +25,8 @@ def describe() -> str:
 
 def _summary(name: str) -> str:
     """A command's first line, without importing what it needs."""
-    spec = importlib.util.find_spec(f"tf_transfer.{name}")
-    assert spec is not None and spec.origin is not None
-    with open(spec.origin, encoding="utf-8") as file:
-        document = ast.get_docstring(ast.parse(file.read())) or ""
-    return document.split("\n")[0]
+    source = pkgutil.get_data("tf_transfer", f"{name}.py") or b""
+    return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 
 def main() -> int:

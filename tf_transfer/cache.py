@@ -96,11 +96,9 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
 
 def check(entry: store_lib.Entry) -> str:
     """Reads an entry; returns a line that reports damage."""
-    if entry.is_misplaced:
-        return (
-            f"{entry.name}: is damaged, holds the entry "
-            f"{store_lib.name_of(entry.key)}. {REBUILT}"
-        )
+    name = store_lib.name_of(entry.key)
+    if entry.name != name:
+        return f"{entry.name}: is damaged, holds the entry {name}. {REBUILT}"
     entry.load()
     indices = np.array(sorted(entry.rows.values()), np.int64)
     damaged = entry.find_damaged(indices)
@@ -137,7 +135,7 @@ def clear(entry: store_lib.Entry) -> str:
 def main() -> None:
     """Reads the flags and does what they say."""
     values = flags.FLAGS
-    folder = settings_lib.cache_folder(values.cache_dir)
+    folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
     entries = select(store, values.entry, values.unused_days)
     if values.check and values.clear:

@@ -19,7 +19,7 @@ from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.training import records
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 
@@ -34,13 +34,10 @@ def define_flags() -> None:
 def check_predictions(run: str) -> None:
     """Raises `UserError` where a run's predictions are not those it wrote."""
     directory = records.RunDirectory(run, None)
-    result = directory.result()
-    if not (result and directory.config()):
-        return  # not a finished run: whoever reads it says so
-    if "predictions.npz" not in result["sha256"]:
-        return  # was not tested, which is said there, too
-    path = directory.check_file("predictions.npz", result)
-    with np.load(path) as arrays:
+    result, config = directory.result() or {"sha256": {}}, directory.config()
+    if config is None or "predictions.npz" not in result["sha256"]:
+        return  # `run_ensemble` reports why it is left out
+    with np.load(directory.check_file("predictions.npz", result)) as arrays:
         for name in arrays.files:
             if name.endswith("logits") and not np.isfinite(arrays[name]).all():
                 raise UserError(
@@ -55,19 +52,24 @@ def main() -> None:
         raise UserError("--run: give two different finished runs or more.")
     if output and os.path.exists(os.path.join(output, "result.json")):
         raise UserError(f"--output={output}: is a run. Give another folder.")
-    from tf_transfer.reports import run_ensemble  # takes seconds to import
+    import pandas as pd  # takes seconds to import, as what follows
+
+    from tf_transfer.reports import run_ensemble
 
     for run in runs:
         check_predictions(run)
-    ensemble = run_ensemble.combine(runs)
-    rows = [("", *next(iter(ensemble.scores.values())))]
-    rows += [
-        (name, *(f"{value:.4f}" for value in scores.values()))
-        for name, scores in ensemble.scores.items()
-    ]
-    print(formatting.aligned(rows))
+    all_scores, arrays = run_ensemble.combine(runs)
+    table = pd.DataFrame(all_scores).T
+    print(table.to_string(float_format="{:.4f}".format))
     if output:
-        ensemble.write(output)
+        os.makedirs(output, exist_ok=True)
+        files.write_atomically(
+            os.path.join(output, "predictions.npz"), records.compressed(arrays)
+        )
+        files.write_json(
+            os.path.join(output, "ensemble.json"),
+            {"runs": runs, "scores": all_scores},
+        )
         print(f"Written to {output}")
 
 

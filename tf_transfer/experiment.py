@@ -1,51 +1,48 @@
 """Experiments: one paper each, or a user's own.
 
-An experiment has settings, tasks and the source of their texts, a model with
-its heads, phases, and a way to predict. Training, `--describe`, naming a run
-without loading it, sweeping, predicting and exporting ask it alone.
+An experiment has settings, data (`run_data`), a model with its heads, and
+phases. Training, `--describe`, naming a run without loading it, sweeping,
+predicting and exporting ask it alone.
 
-`Experiment` itself trains a head on one text or pair of texts of GLUE, in one
-phase with one objective. A paper overrides the methods that differ. See
-docs/python.md for one of your own.
+`Experiment` itself trains a head for each task, in one phase. A paper overrides
+the methods that differ. See docs/python.md for one of your own.
 """
 
 import dataclasses
-import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
-from tf_transfer.data import glue, splits
-from tf_transfer.data import texts as texts_lib
+from tf_transfer.data import batches, card, glue, splits
 from tf_transfer.data.task import Source, Task
-from tf_transfer.models import loading, methods
-from tf_transfer.tasks import Splits, TaskSettings, Texts
+from tf_transfer.models import freezing, loading, methods
+from tf_transfer.run_data import RunData, Splits
+from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
-from tf_transfer.training import records
+from tf_transfer.training import progressive, records
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
-    import keras
+    from keras.layers import Layer
 
-    from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
-    from tf_transfer.models.methods.base import Method
     from tf_transfer.models.network import Network
     from tf_transfer.training.callbacks import Callback
-    from tf_transfer.training.objectives import Phase
+    from tf_transfer.training.objectives import Objective, Phase
     from tf_transfer.training.strategy import Devices
+
+BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
 class Experiment:
-    """One run of an experiment: its resolved settings, data, model and phases.
+    """One run of an experiment: its name, model, phases and training.
 
     Args:
         settings: of the class `Settings`; they are resolved here.
@@ -53,12 +50,13 @@ class Experiment:
             settings name.
         head: function (task, encoder) to a Keras layer with the interface of
             `models.heads.pooled.PooledHead`, in place of the experiment's own.
+        warm: state that the runs of this process share: the next run reuses
+            this run's network.
 
     Attributes:
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
-        cut_share: fraction of the training texts that were cut.
-        chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
+        data: the texts, their splits and encoding.
 
     Raises:
         UserError: the settings are invalid; the message names the flag.
@@ -66,83 +64,41 @@ class Experiment:
 
     name: ClassVar[str]
     Settings: ClassVar[type] = TaskSettings
-    scales_scores: ClassVar[bool] = False  # see `Task.scaled`
+    Data: ClassVar[type[RunData]] = RunData
 
     def __init__(
         self,
         settings: Any,
         source: Source | None = None,
-        head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
+        head: Callable[[Task, "Encoder"], "Layer"] | None = None,
+        warm: WarmState | None = None,
     ) -> None:
         self.settings = settings.resolve()
-        _ = self.method  # an invalid method is reported at once
+        methods.from_settings(self.settings)  # its options are checked at once
         self._head = head
-        self._own_source = source
-        self.cut_share = 0.0
-        self.chosen: dict[str, Any] | None = None
-        self._warm = WarmState()
-        if source is not None:
-            self.source = source
+        self._shares_state = warm is not None
+        self._warm = warm or WarmState()
+        self.data = self.Data(self.settings, self._warm, source)
 
-    # === Tasks and names: nothing is loaded ===
-
-    @functools.cached_property
-    def source(self) -> Any:
-        """The source of its texts."""
-        return tasks_lib.open_source(self.settings)
-
-    @functools.cached_property
-    def tasks(self) -> dict[str, Task]:
-        """Its tasks, by the names of their heads."""
-        settings = self.settings
-        is_baseline = settings.is_sparse or settings.is_probe
-        loss_head = "sigmoid" if is_baseline else settings.loss_head
-        task = self.source.task.with_loss_head(loss_head)
-        if settings.is_probe:  # a regression needs no unit
-            task = dataclasses.replace(task, score_scale=None)
-        elif self.scales_scores:
-            task = task.scaled()
-        return {task.name: task}
-
-    @property
-    def task(self) -> Task:
-        """The only task of an experiment that has one."""
-        [task] = self.tasks.values()
-        return task
+    # === Its name: nothing is loaded ===
 
     @property
     def metric(self) -> str:
         """The metric that selects, stops and ranks."""
-        return self.task.metric
-
-    @property
-    def folders(self) -> list[str]:
-        """Folders between the experiment's folder and the run's."""
-        if self._own_source is not None:
-            return [self._own_source.task.name, self.settings.approach]
-        return [self.settings.task_name, self.settings.approach]
+        return self.data.task.metric
 
     @property
     def identities(self) -> dict[str, str]:
         """The identities of model, data and head, for the key of a run."""
-        identities = {
-            "model_identity": loading.identify(
-                self.settings.model, self.settings.cache_folder
-            ),
-            "data_identity": self.data_identity,
-        }
+        settings, identities = self.settings, {}
+        if not settings.is_sparse:
+            identities["model_identity"] = loading.identify(
+                settings.model, settings.cache_folder
+            )
+        identities["data_identity"] = self.data.identity
         if self.head_identity is not None:
             identities["head_identity"] = self.head_identity
         return identities
-
-    @property
-    def data_identity(self) -> str:
-        """The identity of the data, and the unit of its scores."""
-        identity = self.source.identity
-        if not self.scales_scores:
-            return identity
-        is_scaled = self.source.task.scaled() != self.source.task
-        return f"{identity} scaled" if is_scaled else identity
 
     @property
     def head_identity(self) -> str | None:
@@ -164,32 +120,28 @@ class Experiment:
             replicas: number of replicas that share a batch.
         """
         return records.locate(
-            self.settings, self.name, self.folders, self.identities, replicas
+            self.settings,
+            self.name,
+            [self.data.name, self.settings.approach],
+            self.identities,
+            replicas,
         )
 
-    def find_finished(self) -> Result | None:
-        """The finished run, which is printed; None if steps are left.
-
-        Also None where the number of replicas takes TensorFlow to know: `train`
-        looks again.
-        """
-        if self.settings.strategy not in ("default", "one_device"):
-            return None
-        return self._finished(self.find_run())
-
-    def _finished(
-        self, directory: records.RunDirectory, is_chief: bool = True
+    def find_finished(
+        self, replicas: int = 1, is_chief: bool = True
     ) -> Result | None:
-        record = directory.result()
+        """The finished run, which the chief prints; None if steps are left."""
+        directory = self.find_run(replicas)
+        settings, record = self.settings, directory.result()
         directory.check_key()
-        if record is None or records.is_extended(self.settings, record):
+        if record is None or records.describe_extension(settings, record):
             return None
         if is_chief:
             more, phases = "", record["phases"]
-            if phases and phases[-1]["epochs"] > self.settings.max_epochs:
+            if phases and phases[-1]["epochs"] > settings.max_epochs:
                 more = (
                     f"It has run {phases[-1]['epochs']} epochs, more than "
-                    f"--max_epochs={self.settings.max_epochs}. "
+                    f"--max_epochs={settings.max_epochs}. "
                 )
             print(
                 f"Already done: {directory.path}\n"
@@ -199,16 +151,6 @@ class Experiment:
         return Result(self, directory.path, record)
 
     # === Model ===
-
-    @property
-    def method(self) -> "Method":
-        """The method inside of the trainable blocks."""
-        return methods.from_settings(self.settings)
-
-    @property
-    def has_new_pooler(self) -> bool:
-        """Whether the pooler is new, as the pretrained model has none."""
-        return loading.is_roberta(self.settings.model)
 
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
@@ -221,25 +163,21 @@ class Experiment:
         """
         from tf_transfer.models.methods import added
 
+        tasks, build_head = self.data.tasks, self._head or self.build_head
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
-            heads = {
-                name: self._head(task, encoder)
-                if self._head
-                else self.build_head(task, number, encoder)
-                for number, (name, task) in enumerate(self.tasks.items())
-            }
-            scales = {
-                name: task.score_scale
-                for name, task in self.tasks.items()
-                if task.score_scale
-            }
-            trainable = self.trainable(len(encoder.blocks))
             return self._warm.network(
                 encoder,
-                heads,
-                scales,
-                added.build(encoder, trainable, self.settings.seed),
+                {
+                    name: build_head(task, encoder)
+                    for name, task in tasks.items()
+                },
+                {n: t.score_scale for n, t in tasks.items() if t.score_scale},
+                added.build(
+                    encoder,
+                    self.trainable(len(encoder.blocks)),
+                    self.settings.seed,
+                ),
             )
 
     def load_encoder(self) -> "Encoder":
@@ -248,18 +186,15 @@ class Experiment:
         Raises:
             UserError: it has too few positions.
         """
-        settings = self.settings
+        settings, chosen = self.settings, self.data.chosen
         encoder = self._warm.load(
-            loading.identify(settings.model, settings.cache_folder),
             settings.model,
             settings.cache_folder,
             settings.dropout,
             settings.precision,
             settings.seed,
             # A fitted probe needs no block above the one that it reads.
-            self.chosen["block"]
-            if self.chosen
-            else settings.keep_blocks or None,
+            chosen["block"] if chosen else settings.keep_blocks or None,
         )
         if settings.max_length > encoder.max_positions:
             raise UserError(
@@ -268,169 +203,160 @@ class Experiment:
             )
         return encoder
 
-    def build_head(
-        self, task: Task, number: int, encoder: "Encoder"
-    ) -> "keras.layers.Layer":
+    def build_head(self, task: Task, encoder: "Encoder") -> "Layer":
         """The head of a task: pooling, dropout, one dense layer or two.
 
-        Args:
-            task: the task that it answers.
-            number: index of the task among those of the experiment.
-            encoder: the encoder that it reads.
-        """
-        del number
-        if self.chosen:
-            return tasks_lib.make_probe_head(self.chosen, task, encoder)
-        return tasks_lib.make_head(
-            self.settings, task, encoder, self.texts_per_row(task)
-        )
-
-    def texts_per_row(self, task: Task) -> int:
-        """Number of texts of an example that run as rows of their own.
+        Of a task that labels words, the token head; of a fitted probe, the
+        head that holds its weights.
 
         Raises:
-            UserError: `--pairs` is given, and the task has no pairs.
+            UserError: `--head=mlp` is given for a task that labels words.
         """
-        if self.chosen:
-            return 2 if self.chosen["pair_features"] else 1
-        if self.settings.pairs != "sbert":
-            return 1
-        if len(task.texts) == 1:
-            raise UserError(
-                f"--pairs=sbert: task {task.name} has one text an example, no "
-                "pairs. Leave it out."
-            )
-        return len(task.texts)
+        from tf_transfer.models import heads
+        from tf_transfer.models.heads import dense, pooled
 
-    def trainable(self, blocks: int) -> "Trainable":
-        """The weights that train, in the last of several phases.
+        settings, chosen = self.settings, self.data.chosen
+        name, is_deep = f"head_{task.name}", settings.head == "mlp"
+        if chosen:
+            options = 0.0, 0, "float32"  # no dropout; no weight is drawn
+            if task.is_tagging:
+                return dense.TokenLinearHead(
+                    task.units, encoder.hidden, *options, name=name
+                )
+            return pooled.PooledHead(
+                task.units,
+                encoder.hidden,
+                chosen["pooling"],
+                *options,
+                texts_per_example=self.data.texts_per_row(task),
+                pair_features=chosen["pair_features"] or "difference",
+                name=name,
+            )
+        shared = settings.head_dropout, settings.seed, settings.precision
+        if task.is_tagging and is_deep:
+            raise UserError(
+                f"--head=mlp: the head of task {task.name}, which labels "
+                "words, has two layers already. Leave it out."
+            )
+        if task.is_tagging:
+            return heads.build(
+                "ner", "dense", task.units, encoder.hidden, *shared, name=name
+            )
+        return pooled.PooledHead(
+            task.units,
+            pooled.pooled_width(settings.pooling, encoder),
+            settings.pooling,
+            *shared,
+            texts_per_example=self.data.texts_per_row(task),
+            pooler_dropout=settings.pooler_dropout,
+            inner_units=encoder.hidden if is_deep else 0,
+            name=name,
+        )
+
+    def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
+        """The weights that train in a phase.
 
         Args:
             blocks: number of the encoder's blocks.
-        """
-        from tf_transfer.models import freezing
-
-        if self.settings.phases:
-            return self.trainable_in(self.settings.phases[-1], blocks)
-        return freezing.parse(
-            self.settings.trainable_layers,
-            self.settings.blocks,
-            blocks,
-            self.method,
-            self.has_new_pooler,
-        )
-
-    def trainable_in(self, phase: str, blocks: int) -> "Trainable":
-        """The weights that train in a phase of `Settings.phases`."""
-        from tf_transfer.models import freezing
-
-        return freezing.trainable_in_phase(
-            phase, blocks, self.method, self.has_new_pooler
-        )
-
-    # === Data and phases ===
-
-    @property
-    def reads_without_tensorflow(self) -> bool:
-        """Whether `examples` may be read before the devices are set up.
-
-        TFDS reads with TensorFlow, and a user's own source may.
-        """
-        return self._own_source is None and (
-            self.settings.is_own or self.settings.data != "tfds"
-        )
-
-    @functools.cached_property
-    def examples(self) -> dict[str, Texts]:
-        """The texts of each task, by its name, until `forget`."""
-        examples = {
-            name: self.read_examples(task) for name, task in self.tasks.items()
-        }
-        if self.settings.is_own:
-            for name, texts in examples.items():
-                tasks_lib.report_shared(name, texts)
-        return examples
-
-    def read_examples(self, task: Task) -> Texts:
-        """The training, validation and test texts of a task.
-
-        The official development set is the test; MNLI's mismatched one has
-        the split name `mismatched`.
-
-        Raises:
-            UserError: a row is invalid; the message names file and line.
+            phase: one of `Settings.phases`; empty for the last.
         """
         settings = self.settings
-        return tasks_lib.read_splits(
-            self.source,
-            task,
-            settings.validation_fraction,
-            settings.split_seed,
-            settings.max_train_examples,
+        return freezing.parse(
+            phase or settings.phases[-1],
+            settings.blocks,
+            blocks,
+            methods.from_settings(settings),
+            loading.is_roberta(settings.model),
         )
 
-    def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
-        """The examples of a task as token ids."""
-        title = f"{task.name} " if len(self.tasks) > 1 else ""
-        encoded = {
-            kind: {
-                name: self.encode(some, task, encoder, f"{title}{kind}")
-                for name, some in named.items()
-                if kind != "test" or self.settings.score_test
-            }
-            for kind, named in self.examples[task.name].items()
-        }
-        self.cut_share = max(
-            self.cut_share,
-            tasks_lib.report_cut(
-                encoded["train"][""], self.settings.max_length
-            ),
-        )
-        return encoded
+    # === Phases ===
 
-    def encode(
-        self,
-        examples: Any,
-        task: Task,
-        encoder: "Encoder",
-        name: str,
-        texts_per_row: int | None = None,
-    ) -> "EncodedSplit":
-        """Tokenises examples.
+    def make_objective(self, task: Task, encoded: Splits) -> "Objective":
+        """The objective of a task, with the loss for its kind of labels.
 
         Args:
-            examples: `Examples`, labelled or not, or `Sentences` of a task
-                that labels words.
-            task: the task of the examples.
-            encoder: the encoder, which has the tokenizer.
-            name: text of the progress bar.
-            texts_per_row: number of texts of an example that run as rows of
-                their own. None: as `texts_per_row` returns.
+            task: the task, with the names of its head, labels and metrics.
+            encoded: see `RunData.encode_splits`.
+
+        Raises:
+            UserError: no task has classes to balance.
         """
-        return tasks_lib.encode(
-            examples,
-            task,
-            encoder,
-            self.settings.max_length,
-            texts_per_row or self.texts_per_row(task),
-            name,
-            functools.partial(
-                self._warm.encode, long_texts=self.settings.long_texts
-            ),
+        from tf_transfer.data import metrics  # takes seconds to import
+        from tf_transfer.training import objectives
+
+        loss = objectives.loss_for(task.kind, task.units)
+        if task.score_scale:
+            loss = objectives.scaled_loss(loss, task.score_scale[1])
+        kinds = {task.kind for task in self.data.tasks.values()}
+        if self.settings.class_weights == "balanced":
+            if kinds.isdisjoint(BALANCED):
+                raise UserError(
+                    f"--class_weights=balanced: task {task.name} has no "
+                    "classes. Leave it out."
+                )
+            # Scores trained with classes have nothing to balance.
+            if task.kind in BALANCED:
+                loss = objectives.balanced_loss(
+                    loss, encoded["train"][""].labels, len(task.labels or ())
+                )
+
+        def measure(
+            split: batches.EncodedSplit, logits: np.ndarray
+        ) -> dict[str, float]:
+            return metrics.measure_task(
+                task, split.targets, logits, split.word_starts
+            )
+
+        return objectives.Objective(
+            name=task.name,
+            loss=loss,
+            train=encoded["train"][""],
+            evaluation={k: encoded[k] for k in ("validation", "test")},
+            measure=measure,
         )
 
-    def phases(
-        self, network: "Network"
-    ) -> tuple[list["Phase"], dict[str, int]]:
-        """The phases, and the number of examples of each split."""
-        encoded = self.encode_splits(self.task, network.encoder)
-        return tasks_lib.make_phases(
-            self.settings,
-            self.task,
-            encoded,
-            self.trainable(len(network.encoder.blocks)),
-            self.metric,
-        ), tasks_lib.count_examples(encoded)
+    def make_phases(
+        self, objectives: "Sequence[Objective]", blocks: int
+    ) -> "list[Phase]":
+        """The phases: one, behind those of `--freeze_schedule`.
+
+        Args:
+            objectives: of the tasks, in their order.
+            blocks: number of the encoder's blocks.
+        """
+        from tf_transfer.training.objectives import Phase
+
+        settings, metric = self.settings, self.metric
+        validates = all(o.evaluation["validation"] for o in objectives)
+        freezes = settings.freeze_schedule == "autofreeze"
+        phase = Phase(
+            trainable=self.trainable(blocks),
+            trainable_layers=settings.blocks or settings.phases[-1],
+            lr=settings.lr,
+            max_epochs=settings.max_epochs,
+            objectives=tuple(objectives),
+            score=(lambda scores: scores[metric]) if validates else None,
+            patience=settings.patience if validates else 0,
+            min_delta=settings.min_delta,
+            select=settings.select,
+            layer_decay=settings.layer_decay,
+            freeze_percentile=settings.freeze_percentile if freezes else None,
+        )
+        if settings.freeze_schedule != "gradual":
+            return [phase]
+        return [
+            *(
+                dataclasses.replace(
+                    phase,
+                    trainable=stage,
+                    trainable_layers=str(stage.last - stage.first + 1),
+                    max_epochs=1,
+                    select="last",
+                )
+                for stage in progressive.unfreezing_stages(phase.trainable)
+            ),
+            phase,
+        ]
 
     def build(
         self, devices: "Devices", encoder: "Encoder | None" = None
@@ -440,20 +366,27 @@ class Experiment:
         Raises:
             UserError: no example is left to score.
         """
-        _ = self.examples  # an invalid row is reported before weights load
+        data = self.data
+        _ = data.examples  # an invalid row is reported before weights load
         network = self.build_network(devices, encoder)
-        phases, sizes = self.phases(network)
-        if not any(
-            o.scored_splits for phase in phases for o in phase.objectives
-        ):
+        encoded = {
+            name: data.encode_splits(task, network.encoder)
+            for name, task in data.tasks.items()
+        }
+        objectives = [
+            self.make_objective(task, encoded[name])
+            for name, task in data.tasks.items()
+        ]
+        if not any(objective.scored_splits for objective in objectives):
             raise UserError(splits.NOTHING_SCORED)
+        phases = self.make_phases(objectives, len(network.encoder.blocks))
+        sizes = {
+            data.name_split(kind, name, split): len(some)
+            for name, kinds in encoded.items()
+            for kind, named in kinds.items()
+            for split, some in named.items()
+        }
         return network, phases, sizes
-
-    def forget(self) -> None:
-        """Frees the texts."""
-        self.__dict__.pop("examples", None)
-        if isinstance(self.source, Source):
-            self.source.forget()
 
     # === A run ===
 
@@ -476,55 +409,51 @@ class Experiment:
             UserError: settings or data are invalid.
             Interrupted: SIGTERM or Ctrl-C; the same call resumes the run.
         """
-        return cls(settings, source=source, head=head).train(callbacks)
+        return cls(settings, source, head).train(callbacks)
 
-    def train(
-        self,
-        callbacks: Sequence["Callback"] = (),
-        warm: WarmState | None = None,
-    ) -> Result:
-        """Trains the run, or resumes it; see `run`.
+    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+        """Trains the run, or resumes it; fits a baseline. See `run`.
 
         Args:
             callbacks: see `training.callbacks.Callback`.
-            warm: state that the runs of this process share: the next run
-                reuses this run's network.
         """
-        finished = self.find_finished()
-        if finished is not None:
-            return finished
-        if self.reads_without_tensorflow:
-            _ = self.examples  # an invalid row is reported at once
+        began, data = time.monotonic(), self.data
+        is_baseline = self.settings.features != "bert"
+        if is_baseline or self.settings.strategy in ("default", "one_device"):
+            finished = self.find_finished()  # before TensorFlow is loaded
+            if finished is not None:
+                return finished
+        if self.settings.is_sparse:
+            return self.fit_sparse()
+        if data.reads_without_tensorflow:
+            _ = data.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
-        from tf_transfer.models import freezing
+        if self.settings.is_probe:
+            from tf_transfer.baselines import probe_run
+
+            return Result(self, *probe_run.run(self))
         from tf_transfer.training import callbacks as callbacks_lib
         from tf_transfer.training import trainer as trainer_lib
         from tf_transfer.training.optimizer import AdamOptions
 
-        self._warm = warm or self._warm
-        settings = self.settings
-        if settings.is_probe:
-            from tf_transfer.baselines import probe_run
-
-            return Result(self, *probe_run.run(self))
         devices = self.set_up_devices()
-        directory = self.find_run(devices.replicas)
-        finished = self._finished(directory, devices.is_chief)
+        finished = self.find_finished(devices.replicas, devices.is_chief)
         if finished is not None:
             return finished
+        settings = self.settings  # with the number of epochs
         network, phases, sizes = self.build(devices)
         leaves_test = not settings.score_test and any(
-            texts["test"] for texts in self.examples.values()
+            texts["test"] for texts in data.examples.values()
         )
         warnings = [
             warning
-            for name, texts in self.examples.items()
-            for warning in splits.find_warnings(self.tasks[name], texts)
+            for name, texts in data.examples.items()
+            for warning in splits.find_warnings(data.tasks[name], texts)
         ]
-        self.forget()
+        data.forget()
         devices.agree(0)  # all workers have looked before the chief writes
+        directory = self.find_run(devices.replicas)
         record = directory.result()
-        parts = {c.name: c.parameters for c in freezing.components(network)}
         try:
             if devices.is_chief:
                 if record is not None:
@@ -532,11 +461,17 @@ class Experiment:
                 directory.begin(
                     settings,
                     devices,
-                    parts,
+                    {
+                        c.name: c.parameters
+                        for c in freezing.components(network)
+                    },
                     sizes,
-                    {"tasks": {n: t.record for n, t in self.tasks.items()}}
-                    | {"runs_before": self._warm.runs},
+                    {
+                        "tasks": {n: t.record for n, t in data.tasks.items()},
+                        "runs_before": self._warm.runs,
+                    },
                 )
+            limit = settings.max_seconds
             trainer = trainer_lib.Trainer(
                 network,
                 phases,
@@ -552,17 +487,20 @@ class Experiment:
                     callbacks_lib.PeakMemory(self._warm.runs == 0),
                     callbacks_lib.ProgressBar(),
                     callbacks_lib.TensorBoard(
-                        directory, settings, self.folders[0], self.metric
+                        directory, settings, data.name, self.metric
                     ),
-                    callbacks_lib.CheckpointTimer(settings.checkpoint_minutes),
-                    *self.own_callbacks(),
+                    *(
+                        [callbacks_lib.TimeLimit(began + limit)]
+                        if limit
+                        else ()
+                    ),
                     *callbacks,
                 ],
             )
-            if warm is not None:
-                warm.remember(trainer.weights_that_train)
+            if self._shares_state:
+                self._warm.remember(trainer.weights_that_train.values())
             record = {
-                "task": self.folders[0],
+                "task": data.name,
                 "metric": self.metric,
                 "approach": settings.approach,
                 "trainable_layers": phases[-1].trainable_layers,
@@ -581,9 +519,9 @@ class Experiment:
             directory.close()
         return Result(self, directory.path, record, network)
 
-    def own_callbacks(self) -> list["Callback"]:
-        """Callbacks that every run of this experiment has."""
-        return []
+    def fit_sparse(self) -> Result:
+        """Fits a baseline without an encoder, where `--features` has some."""
+        raise NotImplementedError
 
     def set_up_devices(self) -> "Devices":
         """The devices of the run; see `strategy.set_up`."""
@@ -599,110 +537,85 @@ class Experiment:
         )
 
     def cache_options(self) -> Any:
-        """The feature cache's options; None to run frozen blocks live."""
+        """The feature cache's options; None to run frozen blocks live.
+
+        Raises:
+            UserError: `--also_cache` names more blocks than there are.
+        """
         from tf_transfer.feature_cache.cache import CacheOptions
 
-        settings = self.settings
+        settings, also = self.settings, []
         if not settings.runs_cached:
             return None
+        if settings.also_cache:
+            blocks = loading.count_blocks(
+                settings.model, settings.cache_folder, settings.keep_blocks
+            )
+            also = [blocks - int(n) for n in settings.also_cache.split(",")]
+            if min(also) < 0:
+                raise UserError(
+                    f"--also_cache={settings.also_cache}: this encoder has "
+                    f"{blocks} blocks."
+                )
         return settings_lib.pick(
             CacheOptions,
             settings,
             folder=settings.cache_folder,
             dtype=settings.cache_dtype,
             limit_gb=settings.cache_limit_gb,
-            also=(),
+            also=tuple(also),
         )
 
     def describe(self) -> str:
-        """The table of `--describe`: components, and whether they train."""
-        if self.settings.is_sparse or self.settings.is_probe:
-            return self._describe_task(self.task, None)
-        command_line.import_tensorflow()
-        from tf_transfer.models import freezing
+        """The table of `--describe`: components, and whether they train.
 
-        network = self.build_network(self.set_up_devices())
-        trainable = self.trainable(len(network.encoder.blocks))
-        cards = []
-        if self.reads_without_tensorflow:
-            cards = [
-                self._describe_task(task, network.encoder)
-                for task in self.tasks.values()
-            ]
-        return "\n".join([*cards, freezing.describe(network, trainable)])
+        The report card of each task's data comes first.
+        """
+        data, settings, network = self.data, self.settings, None
+        tasks = [*data.tasks.values()]
+        if settings.features == "bert":
+            command_line.import_tensorflow()
+            network = self.build_network(self.set_up_devices())
+            tasks = tasks if data.reads_without_tensorflow else []
+        lines = []
+        for task in tasks:
+            examples, lengths = data.examples[task.name], np.zeros(0, np.int64)
+            if network is not None and not task.is_tagging:
+                ids = data.encode(
+                    examples["train"][""], task, network.encoder, "train"
+                ).tokens
+                assert ids.lost is not None
+                lengths = ids.lengths + ids.lost
+            lines.append(
+                card.describe(task, examples, lengths, settings.max_length)
+            )
+        if network is not None:
+            blocks = len(network.encoder.blocks)
+            lines.append(freezing.describe(network, self.trainable(blocks)))
+        return "\n".join(lines)
 
-    def _describe_task(self, task: Task, encoder: "Encoder | None") -> str:
-        """The report card of a task's data, with lengths if tokenised."""
-        from tf_transfer.data import card
-
-        examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
-        if encoder is not None and not task.is_tagging:
-            split = self.encode(examples["train"][""], task, encoder, "train")
-            assert split.tokens.lost is not None
-            lengths = split.tokens.lengths + split.tokens.lost
-        return card.describe(task, examples, lengths, self.settings.max_length)
+    def execute(self) -> None:
+        """Does what the command asks for: trains, or describes."""
+        if self.settings.describe:
+            print(self.describe())
+        else:
+            self.train()
 
     # === Predicting ===
 
     @classmethod
-    def of_run(
-        cls,
-        config: dict[str, Any],
-        cache_dir: str = "",
-        head: "Callable[[Task, Encoder], keras.layers.Layer] | None" = None,
-    ) -> "Experiment":
-        """The experiment of a finished run, to predict with on this machine.
-
-        Args:
-            config: the content of its `config.json`.
-            cache_dir: folder for downloads by pip.
-            head: the function that built its head, if not the experiment.
-        """
-        names = {field.name for field in dataclasses.fields(cls.Settings)}
-        known = {k: v for k, v in config["settings"].items() if k in names}
-        known |= {
-            "strategy": "default",
-            "cpu_devices": 1,
-            "cache_dir": cache_dir,
-            **cls.recall_settings(config),
-        }
-        experiment = cls(cls.Settings(**known), head=head)
-        if experiment.settings.is_probe:
-            experiment.chosen = config["chosen"]
-        experiment.tasks = {
-            name: glue.recall(name, record)
-            for name, record in config["tasks"].items()
-        }
-        return experiment
-
-    @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """Settings that differ from the run's when it predicts.
+        """The settings of a finished run, to predict with on this machine.
 
         Args:
             config: the content of its `config.json`.
         """
-        del config
-        return {}
-
-    @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table that a `HeldOutSource` reads."""
-        return False
-
-    @property
-    def keyword_column(self) -> str:
-        """The column that is put before each text; empty for none."""
-        if not self.reads_table:
-            return ""
-        return getattr(self.settings, "keyword_column", "")
-
-    def prepare_text(self, text: str, keyword: str = "") -> str:
-        """A text, prepared as the texts that the run was trained on."""
-        if not self.reads_table:
-            return text
-        is_cleaned = getattr(self.settings, "clean", "none") == "basic"
-        return texts_lib.make_text(text, keyword, is_cleaned)
+        recorded = config["settings"]
+        return {
+            field.name: recorded[field.name]
+            for field in dataclasses.fields(cls.Settings)
+            if field.name in recorded and field.metadata["recalled"]
+        }
 
 
 # === Finished runs ===
@@ -712,7 +625,7 @@ def open_run(
     path: str,
     cache_dir: str = "",
     experiment_name: str = "",
-    head: "Callable[[Task, Encoder], keras.layers.Layer] | None" = None,
+    head: "Callable[[Task, Encoder], Layer] | None" = None,
 ) -> Result:
     """A finished run, ready to predict.
 
@@ -750,7 +663,14 @@ def open_run(
             f"--run={path}: is a run of the experiment {cut(name)!r}. Give its "
             "module as --experiment."
         )
-    experiment = cls.of_run(config, cache_dir, head)
+    settings = cls.Settings(**cls.recall_settings(config), cache_dir=cache_dir)
+    experiment = cls(settings, head=head)
+    if experiment.settings.is_probe:
+        experiment.data.chosen = config["chosen"]
+    experiment.data.tasks = {
+        task: glue.recall(task, entry)
+        for task, entry in config["tasks"].items()
+    }
     wanted = config["key"].get("head_identity")
     if experiment.head_identity != wanted:
         known = f"the head {wanted}" if wanted else "no head of your own"
@@ -779,13 +699,5 @@ def start(cls: type[Experiment]) -> None:
 
 
 def main(cls: type[Experiment]) -> None:
-    """Reads the flags; trains, or prints what would train."""
-    execute(cls(command_line.from_flags(cls.Settings)))
-
-
-def execute(experiment: Experiment) -> None:
-    """Trains, or prints what would train."""
-    if experiment.settings.describe:
-        print(experiment.describe())
-    else:
-        experiment.train()
+    """Reads the flags, and does what they ask for."""
+    cls(command_line.from_flags(cls.Settings)).execute()

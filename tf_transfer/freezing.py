@@ -20,7 +20,7 @@ correction and epsilon 1e-8, no decay, linear decay of the rate without warm-up,
 clipping at 1.0, the state after the last epoch, CoLA scored by Matthews, pooler
 and head always trained, N from L/2 to L and 0. As committed from 12 October to
 22 November 2019, their code trains no biases and no LayerNorm where it trains
-everything else, of which the paper says nothing: `--untrained=bias,norm`.
+everything else; the paper does not mention it: `--untrained=bias,norm`.
 
 Output and dropout are as in the authors' code: two units with a softmax for
 two classes, and for RoBERTa a second dropout, before the pooler.
@@ -30,33 +30,31 @@ set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
+import collections
 import dataclasses
 import functools
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from absl import flags, logging
 
 from tf_transfer import experiment
-from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import glue, task_file
 from tf_transfer.models import loading
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.reports import operating
+from tf_transfer.sweeps import execute, grid
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
-if TYPE_CHECKING:
-    from tf_transfer.models.freezing import Trainable
-
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
-UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
+UNTRAINED = {"": (), "bias,norm": ("bias", "beta", "gamma")}
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
-
 
 RECIPE = {
     "batch_size": 16,
@@ -105,7 +103,7 @@ class Settings(
         "bias and no weight of a LayerNorm, as in the authors' code until "
         "they repaired it on 22 November 2019. Unset: every weight trains. "
         "Runs that freeze blocks do not read it.",
-        choices=("", *UNTRAINED),
+        choices=tuple(UNTRAINED),
         unnamed="",
         needs={"trains_everything": True},
     )
@@ -145,7 +143,7 @@ class Settings(
         "",
         "Numbers of the first blocks to freeze, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
-        "too, and is always part of the study.",
+        "too, and is always studied.",
         read_by=Reader.STUDY,
     )
     search: str = setting(
@@ -186,8 +184,9 @@ class Settings(
     @property
     def reader(self) -> Reader:
         """Which settings are read: a study's, unless it is one run."""
-        is_run = self.trial or self.is_probe
-        return super().reader if is_run else Reader.STUDY
+        if self.trial or self.is_probe:
+            return super().reader
+        return Reader.STUDY
 
     def unread(self) -> list[str]:
         """Names of flags that are not read; a study's trials read more."""
@@ -229,12 +228,12 @@ class Freezing(experiment.Experiment):
     name = "freezing"
     Settings = Settings
 
-    def trainable(self, blocks: int) -> "Trainable":
+    def trainable(self, blocks: int, phase: str = "") -> Trainable:
         """The weights that train, without those of `--untrained`."""
-        trainable = super().trainable(blocks)
-        if not self.settings.trains_everything:
+        trainable = super().trainable(blocks, phase)
+        if not self.settings.reads("untrained"):
             return trainable
-        untrained = UNTRAINED.get(self.settings.untrained, ())
+        untrained = UNTRAINED[self.settings.untrained]
         return dataclasses.replace(trainable, untrained=untrained)
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
@@ -246,6 +245,42 @@ class Freezing(experiment.Experiment):
         if self.settings.lr is None and not self.settings.is_probe:
             raise UserError("--lr: one run needs it; a study searches it.")
         return super().find_run(replicas)
+
+    def execute(self) -> None:
+        """Does what the command asks for: the study, or one run of it."""
+        settings = self.settings
+        if settings.describe:
+            super().execute()
+        elif settings.is_probe:
+            for task in tasks_of(settings):
+                Freezing(
+                    dataclasses.replace(settings, task=task, tasks="")
+                ).train()
+        elif settings.trial:
+            _refuse(
+                ("tasks",),
+                "belongs to the study, and --trial is one run: give --task.",
+            )
+            super().execute()
+        else:
+            _refuse(
+                ("validation_fraction", "select"),
+                "a study holds out a fraction for the search of the rate, "
+                "and tests the last state. Add --trial for one run of another "
+                "kind.",
+            )
+            if settings.tasks and flags.FLAGS["task"].present:
+                raise UserError(
+                    f"--task={settings.task} and --tasks={settings.tasks} (of "
+                    "a flag file?) both say what is studied: give --tasks "
+                    "alone."
+                )
+            _refuse(
+                ("trainable_layers", "blocks", "seed", "rerun"),
+                "belongs to one run: add --trial and --lr; a study has "
+                "--frozen_blocks and --trials.",
+            )
+            run_studies(settings)
 
 
 EXPERIMENT = Freezing
@@ -368,36 +403,35 @@ class Study:
 
     def find_best_rate(self) -> float:
         """The rate whose trials are best on validation, training everything."""
-        settings = self.settings
-        results = self._sweep(
-            {
-                "lr": rates_of(settings),
-                "seed": list(range(settings.search_trials)),
-            },
+        rates, trials = rates_of(self.settings), self.settings.search_trials
+        scores = self._scores(
+            "validation",
+            {"lr": rates, "seed": list(range(trials))},
             validation_fraction=0.0 if self._validates else SEARCH_FRACTION,
         )
-        scores: dict[float, list[float]] = {}
-        for axes, result in results:
-            score = result["validation"][result["metric"]]
-            scores.setdefault(float(axes["lr"]), []).append(score)
-        return max(scores, key=lambda lr: operating.plain_mean(scores[lr]))
+        return float(
+            max(scores, key=lambda lr: operating.plain_mean(scores[lr]))
+        )
 
     def train(self, lr: float, layers: Sequence[Any]) -> dict[Any, list[float]]:
         """Test scores of the trials, by number of trained blocks."""
-        results = self._sweep(
-            {
-                "trainable_layers": layers,
-                "seed": list(range(self.settings.trials)),
-            },
-            lr=lr,
+        seeds = list(range(self.settings.trials))
+        scores = self._scores(
+            "test", {"trainable_layers": layers, "seed": seeds}, lr=lr
         )
-        scores: dict[Any, list[float]] = {}
-        for axes, result in results:
-            blocks = axes["trainable_layers"]
-            blocks = blocks if blocks == operating.ALL else int(blocks)
-            scores.setdefault(blocks, []).append(
-                result["test"][result["metric"]]
-            )
+        return {
+            layers if layers == operating.ALL else int(layers): of_trials
+            for layers, of_trials in scores.items()
+        }
+
+    def _scores(
+        self, kind: str, axes: dict[str, Any], **changes: Any
+    ) -> dict[str, list[float]]:
+        """The scores of a grid's runs, by their values on its first axis."""
+        axis, *_ = axes
+        scores = collections.defaultdict(list)
+        for values, result in self._sweep(axes, **changes):
+            scores[values[axis]].append(result[kind][result["metric"]])
         return scores
 
     def bisect(self, lr: float, layers: Sequence[int]) -> None:
@@ -417,26 +451,27 @@ class Study:
 
     def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
         """Does the missing runs of a grid; returns (axes, result) of all."""
-        from tf_transfer.sweeps import execute, grid
-
-        given = {**flags_of_trials(self.settings), "trial": True, **changes}
         run = dataclasses.replace(self.settings, trial=True, **changes)
+        given = {
+            **settings_lib.given_flags(self.settings, OWN_TO_A_RUN),
+            "max_epochs": run.max_epochs,
+            "trial": True,
+            **changes,
+        }
         given = {
             name: value
             for name, value in given.items()
             if name not in axes and (not run.is_probe or run.reads(name))
         }
+        out = self.settings.out
         runs = grid.expand(
             "freezing",
             {"experiment": "freezing", "flags": given, "axes": axes},
-            self.settings.out,
+            out,
             self.settings.cache_dir,
         )
         results = execute.collect_results(
-            runs,
-            self.settings.out,
-            self.pool,
-            self.settings.retry_failed,
+            runs, out, self.pool, self.settings.retry_failed
         )
         self.runs += runs
         return [(run.axes, result) for run, result in zip(runs, results)]
@@ -448,12 +483,6 @@ OWN_TO_A_RUN = (
     *("lr", "trainable_layers", "seed"),
 )
 POINTS = "operating_points"  # a table of the report
-
-
-def flags_of_trials(settings: Settings) -> dict[str, Any]:
-    """The flags that a trial takes over from the study."""
-    given = settings_lib.given_flags(settings, OWN_TO_A_RUN)
-    return {**given, "max_epochs": settings.max_epochs}
 
 
 def format_report(
@@ -494,63 +523,24 @@ def format_report(
 
 
 def run_studies(settings: Settings) -> None:
-    """The whole study of each task; prints each as soon as it is done."""
-    from tf_transfer.sweeps import execute
-
+    """Studies each task, and prints its tables as soon as it is done."""
     runs: list[Any] = []
     tasks = tasks_of(settings)
     with execute.open_pool(jobs=settings.jobs) as pool:
         for task in tasks:
-            of_task = dataclasses.replace(settings, task=task, tasks="")
-            study = Study(of_task, pool)
+            study = Study(
+                dataclasses.replace(settings, task=task, tasks=""), pool
+            )
             study.run()
             runs += study.runs
-            text = format_report(settings, study.runs, (POINTS, "freezing_"))
-            print(f"\n{text}")
+            tables = (POINTS, "freezing_")
+            print(f"\n{format_report(settings, study.runs, tables)}")
     if len(tasks) > 1:
         print(format_report(settings, runs, POINTS))
     print(
         "All tables, the figure and the paper's claims: python -m "
         f"tf_transfer.report {settings.out}"
     )
-
-
-# === The command ===
-
-
-def main() -> None:
-    """Reads the flags; does the study, or one run of it."""
-    trial = Freezing(command_line.from_flags(Settings))
-    settings = trial.settings
-    if settings.describe:
-        print(trial.describe())
-    elif settings.is_probe:
-        for task in tasks_of(settings):
-            of_task = dataclasses.replace(settings, task=task, tasks="")
-            Freezing(of_task).train()
-    elif settings.trial:
-        _refuse(
-            ("tasks",),
-            "belongs to the study, and --trial is one run: give --task.",
-        )
-        trial.train()
-    else:
-        _refuse(
-            ("validation_fraction", "select"),
-            "a study holds out a part for the search of the rate alone, and "
-            "tests the last state. Add --trial for one run of another kind.",
-        )
-        if settings.tasks and flags.FLAGS["task"].present:
-            raise UserError(
-                f"--task={settings.task} and --tasks={settings.tasks} (of a "
-                "flag file?) both say what is studied: give --tasks alone."
-            )
-        _refuse(
-            ("trainable_layers", "blocks", "seed", "rerun"),
-            "belongs to one run: add --trial and --lr; a study has "
-            "--frozen_blocks and --trials.",
-        )
-        run_studies(settings)
 
 
 def _refuse(names: Sequence[str], why: str) -> None:
@@ -561,4 +551,4 @@ def _refuse(names: Sequence[str], why: str) -> None:
 
 
 if __name__ == "__main__":
-    command_line.start(main, Settings)
+    experiment.start(Freezing)

@@ -117,7 +117,7 @@ def freeze_all_but_last(classifier: keras.Model, k: int | str) -> None:
     """Freezes embeddings and all blocks but the last k, layer by layer.
 
     The last k blocks, the pooler and the head train; so does everything with
-    "all". Layers that were frozen before are set anew. Keras notices a change
+    "all". Layers that were frozen before are set again. Keras notices a change
     of `trainable` only when a model is compiled: compile it afterwards.
 
     Example:
@@ -171,8 +171,8 @@ def split(
     Returns:
         prefix: `FrozenPrefix`: inputs to a dict of `hidden_states`, float
             [batch, length, hidden], and `padding_mask`, int32 [batch, length].
-        suffix: functional Keras model of that dict to what the classifier
-            puts out, [batch, classes]. It is not compiled.
+        suffix: functional Keras model of that dict to the classifier's
+            output, [batch, classes]. It is not compiled.
 
     Raises:
         TypeError, ValueError: an argument that does not fit.
@@ -211,10 +211,10 @@ def split(
         name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
         for name, tensor in boundary.items()
     }
-    above = keras.Model([*boundary.values()], outputs)
-    return prefix, keras.Model(
-        inputs, _call_again(above, [*inputs.values()]), name="suffix"
+    outputs = _call_again(
+        keras.Model([*boundary.values()], outputs), [*inputs.values()]
     )
+    return prefix, keras.Model(inputs, outputs, name="suffix")
 
 
 def _find_backbone(classifier: keras.Model) -> Any:
@@ -297,7 +297,7 @@ def cache_features(
     seed: int | None = None,
     limit_gb: float | None = None,
 ) -> tf.data.Dataset:
-    """Runs the prefix once over a dataset, and stores what it puts out.
+    """Runs the prefix once over a dataset, and stores its output.
 
     Only the hidden states of real tokens are stored, not those of padding. With
     `trainable_layers=0` a keras-hub classifier's head reads the first token

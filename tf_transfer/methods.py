@@ -34,13 +34,14 @@ class Settings(
 ):
     """The shared settings with one recipe for all methods."""
 
+    scales_scores = True
+
 
 class Methods(experiment.Experiment):
     """One method, in some blocks, on one task."""
 
     name = "methods"
     Settings = Settings
-    scales_scores = True
 
 
 EXPERIMENT = Methods

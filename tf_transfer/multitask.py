@@ -22,11 +22,11 @@ epsilon 1e-6, no decay, a constant rate, no clipping; dropout 0.3 before the
 output layers. Ours: [CLS] goes through the pooler, which is frozen with the
 encoder in the first phase; squared error is on raw scores from 0 to 5; texts
 are cut at 128 tokens; the output layers' phase takes the tasks in turn, however
-the second combines them. While another task trains, an output layer goes on by
+the second combines them. While another task trains, an output layer moves by
 Adam's old moments, as in the starter code, whose PyTorch 1.8 leaves gradients
 of zeros; with --tasks it stands still, as in PyTorch today (--idle_heads). The
 sum of the losses takes a batch of each task a step until the largest set is
-through; a set that ends sooner is shuffled anew, its last batch may be short.
+through; a set that ends sooner is shuffled again, its last batch may be short.
 
 What the paper names as future work, and its field expects: gradient surgery
 (Yu et al. 2020), and tasks drawn in proportion to size^alpha, which falls from
@@ -35,25 +35,17 @@ What the paper names as future work, and its field expects: gradient surgery
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tf_transfer import experiment
+from tf_transfer import experiment, run_data
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import cs224n, registry, splits, table_source, task_file
+from tf_transfer.data import cs224n, splits, task_file
 from tf_transfer.data.task import Source, Task
-from tf_transfer.models import methods
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    import keras
-
-    from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.network import Network
-    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--train`.
 PHASES = {
@@ -88,17 +80,23 @@ HELP = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
+class Settings(
+    tasks_lib.RunSettings,
+    defaults=RECIPE,
+    help=HELP,
+    rates=tasks_lib.Rates(LR, LR, LR),
+):
     """The shared settings with the paper's defaults, and its choices."""
 
     task = "cs224n"
 
     tasks: str = setting(
         "",
-        "Tasks that train together in place of the paper's three: names as "
+        "Tasks that train together instead of the paper's three: names as "
         "--task of the other commands takes them and task files of your own, "
         "such as a.toml,b.toml,sst2.",
         hashed=False,  # their names are, and the identity of their data
+        recalled=False,
     )
     train: str = setting(
         "head_then_all",
@@ -132,6 +130,7 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
         "paraphrase,similarity,sentiment",
         "The tasks, in the order of their passes in an epoch; of --tasks, as "
         "they stand there.",
+        recalled=False,
     )
     combine: str = setting(
         "in_turn",
@@ -164,6 +163,7 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
         "",
         "What the tasks' losses are multiplied by, such as "
         "sentiment=2,similarity=0.5; those left out by 1.",
+        recalled=False,
     )
     alpha: float = setting(
         1.0,
@@ -197,7 +197,7 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
 
     @property
     def is_own(self) -> bool:
-        """Whether all tasks are files of one's own."""
+        """Whether all tasks are described in task files."""
         return bool(self.tasks) and all(
             map(task_file.is_task_file, self.tasks.split(","))
         )
@@ -215,9 +215,8 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
     @property
     def combinations(self) -> set[str]:
         """How the tasks are combined, in any phase."""
-        if self.train == "head_then_all":
-            return {self.combine, self.head_combine}
-        return {self.combine}
+        first = self.head_combine if len(self.phases) > 1 else self.combine
+        return {first, self.combine}
 
     @property
     def samples(self) -> bool:
@@ -231,9 +230,10 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
 
     @property
     def names_epochs(self) -> bool:
-        """Whether `max_epochs` is part of the key: the last has its alpha."""
-        is_moving = self.samples and self.alpha != self.last_alpha
-        return super().names_epochs or is_moving
+        """Whether the key has `max_epochs`: the last one has its own alpha."""
+        return super().names_epochs or (
+            self.samples and self.alpha != self.last_alpha
+        )
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
@@ -247,11 +247,9 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
 
     def defaults(self) -> dict[str, Any]:
         """The epochs of the heads' phase; the rate that is shown."""
-        values: dict[str, Any] = {}
+        values = super().defaults()
         if self.train == "head":
             values["lr"] = self.head_lr
-        elif self.lr is None:
-            values["lr"] = methods.rate_of(self) or LR
         if not self.head_epochs:
             values["head_epochs"] = self.max_epochs
         if self.idle_heads is None:
@@ -322,73 +320,58 @@ def loss_weights(settings: Settings) -> dict[str, float]:
     return weights
 
 
-class Mix(Source):
-    """Tasks of any kind and source, each with its splits.
-
-    Args:
-        settings: settings that name the tasks.
-
-    Attributes:
-        tasks: The tasks by name.
-        identity: The identities of all sources.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._sources: dict[str, Source] = {}
-        if not settings.tasks:
-            self._sources, self.identity = cs224n.open_all(
-                settings.data, settings.cache_folder
-            )
-            return
-        for word in settings.tasks.split(","):
-            if task_file.is_task_file(word):
-                own = task_file.read(word)
-                self._sources[own.name] = table_source.TableSource(
-                    own, settings.split_seed
-                )
-            else:
-                self._sources[word] = registry.open_source(
-                    word, settings.data, settings.cache_folder
-                )
-        self.identity = "; ".join(
-            source.identity for source in self._sources.values()
-        )
+class MultitaskData(run_data.RunData):
+    """Tasks of any kind and source: the paper's three, or your own."""
 
     @functools.cached_property
-    def tasks(self) -> dict[str, Task]:
-        """The tasks by name; of the paper's, the dev files validate."""
-        tasks = {name: s.task for name, s in self._sources.items()}
-        if self._settings.tasks:
-            return tasks
-        return {
-            name: dataclasses.replace(task, validation="dev", development=())
-            for name, task in tasks.items()
-        }
+    def sources(self) -> dict[str, Source]:
+        """The source of each task; of the paper's, the dev files validate."""
+        settings = self.settings
+        if not settings.tasks:
+            sources, _ = cs224n.open_all(settings.data, settings.cache_folder)
+            for source in sources.values():
+                source.task = dataclasses.replace(
+                    source.task, validation="dev", development=()
+                )
+            return sources
+        tasks = [
+            task_file.read(word) if task_file.is_task_file(word) else word
+            for word in settings.tasks.split(",")
+        ]
+        return {s.task.name: s for s in map(self.open_task, tasks)}
 
-    def read_splits(self, task: Task) -> tasks_lib.Texts:
-        """The texts of a task; those of the test if all tasks have one."""
-        settings = self._settings
-        examples = tasks_lib.read_splits(
-            self._sources[task.name],
-            task,
-            settings.validation_fraction,
-            settings.split_seed,
-            settings.max_train_examples,
-        )
+    @property
+    def identity(self) -> str:
+        """The identity of the data; the project's files have one together."""
+        settings = self.settings
+        if settings.tasks:
+            return super().identity
+        return cs224n.open_all(settings.data, settings.cache_folder)[1]
+
+    def read(self, task: Task) -> run_data.Texts:
+        """The texts of a task; those of the test if all tasks have one.
+
+        Raises:
+            UserError: there are no validation texts.
+        """
+        settings, examples = self.settings, super().read(task)
         if not examples["validation"]:
             raise UserError(
                 f"--validation_fraction=0: task {task.name} has no validation "
                 "texts. Give a fraction."
             )
+        validation = examples["validation"][""]
+        chosen = splits.choose_subset(
+            validation.labels, settings.max_dev_examples, settings.split_seed
+        )
+        examples["validation"] = {"": validation.take(chosen)}
         if not all(task.development for task in self.tasks.values()):
             examples["test"] = {}
         return examples
 
-    def forget(self) -> None:
-        """Frees all texts."""
-        for source in self._sources.values():
-            source.forget()
+    def texts_per_row(self, task: Task) -> int:
+        """Number of texts of an example that run as rows of their own."""
+        return 1 if self.settings.pairs == "cross" else len(task.texts)
 
 
 class Multitask(experiment.Experiment):
@@ -396,28 +379,18 @@ class Multitask(experiment.Experiment):
 
     name = "multitask"
     Settings = Settings
+    Data = MultitaskData
     metric = OVERALL
 
-    @functools.cached_property
-    def source(self) -> Mix:
-        """Where the texts come from."""
-        return Mix(self.settings)
-
-    @functools.cached_property
-    def tasks(self) -> dict[str, Task]:
-        """The tasks by name."""
-        return self.source.tasks
-
     def build_head(
-        self, task: Task, number: int, encoder: "Encoder"
-    ) -> "keras.layers.Layer":
+        self, task: Task, encoder: "experiment.Encoder"
+    ) -> "experiment.Layer":
         """The output layer of a task."""
         from tf_transfer.models.heads import pooled
 
         if task.is_tagging:
-            return super().build_head(task, number, encoder)
-        settings = self.settings
-        pooling = settings.pooling
+            return super().build_head(task, encoder)
+        settings, pooling = self.settings, self.settings.pooling
         if pooling == "cls_for_sentiment":
             pooling = "cls" if len(task.texts) == 1 else "mean"
         return pooled.PooledHead(
@@ -425,89 +398,52 @@ class Multitask(experiment.Experiment):
             pooled.pooled_width(pooling, encoder),
             pooling,
             settings.head_dropout,
-            3 * settings.seed + number,
+            3 * settings.seed + [*self.data.tasks].index(task.name),
             settings.precision,
-            texts_per_example=self.texts_per_row(task),
+            texts_per_example=self.data.texts_per_row(task),
             pair_features="both"
             if settings.pairs == "concat"
             else "difference",
             name=f"head_{task.name}",
         )
 
-    def texts_per_row(self, task: Task) -> int:
-        """Number of texts of an example that run as rows of their own."""
-        return 1 if self.settings.pairs == "cross" else len(task.texts)
+    def make_phases(
+        self, objectives: "Sequence[experiment.Objective]", blocks: int
+    ) -> "list[experiment.Phase]":
+        """The phases of `--train`, in which `--combine` combines the tasks."""
+        from tf_transfer.training import joint
 
-    def phases(
-        self, network: "Network"
-    ) -> tuple[list["Phase"], dict[str, int]]:
-        """The phases, and the number of examples of each split."""
-        objectives, sizes = self._make_objectives(network.encoder)
-        blocks = len(network.encoder.blocks)
-        return [
-            self._phase(name, objectives, blocks)
-            for name in self.settings.phases
-        ], sizes
-
-    def read_examples(self, task: Task) -> experiment.Texts:
-        """The texts of a task; its development file validates."""
-        settings = self.settings
-        examples = self.source.read_splits(task)
-        validation = examples["validation"][""]
-        chosen = splits.choose_subset(
-            validation.labels, settings.max_dev_examples, settings.split_seed
-        )
-        return {**examples, "validation": {"": validation.take(chosen)}}
-
-    def _make_objectives(
-        self, encoder: "Encoder"
-    ) -> tuple[tuple["Objective", ...], dict[str, int]]:
-        weights = loss_weights(self.settings)
-        kinds = {task.kind for task in self.tasks.values()}
-        objectives, sizes = [], {}
-        for task in map(self.tasks.__getitem__, tasks_in_order(self.settings)):
-            encoded = self.encode_splits(task, encoder)
-            for kind, named in encoded.items():
-                if named:
-                    sizes[f"{kind}_{task.name}"] = len(named[""])
-            objectives.append(
-                tasks_lib.make_objective(
-                    task,
-                    encoded,
-                    f"{task.name}_",
-                    weights[task.name],
-                    # Scores trained with classes have nothing to balance.
-                    self.settings.class_weights
-                    if task.kind in tasks_lib.BALANCED
-                    or kinds.isdisjoint(tasks_lib.BALANCED)
-                    else "none",
-                )
+        settings, weights = self.settings, loss_weights(self.settings)
+        combinations = {
+            "in_turn": None,
+            "sum": joint.Sum(),
+            "pcgrad": joint.PCGrad(),
+            "sampled": joint.Sampled(settings.alpha, settings.last_alpha),
+        }
+        by_name = {
+            objective.name: dataclasses.replace(
+                objective,
+                metric_prefix=f"{objective.name}_",
+                weight=weights[objective.name],
             )
-        return tuple(objectives), sizes
-
-    def _phase(
-        self, name: str, objectives: tuple["Objective", ...], blocks: int
-    ) -> "Phase":
-        from tf_transfer.training.objectives import Phase
-
-        settings = self.settings
-        is_last = name == settings.phases[-1]
-        return Phase(
-            trainable=self.trainable_in(name, blocks),
-            trainable_layers=name,
-            lr=settings.head_lr if name == "head" else settings.lr,
-            max_epochs=settings.max_epochs if is_last else settings.head_epochs,
-            objectives=objectives,
-            score=lambda scores: scores[OVERALL],
-            patience=settings.patience,
-            min_delta=settings.min_delta,
-            select=settings.select,
-            layer_decay=settings.layer_decay,
+            for objective in objectives
+        }
+        ordered = [by_name[name] for name in tasks_in_order(settings)]
+        [phase] = super().make_phases(ordered, blocks)
+        last = dataclasses.replace(
+            phase,
             summarize=lambda scores: {OVERALL: self.overall(scores)},
-            combination=self._combination(
-                settings.combine if is_last else settings.head_combine
-            ),
+            combination=combinations[settings.combine],
         )
+        first = dataclasses.replace(
+            last,
+            trainable=self.trainable(blocks, "head"),
+            trainable_layers="head",
+            lr=settings.head_lr,
+            max_epochs=settings.head_epochs,
+            combination=combinations[settings.head_combine],
+        )
+        return [first, last] if len(settings.phases) > 1 else [last]
 
     def overall(self, scores: Mapping[str, float]) -> float:
         """The mean of the tasks' headline scores, correlations as (r + 1) / 2.
@@ -518,28 +454,10 @@ class Multitask(experiment.Experiment):
         if not self.settings.tasks:
             return cs224n.overall(scores)
         values = []
-        for name, task in self.tasks.items():
+        for name, task in self.data.tasks.items():
             score = scores[f"{name}_{task.metric}"]
             values.append((score + 1) / 2 if task.kind == "score" else score)
         return sum(values) / len(values)
-
-    def _combination(self, name: str) -> Any:
-        from tf_transfer.training import joint
-
-        settings = self.settings
-        if name == "sampled":
-            return joint.Sampled(settings.alpha, settings.last_alpha)
-        return {
-            "in_turn": None,
-            "sum": joint.Sum(),
-            "pcgrad": joint.PCGrad(),
-        }[name]
-
-    @classmethod
-    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """No names of task files, which may be gone and only training reads."""
-        del config
-        return {"tasks": "", "order": Settings.order, "loss_weights": ""}
 
 
 EXPERIMENT = Multitask

@@ -33,19 +33,19 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 `--data` has its file, for test.
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 
 from absl import flags
 
-from tf_transfer import experiment as experiment_lib
+from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n, glue
 from tf_transfer.trained import Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
+ASKED = ("text", "input", "glue_test", "cs224n", "export")
 FORMATS = ("saved_model", "hugging_face", "keras_preset")
 LOGITS = {
     "classes": "one unit: sigmoid of the second label; several: softmax",
@@ -115,26 +115,27 @@ def predict_texts(
     predictor: Predictor, texts: Sequence[str], output: str | None = None
 ) -> None:
     """Writes the answer for one text or pair, or the tag of each word."""
-    if predictor.task.is_tagging:
+    task = predictor.task
+    if task.is_tagging:
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
-        pairs = (
-            pair
-            for words, tags in zip(sentences, predictor.tags(sentences))
-            for pair in zip(words, tags)
-        )
-        _write(output, _join(map("\t".join, pairs)))
-        return
-    task = predictor.task
-    if len(texts) != len(task.texts):
-        raise UserError(
-            f"--text: task {task.name} takes {len(task.texts)} of them, and "
-            f"{len(texts)} are given."
-        )
-    prepare = predictor.experiment.prepare_text
-    [(label, score)] = predictor.answer(*([prepare(text)] for text in texts))
-    _write(output, _join([f"{label}\t{formatting.decimal(score, 4)}"]))
+        tags = predictor.tags(sentences)
+        lines = [
+            f"{word}\t{tag}"
+            for pairs in map(zip, sentences, tags)
+            for word, tag in pairs
+        ]
+    else:
+        if len(texts) != len(task.texts):
+            raise UserError(
+                f"--text: task {task.name} takes {len(task.texts)} of them, "
+                f"and {len(texts)} are given."
+            )
+        columns = [[predictor.prepare_text(text)] for text in texts]
+        [(label, score)] = predictor.answer(*columns)
+        lines = [f"{label}\t{formatting.decimal(score, 4)}"]
+    _write(output, _join(lines))
 
 
 def predict_file(
@@ -158,8 +159,10 @@ def predict_file(
     """
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
-    content = predictor.answer_file(path, output or "", encoding, probabilities)
-    _write(output, content)
+    _write(
+        output,
+        predictor.answer_file(path, output or "", encoding, probabilities),
+    )
 
 
 def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
@@ -167,7 +170,7 @@ def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
 
     Args:
         predictor: Answers.
-        data: The place of the hidden test set; "" for the run's own source.
+        data: Where the hidden test set is; "" for the run's own source.
         folder: The folder of the submission.
     """
     task, settings = predictor.task, predictor.experiment.settings
@@ -198,25 +201,23 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
 
     settings = predictor.experiment.settings
     data = data or settings.data
-    opened, _ = cs224n.open_all(data, settings.cache_folder)
-    sources = {
-        name: source
-        for name, source in opened.items()
-        if isinstance(source, cs224n.ProjectFiles)
-    }
-    if not set(predictor.tasks) == set(cs224n.SUBMISSIONS) == set(sources):
+    _, identity = cs224n.open_all(data, settings.cache_folder)
+    is_project = identity.startswith("cs224n ")
+    if not is_project or set(predictor.tasks) != set(cs224n.SUBMISSIONS):
         raise UserError(
             "--cs224n: takes a run of tf_transfer.multitask, and its files in "
             f"--data, which is {data}."
         )
-    for name, source in sources.items():
+    for name in cs224n.SUBMISSIONS:
+        source = cs224n.open_project(data, name)
         predictor.choose(name)
         start, _, _ = cs224n.SUBMISSIONS[name]
         for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
-            if word == "test" and not source.has(split):
-                print(f"No {cs224n.file_name(source.task, split)}: left out.")
+            path = source.path_of(split)
+            if word == "test" and not os.path.isfile(path):
+                print(f"No {os.path.basename(path)}: left out.")
                 continue
-            examples, names = source.read_named(split)
+            examples, names = cs224n.read(path, source.task, split)
             logits = predictor.logits(examples)
             is_score = source.task.labels is None
             values = logits[:, 0] if is_score else metrics.decide(logits)
@@ -262,38 +263,32 @@ def export(
     """
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")
+    task = predictor.task
+    if task.is_tagging and form != "saved_model":
+        raise UserError(
+            f"--format={form}: is for texts, and this run labels words."
+        )
+    from tf_transfer.models import exports
     from tf_transfer.models.methods import added
 
-    task = predictor.task
     with added.merged(predictor.network.encoder):
-        _export_as(form, predictor, folder)
+        if form == "saved_model":
+            _save_model(predictor, folder)
+        else:
+            getattr(exports, form)(
+                predictor.network,
+                task.name,
+                folder,
+                task.kind,
+                predictor.labels,
+                predictor.experiment.settings.max_length,
+            )
     if run:
         from tf_transfer.reports import model_card
 
         text = model_card.write_card(run, task, form)
         files.write_atomically(os.path.join(folder, "README.md"), text.encode())
     print(f"Written to {folder}")
-
-
-def _export_as(form: str, predictor: Predictor, folder: str) -> None:
-    if form == "saved_model":
-        _save_model(predictor, folder)
-        return
-    from tf_transfer.models import exports
-
-    task = predictor.task
-    if task.is_tagging:
-        raise UserError(
-            f"--format={form}: is for texts, and this run labels words."
-        )
-    getattr(exports, form)(
-        predictor.network,
-        task.name,
-        folder,
-        task.kind,
-        predictor.labels,
-        predictor.experiment.settings.max_length,
-    )
 
 
 def _save_model(predictor: Predictor, folder: str) -> None:
@@ -304,11 +299,10 @@ def _save_model(predictor: Predictor, folder: str) -> None:
     about = {
         "task": task.name,
         "texts": task.texts,
-        "labels": task.words or task.labels,
+        "labels": task.labels,
         "logits": LOGITS[task.kind],
     }
-    with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:
-        json.dump(about, file, indent=2)
+    files.write_json(os.path.join(folder, "task.json"), about)
 
 
 def main() -> None:
@@ -316,14 +310,8 @@ def main() -> None:
     values = flags.FLAGS
     if not values.run:
         raise UserError("--run: give the folder of a finished run.")
-    asked = [
-        bool(values.text),
-        bool(values.input),
-        values.glue_test,
-        bool(values.export),
-        values.cs224n,
-    ]
-    if sum(asked) != 1:
+    asked = [name for name in ASKED if values[name].value]
+    if len(asked) != 1:
         raise UserError(
             "Give one of --text, --input, --glue_test, --cs224n and --export."
         )
@@ -337,22 +325,20 @@ def main() -> None:
             f"--data={values.data}: is read by --glue_test and --cs224n alone; "
             "give a file of texts as --input."
         )
-    run = experiment_lib.open_run(
-        values.run, values.cache_dir, values.experiment
-    )
-    command_line.import_tensorflow()
-    predictor = run.predictor()
-    folder = values.output or values.run
-    if values.cs224n:
-        predict_cs224n(predictor, values.data, folder)
-        return
-    predictor.choose(values.task)
     if not 0 < values.threshold < 1:
         raise UserError(
             f"--threshold={values.threshold:g}: give a number between 0 and 1."
         )
+    run = experiment.open_run(values.run, values.cache_dir, values.experiment)
+    command_line.import_tensorflow()
+    predictor = run.predictor()
     predictor.threshold = values.threshold
-    if values.text:
+    if not values.cs224n:  # which asks every task
+        predictor.choose(values.task)
+    folder = values.output or values.run
+    if values.cs224n:
+        predict_cs224n(predictor, values.data, folder)
+    elif values.text:
         predict_texts(predictor, values.text, values.output)
     elif values.input:
         predict_file(

@@ -1,10 +1,10 @@
-"""What runs found, beside the paper's: one page, tables and figures.
+"""Reports the results of runs next to the papers': one page, tables, figures.
 
     python -m tf_transfer.report runs
     python -m tf_transfer.report runs --out=report --budgets=3600,7200
     python -m tf_transfer.report runs other_machine/report/summary.json
 
-Prints the finished runs and what they come to, and writes report.html (one file
+Prints the finished runs and their results, and writes report.html (one file
 that needs no other), report.md, summary.json, figures as PNG and SVG, and all
 tables as CSV files below --out. Reads run directories only; or a summary.json,
 which gives the same report without the runs; or several of both, as one.
@@ -31,7 +31,7 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     from tf_transfer.reports.page import Page
 
-# The first may name the folder of a document's summary and figures.
+# The first mark may name the folder of a document's summary and figures.
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 MARKED = re.compile(
     r"(?P<begin><!-- generated(?: into (?P<folder>\S+))?: begin -->)"
@@ -49,29 +49,30 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "out",
         "",
-        "Where the report goes. Unset: report, in the first folder of runs, "
-        "or beside the first summary.",
+        "Folder of the report. Unset: report, in the first folder of runs or "
+        "in the folder of the first summary.",
         **module,
     )
     flags.DEFINE_list(
         "budgets",
         [],
-        "Seconds, such as 3600,7200: what each approach has reached within "
-        "them, beside a paper's own. Unset: quarters of the longest run.",
+        "Times in seconds, such as 3600,7200: the score that each approach has "
+        "reached within them, next to the paper's times. Unset: quarters of "
+        "the longest run.",
         **module,
     )
     flags.DEFINE_string(
         "quality",
         ",".join(map(str, operating.QUALITIES)),
-        "Shares of the full score, such as 0.9 or 0.9,0.95: how many trained "
-        "blocks reach them (runs of tf_transfer.freezing).",
+        "Shares of the full score, such as 0.9 or 0.9,0.95, whose fewest "
+        "trained blocks are reported (runs of tf_transfer.freezing).",
         **module,
     )
     flags.DEFINE_float(
         "margin",
         options_lib.Options.margin,
-        "Loss in points, against training everything, that you accept for a "
-        "cheaper approach.",
+        "Largest loss in points, against training everything, that you accept "
+        "for a cheaper approach.",
         lower_bound=0.0,
         **module,
     )
@@ -84,9 +85,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "document",
         "",
-        "Also put the short form of the report between the marks of this "
-        "Markdown file, and keep summary.json and its figures beside it, or in "
-        "the folder that the first mark names.",
+        "Markdown file: also write the short form of the report between its "
+        "marks, and summary.json and figures into its folder, or into the "
+        "folder that the first mark names.",
         **module,
     )
 
@@ -102,9 +103,9 @@ def main(argv: Sequence[str]) -> None:
         margin=values.margin,
     )
     if values.document:
-        read_document(values.document)  # before the work, as it may be wrong
-    # The records stay to the end: looking through them for garbage, again and
-    # again, took a quarter of the time of a report of 5,000 runs.
+        read_document(values.document)  # fails before the work if it is wrong
+    # All records stay in use: searching them for garbage repeatedly took a
+    # quarter of the time of a report of 5,000 runs.
     gc.disable()
     summary = summary_lib.merge(
         [
@@ -116,10 +117,14 @@ def main(argv: Sequence[str]) -> None:
     )
     gc.freeze()
     gc.enable()
-    print(summary_lib.format_runs(summary["runs"][:SHOWN_RUNS]))
-    if len(summary["runs"]) > SHOWN_RUNS:
-        print(f"... and {len(summary['runs']) - SHOWN_RUNS:,} runs more")
-    _print_left_out(summary["left_out"])
+    runs, left_out = summary["runs"], summary["left_out"]
+    print(summary_lib.format_runs(runs[:SHOWN_RUNS]))
+    if len(runs) > SHOWN_RUNS:
+        print(f"... and {len(runs) - SHOWN_RUNS:,} runs more")
+    for path, reason in left_out[:SHOWN_LEFT_OUT]:
+        print(f"Not shown: {path} {reason}.")
+    if len(left_out) > SHOWN_LEFT_OUT:
+        print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
     page = compose(summary, values.published, options)
     _print_short(page)
     out = values.out or os.path.join(
@@ -144,24 +149,13 @@ def _parse_seconds(word: str) -> float:
     return value
 
 
-def _print_left_out(left_out: Sequence[tuple[str, str]]) -> None:
-    for path, reason in left_out[:SHOWN_LEFT_OUT]:
-        print(f"Not shown: {path} {reason}.")
-    if len(left_out) > SHOWN_LEFT_OUT:
-        print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
-
-
 def _print_short(page: "Page") -> None:
-    shown = [(part.title, part.short) for part in page.parts]
-    shown += [(f"Search in {s['path']}", s["lines"]) for s in page.searches]
-    for title, sentences in shown[:SHOWN_PARTS]:
-        print(f"\n{title}")
-        for sentence in sentences:
-            print(
-                textwrap.fill(
-                    sentence, 79, initial_indent="- ", subsequent_indent="  "
-                )
-            )
+    shown = {part.study.title: part.short for part in page.parts}
+    for search in page.summary.get("searches", ()):
+        shown[f"Search in {search['path']}"] = search["lines"]
+    fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
+    for title, sentences in [*shown.items()][:SHOWN_PARTS]:
+        print("\n".join([f"\n{title}", *map(fill.fill, sentences)]))
 
 
 def compose(
@@ -205,9 +199,9 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         "summary.json": summary_lib.to_json(summary).encode(),
         **{
             f"tables/{table.name}.csv": lib.to_csv(table.frame).encode()
-            for table in lib.tables_of(page)
+            for table in page.all_tables
         },
-        **{f"{figure.name}.svg": figure.svg for figure in lib.figures_of(page)},
+        **{f"{figure.name}.svg": figure.svg for figure in page.all_figures},
         **_render_pngs(page),
     }
     with files.staged(out) as folder:
@@ -216,14 +210,13 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
 
 def _write_overview(page: "Page", root: str) -> None:
     """Writes the figures for TensorBoard."""
-    from tf_transfer.reports import page as lib
     from tf_transfer.training import tensorboard
 
     tensorboard.write_overview(
         os.path.join(root, tensorboard.OVERVIEW),
         {
             figure.name: (figure.caption, figure.render("png"))
-            for figure in lib.first_figures_of(page)
+            for figure in page.first_figures
         },
     )
 
@@ -233,11 +226,11 @@ def write_document(
 ) -> None:
     """Puts the short form of a report between the marks of a Markdown file."""
     text = read_document(path)
-    beside = {
+    contents = {
         "summary.json": summary_lib.to_json(summary).encode(),
         **_render_pngs(page),
     }
-    _write(os.path.join(os.path.dirname(path), folder_of(text)), beside)
+    _write(os.path.join(os.path.dirname(path), folder_of(text)), contents)
     pathlib.Path(path).write_text(fill_in(text, page), encoding="utf-8")
 
 
@@ -257,7 +250,7 @@ def read_document(path: str) -> str:
 
 
 def folder_of(text: str) -> str:
-    """Where a document's summary and figures are, as its first mark says."""
+    """The folder of a document's summary and figures, from its first mark."""
     match = MARKED.search(text)
     return (match and match["folder"]) or ""
 
@@ -275,11 +268,9 @@ def fill_in(text: str, page: "Page") -> str:
 
 def _render_pngs(page: "Page") -> dict[str, bytes]:
     """The figures that a document shows, by the names of their files."""
-    from tf_transfer.reports import page as lib
-
     return {
         f"{figure.name}.png": figure.render("png")
-        for figure in lib.first_figures_of(page)
+        for figure in page.first_figures
     }
 
 

@@ -20,60 +20,22 @@ scores alone: the test is scored once, at the end, for the answer.
 answer so far; the same command with a larger budget continues.
 """
 
-import contextlib
 import dataclasses
-import functools
-import gc
-import io
 import os
 import re
 import time
-from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from tf_transfer import train
-from tf_transfer.config import command_line, fields
-from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Reader, setting
+from tf_transfer.config import command_line
+from tf_transfer.config.fields import LARGEST_INT, Reader, setting
 from tf_transfer.data import task_file
-from tf_transfer.data.task import Examples
-from tf_transfer.models import loading, methods
-from tf_transfer.searches import costs
-from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches import runner as runner_lib
-from tf_transfer.searches import space as space_lib
-from tf_transfer.searches.history import History
-from tf_transfer.searches.planner import Action
-from tf_transfer.searches.space import Approach, Choice
-from tf_transfer.sweeps import estimate, execute
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates
+from tf_transfer.searches.space import list_searched, split_values, VARIED
+from tf_transfer.sweeps import execute
 from tf_transfer.utils import formatting, machine
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import UserError
 
-if TYPE_CHECKING:
-    from tf_transfer.searches import answer
-
-RAY_ADDRESS = "auto"
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
-# Seconds that the answer takes (reading predictions, drawing, writing), and
-# its share of the budget at most.
-ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
-# Share of the budget that scoring the test may take: else it is not scored.
-TEST_SHARE = 0.15
-PROBE_NAME = "probe"
-# Share of the time left that the probe may take: else it is left out.
-PROBE_SHARE = 0.6
-LEAST_SECONDS = 1.0  # with fewer seconds left, a search repeats its answer
-FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
-VARIED = {  # from a flag with several values to the setting of a run
-    "poolings": "pooling",
-    "lengths": "max_length",
-    "batch_sizes": "batch_size",
-    "methods": "method",
-    "depths": "keep_blocks",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +50,7 @@ class Settings(
     },
     changes={"out": {"may_be_empty": True}},
 ):
-    """Those of `tf_transfer.train`, and what a search is asked for."""
+    """The settings of `tf_transfer.train`, and those of the search itself."""
 
     budget: str = setting(
         "",
@@ -124,7 +86,7 @@ class Settings(
     depths: str = setting(
         "",
         "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
-        "--objective=seconds_at_prediction half of them, too.",
+        "--objective=seconds_at_prediction half of them as well.",
         read_by=Reader.STUDY,
     )
     objective: str = setting(
@@ -151,21 +113,21 @@ class Settings(
     )
     engine: str = setting(
         "local",
-        "Where the workers are: on this machine, or on the nodes of a Ray "
-        "cluster, which all see --out.",
+        "Workers run on this machine (`local`), or on the nodes of a Ray "
+        "cluster (`ray`), which all see --out.",
         choices=("local", "ray"),
         read_by=Reader.STUDY,
     )
     ray_address: str = setting(
-        RAY_ADDRESS,
-        "Of --engine=ray: HOST:PORT of the cluster, or `auto`, the one that "
-        "this machine is part of.",
+        "",
+        "Address of the Ray cluster of --engine=ray, HOST:PORT. Unset, or "
+        "`auto`: the cluster of this machine.",
         read_by=Reader.STUDY,
     )
 
     @property
     def reader(self) -> Reader:
-        """Which settings are read: a search's, too."""
+        """A search reads the settings of a run and its own."""
         return Reader.STUDY
 
     def unread(self) -> list[str]:
@@ -174,10 +136,10 @@ class Settings(
         for method in split_values("methods", self.methods):
             run = dataclasses.replace(self, method=method, methods="")
             unread &= set(run.unread())
-        return [*unread, *SEARCHED]
+        return [*unread, *list_searched(self)]
 
     def defaults(self) -> dict[str, Any]:
-        """Where it goes; of one run of everything, the rate."""
+        """The defaults of a run, and the root of the run directories."""
         values = super().defaults()
         file = self.task if task_file.is_task_file(self.task) else self.data
         # A missing file is an error when it is read.
@@ -202,38 +164,26 @@ class Settings(
                     f"--approaches={self.approaches}: give numbers of last "
                     "blocks, `all` and `head`, such as 0,1,2,all."
                 )
-        if self.engine != "ray" and self.ray_address != RAY_ADDRESS:
-            raise UserError(
-                "--ray_address: only --engine=ray reads it. Give --engine=ray "
-                "as well, or leave it out."
-            )
+        execute.check_engine(self.engine, self.ray_address)
 
     @property
     def seconds(self) -> float:
-        """The budget."""
+        """Seconds of the budget."""
         return parse_budget(self.budget)
 
     @property
     def loss(self) -> float:
-        """Points that the answer may lose."""
+        """Points of validation that the answer may lose."""
         if self.max_loss is not None:
             return self.max_loss
         return 0.0 if self.objective == "score" else 1.0
-
-
-# What a search decides itself, or has no use for.
-SEARCHED = [
-    field.name
-    for field in dataclasses.fields(Settings)
-    if field.metadata["searched"]
-]
 
 
 def parse_budget(text: str) -> float:
     """Seconds of a budget such as `90s`, `30m`, `2h` or `1h30m`.
 
     Raises:
-        UserError: it is no such thing, or could mean two.
+        UserError: it is no such time, or has no unit.
     """
     if not text:
         raise UserError(
@@ -247,483 +197,24 @@ def parse_budget(text: str) -> float:
             f"{short}s, {short}m or {short}h."
         )
     match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
-    numbers = [float(some or 0) for some in match.groups()] if match else [0.0]
-    seconds = sum(count * unit for count, unit in zip(numbers, (3600, 60, 1)))
+    counts = match.groups(default="0") if match else ()
+    seconds = sum(float(n) * unit for n, unit in zip(counts, (3600, 60, 1)))
     if not seconds:
         raise UserError(
             f"--budget={short}: give seconds, minutes or hours, such as 90s, "
             "30m, 2h or 1h30m."
         )
-    if seconds > fields.LARGEST_INT:
+    if seconds > LARGEST_INT:
         raise UserError(f"--budget={short}: is more than a lifetime.")
     return seconds
-
-
-def split_values(flag: str, text: str) -> list[str]:
-    """The values of a flag that takes several.
-
-    Raises:
-        UserError: a value is empty, or stands twice.
-    """
-    values = text.split(",") if text else []
-    if len(set(values)) < len(values) or "" in values:
-        raise UserError(
-            f"--{flag}={formatting.cut(text)}: give values with commas "
-            "between, each once."
-        )
-    return values
-
-
-# === What may be tried ===
-
-
-def make_space(settings: Settings, blocks: int) -> list[Approach]:
-    """The approaches of a search.
-
-    Args:
-        settings: resolved.
-        blocks: of the encoder.
-
-    Raises:
-        UserError: more blocks than there are, or a value that a run refuses.
-    """
-    layers = split_values("approaches", settings.approaches)
-    layers = layers or space_lib.numbers_of_blocks(blocks)
-    for word in layers:
-        if word.isdigit() and int(word) > blocks:
-            raise UserError(
-                f"--approaches={settings.approaches}: this encoder has "
-                f"{blocks} blocks. Give 0 to {blocks}, and `all`."
-            )
-    varied = {
-        name: values
-        for flag, name in VARIED.items()
-        if (values := split_values(flag, getattr(settings, flag)))
-    }
-
-    if settings.objective == "seconds_at_prediction" and blocks > 1:
-        varied.setdefault("keep_blocks", ["0", str(blocks // 2)])
-
-    def usual_rate(word: str, others: Mapping[str, str]) -> float | None:
-        kept = int(others.get("keep_blocks", 0)) or blocks
-        if word.isdigit() and int(word) > kept:
-            return None
-        method = others.get("method", settings.method)
-        if method != "full" and word in ("0", "head"):
-            return None  # a method acts in blocks
-        return methods.load(method).lr or train.RATES.of(word)
-
-    if settings.method != "full":
-        varied.setdefault("method", [settings.method])
-    defaults = {
-        field.name: str(field.default)
-        for field in dataclasses.fields(train.Settings)
-    }
-    space = space_lib.make_space(layers, blocks, usual_rate, varied, defaults)
-    if not space:
-        raise UserError(
-            f"--method={settings.method}: acts in the blocks that train. Give "
-            "--approaches such as 1,2,all."
-        )
-    return space
-
-
-class Plan:
-    """Makes the runs of a planner's actions.
-
-    Args:
-        settings: resolved.
-        space: the approaches.
-    """
-
-    def __init__(self, settings: Settings, space: list[Approach]) -> None:
-        self._settings = settings
-        self._space = {approach.name: approach for approach in space}
-        self._given = settings_lib.given_flags(
-            settings, (*SEARCHED, "refit", "out", "max_epochs")
-        )
-
-    def __call__(
-        self,
-        action: Action,
-        seconds: float | None,
-        score_test: bool = False,
-        refit: bool = False,
-    ) -> Planned:
-        """The run of an action.
-
-        Args:
-            action: of the planner.
-            seconds: that it may take; a run with a falling rate is never cut.
-            score_test: whether to score the test texts.
-            refit: whether to train on the validation texts as well.
-        """
-        choice = action.choice
-        approach = self._space[choice.approach]
-        flags = dict(approach.flags)
-        method = flags.get("method", self._settings.method)
-        run = dataclasses.replace(self._settings, method=method)
-        values: dict[str, Any] = {
-            **{n: v for n, v in self._given.items() if run.reads(n)},
-            **flags,
-            "lr": f"{approach.rates[choice.rate]:g}",
-            "max_epochs": choice.linear_epochs or action.epochs,
-            "baseline": False,
-            "score_test": score_test,
-        }
-        also = self._also_cached(flags["trainable_layers"])
-        if also:
-            values["also_cache"] = also
-        if refit:
-            values |= {"refit": True, "max_epochs": action.epochs}
-        if choice.seed:
-            values["seed"] = choice.seed
-        if not choice.linear_epochs:
-            values |= {"schedule": "constant", "warmup_fraction": 0}
-            if seconds is not None:
-                values["max_seconds"] = f"{seconds:.1f}"
-        return self._expand(values)
-
-    def _also_cached(self, layers: str) -> str:
-        """Approaches whose caches are made on the way to that of a run.
-
-        Args:
-            layers: `--trainable_layers` of the run.
-        """
-        if layers == "all" or self._settings.frozen_prefix != "cached":
-            return ""
-        trained = -1 if layers == "head" else int(layers)
-        words = {
-            dict(a.flags)["trainable_layers"] for a in self._space.values()
-        }
-        numbers = sorted(int(word) for word in words if word.isdigit())
-        return ",".join(str(n) for n in numbers if n > trained)
-
-    def baseline(self, features: str) -> Planned:
-        """The run of a baseline: no weight of the encoder trains."""
-        run = settings_lib.pick(
-            train.Settings, self._settings, features=features
-        )
-        kept = {n: v for n, v in self._given.items() if run.reads(n)}
-        return self._expand({**kept, "features": features})
-
-    def _expand(self, values: Mapping[str, Any]) -> Planned:
-        [run] = grid_lib.expand(
-            "search",
-            {"experiment": "train", "flags": values},
-            self._settings.out,
-        )
-        return run
-
-
-def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
-    """The costs of approaches, from operations, texts and this machine's speed.
-
-    The costs of the probe are among them, as `probe`.
-
-    Raises:
-        UserError: the encoder cannot be loaded.
-    """
-    estimator = estimate.Estimator()
-    probe = plan.baseline("frozen")
-    priors = {PROBE_NAME: prior_of(estimator.estimate(probe))}
-    for approach in space:
-        choice = Choice(approach.name, approach.usual)
-        needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
-        priors[approach.name] = prior_of(needs)
-    return priors
-
-
-def answer_seconds(budget: float) -> float:
-    """Seconds of a budget that the answer takes."""
-    return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
-
-
-def prior_of(needs: estimate.Estimate) -> costs.Prior:
-    """The costs of an approach, from the estimate of a run of one epoch."""
-    return costs.Prior(
-        max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
-        sum(build.seconds for build in needs.builds.values()),
-        " ".join(str(entry) for entry in needs.builds),
-        " ".join(str(entry[:-1]) for entry in needs.builds),
-        needs.predict_seconds,
-        needs.updates,
-    )
-
-
-def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
-    """The number of validation texts.
-
-    Args:
-        settings: of the search.
-        validation: by split name; see `tasks.read_splits`.
-
-    Raises:
-        UserError: there are too few, or all have one label.
-    """
-    texts = validation.get("")
-    count = 0 if texts is None else len(texts)
-    if count < FEWEST_VALIDATING:
-        raise UserError(
-            f"--task={settings.task_name}: only {count} validation texts; a "
-            f"search needs {FEWEST_VALIDATING}. Give a larger "
-            "--validation_fraction, or more labelled texts."
-        )
-    if isinstance(texts, Examples) and texts.labels is not None:
-        labels = texts.labels
-        if labels.ndim == 1 and (labels == labels[0]).all():
-            raise UserError(
-                f"--task={settings.task_name}: all {count} validation texts "
-                "have one label, so a search cannot choose by them. Give "
-                "another --split_seed, or more labelled texts."
-            )
-    return count
-
-
-# === The search ===
-
-
-class Search:
-    """A search, from its settings to its answer.
-
-    Args:
-        settings: resolved.
-        began: when the command began, by `time.monotonic`.
-
-    Raises:
-        UserError: the task, the data or `--out` cannot be used. Nothing was
-            written.
-    """
-
-    def __init__(self, settings: Settings, began: float) -> None:
-        self.settings = settings
-        experiment = train.Train(
-            settings_lib.pick(train.Settings, settings, refit=False)
-        )
-        if not experiment.reads_without_tensorflow:
-            command_line.import_tensorflow()
-        texts = experiment.examples[experiment.task.name]
-        self.validating = check_validation(settings, texts["validation"])
-        self.training = len(texts["train"][""])
-        self.testing = sum(map(len, texts["test"].values()))
-        self.metric = experiment.metric
-        experiment.forget()
-        self.history = History(settings.out, self._key(experiment))
-        # Without time that is left the answer is given once more.
-        self.end = settings.seconds - answer_seconds(settings.seconds)
-        self.is_over = self.history.spent >= self.end - LEAST_SECONDS
-        self.clock = runner_lib.Clock(began, self.history)
-        if self.history.blocks is None:
-            command_line.import_tensorflow()  # without its notices
-            self.history.blocks = loading.count_blocks(
-                settings.model, settings.cache_folder, settings.keep_blocks
-            )
-        self.space = make_space(settings, self.history.blocks)
-        self.plan = Plan(settings, self.space)
-        # Every combination is one that a run takes.
-        for approach in self.space:
-            self.plan(Action(Choice(approach.name, 0), 1, 0.0), None)
-        from tf_transfer.reports import answer as reports  # loads scipy
-
-        self.baselines = {}
-        if self.training <= train.MOST_FOR_BASELINE:
-            name = reports.name_baseline("tfidf", experiment.task.is_tagging)
-            self.baselines[name] = self.plan.baseline("tfidf")
-        self.probe = self.plan.baseline("frozen")
-        self.baselines[reports.PROBE] = self.probe
-        self.planner: planner_lib.Planner | None = None
-        self.refit: Planned | None = None
-        self.runs: dict[Choice, Planned] = {}
-
-    def _key(self, experiment: train.Train) -> dict[str, Any]:
-        values = experiment.settings.hashed()
-        varied = [
-            n for flag, n in VARIED.items() if getattr(self.settings, flag)
-        ]
-        for name in (*SEARCHED, *varied, "max_epochs"):
-            values.pop(name, None)
-        for name in ("frozen_prefix", "cache_dtype"):
-            values[name] = getattr(experiment.settings, name)
-        return {**values, **experiment.identities}
-
-    def run(self) -> None:
-        """Searches until the budget is over, or nothing is worth trying."""
-        from tf_transfer.searches import page  # loads pandas and scipy
-
-        settings = self.settings
-        run_states = RunStates(settings.out, [])
-        with execute.lock(run_states.folder):
-            self.history.restore_all()
-            try:
-                with execute.open_pool(
-                    [self.plan(Action(self.space[0].choices[0], 1, 0.0), None)],
-                    jobs=settings.jobs,
-                    out=settings.out,
-                    ray_address=settings.ray_address
-                    if settings.engine == "ray"
-                    else None,
-                ) as pool:
-                    runner = runner_lib.Runner(
-                        self.plan,
-                        pool,
-                        run_states,
-                        self.history,
-                        self.clock,
-                        self.end,
-                        functools.partial(print, flush=True),
-                    )
-                    self.runs = runner.runs
-                    self._work(runner)
-                    self._score_answer(runner)
-            except Interrupted:
-                print("Stopped: the answer so far.", flush=True)
-            finally:
-                self.clock.stop()
-            page.give(self._outcome())
-
-    def _outcome(self) -> "answer.Outcome":
-        from tf_transfer.searches import answer
-
-        return answer.Outcome(
-            self.settings,
-            self.planner,
-            self.runs,
-            self.baselines,
-            self.refit,
-            self.history,
-            self.clock(),
-            answer_seconds(self.settings.seconds),
-        )
-
-    def _work(self, runner: runner_lib.Runner) -> None:
-        self._fit_baselines(runner)
-        settings, floor = self.settings, 0.0
-        for name, run in self.baselines.items():
-            result = run.directory.result()
-            if result is not None:
-                score = 100 * result["validation"][self.metric]
-                floor = max(floor, score)
-                title = f"Validation {self.metric} of {name}"
-                print(f"{title}: {score:.1f}", flush=True)
-        slowness = self._slowness()
-        priors = self.history.priors
-        self.planner = planner_lib.Planner(
-            self.space,
-            costs.Costs(
-                {a.name: priors[a.name].times(slowness) for a in self.space}
-            ),
-            planner_lib.Options(
-                settings.seconds,
-                settings.max_epochs,
-                train.usual_epochs(self.training, settings.batch_size),
-            ),
-            planner_lib.noise_of(self.validating),
-            floor,
-        )
-        runner.recall(self.planner)
-        if not self.is_over:
-            runner.reserved = self._seconds_for_test()
-            asked = [settings.seconds, settings.max_epochs, *self.planner.space]
-            if self.history.ended != asked:
-                runner.do_all(self.planner)
-                self.history.ended = asked
-
-    def _seconds_for_test(self) -> float:
-        """Seconds that scoring the test takes at most.
-
-        The encoder runs over texts that it has not seen. 0 where there are
-        none, or it would take too long.
-        """
-        if not self.testing or self.planner is None:
-            return 0.0
-        validating = max(
-            p.predict_seconds for p in self.planner.costs.priors.values()
-        )
-        seconds = planner_lib.MARGIN_UNMEASURED * (
-            validating * self.testing / self.validating
-        )
-        seconds += costs.FIRST_RUN_SECONDS
-        return seconds if seconds <= TEST_SHARE * self.settings.seconds else 0.0
-
-    def _score_answer(self, runner: runner_lib.Runner) -> None:
-        """Scores the answer on the test, once: a refit, or what was chosen."""
-        from tf_transfer.searches import answer
-
-        rows, planner = answer.rank_approaches(self._outcome()), self.planner
-        if not rows or not planner or not planner.beats_floor(rows[0].setting):
-            return
-        first = rows[0]
-        refit = self.refit = self._plan_refit(first)
-        if runner.reserved and refit and refit.directory.result() is None:
-            epochs = refit.settings.max_epochs
-            seconds = planner.costs.seconds(first.name, epochs)
-            seconds *= 1 + self.validating / self.training
-            if planner_lib.MARGIN * seconds <= runner.left:
-                runner.do_alone(refit)
-        if answer.is_better_refit(first, refit):
-            return
-        self.refit = None
-        if runner.reserved:
-            action = Action(first.choice, first.record["epochs_run"], 0.0)
-            runner.reserved = 0.0
-            runner.continue_alone(self.plan(action, None, score_test=True))
-
-    def _plan_refit(self, row: "answer.Row") -> Planned | None:
-        """The run of a row's setting on all texts, for as many updates."""
-        if not (self.settings.refit and self.testing):
-            return None
-        epochs = row.choice.linear_epochs or row.record["best_epoch"]
-        epochs *= self.training / (self.training + self.validating)
-        epochs = max(1, round(epochs))
-        return self.plan(
-            Action(row.choice, epochs, 0.0), None, score_test=True, refit=True
-        )
-
-    def _count_costs(self) -> None:
-        """Estimates the costs that no earlier start has estimated."""
-        unknown = [a for a in self.space if a.name not in self.history.priors]
-        if unknown or PROBE_NAME not in self.history.priors:
-            self.clock.start()
-            command_line.import_tensorflow()
-            from tf_transfer.training import strategy
-
-            strategy.share_gpus()  # workers need them
-            with contextlib.redirect_stdout(io.StringIO()):  # printed before
-                known = estimate_costs(unknown, self.plan)
-            # Made anew, as the clock's thread may read the other.
-            self.history.priors = {**self.history.priors, **known}
-            gc.collect()
-
-    def _fit_baselines(self, runner: runner_lib.Runner) -> None:
-        """Fits the baselines, as far as there is time for them."""
-        todo = [
-            run
-            for run in self.baselines.values()
-            if not self.is_over and run.directory.result() is None
-        ]
-        if todo and not todo[0].settings.is_probe:
-            runner.do_alone(todo.pop(0), meanwhile=self._count_costs)
-        else:
-            self._count_costs()
-        prior = self.history.priors[PROBE_NAME]
-        seconds = prior.epoch_seconds + prior.build_seconds
-        if todo and seconds <= PROBE_SHARE * runner.left:
-            runner.do_alone(todo[0])
-
-    def _slowness(self) -> float:
-        """How many times longer than counted the probe's pass took."""
-        result = self.probe.directory.result() or {}
-        seconds = result.get("prefix_build_seconds")
-        if seconds is None:
-            return 1.0
-        counted = self.history.priors[PROBE_NAME].build_seconds
-        return costs.slowness(seconds, counted)
 
 
 def main() -> None:
     """Reads the flags; searches, and prints the answer."""
     began = time.monotonic() - machine.process_seconds()
     settings = command_line.from_flags(Settings).resolve()
+    from tf_transfer.searches.search import Search  # loads pandas and scipy
+
     Search(settings, began).run()
 
 

@@ -22,38 +22,22 @@ differ by no more than --phase_one_gap. Training accuracy is that of a fixed
 sample as large as the validation set, without dropout; both are recorded.
 
 For entities a loss is the mean over the words of a batch. Sentences longer than
---max_length are cut between words, and scored whole.
+--max_length are cut between words; every word is scored.
 """
 
 import dataclasses
-import functools
 import os
-from typing import Any, TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
-from tf_transfer import experiment, tasks
-from tf_transfer.config import settings as settings_lib
+from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import (
-    conll,
-    cs224n,
-    glue,
-    held_out,
-    splits,
-    table_source,
-    task_file,
-    yahoo,
-)
-from tf_transfer.data.task import Task
-from tf_transfer.models import heads, methods
+from tf_transfer.data import conll, cs224n, glue, held_out, splits, yahoo
+from tf_transfer.data.task import Source, Task
+from tf_transfer.data.task_file import SplitOrigin
+from tf_transfer.models import heads
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    import keras
-
-    from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.network import Network
-    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--adaptation`.
 ADAPTATIONS = {
@@ -65,7 +49,6 @@ ADAPTATIONS = {
 TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
-LARGEST_WIDTH, DEEPEST = 2**14, 100  # of heads
 LR = 2e-5
 RECIPE = {
     "model": "",
@@ -91,7 +74,7 @@ HELP = {
     "validation, or the last.",
 }
 # Further conditions for being read.
-FOR_TEXTS = {"needs": {"labels_words": False}}
+FOR_TEXTS = {"needs": {"head_kind": ("text", "pairs")}}
 FOR_SELECTION = {"needs": {"selects_by_gap": False}}
 CHANGES = {
     "long_texts": FOR_TEXTS,
@@ -100,22 +83,27 @@ CHANGES = {
     "patience": FOR_SELECTION,
     "min_delta": FOR_SELECTION,
 }
-
-
-def size(name: str, default: int, help: str, **bounds: Any) -> Any:
-    """A field for a size of those heads that have it."""
-    having = tuple(head for head, sizes in heads.SIZES.items() if name in sizes)
-    return setting(
-        default,
-        f"{', '.join(having)}: {help}",
-        needs={"head_name": having},
-        **({"at_least": 1, "at_most": LARGEST_WIDTH} | bounds),
+# The flags of the heads' sizes.
+SIZES = {
+    name: setting(
+        size.default,
+        f"{', '.join(size.heads)}: {size.help}",
+        at_least=size.least,
+        at_most=size.most,
+        needs={"head_name": size.heads},
     )
+    for name, size in heads.SIZES.items()
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(
-    settings_lib.Settings, defaults=RECIPE, help=HELP, changes=CHANGES
+    tasks.RunSettings,
+    defaults=RECIPE,
+    help=HELP,
+    changes=CHANGES,
+    further=SIZES,
+    rates=tasks.Rates(LR, LR, LR),
 ):
     """The shared settings with the paper's defaults, and its choices."""
 
@@ -168,7 +156,7 @@ class Settings(
         "the last block leaves it.",
         group=Group.TRAINED,
         choices=("cls", "cls_state"),
-        needs={"head_name": "dense", "labels_words": False},
+        needs={"head_name": "dense", "head_kind": ("text", "pairs")},
     )
     pairs: str = setting(
         "cross",
@@ -178,41 +166,6 @@ class Settings(
         group=Group.TRAINED,
         choices=("cross", "sbert"),
         needs={"head_name": "dense", "head_kind": "pairs"},
-    )
-    inner_units: int = size(
-        "inner_units",
-        0,
-        "width of the first of its two layers (0: the encoder's).",
-        at_least=0,
-    )
-    lstm_units: int = size("lstm_units", 256, "units in each direction.")
-    lstm_layers: int = size(
-        "lstm_layers", 1, "layers, one on the other.", at_most=DEEPEST
-    )
-    growth: int = size("growth", 64, "channels of a convolution.")
-    kernel: int = size("kernel", 3, "tokens that a convolution reads.")
-    perspectives: int = size(
-        "perspectives", 5, "perspectives of each matching."
-    )
-    context_units: int = size(
-        "context_units",
-        100,
-        "units of the first BiLSTM, in each direction.",
-    )
-    aggregation_units: int = size(
-        "aggregation_units", 100, "units of the last BiLSTM, in each direction."
-    )
-    transformer_units: int = size(
-        "transformer_units", 256, "width of its blocks.", at_least=8
-    )
-    transformer_layers: int = size(
-        "transformer_layers", 1, "its blocks.", at_most=DEEPEST
-    )
-    transformer_heads: int = size(
-        "transformer_heads",
-        4,
-        "attention heads of a block.",
-        at_most=DEEPEST,
     )
     adaptation: str = setting(
         "stack_and_finetune",
@@ -252,55 +205,37 @@ class Settings(
         return ADAPTATIONS[self.adaptation]
 
     @property
-    def has_task_file(self) -> bool:
-        """Whether the task is described in a file."""
-        return task_file.is_task_file(self.task)
+    def reads_table(self) -> bool:
+        """Whether the texts are a table of the user's own."""
+        return self.task == "text" and os.path.isfile(self.data)
 
     @property
     def head_kind(self) -> str:
         """One of `TASKS`: which heads fit."""
         if not self.is_own:
             return self.task
-        task = task_file.read(self.task)
-        return _head_kind(task.kind, len(task.texts))
+        return find_head_kind(self.own_task.kind, self.own_task.texts)
 
     @property
     def head_name(self) -> str:
         """The head, where it is unset the usual one."""
-        if self.head:
-            return self.head
         is_small = self.adaptation == "finetune_only"
-        return "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
-
-    @property
-    def labels_words(self) -> bool:
-        """Whether words have labels, not texts."""
-        return self.head_kind == "ner"
+        usual = "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
+        return self.head or usual
 
     @property
     def selects_by_gap(self) -> bool:
-        """Whether --phase_one_gap says which epoch is the result."""
+        """Whether --phase_one_gap chooses the epoch that is the result."""
         return self.adaptation == "stack_only" and self.phase_one_gap >= 0
-
-    @property
-    def task_name(self) -> str:
-        """What folders and tables call the task."""
-        return task_file.read(self.task).name if self.is_own else self.task
-
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        return {**super().hashed(), "task": self.task_name}
 
     def defaults(self) -> dict[str, Any]:
         """Head and encoder, by task; the rate that is shown."""
-        values: dict[str, Any] = {"head": self.head_name}
+        values = super().defaults() | {"head": self.head_name}
         if not self.model:
-            cased = "" if self.labels_words else "_uncased"
+            cased = "" if self.head_kind == "ner" else "_uncased"
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
-        elif self.lr is None:
-            values["lr"] = methods.rate_of(self) or LR
         return values
 
     def check(self) -> None:
@@ -319,61 +254,52 @@ class Settings(
                 "this head with everything from the first step."
             )
         heads.check(self.head_kind, self.head)
-        if self.transformer_units % (2 * self.transformer_heads):
+        sizes = {name: getattr(self, name) for name in SIZES}
+        units, count = sizes["transformer_units"], sizes["transformer_heads"]
+        if units % (2 * count):
             raise UserError(
-                f"--transformer_units={self.transformer_units}: must be a "
-                "multiple of twice --transformer_heads="
-                f"{self.transformer_heads}."
+                f"--transformer_units={units}: must be a multiple of twice "
+                f"--transformer_heads={count}."
             )
 
 
-def _head_kind(kind: str, texts: int) -> str:
-    """Which heads fit a kind of task on so many texts."""
+def find_head_kind(kind: str, texts: Sequence[str]) -> str:
+    """Which heads fit a kind of task with these text columns."""
     if kind == "entities":
         return "ner"
-    return "pairs" if texts == 2 else "text"
+    return "pairs" if len(texts) == 2 else "text"
 
 
-class Stacking(experiment.Experiment):
-    """A head of the paper, in one of its adaptations."""
+class StackingData(run_data.RunData):
+    """Entities, texts or pairs, with a fixed sample of the training set."""
 
-    name = "stacking"
-    Settings = Settings
-
-    @functools.cached_property
-    def source(self) -> Any:
+    def open_source(self) -> Source:
         """The source of entities, texts or pairs."""
         settings = self.settings
         if settings.is_own:
-            return table_source.TableSource(
-                task_file.read(settings.task), settings.split_seed
-            )
+            return super().open_source()
         if settings.task == "ner":
             return conll.open_source("ner", settings.data)
         if settings.task == "pairs":
             return self._open_pairs()
-        if self.reads_table:
+        if settings.reads_table:
             return self._open_table()
-        return yahoo.Answers(settings.data, settings.classes)
-
-    @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table of your own, without a task file."""
-        return os.path.isfile(self.settings.data)
+        return yahoo.open_classes(settings.data, settings.classes)
 
     def _open_table(self) -> held_out.HeldOutSource:
         settings = self.settings
         source = held_out.HeldOutSource(
-            held_out.TableOptions(
-                settings.task,
+            held_out.HeldOutTable(
                 settings.data,
-                settings.text_column,
-                settings.label_column,
+                settings.task,
+                (settings.text_column,),
+                (settings.label_column,),
+                SplitOrigin((settings.data,)),
+                test=SplitOrigin(fraction=TEST_FRACTION),
                 encoding=settings.encoding,
                 duplicates="group",
-                test_fraction=TEST_FRACTION,
-                split_seed=settings.split_seed,
-            )
+            ),
+            settings.split_seed,
         )
         _ = source.task  # a wrong line is reported as it is
         try:
@@ -386,41 +312,71 @@ class Stacking(experiment.Experiment):
             ) from None
         return source
 
-    def _open_pairs(self) -> Any:
+    def _open_pairs(self) -> Source:
         """Quora's questions, of GLUE or the CS224N project; or GLUE's MRPC."""
         settings = self.settings
-        source: Any
         folder, name = os.path.split(os.path.normpath(settings.data))
+        task, data = glue.TASKS["qqp"], settings.data
+        if name == glue.TASKS["mrpc"].folder:
+            task, data = glue.TASKS["mrpc"], folder or os.curdir
         if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
-            source = cs224n.ProjectFiles(settings.data, "paraphrase")
-        elif name == glue.TASKS["mrpc"].folder:
-            source = glue.open_task(
-                glue.TASKS["mrpc"], folder or os.curdir, settings.cache_folder
-            )
+            source: Source = cs224n.open_project(settings.data, "paraphrase")
         else:
-            source = glue.open_task(
-                glue.TASKS["qqp"], settings.data, settings.cache_folder
-            )
+            source = glue.open_task(task, data, settings.cache_folder)
         source.task = dataclasses.replace(
             source.task, name="pairs", metric="accuracy", also=("f1",)
         )
         return source
 
+    def read(self, task: Task) -> run_data.Texts:
+        """The texts of a task; a fixed sample of `train` is scored, too.
+
+        Raises:
+            UserError: there are no validation texts.
+        """
+        examples = super().read(task)
+        if not examples["validation"]:
+            raise UserError(
+                "--validation_fraction=0: validation decides when the first "
+                "phase ends. Give a fraction of the training set."
+            )
+        train, validation = examples["train"][""], examples["validation"][""]
+        sample = splits.draw_sample(
+            len(train), len(validation), self.settings.split_seed
+        )
+        examples["validation"][SAMPLE] = train.take(sample)
+        return examples
+
+    def texts_per_row(self, task: Task) -> int:
+        """Number of texts of an example that run as rows of their own."""
+        settings, kind = self.settings, find_head_kind(task.kind, task.texts)
+        if settings.head == "dense":
+            return 2 if settings.pairs == "sbert" and kind == "pairs" else 1
+        return heads.load(kind, settings.head).texts_per_example
+
+
+class Stacking(experiment.Experiment):
+    """A head of the paper, in one of its adaptations."""
+
+    name = "stacking"
+    Settings = Settings
+    Data = StackingData
+
     def build_head(
-        self, task: Task, number: int, encoder: "Encoder"
-    ) -> "keras.layers.Layer":
+        self, task: Task, encoder: "experiment.Encoder"
+    ) -> "experiment.Layer":
         """The head that `--head` names."""
-        del number
         settings = self.settings
         options = {
             name: getattr(settings, name)
-            for name in heads.SIZES.get(settings.head, ())
+            for name, size in heads.SIZES.items()
+            if settings.head in size.heads
         }
         if settings.head == "dense" and not task.is_tagging:
             options["pooling"] = settings.pooling
-            options["texts_per_example"] = self.texts_per_row(task)
+            options["texts_per_example"] = self.data.texts_per_row(task)
         return heads.build(
-            _head_kind(task.kind, len(task.texts)),
+            find_head_kind(task.kind, task.texts),
             settings.head,
             task.units,
             encoder.hidden,
@@ -432,88 +388,41 @@ class Stacking(experiment.Experiment):
             **options,
         )
 
-    def texts_per_row(self, task: Task) -> int:
-        """Number of texts of an example that run as rows of their own."""
-        settings = self.settings
-        kind = _head_kind(task.kind, len(task.texts))
-        if settings.head == "dense":
-            return 2 if settings.pairs == "sbert" and kind == "pairs" else 1
-        return heads.load(kind, settings.head).texts_per_example
-
-    def read_examples(self, task: Task) -> tasks.Texts:
-        """The texts of a task; a fixed sample of `train` is scored, too.
-
-        Raises:
-            UserError: there are no validation texts.
-        """
-        settings = self.settings
-        examples = super().read_examples(task)
-        if not examples["validation"]:
-            raise UserError(
-                "--validation_fraction=0: validation decides when the first "
-                "phase ends. Give a fraction of the training set."
-            )
-        train, validation = examples["train"][""], examples["validation"][""]
-        sample = splits.draw_sample(
-            len(train), len(validation), settings.split_seed
-        )
-        examples["validation"][SAMPLE] = train.take(sample)
-        return examples
-
-    def phases(
-        self, network: "Network"
-    ) -> tuple[list["Phase"], dict[str, int]]:
-        """The phases, and the number of examples of each split."""
-        encoded = self.encode_splits(self.task, network.encoder)
-        objective = tasks.make_objective(
-            self.task, encoded, class_weights=self.settings.class_weights
-        )
-        blocks = len(network.encoder.blocks)
-        sizes = tasks.count_examples(encoded)
-        sizes["sample"] = sizes.pop(f"validation_{SAMPLE}")
-        return [
-            self._phase(name, objective, blocks)
-            for name in self.settings.phases
-        ], sizes
-
-    def _phase(self, name: str, objective: "Objective", blocks: int) -> "Phase":
-        from tf_transfer.training.objectives import Phase
-
+    def make_phases(
+        self, objectives: "Sequence[experiment.Objective]", blocks: int
+    ) -> "list[experiment.Phase]":
+        """The phases of `--adaptation`: the head, everything, or both."""
         settings, metric = self.settings, self.metric
-        is_last = name == settings.phases[-1]
-        phase = Phase(
-            trainable=self.trainable_in(name, blocks),
-            trainable_layers=name,
-            lr=settings.head_lr if name == "head" else settings.lr,
-            max_epochs=(
-                settings.max_epochs if is_last else settings.phase_one_epochs
-            ),
-            objectives=(objective,),
-            score=lambda scores: scores[metric],
-            patience=settings.patience if is_last else 0,
-            min_delta=settings.min_delta,
-            select=settings.select if is_last else "last",
-            layer_decay=settings.layer_decay,
-        )
-        if name != "head" or settings.phase_one_gap < 0:
-            return phase
+        phases = super().make_phases(objectives, blocks)
+        if settings.adaptation == "stack_and_finetune":
+            first = dataclasses.replace(
+                phases[0],
+                trainable=self.trainable(blocks, "head"),
+                trainable_layers="head",
+                lr=settings.head_lr,
+                max_epochs=settings.phase_one_epochs,
+                patience=0,
+                select="last",
+            )
+            phases.insert(0, first)
 
         def is_close(scores: dict[str, float]) -> bool:
             name = "accuracy" if "accuracy" in scores else metric
             gap = scores[f"{SAMPLE}_{name}"] - scores[name]
             return abs(gap) <= settings.phase_one_gap
 
-        return dataclasses.replace(phase, is_eligible=is_close, select="best")
-
-    # === Predicting ===
+        if settings.phases[0] == "head" and settings.phase_one_gap >= 0:
+            phases[0] = dataclasses.replace(
+                phases[0], is_eligible=is_close, select="best"
+            )
+        return phases
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """The kind of a task file, as the file may be gone."""
-        if not task_file.is_task_file(config["settings"]["task"]):
-            return {}
+        """The settings to predict with; a task file may be gone by now."""
         [task] = config["tasks"].values()
-        return {"task": _head_kind(task["kind"], len(task["texts"]))}
+        kind = find_head_kind(task["kind"], task["texts"])
+        return {**super().recall_settings(config), "task": kind}
 
 
 EXPERIMENT = Stacking

@@ -24,9 +24,7 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import best, estimate, execute, plan, prune
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps import estimate, execute, grid, prune, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
@@ -61,13 +59,13 @@ def define_flags() -> None:
         "engine",
         "local",
         ["local", "ray"],
-        "Where the workers are: on this machine, or on a Ray cluster.",
+        "Workers run on this machine (`local`), or on a Ray cluster (`ray`).",
     )
     flags.DEFINE_string(
         "ray_address",
-        "auto",
-        "Address of the Ray cluster: `auto`, the one of this machine; or "
-        "HOST:PORT.",
+        "",
+        "Address of the Ray cluster of --engine=ray, HOST:PORT. Unset, or "
+        "`auto`: the cluster of this machine.",
     )
     flags.DEFINE_float(
         "hang_minutes",
@@ -96,7 +94,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "shard",
         "",
-        "Share of the runs to do, such as 3/16, the third of sixteen.",
+        "Share of the runs to do, such as 3/16, the third of sixteen shares.",
     )
     flags.DEFINE_integer(
         "limit", 0, "Start at most this many runs (0: all).", 0
@@ -115,7 +113,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "yes",
         False,
-        f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs; delete the "
+        f"Expand a grid of more than {grid.MOST_RUNS:,} runs; delete the "
         "files that --prune counts.",
     )
 
@@ -127,32 +125,31 @@ def main(argv: list[str]) -> None:
         raise UserError(
             "Give one grid file, such as experiments/glue/embedded.json."
         )
-    if values.shard:
-        plan.parse_shard(values.shard)
-    if values["ray_address"].present and values.engine != "ray":
-        raise UserError(
-            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
-            "well, or leave it out."
-        )
+    shard = subset.parse_shard(values.shard or "1/1")
+    execute.check_engine(values.engine, values.ray_address)
     path = argv[1]
-    runs = grid_lib.expand(
+    runs = grid.expand(
         path,
-        grid_lib.read(path),
+        grid.read(path),
         values.out,
         values.cache_dir,
-        math.inf if values.yes else grid_lib.MOST_RUNS,
+        math.inf if values.yes else grid.MOST_RUNS,
     )
-    selected = grid_lib.select(path, runs, values.only)
+    selected = subset.select(path, runs, values.only)
     if values.best_of:
         run_states = RunStates(values.out, runs)
-        selected = best.choose(path, run_states, values.best_of, selected)
-    runs = selected
+        selected = subset.select_best(
+            path, run_states, values.best_of, selected
+        )
     if values.shard:
-        runs = choose_shard(runs, values.shard)
-        if not runs:
+        command_line.import_tensorflow()
+        # Every machine must make the same shards, whatever its speed.
+        estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
+        selected = subset.select_shard(selected, *shard, estimator.estimate)
+        if not selected:
             print(f"--shard={values.shard}: the runs fill fewer shards.")
             return
-    run_states = RunStates(values.out, runs)
+    run_states = RunStates(values.out, selected)
     if values.prune:
         print(prune.describe(prune.find(run_states), values.yes))
         return
@@ -160,19 +157,20 @@ def main(argv: list[str]) -> None:
         print(describe(run_states, values.jobs or 1))
         return
     with execute.open_pool(
-        runs,
+        selected,
         values.jobs,
         values.runs_per_gpu,
         values.hang_minutes,
         values.worker_gb,
         values.out,
-        values.ray_address if values.engine == "ray" else None,
+        values.engine,
+        values.ray_address,
     ) as pool:
         tensorboard.write_overview(
             os.path.join(values.out, tensorboard.OVERVIEW)
         )
         run_states = execute.run_all(
-            runs,
+            selected,
             values.out,
             pool,
             values.limit,
@@ -180,37 +178,15 @@ def main(argv: list[str]) -> None:
             values.shard,
         )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
-    if State.FAILED in run_states.read().values():
+    if run_states.select(State.FAILED):
         sys.exit(1)
-
-
-def choose_shard(runs: list[Planned], shard: str) -> list[Planned]:
-    """The runs of one shard; see `plan.choose_shard`.
-
-    Args:
-        runs: of the whole sweep.
-        shard: `--shard`.
-
-    Raises:
-        UserError: encoder or data cannot be read here.
-    """
-    command_line.import_tensorflow()
-    # Every machine must make the same shards, whatever its speed.
-    estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
-    needs = {run.name: estimator.estimate(run) for run in runs}
-    return plan.choose_shard(
-        runs,
-        *plan.parse_shard(shard),
-        lambda run: needs[run.name].seconds,
-        lambda run: sum(b.seconds for b in needs[run.name].builds.values()),
-    )
 
 
 # === What `--dry_run` prints ===
 
 
 def describe(run_states: RunStates, jobs: int) -> str:
-    """Returns every run with its state and its time, and the total costs.
+    """Every run with its state and its time, and the total costs.
 
     Args:
         run_states: of the sweep.
@@ -219,9 +195,9 @@ def describe(run_states: RunStates, jobs: int) -> str:
     runs, states = run_states.runs, run_states.read()
     if not runs:
         return "0 runs: the flags leave none."
-    pending = [run for run in runs if states[run.name] == State.PENDING]
-    durations = estimate.FinishedDurations(run_states).seconds(runs)
-    seconds = {run.name: s for run, s in zip(runs, durations)}
+    pending = run_states.select(State.PENDING)
+    names = [run.name for run in runs]
+    seconds = dict(zip(names, estimate.predict_durations(run_states, runs)))
     is_guess = any(seconds[run.name] is None for run in pending)
     needs: dict[str, estimate.Estimate] = {}
     problem = ""
@@ -234,9 +210,9 @@ def describe(run_states: RunStates, jobs: int) -> str:
             problem = f"No estimate: {error}"
     rows = [("state", *runs[0].axes, "about")]
     for run in runs:
-        if seconds[run.name] is None and run.name in needs:
-            seconds[run.name] = needs[run.name].seconds
         known = seconds[run.name]
+        if known is None and run.name in needs:
+            seconds[run.name] = known = needs[run.name].seconds
         about = "-" if known is None else formatting.duration(known)
         rows.append((states[run.name], *run.axes.values(), about))
     lines = [

@@ -32,30 +32,21 @@ every run of an encoder.
 """
 
 import dataclasses
+import math
 import os
-import re
-import time
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from absl import logging
 
-from tf_transfer import experiment, tasks
-from tf_transfer.config import command_line
+from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.data import batches
 from tf_transfer.data import task as task_lib
 from tf_transfer.data.task import Task
-from tf_transfer.models import loading
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from tf_transfer.feature_cache.cache import CacheOptions
-    from tf_transfer.reports import answer
-    from tf_transfer.training.callbacks import Callback
-    from tf_transfer.warm import WarmState
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
@@ -100,8 +91,8 @@ def usual_epochs(texts: int, batch_size: int) -> int:
         texts: number of training texts.
         batch_size: examples per step.
     """
-    updates = batches.count_steps(texts, batch_size)
-    return max(EPOCHS, -(-LEAST_UPDATES // updates))
+    steps = batches.count_steps(texts, batch_size)
+    return max(EPOCHS, math.ceil(LEAST_UPDATES / steps))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +127,8 @@ class Settings(
         "Numbers of last blocks, such as 1,2,4, for which the output of the "
         "frozen blocks below is stored, too, as it is computed on the way to "
         "that of this run: it takes disk and next to no time.",
+        pattern="([0-9]{1,3}(,[0-9]{1,3})*)?",
+        advice="give numbers of last blocks, such as 1,2,4.",
         hashed=False,
         needs={"runs_cached": True},
         searched=True,
@@ -155,20 +148,15 @@ class Settings(
         read_by=Reader.ENCODER,
     )
 
-    @property
-    def title(self) -> str:
-        """The readable beginning of the name of its folder."""
-        if self.is_sparse:
-            return f"split_seed={self.split_seed}"
-        return super().title
+    scales_scores = True
 
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read.
 
         A refit has no validation scores to stop by, yet its key names these.
         """
-        stopping = ["patience", "min_delta"] if self.refit else []
-        return super().unread() + stopping
+        names = super().unread()
+        return [*names, "patience", "min_delta"] if self.refit else names
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained; a refit's selection."""
@@ -182,14 +170,20 @@ class Settings(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."
             )
-        if self.also_cache and not re.fullmatch(
-            r"[0-9]{1,3}(,[0-9]{1,3})*", self.also_cache
-        ):
-            raise UserError(
-                f"--also_cache={self.also_cache}: give numbers of last blocks, "
-                "such as 1,2,4."
-            )
         super().check()
+
+
+class TrainData(run_data.RunData):
+    """The texts of your own task; `--refit` trains on validation texts, too."""
+
+    def read(self, task: Task) -> run_data.Texts:
+        """The training, validation and test texts of a task."""
+        texts = super().read(task)
+        if not self.settings.refit:
+            return texts
+        labelled = [texts["train"][""], *texts["validation"].values()]
+        train = {"": task_lib.join(labelled)}
+        return {**texts, "train": train, "validation": {}}
 
 
 class Train(experiment.Experiment):
@@ -197,205 +191,120 @@ class Train(experiment.Experiment):
 
     name = "train"
     Settings = Settings
-    scales_scores = True
-
-    def read_examples(self, task: Task) -> tasks.Texts:
-        """The texts of a task; --refit trains on validation texts, too."""
-        texts = super().read_examples(task)
-        if not self.settings.refit:
-            return texts
-        parts = [texts["train"][""], *texts["validation"].values()]
-        return {
-            "train": {"": task_lib.join(parts)},
-            "validation": {},
-            "test": texts["test"],
-        }
+    Data = TrainData
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.
 
         The number of epochs may depend on the number of texts.
         """
-        settings = self.settings
-        is_baseline = settings.is_sparse or settings.is_probe
-        if settings.max_epochs is None and not is_baseline:
+        settings, data = self.settings, self.data
+        if settings.max_epochs is None and settings.features == "bert":
             split = (
-                self.data_identity,
+                data.identity,
                 settings.validation_fraction,
                 settings.split_seed,
                 settings.max_train_examples,
             )
             if split not in _TEXTS:  # a sweep asks for each of its runs
-                train = self.examples[self.task.name]["train"][""]
-                _TEXTS[split] = len(train)
+                _TEXTS[split] = len(data.examples[data.task.name]["train"][""])
             epochs = usual_epochs(_TEXTS[split], settings.batch_size)
             self.settings = dataclasses.replace(settings, max_epochs=epochs)
         return super().find_run(replicas)
 
-    @property
-    def identities(self) -> dict[str, str]:
-        """The identities for the key of a run; TF-IDF has no encoder."""
-        if self.settings.is_sparse:
-            return {"data_identity": self.data_identity}
-        return super().identities
-
-    def train(
-        self,
-        callbacks: Sequence["Callback"] = (),
-        warm: "WarmState | None" = None,
-    ) -> Result:
+    def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
-        result = self._fit(callbacks, warm)
+        result = super().train(callbacks)
         self._print_answer(result)
         return result
 
-    def _fit(
-        self,
-        callbacks: Sequence["Callback"] = (),
-        warm: "WarmState | None" = None,
-    ) -> Result:
-        if self.settings.is_sparse:
-            return self._fit_words()
-        self._began = time.monotonic()
-        return super().train(callbacks, warm)
+    def fit_sparse(self) -> Result:
+        """Fits the TF-IDF baseline."""
+        from tf_transfer.baselines import runs, usual
 
-    def cache_options(self) -> "CacheOptions | None":
-        """The feature cache's options, with the cuts of `--also_cache`."""
-        options = super().cache_options()
-        settings = self.settings
-        if options is None or not settings.also_cache:
-            return options
-        blocks = loading.count_blocks(
-            settings.model, settings.cache_folder, settings.keep_blocks
-        )
-        numbers = [int(word) for word in settings.also_cache.split(",")]
-        if max(numbers) > blocks:
-            raise UserError(
-                f"--also_cache={settings.also_cache}: this encoder has "
-                f"{blocks} blocks."
-            )
-        also = tuple(blocks - number for number in numbers)
-        return dataclasses.replace(options, also=also)
-
-    def own_callbacks(self) -> "list[Callback]":
-        """The end of a run with `--max_seconds`."""
-        from tf_transfer.training.callbacks import TimeLimit
-
-        limit = self.settings.max_seconds
-        return [] if limit is None else [TimeLimit(self._began + limit)]
-
-    def _fit_words(self) -> Result:
-        finished = self.find_finished()
-        if finished is not None:
-            return finished
-        from tf_transfer.baselines import one_split, usual
-
-        examples = self.examples[self.task.name]
-        directory = self.find_run()
-        record = one_split.run(
+        data, directory = self.data, self.find_run()
+        seed = self.settings.split_seed
+        record = runs.run(
             self.settings,
             directory,
-            self.task,
-            examples,
-            usual.make(self.task, self.settings.split_seed),
+            data.task,
+            [data.examples[data.task.name]],
+            usual.make(data.task, seed),
+            seed,
         )
-        self.forget()
+        data.forget()
         return Result(self, directory.path, record)
 
     def _print_answer(self, result: Result) -> None:
         from tf_transfer.reports import answer
 
-        settings = self.settings
+        settings, task = self.settings, self.data.task
         run = answer.open_scored(result.directory)
         if run is None:  # a worker that writes nothing
             return
-        baselines = self._baselines(run.kind)
+        baselines = self._fit_baselines(run.kind)
+        own = RunDirectory(run.path, None)
         answering = run
         if answer.PROBE in baselines:
-            answering = self._take_profile(run, baselines[answer.PROBE])
-        profile = RunDirectory(result.directory, None).profile()
-        texts = " --text=..." * len(self.task.texts)
+            probe = baselines[answer.PROBE]
+            profile = RunDirectory(probe.path, None).profile()
+            if profile is not None and profile != own.profile():
+                own.write_profile(profile)
+            scores = [one.record["validation"] for one in (run, probe)]
+            # The test must not decide which one predicts.
+            if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
+                answering = probe
         predict = (
-            f"python -m tf_transfer.predict --run={answering.path}{texts}, or "
-            "--input=FILE --output=FILE"
+            f"python -m tf_transfer.predict --run={answering.path}"
+            + " --text=..." * len(task.texts)
+            + ", or --input=FILE --output=FILE"
+            + " (the probe, which is better on validation)"
+            * (answering is not run)
         )
-        if answering is not run:
-            predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
-        print(
-            answer.describe(
-                run,
-                baselines,
-                predict,
-                answer.suggest(run, baselines, settings, self.cut_share),
-                profile,
-            )
-        )
+        steps = answer.suggest(run, baselines, settings, self.data.cut_share)
+        profile = own.profile()
+        print(answer.describe(run, baselines, predict, steps, profile))
 
-    def _take_profile(
-        self, run: "answer.Scored", probe: "answer.Scored"
-    ) -> "answer.Scored":
-        """Copies the probe's depth profile; returns the run to predict with.
+    def _fit_baselines(self, kind: str) -> dict[str, Any]:
+        """The baselines to compare the run with, on the same split.
 
-        The better one on validation, as the test must not decide.
+        Args:
+            kind: of the split that is compared.
+
+        Returns:
+            An `answer.Scored` by the name of each baseline. What cannot be
+            fitted, or would take minutes, is left out.
         """
-        profile = RunDirectory(probe.path, None).profile()
-        own = RunDirectory(run.path, None)
-        if profile is not None and profile != own.profile():
-            own.write_profile(profile)
-        scores = [one.record["validation"] for one in (run, probe)]
-        if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
-            return probe
-        return run
-
-    def _baselines(self, kind: str) -> "dict[str, answer.Scored]":
-        """The baselines to compare the run with, on the same split."""
         from tf_transfer.reports import answer
 
-        settings = self.settings
+        settings, scored = self.settings, {}
         if not settings.baseline or settings.is_sparse:
             return {}
-        found = {}
         for features in ("frozen", "tfidf"):
             if features == settings.features:
                 continue
-            name = answer.name_baseline(features, self.task.is_tagging)
+            name = answer.name_baseline(features, self.data.task.is_tagging)
+            changed = dataclasses.replace(
+                settings, features=features, rerun=False
+            )
             try:
-                path = self._baseline(features)
-                scored = answer.open_scored(path, kind) if path else None
+                other = Train(changed, self.data.given_source)
+                path = other.find_run().path
+                if not os.path.isfile(os.path.join(path, "result.json")):
+                    [texts] = other.data.examples.values()
+                    if len(texts["train"][""]) > MOST_FOR_BASELINE:
+                        continue
+                    super(Train, other).train()  # which prints no answer
+                scored[name] = answer.open_scored(path, kind)
             except UserError as error:  # the run itself is finished
                 logging.warning("No score of %s: %s", name, error)
-                continue
-            if scored is not None:
-                found[name] = scored
-        return found
-
-    def _baseline(self, features: str) -> str:
-        """The directory of a baseline on this split, fitted if need be."""
-        settings = dataclasses.replace(
-            self.settings,
-            features=features,
-            rerun=False,
-        )
-        other = Train(settings, self._own_source)
-        path = other.find_run().path
-        if os.path.isfile(os.path.join(path, "result.json")):
-            return path
-        train = len(other.examples[other.task.name]["train"][""])
-        if train > MOST_FOR_BASELINE:
-            return ""
-        return other._fit().directory
+        return {name: one for name, one in scored.items() if one is not None}
 
 
 EXPERIMENT = Train
 run = Train.run
 
-
-def main() -> None:
-    """Reads the flags, and runs."""
-    experiment.execute(Train(command_line.from_flags(Settings)))
-
-
 if __name__ == "__main__":
-    command_line.start(main, Settings)
+    experiment.start(Train)

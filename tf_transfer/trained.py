@@ -6,7 +6,8 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import glue, tables
+from tf_transfer.data import batches, entities, glue, tables, tagged
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.training import checkpoint, records
@@ -18,10 +19,8 @@ SEPARATOR = ";"  # between the labels of an answer that has several
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.network import Network
-    from tf_transfer.models.text_model import TextModel
-    from tf_transfer.models.word_model import WordModel
+    from tf_transfer.models.serving import TextModel, WordModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +52,9 @@ class Result:
         """
         import pandas as pd
 
-        directory = records.RunDirectory(self.directory, None)
-        return pd.json_normalize(directory.epochs())
+        return pd.json_normalize(
+            records.RunDirectory(self.directory, None).epochs()
+        )
 
     def predictor(self) -> "Predictor":
         """The trained model, ready to answer."""
@@ -99,17 +99,17 @@ class Predictor:
 
         self.directory = run.directory
         self.experiment = run.experiment
-        self.tasks: dict[str, Task] = run.experiment.tasks
+        self.tasks: dict[str, Task] = run.experiment.data.tasks
         self.task: Any = None
         if len(self.tasks) == 1:
-            [self.task] = self.tasks.values()
+            self.task = run.experiment.data.task
         self.threshold = 0.5
         self.devices = strategy.single_device()
         self._programs: dict[str, Any] = {}
         self.network: Any = run.network
         if self.network is None:
             self.network = run.experiment.build_network(self.devices)
-            self._load_weights(records.RunDirectory(run.directory, None))
+            self._load_weights()
 
     def choose(self, name: str) -> None:
         """Sets which task answers.
@@ -124,17 +124,18 @@ class Predictor:
             )
         self.task = self.tasks.get(name, self.task)
 
-    def _load_weights(self, directory: records.RunDirectory) -> None:
-        files = sorted(os.listdir(directory.file("model")))
-        if len(files) != 1:
+    def _load_weights(self) -> None:
+        directory = records.RunDirectory(self.directory, None)
+        folder = directory.file("model")
+        names = os.listdir(folder)
+        if len(names) != 1:
             raise UserError(
-                f"{directory.file('model')}: should hold one file of weights, "
-                f"and holds {len(files)}. Run the run's command again."
+                f"{folder}: should hold one file of weights, and holds "
+                f"{len(names)}. Run the run's command again."
             )
-        path = directory.check_file(f"model/{files[0]}")
-        arrays = checkpoint.read_arrays(path, None)
+        path = directory.check_file(f"model/{names[0]}")
         weights = {weight.path: weight for weight in self.network.weights}
-        for name, array in arrays.items():
+        for name, array in checkpoint.read_arrays(path, None).items():
             weights[name].assign(array)
 
     # === Answers ===
@@ -148,6 +149,13 @@ class Predictor:
         examples = Examples(np.arange(len(columns[0])), list(columns), None)
         return self.answers(self.logits(examples))
 
+    def prepare_text(self, text: str, keyword: str = "") -> str:
+        """A text, prepared as the texts that the run was trained on."""
+        settings = self.experiment.settings
+        if not settings.reads_table:
+            return text
+        return texts_lib.make_text(text, keyword, settings.clean == "basic")
+
     def logits(self, examples: Examples) -> np.ndarray:
         """float32 [examples, units].
 
@@ -155,7 +163,7 @@ class Predictor:
             UserError: a logit is not finite.
         """
         return self._run(
-            self.experiment.encode(
+            self.experiment.data.encode(
                 examples, self.task, self.network.encoder, "texts"
             )
         )
@@ -197,7 +205,7 @@ class Predictor:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels as answers name them."""
-        return tuple(self.task.words or self.task.labels or ())
+        return tuple(self.task.labels or ())
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """float64 [examples, labels]. They sum to 1 unless labels combine.
@@ -237,7 +245,6 @@ class Predictor:
             UserError: Naming the file, and the line or the column.
         """
         task, settings = self.task, self.experiment.settings
-        extension = os.path.splitext(output or path)[1].lower()
         if task.is_tagging and tables.is_plain(path):
             if not tables.is_plain(output):
                 raise UserError(
@@ -247,6 +254,7 @@ class Predictor:
                     "list."
                 )
             return self._answer_words(path)
+        extension = os.path.splitext(output or path)[1].lower()
         if not output and tables.is_parquet(path):
             extension = ".jsonl"
         columns, dialect = None, None
@@ -255,13 +263,14 @@ class Predictor:
             and tables.is_plain(output)
             and not (probabilities or settings.is_own)
         )
-        if is_brief and self.experiment.reads_table:
+        if is_brief and settings.reads_table:
             extension = ".csv"
         elif is_brief:
             extension, dialect = ".tsv", glue.dialect_of(task)
             columns = dict.fromkeys(task.texts, "")
-        encoding = encoding or getattr(settings, "encoding", "utf-8")
-        table = tables.read_table(path, columns, encoding, dialect)
+        table = tables.read_table(
+            path, columns, encoding or settings.encoding, dialect
+        )
         answers = self._answer_table(table, is_brief, probabilities)
         prefix = "predicted_" if set(answers) & set(table.columns) else ""
         named = {f"{prefix}{name}": cells for name, cells in answers.items()}
@@ -282,20 +291,20 @@ class Predictor:
             is_brief: Whether texts may be empty, and scores have 4 digits.
             probabilities: Whether each label has a column.
         """
-        task, keyword = self.task, self.experiment.keyword_column
-        names = [*task.texts, *([keyword] if keyword else [])]
+        task, keyword = self.task, self.experiment.settings.keyword_column
+        names = [*task.texts, *filter(None, [keyword])]
         table.check_columns(dict.fromkeys(names, ""))
-        path = table.files[0][0]
         if not len(table):
-            raise UserError(f"{path}: holds no texts.")
+            raise UserError(f"{table.files[0][0]}: holds no texts.")
         if task.is_tagging:
             return {"tags": self.tags(table.words(*task.texts))}
-        keywords = [""] * len(table)
-        if keyword:
-            keywords = [*map(tables.word_of, table.columns[keyword])]
+        cells = table.columns[keyword] if keyword else [""] * len(table)
+        keywords = [*map(tables.word_of, cells)]
         read = table.columns.__getitem__ if is_brief else table.texts
-        prepare = self.experiment.prepare_text
-        texts = [[*map(prepare, read(name), keywords)] for name in task.texts]
+        texts = [
+            [*map(self.prepare_text, read(name), keywords)]
+            for name in task.texts
+        ]
         logits = self.logits(Examples(np.arange(len(table)), texts, None))
         labels, scores = map(list, zip(*self.answers(logits)))
         if is_brief:
@@ -310,8 +319,6 @@ class Predictor:
 
     def _answer_words(self, path: str) -> bytes:
         """The lines of a file with one word per line, and its tag behind."""
-        from tf_transfer.data import tagged
-
         lines = [*tables.read_lines(path)]
         starts, rows = zip(*tagged.read_sentences(path, min_columns=1))
         sentences = [[cells[0] for cells in sentence] for sentence in rows]
@@ -322,10 +329,8 @@ class Predictor:
 
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:
         """The tag of each word of some sentences."""
-        from tf_transfer.data import entities
-
         untagged = [["O"] * len(words) for words in sentences]
-        split = self.experiment.encode(
+        split = self.experiment.data.encode(
             Sentences(np.arange(len(sentences)), sentences, untagged),
             self.task,
             self.network.encoder,
@@ -336,7 +341,7 @@ class Predictor:
             entities.Tagged(chosen, split.word_starts), self.task.labels
         )
 
-    def _run(self, split: "EncodedSplit") -> np.ndarray:
+    def _run(self, split: batches.EncodedSplit) -> np.ndarray:
         import tensorflow as tf
 
         from tf_transfer.training import steps
@@ -361,15 +366,15 @@ class Predictor:
 
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself."""
-        from tf_transfer.models import text_model, word_model
+        from tf_transfer.models import serving
 
         if self.task.is_tagging:
-            return word_model.WordModel(
+            return serving.WordModel(
                 self.network,
                 self.task.name,
                 self.experiment.settings.max_length,
             )
-        return text_model.TextModel(
+        return serving.TextModel(
             self.network,
             self.task.name,
             len(self.task.texts),

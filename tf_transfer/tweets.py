@@ -9,7 +9,7 @@ finding: no significant difference between frozen and fine-tuned.
     python -m tf_transfer.tweets --data=train.csv --features=tfidf
     python -m tf_transfer.tweets --data=train.csv --trainable_layers=2
 
-Any CSV or TSV of texts and labels goes in its place (`--text_column`,
+Any CSV or TSV of texts and labels replaces it (`--text_column`,
 `--label_column`), with any number of labels. With sparse features no TensorFlow
 is loaded.
 
@@ -19,7 +19,7 @@ correction, clipping at 1.0), rising over a tenth of the steps and falling to 0,
 the last state tested, no validation. Sparse: NLTK's tokens, Porter stems, no
 punctuation, no stop words; ten folds drawn with seed 57.
 
-Where the paper is silent or says two things, ours: `--trainable_layers=0`
+Where the paper is silent or contradicts itself, ours: `--trainable_layers=0`
 freezes the pooler, too ("completely frozen"), and trains a dense layer on its
 output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
 "the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
@@ -31,29 +31,24 @@ by `--split_seed`; line breaks separate words (his code drops them).
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from tf_transfer import experiment, tasks
+from tf_transfer import experiment, run_data, tasks
 from tf_transfer.baselines import sparse
-from tf_transfer.config import command_line
+from tf_transfer.config import fields
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out
 from tf_transfer.data import texts as texts_lib
-from tf_transfer.data.task import Examples, join
-from tf_transfer.models import loading
+from tf_transfer.data.task import Examples, join, Source
+from tf_transfer.data.task_file import SplitOrigin
+from tf_transfer.models import freezing, loading
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
-
-if TYPE_CHECKING:
-    from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
-    from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
 RECIPE = {
@@ -100,7 +95,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "label_column": COLUMN,
     "encoding": {"is_encoding": True, "needs": {}},
     "duplicates": {"hashed": True, "needs": {}},
-    "test_fraction": {"hashed": True, "needs": {"draws_test": True}},
+    "test_fraction": {
+        "hashed": True,
+        "needs": {"test_ids": "", "has_folds": False},
+    },
     "validation_fraction": {"read_by": Reader.ENCODER},
     "features": {"choices": ("bert", "frozen", *sparse.FEATURES)},
 }
@@ -115,8 +113,6 @@ class Settings(
     rates=tasks.Rates(LR, LR, LR),
 ):
     """The shared settings with Hart's defaults, and the table's own."""
-
-    names_any_task = True
 
     # === The table ===
     id_column: str = setting(
@@ -190,19 +186,21 @@ class Settings(
         "The weights that come from the pretrained encoder: `all`; `none`; or "
         "a range of blocks, such as 11-12. Everything else of it begins at "
         "random, as BERT's own training does, drawn from --seed.",
+        pattern=f"all|none|{fields.RANGE}",
+        advice=fields.RANGE_ADVICE,
         unnamed="all",
     )
     pooler: str = setting(
         None,
-        "`trained`, as --method says, or `frozen`. Unset: frozen where no "
+        "`trained`, by --method, or `frozen`. Unset: frozen where no "
         "block trains.",
         choices=("trained", "frozen"),
         needs={"pooling": "cls"},
     )
     drop_last: bool = setting(
         True,
-        "Leave out the last batch of an epoch if it is short: as many steps, "
-        "all of whole batches, as the author's code has.",
+        "Leave out the last batch of an epoch if it is short, as the author's "
+        "code does.",
         unnamed=False,
     )
 
@@ -212,25 +210,19 @@ class Settings(
         "Runs of seeds --seed, --seed + 1, and so on.",
         at_least=1,
         at_most=10_000,
-        read_by=Reader.STUDY,
+        hashed=False,
     )
     jobs: int = setting(
         None,
         "Number of runs at the same time. Unset: one, or one on each GPU.",
         at_least=1,
-        read_by=Reader.STUDY,
+        hashed=False,
     )
     retry_failed: bool = setting(
         False,
         "Try runs again that have failed before.",
-        read_by=Reader.STUDY,
+        hashed=False,
     )
-
-    @property
-    def reader(self) -> Reader:
-        """Which settings are read: whatever trains may have several trials."""
-        is_trained = super().reader == Reader.TRAINING
-        return Reader.STUDY if is_trained else super().reader
 
     @property
     def has_folds(self) -> bool:
@@ -238,23 +230,23 @@ class Settings(
         return self.is_sparse and self.folds > 0
 
     @property
-    def draws_test(self) -> bool:
-        """Whether the held-out set is drawn."""
-        return not (self.test_ids or self.has_folds)
-
-    @property
     def is_own(self) -> bool:
         """Whether there is a task file; a table is read as Hart's is."""
         return self.has_task_file
 
     @property
+    def reads_table(self) -> bool:
+        """Whether the texts are Hart's table, or one like it."""
+        return not self.is_own
+
+    @property
     def title(self) -> str:
         """The readable beginning of the name of its folder."""
-        if self.is_sparse:
-            if not self.folds:
-                return "held_out"
-            return f"folds={self.folds},fold_seed={self.fold_seed}"
-        return super().title
+        if not self.is_sparse:
+            return super().title
+        if not self.folds:
+            return "held_out"
+        return f"folds={self.folds},fold_seed={self.fold_seed}"
 
     def defaults(self) -> dict[str, Any]:
         """Learning rate, pooling, and whether the pooler trains."""
@@ -299,8 +291,6 @@ class Settings(
                 "--data: give the CSV or TSV file with your texts and labels, "
                 "or a task file as --task."
             )
-        if self.load_blocks not in ("all", "none"):
-            settings_lib.check_range("load_blocks", self.load_blocks)
         is_frozen = self.pooler == "frozen"
         if is_frozen and self.trainable_layers == "all" and not self.blocks:
             raise UserError(
@@ -324,39 +314,94 @@ class Settings(
             )
 
 
+class TweetsData(run_data.RunData):
+    """A table of texts and labels, or the texts of a task file."""
+
+    def open_source(self) -> Source:
+        """The table, as a source of `train` and `test`; or a task file's."""
+        settings = self.settings
+        if settings.is_own:
+            return super().open_source()
+        return held_out.HeldOutSource(
+            held_out.HeldOutTable(
+                settings.data,
+                settings.task,
+                (settings.text_column,),
+                (settings.label_column,),
+                SplitOrigin((settings.data,)),
+                test=SplitOrigin((), settings.test_fraction, settings.test_ids),
+                id=settings.id_column,
+                keyword=settings.keyword_column,
+                is_cleaned=settings.clean == "basic",
+                encoding=settings.encoding,
+                duplicates=settings.duplicates,
+                folds=settings.folds if settings.is_sparse else 0,
+                fold_seed=settings.fold_seed,
+                row_order=settings.row_order,
+            ),
+            settings.split_seed,
+        )
+
+    def read_folds(self) -> tuple[Examples, list[held_out.Split]]:
+        """All rows that a baseline reads, and which train and test.
+
+        Raises:
+            UserError: the task is of another kind, or has no test.
+        """
+        settings, task, source = self.settings, self.task, self.source
+        if not settings.is_own:
+            return source.read_all("train"), source.folds()
+        if task.kind != "classes" or len(task.texts) > 1:
+            raise UserError(
+                f"--features={settings.features}: reads one text and classes. "
+                "tf_transfer.train has a baseline for every kind of task."
+            )
+        splits = [source.read(split) for split in source.splits]
+        examples = join(splits)
+        rows = np.arange(len(examples))
+        if settings.folds:
+            is_grouped = settings.duplicates == "group"
+            groups = (
+                texts_lib.group_texts(examples.texts[0]) if is_grouped else rows
+            )
+            return examples, held_out.make_folds(
+                groups, settings.folds, settings.fold_seed, rows
+            )
+        if source.splits[-1] != "test":
+            raise UserError(
+                f"{settings.task}: has no test. Add one, or give --folds=10."
+            )
+        first, tested = len(splits[0]), len(splits[-1])
+        return examples, [(rows[:first], rows[len(rows) - tested :])]
+
+    def report_duplicates(self) -> None:
+        """Prints how many texts of the table occur twice, and contradict."""
+        settings, examples = self.settings, self.source.read_all("train")
+        repeated, conflicting = texts_lib.count_duplicates(
+            texts_lib.group_texts(examples.texts[0]), examples.labels
+        )
+        if repeated:
+            handled = (
+                "equal texts are in one split"
+                if settings.duplicates == "group"
+                else "--duplicates=group puts equal texts into one split"
+            )
+            print(
+                f"{settings.data}: {repeated:,} of {len(examples):,} rows "
+                f"repeat a text, {conflicting:,} texts have several labels; "
+                f"{handled}."
+            )
+
+
 class Tweets(experiment.Experiment):
     """A table of texts and labels: an encoder, or a sparse baseline."""
 
     name = "tweets"
     Settings = Settings
+    Data = TweetsData
+    data: TweetsData
 
-    @functools.cached_property
-    def source(self) -> Any:
-        """The table, as a source of `train` and `test`; or a task file's."""
-        settings = self.settings
-        if settings.is_own:
-            return tasks.open_source(settings)
-        return held_out.HeldOutSource(
-            settings_lib.pick(
-                held_out.TableOptions,
-                settings,
-                folds=settings.folds if settings.is_sparse else 0,
-            )
-        )
-
-    @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table, and not those of a task file."""
-        return not self.settings.is_own
-
-    @property
-    def identities(self) -> dict[str, str]:
-        """The identities for the key of a run; a baseline has no model."""
-        if self.settings.is_sparse:
-            return {"data_identity": self.source.identity}
-        return super().identities
-
-    def load_encoder(self) -> "Encoder":
+    def load_encoder(self) -> "experiment.Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:
@@ -369,97 +414,52 @@ class Tweets(experiment.Experiment):
         shared, self._warm = self._warm, WarmState()
         encoder = super().load_encoder()
         self._warm = shared
-        kept: list[int] = []
+        loaded: list[int] = []
         if settings.load_blocks != "none":
             first, last = map(int, settings.load_blocks.split("-"))
-            kept = list(range(first, last + 1))
-            if not kept or last > len(encoder.blocks):
+            loaded = list(range(first, last + 1))
+            if not loaded or last > len(encoder.blocks):
                 raise UserError(
                     f"--load_blocks={settings.load_blocks}: this encoder has "
                     f"blocks 1 to {len(encoder.blocks)}."
                 )
-        loading.forget_weights(encoder, kept, settings.seed)
+        loading.forget_weights(encoder, loaded, settings.seed)
         return encoder
 
-    def trainable(self, blocks: int) -> "Trainable":
+    def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
         """The weights that train; `--pooler` decides on the pooler."""
         return dataclasses.replace(
-            super().trainable(blocks), pooler=self.settings.pooler == "trained"
+            super().trainable(blocks, phase),
+            pooler=self.settings.pooler == "trained",
         )
 
-    def train(
-        self,
-        callbacks: Sequence["Callback"] = (),
-        warm: WarmState | None = None,
-    ) -> Result:
-        """Trains the encoder, or fits the baseline in every fold."""
+    def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
+        """Trains the encoder, or fits a baseline; counts repeated texts."""
+        if not self.settings.is_own:
+            self.data.report_duplicates()
+        return super().train(callbacks)
+
+    def fit_sparse(self) -> Result:
+        """Fits a regression on sparse features in every fold."""
         settings = self.settings
-        if not settings.is_own:
-            self._report_duplicates()
-        if not settings.is_sparse:
-            return super().train(callbacks, warm)
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
                 "--folds=0 tests on it."
             )
-        finished = self.find_finished()
-        if finished is not None:
-            return finished
-        from tf_transfer.baselines import cross_validation
-
         directory = self.find_run()
-        examples, folds = self._examples_and_folds()
-        record = cross_validation.run(
-            settings, directory, self.task, examples, folds
+        record = sparse.cross_validate(
+            settings, directory, self.data.task, *self.data.read_folds()
         )
         return Result(self, directory.path, record)
 
-    def _examples_and_folds(self) -> tuple[Examples, list[held_out.Split]]:
-        """All rows that a baseline reads, and which train and test."""
-        settings, source = self.settings, self.source
-        if not settings.is_own:
-            return source.read_all("train"), source.folds()
-        if self.task.kind != "classes" or len(self.task.texts) > 1:
-            raise UserError(
-                f"--features={settings.features}: reads one text and classes. "
-                "tf_transfer.train has a baseline for every kind of task."
-            )
-        parts = [source.read(split) for split in source.splits]
-        examples = join(parts)
-        if settings.folds:
-            rows = np.arange(len(examples))
-            groups = rows
-            if settings.duplicates == "group":
-                groups = texts_lib.group_texts(examples.texts[0])
-            return examples, held_out.make_folds(
-                groups, settings.folds, settings.fold_seed, rows
-            )
-        if source.splits[-1] != "test":
-            raise UserError(
-                f"{settings.task}: has no test. Add one, or give --folds=10."
-            )
-        tested = np.arange(len(examples) - len(parts[-1]), len(examples))
-        return examples, [(np.arange(len(parts[0])), tested)]
-
-    def _report_duplicates(self) -> None:
-        """Prints how many texts occur twice, and how many contradict."""
-        settings, examples = self.settings, self.source.read_all("train")
-        repeated, conflicting = texts_lib.count_duplicates(
-            texts_lib.group_texts(examples.texts[0]), examples.labels
-        )
-        if repeated:
-            handled = (
-                "kept on one side of the split"
-                if settings.duplicates == "group"
-                else "kept; --duplicates=group keeps them on one side of a "
-                "split"
-            )
-            print(
-                f"{settings.data}: {repeated:,} of {len(examples):,} rows "
-                f"repeat a text, {conflicting:,} texts have several labels; "
-                f"{handled}."
-            )
+    def execute(self) -> None:
+        """Does what the command asks for: one run, or several trials."""
+        settings = self.settings
+        if settings.trials == 1 or settings.is_sparse or settings.describe:
+            super().execute()
+        else:
+            run_trials(settings)
 
 
 EXPERIMENT = Tweets
@@ -472,7 +472,8 @@ def run_trials(settings: Settings) -> None:
 
     seeds = list(range(settings.seed, settings.seed + settings.trials))
     given = settings_lib.given_flags(
-        settings, ("out", "cache_dir", "seed", "rerun")
+        settings,
+        ("out", "cache_dir", "seed", "rerun", "trials", "jobs", "retry_failed"),
     )
     runs = grid.expand(
         "tweets",
@@ -488,19 +489,9 @@ def run_trials(settings: Settings) -> None:
     print(
         f"{settings.task_name} {settings.approach}: test accuracy "
         f"{scores.mean():.4f} +- {scores.std(ddof=1):.4f} of {len(scores)} "
-        f"trials.\nSide by side: python -m tf_transfer.report {settings.out}"
+        f"trials.\nTo compare them: python -m tf_transfer.report {settings.out}"
     )
 
 
-def main() -> None:
-    """Reads the flags, and runs."""
-    tweets = Tweets(command_line.from_flags(Settings))
-    settings = tweets.settings
-    if settings.trials > 1 and not settings.is_sparse and not settings.describe:
-        run_trials(settings)
-    else:
-        experiment.execute(tweets)
-
-
 if __name__ == "__main__":
-    command_line.start(main, Settings)
+    experiment.start(Tweets)

@@ -7,9 +7,9 @@ run uses them, they are as they would be in a new process. So a run's numbers do
 not depend on the runs before it. Needs no TensorFlow by itself.
 """
 
-import collections
 import gc
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
@@ -47,15 +47,12 @@ class WarmState:
         self._initial: dict[int, tuple[Any, np.ndarray]] = {}
         self._network: Any = None
         self._signature: Any = None
-        self._tokens: collections.OrderedDict[Any, tokens.Tokens] = (
-            collections.OrderedDict()
-        )
+        self._tokens: dict[Any, tokens.Tokens] = {}
 
     # === The encoder ===
 
     def load(
         self,
-        identity: str,
         model: str,
         cache_folder: str,
         dropout: float,
@@ -66,14 +63,13 @@ class WarmState:
         """An encoder with its pretrained weights; under the strategy's scope.
 
         Args:
-            identity: of the model.
             model, cache_folder, dropout, precision, seed, keep_blocks: see
                 `loading.load`.
         """
         import tensorflow as tf
 
         key = (
-            identity,
+            loading.identify(model, cache_folder),
             dropout,
             precision,
             keep_blocks,
@@ -100,8 +96,7 @@ class WarmState:
         """
         if self._encoder is None:
             return
-        layers = self._encoder.layers
-        own = {id(weight) for layer in layers for weight in layer.weights}
+        own = {id(w) for layer in self._encoder.layers for w in layer.weights}
         for weight in weights:
             if id(weight) in own and id(weight) not in self._initial:
                 value = np.array(weight.value.numpy())
@@ -131,10 +126,8 @@ class WarmState:
         from tf_transfer.models.network import Network
 
         signature: Any = (
-            {
-                name: (_describe(head), scales.get(name))
-                for name, head in heads.items()
-            },
+            {name: _describe(head) for name, head in heads.items()},
+            scales,
             {number: one.method for number, one in added.items()},
         )
         if (
@@ -165,15 +158,11 @@ class WarmState:
         long_texts: str = "head",
     ) -> tokens.Tokens:
         """Tokenises texts, or finds them tokenised; see `tokens.encode`."""
-        digest = hashlib.blake2b()
-        for column in texts:
-            for text in column:
-                encoded = text.encode("utf-8", "surrogatepass")
-                digest.update(b"%d " % len(encoded) + encoded)
-            digest.update(b"\n")
-        key = id(encoder), max_length, long_texts, digest.digest()
-        if encoder is not self._encoder or key not in self._tokens:
-            self._tokens[key] = tokens.encode(
+        digest = hashlib.blake2b(json.dumps(texts).encode()).digest()
+        key = id(encoder), max_length, long_texts, digest
+        ids = self._tokens.pop(key, None)
+        if ids is None or encoder is not self._encoder:
+            ids = tokens.encode(
                 encoder.tokenize,
                 encoder.special,
                 texts,
@@ -181,10 +170,10 @@ class WarmState:
                 name,
                 long_texts,
             )
-            if len(self._tokens) > MOST_SPLITS:
-                self._tokens.popitem(last=False)
-        self._tokens.move_to_end(key)
-        return self._tokens[key]
+        self._tokens[key] = ids  # the last one used is the last
+        if len(self._tokens) > MOST_SPLITS:
+            del self._tokens[next(iter(self._tokens))]
+        return ids
 
 
 def _describe(head: "keras.layers.Layer") -> Any:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tf_transfer.baselines import sparse
+from tf_transfer.data.task import Examples
+from tf_transfer.utils.errors import UserError
 
 TEXTS = ["fire in the hall"] * 12 + ["sun over the hill"] * 12
 LABELS = np.array([1] * 12 + [0] * 12)
@@ -20,15 +22,15 @@ def test_preprocessing_is_the_paper_s():
 
 
 def test_there_are_179_stop_words():
-    words = sparse.stop_words()
-    assert len(words) == 179
-    assert {"i", "the", "wouldn't", "ain"} <= words
+    assert len(sparse.STOP_WORDS) == 179
+    assert {"i", "the", "wouldn't", "ain"} <= sparse.STOP_WORDS
 
 
 @pytest.mark.parametrize("features", sparse.FEATURES)
 def test_a_baseline_learns_two_labels(features):
-    baseline = sparse.Baseline(features).fit(TEXTS, LABELS)
-    logits = baseline.logits(TEXTS)
+    examples = Examples(np.arange(24), [TEXTS], LABELS)
+    baseline = sparse.Baseline(features).fit(examples)
+    logits = baseline.logits(examples)
     assert logits.shape == (24, 1)
     assert ((logits[:, 0] > 0) == LABELS).all()
     terms = 2**20 if features == "hash" else 7
@@ -37,12 +39,14 @@ def test_a_baseline_learns_two_labels(features):
 
 def test_a_baseline_learns_three_labels():
     texts, labels = [*TEXTS, *["rain"] * 12], [*LABELS, *[2] * 12]
-    baseline = sparse.Baseline("count").fit(texts, labels)
-    logits = baseline.logits(texts)
+    examples = Examples(np.arange(36), [texts], np.array(labels))
+    baseline = sparse.Baseline("count").fit(examples)
+    logits = baseline.logits(examples)
     assert logits.shape == (36, 3)
     assert logits.argmax(1).tolist() == labels
 
 
 def test_a_rare_term_is_no_feature_of_tfidf():
-    with pytest.raises(ValueError):
-        sparse.Baseline("tfidf").fit(["a", "b"], [0, 1])
+    examples = Examples(np.arange(2), [["a", "b"]], np.array([0, 1]))
+    with pytest.raises(UserError, match="--features=tfidf: .* from a.csv "):
+        sparse.Baseline("tfidf", "a.csv").fit(examples)

@@ -1,5 +1,8 @@
 """The other libraries train the blocks that ours trains."""
 
+import dataclasses
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -108,6 +111,36 @@ def test_an_epoch_of_hugging_face_changes_trainable_weights_alone(
     for name, parameter in model.named_parameters():
         moved = not torch.equal(parameter.detach(), before[name])
         assert moved == parameter.requires_grad, name
+
+
+def test_hugging_face_computes_where_pytorch_has_its_device(
+    settings, ours, encoder, monkeypatch
+):
+    """`meta` stands for a GPU."""
+    torch = pytest.importorskip("torch")
+    _, split = ours
+    trainable = freezing.parse("1", "", 3)
+    monkeypatch.setattr(hugging_face, "device", lambda: torch.device("meta"))
+    monkeypatch.setattr(  # fused AdamW does not know `meta`
+        torch.optim,
+        "AdamW",
+        lambda weights, **options: torch.optim.SGD(weights),
+    )
+    model, optimizer = hugging_face.build(encoder, trainable, 2, settings)
+    assert {p.device.type for p in model.parameters()} == {"meta"}
+    read = []
+
+    def forward(**batch):
+        read.append(batch)
+        return types.SimpleNamespace(loss=model.classifier.weight.sum())
+
+    monkeypatch.setattr(model, "forward", forward)
+    settings = dataclasses.replace(settings, clip_norm=0.0)
+    hugging_face.make_epoch(
+        model, optimizer, encoder, split, plan_epoch(split), settings
+    )()
+    assert read
+    assert {x.device.type for batch in read for x in batch.values()} == {"meta"}
 
 
 def lora_beside(settings, encoder, layers, lora):

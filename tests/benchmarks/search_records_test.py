@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks import search_records, search_replay
+from benchmarks import search_records, search_world
 from tf_transfer.sweeps import grid as grid_lib
 
 
@@ -55,4 +55,4 @@ def test_records_are_collected_of_the_tasks_that_are_finished(
         assert approach["prior"]["epoch_seconds"] > 0.0
         assert 0.0 <= run["beside_seconds"] < 60.0
     assert record["start_seconds"] > 0
-    assert 0.0 < search_replay.grid_seconds(record) < 600.0
+    assert 0.0 < search_world.grid_seconds(record) < 600.0

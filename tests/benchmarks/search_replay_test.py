@@ -2,31 +2,31 @@
 
 import pytest
 
-from benchmarks import search_replay
+from benchmarks import search_contestants, search_regret, search_world
 from tests.searches import made_up
 
 
-@pytest.mark.parametrize("name", search_replay.CONTESTANTS)
+@pytest.mark.parametrize("name", search_contestants.CONTESTANTS)
 def test_no_contestant_takes_more_than_its_budget(name):
     record = made_up.make_record()
-    world = search_replay.World(record, 150.0)
-    search_replay.CONTESTANTS[name](world, 0)
+    world = search_world.World(record, 150.0)
+    search_contestants.CONTESTANTS[name](world, 0)
     assert world.left > -1e-6
     assert world.events
 
 
-@pytest.mark.parametrize("name", search_replay.CONTESTANTS)
+@pytest.mark.parametrize("name", search_contestants.CONTESTANTS)
 def test_a_seed_gives_the_same_replay(name):
     record = made_up.make_record()
-    worlds = [search_replay.World(record, 400.0) for _ in range(2)]
+    worlds = [search_world.World(record, 400.0) for _ in range(2)]
     for world in worlds:
-        search_replay.CONTESTANTS[name](world, 3)
+        search_contestants.CONTESTANTS[name](world, 3)
     assert worlds[0].events == worlds[1].events
 
 
 def test_what_does_not_fit_ends_with_the_budget():
     record = made_up.make_record()
-    world = search_replay.World(record, 60.0)
+    world = search_world.World(record, 60.0)
     world.build("last_0")  # 20 s, and those below it on the way
     assert world.build("last_2") == 0.0
     spent = world.clock
@@ -41,17 +41,17 @@ def test_the_grid_builds_each_cache_once_and_trains_everything():
     seconds = sum(sum(r["epoch_seconds"]) for r in record["runs"])
     seconds += sum(r["beside_seconds"] for r in record["runs"])
     builds = [a["build_seconds"] for a in record["approaches"]]
-    assert seconds < search_replay.grid_seconds(record) <= seconds + sum(builds)
+    assert seconds < search_world.grid_seconds(record) <= seconds + sum(builds)
 
 
 def test_regret_falls_to_nothing_with_the_whole_grid():
     record = made_up.make_record()
-    best, _ = search_replay.grid_best(record)
+    best, _ = search_regret.grid_best(record)
     events = [(1.0, best - 2, 0.0), (5.0, best, 0.0)]
-    assert search_replay.regret_at(events, 2.0, record)[0] == pytest.approx(2.0)
-    assert search_replay.regret_at(events, 9.0, record)[0] == 0.0
+    assert search_regret.regret_at(events, 2.0, record)[0] == pytest.approx(2.0)
+    assert search_regret.regret_at(events, 9.0, record)[0] == 0.0
     assert (
-        search_replay.regret_at(events, 0.5, record)[0]
+        search_regret.regret_at(events, 0.5, record)[0]
         == best - record["floor"]
     )
 
@@ -61,22 +61,22 @@ def test_of_equal_epochs_the_test_chooses_none():
     for number, run in enumerate(record["runs"]):
         run["validation"] = [90.0] * len(run["validation"])
         run["test"] = [80.0 + number] * len(run["test"])
-    assert search_replay.grid_best(record) == (90.0, 80.0)
+    assert search_regret.grid_best(record) == (90.0, 80.0)
     events = [(1.0, 90.0, 70.0), (2.0, 90.0, 95.0)]
-    assert search_replay.regret_at(events, 3.0, record) == (0.0, 10.0)
+    assert search_regret.regret_at(events, 3.0, record) == (0.0, 10.0)
 
 
 def test_what_is_worse_than_tfidf_is_not_the_answer():
     record = made_up.make_record()
-    best, on_test = search_replay.grid_best(record)
+    best, on_test = search_regret.grid_best(record)
     events = [(1.0, record["floor"] - 5, 99.0)]
-    assert search_replay.regret_at(events, 2.0, record) == (
+    assert search_regret.regret_at(events, 2.0, record) == (
         best - record["floor"],
         on_test - record["test_floor"],
     )
     for run in record["runs"]:
         run["validation"] = [record["floor"] - 1] * len(run["validation"])
-    assert search_replay.regret_at(events, 2.0, record) == (0.0, 0.0)
+    assert search_regret.regret_at(events, 2.0, record) == (0.0, 0.0)
 
 
 def test_the_grid_answers_by_the_mean_of_the_settings_with_most_seeds():
@@ -92,14 +92,14 @@ def test_the_grid_answers_by_the_mean_of_the_settings_with_most_seeds():
             record["runs"].append(run)
         else:
             chosen.update(run)
-    assert search_replay.grid_best(record) == pytest.approx((92.0, 87.0))
+    assert search_regret.grid_best(record) == pytest.approx((92.0, 87.0))
 
 
 def test_a_seed_of_the_grid_is_replayed_and_others_bring_nothing():
     record = made_up.make_record()
     run = next(r for r in record["runs"] if r["approach"] == "last_4")
     record["runs"].append({**run, "seed": 1, "epoch_seconds": [7.0] * 8})
-    world = search_replay.World(record, 1e6)
+    world = search_world.World(record, 1e6)
     world.build("last_4")
     before = world.clock
     assert len(list(world.train("last_4", run["rate"], 3, 1))) == 3

@@ -5,7 +5,12 @@ import os
 
 import pytest
 
-from benchmarks import search, search_constants, search_replay
+from benchmarks import (
+    search,
+    search_constants,
+    search_contestants,
+    search_replay,
+)
 from tests.searches import made_up
 from tests.support import commands
 from tf_transfer.searches import space as space_lib
@@ -44,7 +49,7 @@ def replayed(tmp_path_factory):
 def test_a_replay_fills_a_document_and_draws_a_figure(replayed):
     folder, records = replayed
     text = (folder / "page.md").read_text()
-    contestants = search_replay.CONTESTANTS
+    contestants = search_contestants.CONTESTANTS
     for word in (*records, *search_replay.SHARES, *contestants, "mean, test"):
         assert word in text
     assert "](search_regret.png)" in text
@@ -72,7 +77,7 @@ def test_without_records_it_says_what_to_do(tmp_path, capsys):
         f"--out={tmp_path}",
     )
     assert code == 1
-    assert "Run the grids beside it" in capsys.readouterr().err
+    assert "Run the grids next to it" in capsys.readouterr().err
 
 
 def test_without_a_finished_task_the_records_stay(tmp_path, capsys):

@@ -1,17 +1,20 @@
 """The report card of a task's data."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tests.support import own_data
-from tf_transfer import tasks
-from tf_transfer.data import card, table_source, task_file
+from tf_transfer import glue
+from tf_transfer.data import card, splits
 
 
 def open_task(folder, **keys):
     path = own_data.write_task(folder, ending="jsonl", **keys)
-    source = table_source.TableSource(task_file.read(path))
-    return source.task, tasks.read_splits(source, source.task, 0.0, 0)
+    settings = glue.Settings(task=path, validation_fraction=0.0)
+    data = glue.Glue(dataclasses.replace(settings, select="last")).data
+    return data.task, data.read(data.task)
 
 
 def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
@@ -63,6 +66,8 @@ def test_texts_on_both_sides_are_counted(tmp_path):
     columns = own_data.news(30)
     columns["body"] = [f"text {number % 3}" for number in range(30)]
     _, examples = open_task(tmp_path, columns=columns)
-    assert card.count_shared(examples) == {"test": len(examples["test"][""])}
+    assert card.count_shared(splits.flatten(examples)) == {
+        "test": len(examples["test"][""])
+    }
     _, examples = open_task(tmp_path, columns=columns, duplicates="group")
-    assert card.count_shared(examples) == {}
+    assert card.count_shared(splits.flatten(examples)) == {"test": 0}

@@ -109,8 +109,8 @@ def test_the_identity_is_the_content_of_all_three(corpus_folder, split):
 def test_iob1_becomes_iob2_and_is_said(tmp_path, caplog):
     found = read(tmp_path, IOB1)
     assert found.words == WORDS and found.tags == READ
-    assert "eng.train: its tags are IOB1" in caplog.text
-    assert "as in line 1. They are read as IOB2" in caplog.text
+    assert "eng.train, line 1: tags are IOB1" in caplog.text
+    assert "They are read as IOB2" in caplog.text
 
 
 def test_of_iob2_nothing_is_said(tmp_path, caplog):
@@ -140,14 +140,16 @@ def test_an_i_that_begins_an_entity_of_iob2_is_named(tmp_path):
         read(tmp_path, IOB2 + "\nof IN B-PP O\nLima NNP B-NP I-LOC\n")
     path = tmp_path / "eng.train"
     assert str(error.value).startswith(
-        f"{path}, line 13: begins an entity with I-LOC, but line 3 with B-PER, "
-        "as do 3 of the 4 that show the scheme: the tags are IOB2, which has "
-        "B-LOC here."
+        f"{path}, line 13: begins an entity with I-LOC, but {path}, line 3 "
+        "with B-PER, as do 3 of the 4 that show the scheme: the tags are IOB2, "
+        "which has B-LOC here."
     )
 
 
 def test_a_b_that_parts_nothing_in_iob1_is_named(tmp_path):
-    said = "line 10: .* B-LOC, but line 1 with I-PER.* 3 of the 4 .* has I-LOC"
+    said = (
+        "line 10: .* B-LOC, but .*line 1 with I-PER.* 3 of the 4 .* has I-LOC"
+    )
     with pytest.raises(UserError, match=said):
         read(tmp_path, IOB1 + "\nof IN I-PP O\nLima NNP I-NP B-LOC\n")
 

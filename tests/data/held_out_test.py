@@ -6,6 +6,7 @@ import sklearn.model_selection
 
 from tests.support import own_data
 from tf_transfer.data import held_out, table_source
+from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.utils.errors import UserError
 
 ALONE = np.arange(100)
@@ -99,12 +100,19 @@ def write(path, content, name="tweets.csv"):
 
 
 def open_table(path, content, name="tweets.csv", **options):
-    columns = {"text_column": "text", "label_column": "target"}
+    return open_path(write(path, content, name), **{"id": None, **options})
+
+
+def open_path(path, test_ids="", **options):
     return held_out.HeldOutSource(
-        held_out.TableOptions(
+        held_out.HeldOutTable(
+            path,
             "tweets",
-            write(path, content, name),
-            **{**columns, "id_column": None, **options},
+            ("text",),
+            ("target",),
+            SplitOrigin((path,)),
+            test=SplitOrigin((), 0.1, test_ids),
+            **options,
         )
     )
 
@@ -173,12 +181,12 @@ def test_labels_are_sorted_as_numbers_where_they_are_numbers(tmp_path):
 def test_another_id_column_or_none(tmp_path):
     content = ROWS + MORE
     assert ids_of(tmp_path, content, ["9"]) == [1]
-    assert ids_of(tmp_path, content, ["Two"], id_column="text") == [1]
-    assert ids_of(tmp_path, content, ["3"], id_column="") == [1]
+    assert ids_of(tmp_path, content, ["Two"], id="text") == [1]
+    assert ids_of(tmp_path, content, ["3"], id="") == [1]
 
 
 def test_the_keyword_stands_before_the_text(tmp_path):
-    texts, _ = read(tmp_path, ROWS + MORE, keyword_column="keyword")
+    texts, _ = read(tmp_path, ROWS + MORE, keyword="keyword")
     assert texts[:2] == ["One two", "fire truck: Two"]
 
 
@@ -236,9 +244,7 @@ def test_what_cannot_be_read_is_named(tmp_path, content, said):
 
 def test_no_file_no_encoding(tmp_path):
     with pytest.raises(UserError, match="--data=nowhere.csv: no such file"):
-        held_out.HeldOutSource(
-            held_out.TableOptions("tweets", "nowhere.csv", "text", "target")
-        )
+        open_path("nowhere.csv")
     with pytest.raises(UserError, match="--encoding=utf-9: no such"):
         read(tmp_path, MINIMAL, encoding="utf-9")
 
@@ -258,15 +264,13 @@ def test_ids_that_cannot_be_tested_are_named(tmp_path, ids, words):
 def test_json_lines_are_read_as_a_csv_is(tmp_path):
     columns = {"id": [1, 2, 3, 4], "text": list("abcd"), "target": [0, 1] * 2}
     path = own_data.write(tmp_path / "a.jsonl", columns)
-    source = held_out.HeldOutSource(
-        held_out.TableOptions("a", path, "text", "target", None)
-    )
+    source = open_path(path, id=None)
     assert source.read_all("train").texts == [list("abcd")]
     assert source.task.labels == ("0", "1")
 
 
 def test_the_column_of_the_ids_may_be_the_keyword_too(tmp_path):
-    texts, _ = read(tmp_path, ROWS + MORE, keyword_column="id")
+    texts, _ = read(tmp_path, ROWS + MORE, keyword="id")
     assert texts[0] == "7: One two"
     with pytest.raises(UserError, match="no column 'id'.*--keyword_column"):
-        read(tmp_path, MINIMAL, keyword_column="id")
+        read(tmp_path, MINIMAL, keyword="id")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tf_transfer.data import cs224n, glue, held_out, metrics, metrics_of_kinds
+from tf_transfer.data import cs224n, glue, held_out, metrics, task
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
 LABELS = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
@@ -160,17 +160,17 @@ def test_every_metric_of_every_task_is_known():
     names |= {n for task in cs224n.TASKS.values() for n in task.metrics}
     names |= {
         name
-        for kind, allowed in metrics_of_kinds.ALLOWED.items()
+        for kind, allowed in task.ALLOWED.items()
         for name in allowed
         if kind != "entities"
     }
     assert names | set(held_out.METRICS) == set(metrics.METRICS)
 
 
-def test_measuring_names_the_metrics_with_their_prefix():
-    found = metrics.measure(("f1", "accuracy"), LABELS, LOGITS, "mismatched_")
-    assert list(found) == ["mismatched_f1", "mismatched_accuracy"]
-    assert found["mismatched_accuracy"] == pytest.approx(0.7)
+def test_measuring_names_the_metrics():
+    found = metrics.measure(("f1", "accuracy"), LABELS, LOGITS)
+    assert list(found) == ["f1", "accuracy"]
+    assert found["accuracy"] == pytest.approx(0.7)
 
 
 def test_one_unit_decides_as_two_units_of_the_same_odds_do():

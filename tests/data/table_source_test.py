@@ -138,7 +138,7 @@ def test_every_format_gives_the_same_examples(kind, label, ending, tmp_path):
         examples, others = source.read(split), expected.read(split)
         assert examples.texts == others.texts
         np.testing.assert_array_equal(examples.labels, others.labels)
-        assert examples.labels.dtype == source.task.label_dtype
+        assert examples.labels.dtype == others.labels.dtype
     assert source.task.kind == kind
     assert len(source.read("train")) == 48 and len(source.read("test")) == 12
 
@@ -263,7 +263,7 @@ def test_equal_texts_are_kept_on_one_side_where_asked(tmp_path):
         tmp_path, columns=doubled, duplicates="group", test=0.3, validation=0.2
     )
     source = open_task(path)
-    texts = [set(source.read(part).texts[0]) for part in table_source.PARTS]
+    texts = [set(source.read(part).texts[0]) for part in table_source.SPLITS]
     assert not texts[0] & texts[1] and not texts[0] & texts[2]
     assert sum(map(len, texts)) == 20
     assert len(source.read("test")) % 3 == 0

@@ -1,10 +1,12 @@
 """Every word is where it is said to be, in every row it can be in."""
 
 import time
+import types
 
 import numpy as np
 
 from tf_transfer.data import tokens, word_pieces
+from tf_transfer.data.task import Sentences
 
 SPECIAL = tokens.SpecialTokens(start=1, end=2, pad=0, between=(2,))
 UNKNOWN = 3
@@ -126,11 +128,20 @@ def test_each_different_word_is_tokenised_once():
 
 
 def test_labels_stand_on_first_pieces():
-    found = encode(SENTENCES)
-    labels = word_pieces.label_pieces(found, np.array([1, 0, 3, 0, 4, 2, 1]))
+    encoder = types.SimpleNamespace(
+        tokenize=tokenize,
+        special=SPECIAL,
+        tokenizer=types.SimpleNamespace(token_to_id=lambda token: UNKNOWN),
+        family="bert",
+    )
+    names = "abcde"
+    tags = [["b", "a", "d"], ["a"], ["e", "c", "b"]]
+    split = word_pieces.encode_sentences(
+        Sentences(np.arange(3), SENTENCES, tags), names, encoder, 8, "train"
+    )
     none = word_pieces.IGNORED
     assert none < 0
-    assert labels.tolist() == [
+    assert split.labels.tolist() == [
         *(none, 1, none, 0, 3, none, none),
         *(none, 0, none),
         *(none, 4, 2, 1, none),

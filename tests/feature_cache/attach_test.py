@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries, PREFIX
 from tests.support import quick
-from tf_transfer.feature_cache import rows as rows_lib
+from tf_transfer.feature_cache import cache as cache_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -250,7 +250,7 @@ def test_a_build_that_is_killed_continues_with_the_next_segment(
                 raise Killed
         original(path, content)
 
-    monkeypatch.setattr(rows_lib, "SEGMENT_BYTES", 2000)
+    monkeypatch.setattr(cache_lib, "SEGMENT_BYTES", 2000)
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_atomically", write)
         with pytest.raises(Killed):

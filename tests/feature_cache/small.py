@@ -233,9 +233,8 @@ def train(
             labels = tf.cast(batch["labels"], tf.float32)
             errors = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
             loss = tf.reduce_sum(errors * batch["weights"])
-        for variable, gradient in zip(
-            variables, tape.gradient(loss, variables), strict=True
-        ):
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        for variable, gradient in zip(variables, gradients, strict=True):
             variable.assign_sub(0.3 * gradient)
         losses.append(float(loss))
     logits = evaluate(network, split, prefix)

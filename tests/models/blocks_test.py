@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_transfer.models import blocks, keras_private
 
+SEED = tf.constant([3, 4])
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 HALF = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
 
@@ -53,7 +54,9 @@ def outcome(block, call):
         real = tf.cast(mask, y.dtype)[:, : y.shape[1], None]
         share = tf.cast(wanted[:, : y.shape[1]], y.dtype) * real
         loss = tf.reduce_sum(tf.cast(y * share, x.dtype))
-    return (y * real)[:, :1], y * real, tape.gradient(loss, [x, *weights])
+    # The key's bias changes nothing at [CLS]: it is not in the graph.
+    gradients = tape.gradient(loss, [x, *weights], unconnected_gradients="zero")
+    return y * real, gradients
 
 
 def keras_cls(block, x, mask):
@@ -74,12 +77,12 @@ def test_output_and_gradients_are_those_of_keras_nlp(
 ):
     block = built(precision, activation)
     tolerance = {**EXACT, **HALF}[precision]
-    _, ours, our_gradients = outcome(
+    ours, our_gradients = outcome(
         block,
         lambda b, x, mask: blocks.run(b, x, mask, False, cls_only),
     )
     keras = keras_cls if cls_only else lambda b, x, m: b(x, padding_mask=m)
-    _, theirs, their_gradients = outcome(block, keras)
+    theirs, their_gradients = outcome(block, keras)
     assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
     close(ours, theirs, tolerance)
     for one, other in zip(our_gradients, their_gradients, strict=True):
@@ -123,3 +126,44 @@ def test_every_dropout_layer_of_the_block_is_asked():
         number for number, layer in enumerate(layers) if "dropout" in layer.name
     ]
     assert len(dropouts) >= 3 and sorted(asked) == dropouts
+
+
+def attention_of_cls(block, x, mask, training):
+    """[CLS] alone, from the keys and values of every token."""
+    layers = keras_private.block_layers(block)
+    query, key, value = (
+        tf.einsum("blh,hns->bnls", x, layer.kernel.value)
+        + layer.bias.value[:, None]
+        for layer in (layers.query, layers.key, layers.value)
+    )
+    scores = query[:, :, :1] @ tf.transpose(key, [0, 1, 3, 2])
+    scores /= query.shape[-1] ** 0.5
+    scores = tf.where(mask[:, None, None], scores, -1e30)
+    weights = layers.weights_dropout(tf.nn.softmax(scores), training=training)
+    mixed = tf.transpose(weights @ value, [0, 2, 1, 3])
+    return layers.attention_output(mixed)
+
+
+def test_cls_alone_has_the_dropout_masks_of_weights_over_keys_and_values():
+    block = built("float64", dropout=0.5)
+    x, mask = inputs("float64")
+    attention = []
+    layers = keras_private.block_layers(block)
+    layers.attention_dropout.call = lambda y, training: attention.append(y) or y
+    keras_private.replace_dropout([block], lambda ordered=True: SEED)
+    blocks.run(block, x, mask, True, cls_only=True)
+    expected = attention_of_cls(block, x, mask, True)
+    np.testing.assert_allclose(attention[0], expected, atol=1e-12)
+    assert np.abs(attention_of_cls(block, x, mask, False) - expected).max() > 1
+
+
+def test_the_bias_of_keys_has_no_gradient_at_cls_alone():
+    block = built("float32")
+    _, gradients = outcome(
+        block, lambda b, x, mask: blocks.run(b, x, mask, False, True)
+    )
+    names = [weight.path for weight in block.trainable_weights]
+    by_name = dict(zip(names, gradients[1:], strict=True))
+    for name, gradient in by_name.items():
+        is_key = name.endswith("key/bias")
+        assert np.any(gradient.numpy()) != is_key, name

@@ -22,10 +22,14 @@ def by_hand(texts, length):
 
 def test_the_operations_of_a_block_are_those_of_its_products():
     assert sum(cost.count_block_operations(SHAPE, 5, 7)) == by_hand(5, 7)
-    # One text of one token is all [CLS].
-    assert cost.count_block_operations(
-        SHAPE, 5, 1, True
-    ) == cost.count_block_operations(SHAPE, 5, 1)
+
+
+def test_a_block_at_cls_alone_has_products_of_one_query_a_text():
+    # q W_k' and (a x) W_v of two heads with four units each.
+    products = [(5, 8, 8)] * 2 + [(5, 4, 8)] * 4 + [(5, 8, 32), (5, 32, 8)]
+    scores = 2 * 2 * 5 * 7 * 8 * 2  # q W_k' x' and a x of two heads
+    expected = sum(2 * a * b * c for a, b, c in products) + scores
+    assert sum(cost.count_block_operations(SHAPE, 5, 7, True)) == expected
 
 
 @pytest.mark.parametrize(

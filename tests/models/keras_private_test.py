@@ -11,6 +11,7 @@ import re
 
 import keras
 import keras_nlp
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -77,7 +78,7 @@ def test_dropout_layers_draw_from_the_seeds_that_replace_their_own():
         asked.append(ordered)
         return tf.constant([1, 2], tf.int64)
 
-    keras_private.replace_seeds(layers, next_seed)
+    keras_private.replace_dropout(layers, next_seed)
     masks = [layer(inputs, training=True).numpy() for layer in layers]
     assert len(asked) == 2
     assert (masks[0] == masks[1]).all()
@@ -112,3 +113,17 @@ def test_no_other_file_touches_them():
         if isinstance(node, ast.Attribute) and node.attr in names
     }
     assert not found
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_half_precision_drops_as_often_as_float32(precision):
+    seed = tf.constant([3, 4])
+    layers = [
+        keras.layers.Dropout(0.1, dtype=dtype)
+        for dtype in ("float32", precision)
+    ]
+    keras_private.replace_dropout(layers, lambda ordered=True: seed)
+    ones = tf.ones([200, 200])
+    exact, half = (layer(ones, training=True) for layer in layers)
+    assert half.dtype.size == 2
+    np.testing.assert_array_equal(exact == 0, half == 0)

@@ -49,11 +49,11 @@ def test_an_example_s_two_texts_stand_one_batch_apart():
         glue.Glue(glue.Settings(data="sample", max_length=16, **options))
         for options in (SBERT, {})
     )
-    split = sbert.encode(examples, sbert.task, encoder, "")
+    split = sbert.data.encode(examples, sbert.data.task, encoder, "")
     alone = [
-        cross.encode(
+        cross.data.encode(
             Examples(examples.ids, [column], examples.labels),
-            cross.task,
+            cross.data.task,
             encoder,
             "",
         )

@@ -2,7 +2,7 @@
 
 import keras_nlp
 
-from tf_transfer.models import presets
+from tf_transfer.models import loading
 
 
 def test_the_presets_are_those_of_the_installed_release():
@@ -11,7 +11,7 @@ def test_the_presets_are_those_of_the_installed_release():
         **keras_nlp.models.BertBackbone.presets,
         **keras_nlp.models.RobertaBackbone.presets,
     }
-    ours = presets.read_presets()
+    ours = loading.read_presets()
     assert len(ours) > 10
     assert ours == {name: theirs.get(name) for name in ours}
     others = set(theirs) - set(ours)

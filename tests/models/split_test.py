@@ -1,8 +1,5 @@
 """What trains is what was asked for, weight by weight."""
 
-import functools
-
-import keras
 import pytest
 
 from tf_transfer.models import freezing, loading, tiny
@@ -26,10 +23,10 @@ GOLDEN = {
 }
 
 
-def build_network(pooling="cls", network_class=network_lib.Network):
+def build_network(pooling="cls"):
     encoder = loading.load("tiny", "", dropout=0.1)
     head = pooled.PooledHead(1, encoder.hidden, pooling, 0.1, 0, "float32")
-    return network_class(encoder, {"rte": head})
+    return network_lib.Network(encoder, {"rte": head})
 
 
 def trainable(layers, blocks=""):
@@ -59,15 +56,6 @@ def test_so_many_parameters_train(network, layers, expected):
     assert size(weights) == expected
     flagged = [weight for weight in network.weights if weight.trainable]
     assert [id(w) for w in flagged] == [id(w) for w in weights]
-
-
-@pytest.mark.parametrize("layers", GOLDEN)
-def test_frozen_and_trainable_weights_make_the_network(network, layers):
-    weights = freezing.freeze(network, trainable(layers))
-    frozen = freezing.frozen_weights(network, trainable(layers))
-    together = sorted(id(weight) for weight in [*weights, *frozen])
-    assert together == sorted(id(weight) for weight in network.weights)
-    assert not any(weight.trainable for weight in frozen)
 
 
 def test_freezing_more_and_then_less_gives_what_less_gives(network):
@@ -124,29 +112,6 @@ def test_the_table_for_people_adds_up(network):
     assert lines[-2].split() == ["total", f"{total:,}"]
     assert lines[-1].split()[:2] == ["trainable", f"{moving:,}"]
     assert lines[-1].split()[2] == f"{moving / total:.1%}"
-
-
-# === What cannot be ===
-
-
-class Forgetful(network_lib.Network):
-    """A network with a layer that is no part."""
-
-    @property
-    def layers(self):
-        return [*super().layers, self.extra]
-
-    @functools.cached_property
-    def extra(self):
-        layer = keras.layers.Dense(2, name="forgotten")
-        layer.build((None, 3))
-        return layer
-
-
-def test_a_weight_in_no_part_is_an_error():
-    network = build_network(network_class=Forgetful)
-    with pytest.raises(ValueError, match="forgotten.* belongs to no component"):
-        freezing.freeze(network, trainable("all"))
 
 
 # === Reading the flags ===

@@ -93,7 +93,9 @@ def test_a_trend_needs_tasks_that_lie_on_a_line():
     scattered = dict(zip(TASKS, (0, 3, -2, 4, -3, 2, 5, -1)))
     found = judge_trend(scattered)
     assert found.word == "inconclusive"
-    assert found.needed == "8 tasks do not decide it, nor would more seeds"
+    assert (
+        found.needed(0.05) == "8 tasks do not decide it, nor would more seeds"
+    )
     line = dict(zip(TASKS, (0, 0.6, 0.9, 1.6, 2.1, 2.4, 3.1, 3.4)))
     assert judge_trend(line).word == "agrees"
 
@@ -298,7 +300,7 @@ def test_local_words_are_corrected_over_the_whole_report():
     ]
     judged = list(made_up.judge(paper, records).values())
     assert any(verdict.p <= 0.05 for verdict in judged)
-    concluded = verdicts.conclude_local(judged)
+    concluded = verdicts.correct_for_many(judged, True)
     words = {brief.neutral_word(verdict) for verdict in concluded}
     assert words <= {"unclear", "unclear after Holm's correction"}
 
@@ -315,11 +317,11 @@ def test_a_report_is_one_family_of_local_words():
         return list(made_up.judge(paper, *groups).values())
 
     [first], [second] = judge(1), judge(0.9)
-    together = verdicts.conclude_local([first, second])
+    together = verdicts.correct_for_many([first, second], True)
     least = min(first.p, second.p)
     assert min(v.p for v in together) == pytest.approx(2 * least)
     # The same verdict in two studies counts once.
-    again = verdicts.conclude_local([first, *judge(1)])
+    again = verdicts.correct_for_many([first, *judge(1)], True)
     assert [v.p for v in again] == pytest.approx([first.p] * 2)
 
 
@@ -585,7 +587,9 @@ def test_a_trend_counts_a_task_once():
         )
     ]
     [found] = made_up.judge(paper, runs).values()
-    assert found.word == "inconclusive" and found.needed.startswith("3 tasks")
+    assert found.word == "inconclusive" and found.needed(0.05).startswith(
+        "3 tasks"
+    )
 
 
 def test_holm_s_correction_hides_no_contradiction_of_a_size():

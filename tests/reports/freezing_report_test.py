@@ -8,8 +8,10 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, freezing, operating
+from tf_transfer.reports import claims, operating
 from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports.papers import freezing
+from tf_transfer.reports.tables import list_notes
 
 FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
 PAPER = claims.read(os.path.join(FOLDER, "claims.toml"))
@@ -187,7 +189,7 @@ def test_cached_trials_are_tables_of_their_own():
     )
 
 
-def test_a_cache_of_another_precision_has_no_trials_of_the_same_number():
+def test_a_cache_of_another_precision_is_another_curve():
     cached = {"prefix": (0.0, 5.0), "cached": True}
     precise = write({1: [96, 98]}, **cached)
     for record in precise:
@@ -196,6 +198,8 @@ def test_a_cache_of_another_precision_has_no_trials_of_the_same_number():
     found = tables(write({"all": [80, 82]}), usual, precise)
     row = found["freezing_mrpc_cached"][1]
     assert row["score"].startswith("78.00")
+    row = found["freezing_mrpc_cached_as_float32"][1]
+    assert row["score"].startswith("97.00")
 
 
 def test_runs_without_times_have_no_columns_of_times():
@@ -304,9 +308,9 @@ def test_one_trial_has_no_interval_and_holes_are_named():
     assert points["> 90 %"]["trained blocks"] == "3"
     assert points["> 90 %"]["not tried"] == "1, 2"
     assert "interval" not in points["> 90 %"]
-    assert any("not tried" in note for note in freezing.notes(collect(records)))
+    assert any("not tried" in note for note in list_notes(collect(records)))
     whole = write({"all": [80], 1: [79], 0: [50]})
-    assert not any("not tried" in n for n in freezing.notes(collect(whole)))
+    assert not any("not tried" in n for n in list_notes(collect(whole)))
 
 
 def test_nothing_is_enough():
@@ -400,8 +404,8 @@ def test_records_of_others_are_called_so():
     records = write()
     for record in records:
         record["key"]["recorded_by"] = "the authors"
-    told = freezing.notes(collect(records))
-    assert "These runs are records of the authors, not ours." in told[0]
+    told = list_notes(collect(records))
+    assert any("are records of the authors, not ours." in n for n in told)
 
 
 def test_parameters_add_up():
@@ -467,12 +471,11 @@ def test_what_the_cache_saves_is_summed_over_the_same_runs():
     for record in cached:  # what a run took has the building that it paid
         record["cached"] = True
         record["seconds"] += 3.0
-    told = freezing.notes(collect(live, cached))
+    [row] = tables(live, cached)["savings"]
+    assert row["task"] == "mrpc" and row["trained blocks"] == "0, 1"
     # 12 s of training each, and 5 s of building.
-    assert (
-        "mrpc, the 2 runs with 0, 1 trained blocks: 120 s live, 29 s cached "
-        "with the building of the cache, 24.2 % of it." in told
-    )
+    assert (row["live, s"], row["cached, s"]) == ("120", "29")
+    assert (row["runs"], row["of live, %"]) == (2, "24.2")
 
 
 # === Figures ===

@@ -9,9 +9,10 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, glue, plots
+from tf_transfer.reports import claims, plots
 from tf_transfer.reports import tables as tables_lib
 from tf_transfer.reports.overview import Ranged
+from tf_transfer.reports.tables import list_notes
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")
@@ -239,7 +240,7 @@ def test_only_the_paper_s_runs_fill_its_numbered_tables(changes, number):
         assert f"(the paper's table {number})" in caption
     else:
         assert "the paper's table" not in caption
-    inferred = any("tables 3, 4 and 9" in note for note in glue.notes(made))
+    inferred = any("tables 3, 4 and 9" in n for n in list_notes(made))
     assert inferred == (number == 9)
 
 
@@ -363,7 +364,7 @@ def test_runs_without_times_have_tables_and_no_figure():
 
 def test_cached_runs_are_explained():
     cached = write({"1": 64}, prefix=(0.0, 20.0), cached=True)
-    assert any("no dropout" in note for note in glue.notes(collect(cached)))
-    notes = glue.notes(collect(write(FINALS)))
+    assert any("no dropout" in note for note in list_notes(collect(cached)))
+    notes = list_notes(collect(write(FINALS)))
     assert not any("no dropout" in note for note in notes)
-    assert any("docs/glue.md" in note for note in notes)
+    assert any("docs/glue.md" in note for note in PAPER.notes)

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import os
 
-import pandas as pd
 import pytest
 
 from tests.support import commands
@@ -19,8 +18,8 @@ from tf_transfer.reports import (
     plots,
     tables,
 )
-from tf_transfer.reports import methods as report
 from tf_transfer.reports import study as study_lib
+from tf_transfer.reports.papers import methods as report
 from tf_transfer.sweeps import grid as grid_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
@@ -138,8 +137,8 @@ def test_the_table_has_every_cost_and_the_time_to_a_share(study):
     # A prefix counts as if each run had built it: 4 s more than was paid.
     assert lora["seconds"] == "14.0"
     columns = [c for c in table.frame if c.startswith("seconds to")]
-    assert by_name.loc["everything", columns[0]] == "100.0 (3 of 3)"
-    assert lora[columns[0]] == "(0 of 3)"  # 88 of 90 are less than 99 %
+    assert by_name.loc["everything", columns[0]] == "100.0 ± 0.0"
+    assert lora[columns[0]] == "never"  # 88 of 90 are less than 99 %
     assert len(published) == 2
 
 
@@ -157,7 +156,7 @@ def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
         path = f"cola/{run['path']}"
         records.append({**run, **changes, **scores, **known, "path": path})
     [both] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
-    table = report.headline("methods_A", both.rows)
+    [table] = tables.fill_tables(both, "headline")
     assert table.caption.startswith("Means over cola and sst2")
     assert (
         "Left out: 1 row not shown to be above the majority baseline on a task"
@@ -183,16 +182,16 @@ def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
 
 def test_a_document_whose_methods_are_not_compared_has_the_usual_table(study):
     """Nothing trained everything, or that failed."""
-    alone = [row for row in study.rows if not row.is_base]
-    alone = overview.make_rows(pd.concat([row.runs for row in alone]))
-    assert report.headline("methods_A", alone) is None
     records = [dict(run) for run in study.runs.record]
+    alone = [run for run in records if run["approach"] != "fine_tuning"]
+    [alone] = study_lib.collect({"runs": alone, "made": {}}, FOLDER)
+    assert tables.fill_tables(alone, "headline") == []
     for run in records:
         if run["approach"] == "fine_tuning":
             run["one_answer"], run["test"] = True, 0.5
             run["metrics"] = {"accuracy": 0.5}
     [failed] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
-    assert report.headline("methods_A", failed.rows) is None
+    assert tables.fill_tables(failed, "headline") == []
     failed.summary.update(paired=[], left_out=[])
     part = page.make_part(failed, failed.rows)
     assert part.headline.name.endswith("overview")

@@ -295,7 +295,7 @@ def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
         make_runs([79, 79.2, 78.8], "2", **other),
         paper=paper,
     ).parts
-    assert part.differences == ["patience 5 (authors' code: 2 or 3)"]
+    assert part.study.differences == ["patience 5 (authors' code: 2 or 3)"]
     assert [claim.reason for claim in part.local] == [""]
 
 
@@ -474,7 +474,7 @@ def test_a_margin_is_not_shown_as_the_paper_s(changes, expected):
     )
     verdict = infer.Verdict(paper.claims[0], "A", infer.AGREES, "")
     assert page_lib.describe_published(verdict) == expected
-    assert page_lib._show(verdict).note == "So. The margin: ours: a guess."
+    assert page_lib.describe_note(verdict) == "So. The margin: ours: a guess."
 
 
 def test_a_verdict_has_its_word_figures_and_reason():
@@ -546,7 +546,7 @@ def test_nan_and_missing_values_do_not_break_the_page():
 
 def test_each_table_of_a_page_has_a_name_and_few_columns():
     page = make_page(ALL, TWO, ONE)
-    tables = page_lib.tables_of(page)
+    tables = page.all_tables
     names = [table.name for table in tables]
     assert len(set(names)) == len(names)
     assert {"paper_A_overview", "runs", "epochs"} <= set(names)
@@ -555,7 +555,7 @@ def test_each_table_of_a_page_has_a_name_and_few_columns():
 
 def test_every_run_of_the_study_is_in_a_table():
     page = make_page(ALL, TWO, ONE)
-    [runs] = [t.frame for t in page_lib.tables_of(page) if t.name == "runs"]
+    [runs] = [t.frame for t in page.all_tables if t.name == "runs"]
     assert set(runs["run"]) == {run["path"] for run in [*ALL, *TWO, *ONE]}
 
 

@@ -11,7 +11,9 @@ from tests.reports.made_up_stacking import (
     stacked,
     write,
 )
-from tf_transfer.reports import stacking, tables
+from tf_transfer.reports import tables
+from tf_transfer.reports.papers import stacking
+from tf_transfer.reports.tables import list_notes
 
 
 def tables_of(study):
@@ -199,7 +201,7 @@ def entities():
 
 def test_every_group_is_a_row_with_its_rates_and_the_majority_last():
     [study] = collect(*entities())
-    rows = tables_of(study)["scores_A_ner"]
+    rows = tables_of(study)["scores_1_ner"]
     first = "0.001 for 1"
     names = ["head", "adaptation", "rates and epochs", "n"]
     assert rows[names].to_numpy()[:-1].tolist() == [
@@ -255,7 +257,7 @@ def tuned():
 
 def test_each_rate_is_compared_with_finetune_only_at_its_own_best_rate():
     [study] = collect(*tuned())
-    rows = tables_of(study)["scores_A_ner"].set_index("rates and epochs")
+    rows = tables_of(study)["scores_1_ner"].set_index("rates and epochs")
     against = rows["against finetune-only"]
     assert against["0.001 for 1, then 1e-05 for 3"].startswith("-12.00")
     assert against["0.001 for 1, then 2e-05 for 3"].startswith("+2.00")
@@ -267,7 +269,7 @@ def test_each_head_stands_at_its_best_rate_of_equally_many():
     [study] = collect(
         *tuned(), at_rates(stacked("dense"), {2e-5: [90.0, 90.1]})
     )
-    rows = tables_of(study)["rates_A_ner"]
+    rows = tables_of(study)["rates_1_ner"]
     names = ["head", "rates", "best", "finetune-only's"]
     tried = "1e-05, 2e-05, 3e-05, 5e-05"
     assert rows[names].to_numpy().tolist() == [
@@ -277,7 +279,7 @@ def test_each_head_stands_at_its_best_rate_of_equally_many():
     against = rows["against finetune-only"]
     assert against[0] == "" and against[1].startswith("+2.00")
     [study] = collect(*entities())
-    assert "rates_A_ner" not in tables_of(study)
+    assert "rates_1_ner" not in tables_of(study)
 
 
 def test_in_short_the_base_is_tuned_like_the_best_head():
@@ -293,10 +295,10 @@ def test_a_rate_that_was_run_again_is_chosen_on_the_seeds_of_all():
         at_rates(DENSE, {2e-5: [80.0], 5e-5: [84.0, 70.0, 70.0]}),
         at_rates(stacked("bilstm"), {2e-5: [86.0], 5e-5: [85.0]}),
     )
-    rows = tables_of(study)["scores_A_ner"].set_index("rates and epochs")
+    rows = tables_of(study)["scores_1_ner"].set_index("rates and epochs")
     against = rows["against finetune-only"]["0.001 for 1, then 2e-05 for 3"]
     assert against == "+11.33"  # the mean of three seeds at 5e-5
-    assert tables_of(study)["rates_A_ner"]["best"].tolist() == [
+    assert tables_of(study)["rates_1_ner"]["best"].tolist() == [
         "5e-05",
         "2e-05",
     ]
@@ -329,14 +331,14 @@ def test_the_gain_on_pairs_is_judged_for_both_readings_of_its_base(
     # Whatever is better on validation, the table has the usual one.
     if reading == "cross":
         [study] = collect(stacks, *groups.values())
-        rows = tables_of(study)["scores_A_pairs"].set_index("head")
+        rows = tables_of(study)["scores_1_pairs"].set_index("head")
         against = rows["against finetune-only"]["Sim-Transformer"]
         assert against.startswith("+4.80")
 
 
 def test_entities_have_their_types():
     [study] = collect(*entities())
-    rows = tables_of(study)["types_A_ner"]
+    rows = tables_of(study)["types_1_ner"]
     assert rows.PER[0] == "82.50 ± 0.50" and rows.ORG[0] == "78.50 ± 0.50"
 
 
@@ -355,7 +357,7 @@ def test_times_are_by_phase_with_the_whole_prefix_and_alike_on_both_sides():
             prefix_build_seconds=4.0,
         ),
     )
-    rows = tables_of(study)["costs_A_ner"]
+    rows = tables_of(study)["costs_1_ner"]
     base = rows.iloc[0]
     live = rows[rows["rates and epochs"] == "0.001 for 1, then 2e-05 for 3"]
     assert live["time, s"].item() == "12.0"
@@ -375,11 +377,11 @@ def test_blank_times_and_failed_runs_are_explained():
         write("text", DENSE, [80.0, 80.1]),
         write("text", stacked("highway"), [50.0], timing_environment=elsewhere),
     )
-    said = stacking.notes(study)
-    assert said[0].startswith("1 run was timed in another environment")
+    said = list_notes(study)
+    assert said[0].startswith("The times of 1 run are left blank: timed in")
     rows = tables_of(study)
-    assert rows["costs_A_text"]["time, s"][1] == ""
-    assert rows["scores_A_text"]["head"][1] == (
+    assert rows["costs_1_text"]["time, s"][1] == ""
+    assert rows["scores_1_text"]["head"][1] == (
         "Highway LSTM, not shown to be above the majority baseline"
     )
     assert any("Not shown to be above the majority" in text for text in said)
@@ -404,7 +406,7 @@ def test_nothing_is_compared_with_a_base_that_did_not_train():
         "On ner, finetune-only is not shown to be above the majority baseline, "
         "so nothing is compared."
     ]
-    against = tables_of(study)["scores_A_ner"].get("against finetune-only")
+    against = tables_of(study)["scores_1_ner"].get("against finetune-only")
     assert against is None or not any(against)
 
 
@@ -414,7 +416,7 @@ def test_nothing_is_compared_with_a_base_that_did_not_train():
 def test_figures_show_phases_and_costs_of_the_best_groups():
     [study] = collect(*entities())
     figures = tables.draw_figures(study)
-    assert [figure.name for figure in figures] == ["phases_A", "costs_A"]
+    assert [figure.name for figure in figures] == ["phases", "costs"]
     assert all(figure.svg.startswith(b"<?xml") for figure in figures)
 
 
@@ -425,7 +427,7 @@ def test_runs_that_were_never_stacked_have_no_phase_curves():
         write("ner", DENSE, [80.0]),
         write("ner", {"head": "bilstm", "adaptation": "joint"}, [81.0]),
     )
-    assert [figure.name for figure in tables.draw_figures(study)] == ["costs_A"]
+    assert [figure.name for figure in tables.draw_figures(study)] == ["costs"]
 
 
 def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
@@ -442,27 +444,17 @@ def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
     groups.append(write("ner", stacked("bilstm", lr=5e-5), [99.0]))
     [study] = collect(*groups)
     figures = {figure.name: figure for figure in tables.draw_figures(study)}
-    assert figures["phase_one_A"].render("png")
-    [part] = stacking.PARTS["lengths"](study)
-    assert part.name == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
-    assert part.words["metric"] == "entity F1"
-    assert part.words["levels"] == {"finetune-only": pytest.approx(80)}
-    assert [
-        (
-            stacking.MEASURES["gap"](x),
-            stacking.MEASURES["kept_epochs"](x),
-            x.runs.score.mean(),
-        )
-        for x in stacking.ROWS["lengths"](part)
-    ] == [
-        ("no gap", 1, pytest.approx(85.5)),
-        ("gap 0.01", 3, pytest.approx(86)),
-        ("no gap", 5, pytest.approx(84)),
-        ("no gap", 20, pytest.approx(82)),
-    ]
+    assert figures["phase_one"].render("png")
+    [axis] = figures["phase_one"].render.args[0].axes
+    assert axis.get_title() == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
+    assert axis.get_ylabel() == "entity F1 on test, points"
+    drawn = [line.get_xydata().tolist() for line in axis.lines]
+    for points in ([[1, 85.5], [5, 84], [20, 82]], [[3, 86]]):
+        assert points in drawn  # without a gap, and with one
+    assert [[0, 80], [1, 80]] in drawn  # finetune-only
     [study] = collect(*entities())
     names = [figure.name for figure in tables.draw_figures(study)]
-    assert names == ["phases_A", "costs_A"]
+    assert names == ["phases", "costs"]
 
 
 def test_a_phase_ends_with_its_kept_epoch():

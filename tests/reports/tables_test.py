@@ -122,6 +122,8 @@ def test_without_a_file_there_are_no_tables(runs, tmp_path):
         ('"spread 1"', '"spraed 1"', r"Known are text, spread, change, inter"),
         ('"groups"', '"runs"', r"rows: 'runs' is not known. Known are over"),
         ('"task"\n', '"tasks"\n', r"of: 'tasks' is not known. Known are stu"),
+        ('"task"\n', '["part"]\n', r"of: 'part' is not known. Known are pa"),
+        ('"groups"', '["seeds"]', r"rows: 'seeds' is not known. Known are pa"),
         ('["n", "n"]', '["n"]', r"column n: give texts for a title, a "),
         ('"n"]', "5]", r"column n: give texts for a title, a measure"),
         ('"spread 1"', '"spread x"', r"column score: give texts for a title"),

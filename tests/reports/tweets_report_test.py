@@ -6,9 +6,11 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import brief, claims, infer, tweets
+from tf_transfer.reports import brief, claims, infer
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports.papers import tweets
+from tf_transfer.reports.tables import list_notes
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "tweets"))
@@ -176,7 +178,7 @@ def test_each_reading_of_frozen_is_judged_by_its_own_runs():
         assert judged[name].value == pytest.approx(value)
     last_two = judged["last_two_as_unfrozen_committed"]
     assert last_two.word == "agrees", last_two  # within 1.9 points
-    table = tables_of(study)["held_out_A_tweets"]
+    table = tables_of(study)["held_out_1_tweets"]
     published = dict(zip(zip(table.trains, table.lr), table["published F1"]))
     assert published == {
         ("unfrozen", "5e-05"): "85.0 (80.7)",
@@ -266,19 +268,19 @@ def test_every_run_is_in_a_table_with_few_examples_too():
     [study] = collect(
         *the_paper_s_runs(), write({**ALL, **few}, [60.0, 61.0, 62.0])
     )
-    table = tables_of(study)["held_out_A_tweets"]
+    table = tables_of(study)["held_out_1_tweets"]
     assert list(zip(table.trains, table.examples)) == [
         ("unfrozen", "6,851"),
         ("unfrozen", "100"),
         ("last two blocks", "6,851"),
         ("frozen", "6,851"),
     ]
-    shown = sum(table.n) + sum(len(tables_of(study)["folds_A_tweets"]) * [1])
+    shown = sum(table.n) + sum(len(tables_of(study)["folds_1_tweets"]) * [1])
     assert shown == len(study.runs)
 
 
 def test_published_figures_stand_beside_the_runs_they_come_from(study):
-    table = tables_of(study)["held_out_A_tweets"].set_index("trains")
+    table = tables_of(study)["held_out_1_tweets"].set_index("trains")
     # Two rows of the paper's table are exchanged.
     assert dict(table["published accuracy"]) == {
         "unfrozen": "83.1",
@@ -287,7 +289,7 @@ def test_published_figures_stand_beside_the_runs_they_come_from(study):
     }
     assert table["published F1"]["frozen"] == "87.2 (80.7)"
     assert table["lowest to highest"]["unfrozen"] == "79.0 to 87.0"
-    folds = tables_of(study)["folds_A_tweets"].set_index("features")
+    folds = tables_of(study)["folds_1_tweets"].set_index("features")
     assert folds["published F1"]["count"] == "74.6"
     assert folds["accuracy"]["count"] == "80.00 ± 2.58"
 
@@ -308,12 +310,12 @@ def test_one_s_own_texts_have_nothing_of_the_paper_s_tweets():
         write(FROZEN, [60.0, 61.0], sizes=sizes, names=own["names"]),
         [in_folds],
     )
-    table = tables_of(study)["held_out_A_tweets"]
+    table = tables_of(study)["held_out_1_tweets"]
     assert "87.55" in table.accuracy[0]  # the best was not in the report once
     assert "macro F1" in table and "F1" not in table
     assert not [name for name in table if "published" in name]
     assert "the paper's F1" not in table
-    assert not [said for said in tweets.notes(study) if "paper" in said]
+    assert not [said for said in list_notes(study) if "paper" in said]
     assert all(
         verdict.word in ("not comparable", "inconclusive")
         for verdict in study.verdicts
@@ -326,7 +328,7 @@ def test_a_half_point_has_a_price_over_a_baseline_on_the_same_texts():
         write(FROZEN, [80.0, 80.0], seconds=5.0),
         [write_baseline("hash", [82.0], folds=0)],
     )
-    table = tables_of(study)["held_out_A_tweets"].set_index("trains")
+    table = tables_of(study)["held_out_1_tweets"].set_index("trains")
     # 120 s for two points.
     assert dict(table["s for half a point"]) == {
         "unfrozen": "30.0",
@@ -337,18 +339,18 @@ def test_a_half_point_has_a_price_over_a_baseline_on_the_same_texts():
 
 def test_runs_that_did_not_train_are_marked(study):
     [found] = collect(write(FROZEN, [57.3, 57.3, 57.3]), write(ALL, [80, 81]))
-    table = tables_of(found)["held_out_A_tweets"]
+    table = tables_of(found)["held_out_1_tweets"]
     assert list(table.trains) == [
         "unfrozen",
         "frozen, not shown to be above the majority baseline",
     ]
     assert any(
         "Not shown to be above the majority" in said
-        for said in tweets.notes(found)
+        for said in list_notes(found)
     )
     assert not any(
         "Not shown to be above the majority" in said
-        for said in tweets.notes(study)
+        for said in list_notes(study)
     )
 
 
@@ -358,9 +360,11 @@ def test_a_blank_time_has_its_reason():
         write(ALL, [80, 81, 82]),
         write(LAST_TWO, [80, 81], timing_environment=elsewhere),
     )
-    table = tables_of(study)["held_out_A_tweets"].set_index("trains")
+    table = tables_of(study)["held_out_1_tweets"].set_index("trains")
     assert table["time, s"]["last two blocks"] == ""
-    assert any(said.startswith("2 runs were") for said in tweets.notes(study))
+    assert any(
+        said.startswith("The times of 2 runs") for said in list_notes(study)
+    )
 
 
 def test_rates_and_sizes_have_tables_of_their_own():
@@ -375,7 +379,7 @@ def test_rates_and_sizes_have_tables_of_their_own():
         [write_baseline("count", [80.0], folds=0)],
     )
     found = tables_of(study)
-    assert found["rates_6851_A_tweets"].to_dict("records") == [
+    assert found["rates_1_tweets_of_6851"].to_dict("records") == [
         {
             "lr": "5e-05",
             "unfrozen": "85.00 ± 1.41",
@@ -387,7 +391,7 @@ def test_rates_and_sizes_have_tables_of_their_own():
             "last two blocks": "80.00 ± 0.00",
         },
     ]
-    assert found["sizes_A_tweets"].to_dict("records") == [
+    assert found["sizes_1_tweets"].to_dict("records") == [
         {
             "examples": "100",
             "unfrozen, 5e-05": "61.00 ± 1.41",
@@ -406,7 +410,7 @@ def test_rates_and_sizes_have_tables_of_their_own():
 
 def test_figures_are_boxes_of_folds_and_trials_and_sizes(study):
     names = {figure.name for figure in tweets.figures(study)}
-    assert names == {"trials_A_tweets", "folds_A_tweets"}
+    assert names == {"trials_1_tweets", "folds_2_tweets"}
     figure = tweets.figures(study)[0]
     assert figure.render("png").startswith(b"\x89PNG")
     assert b"<svg" in figure.svg

@@ -7,10 +7,11 @@ import numpy as np
 
 from tests.support import own_data, run_files
 from tests.sweeps import fakes
-from tf_transfer import search
+from tf_transfer import search as command
 from tf_transfer.baselines import usual
+from tf_transfer.searches import search
 from tf_transfer.searches.costs import Prior
-from tf_transfer.searches.runner import Clock
+from tf_transfer.searches.history import Clock
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
@@ -145,7 +146,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None):
         for epoch in range(1, epochs + 1)
     ]
     directory.write_epochs(lines)
-    texts = run.experiment.examples[run.experiment.task.name]
+    texts = run.experiment.data.examples[run.experiment.data.task.name]
     arrays = {}
     kinds = ("validation", "test")[: 1 + settings.score_test]
     for kind in kinds[settings.refit :]:
@@ -155,7 +156,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None):
         arrays[f"{kind}_ids"] = examples.ids
         arrays[f"{kind}_labels"] = examples.labels
         arrays[f"{kind}_logits"] = np.eye(3)[answers]
-    run.experiment.forget()
+    run.experiment.data.forget()
     directory.write_predictions(arrays)
     directory.write_result(
         run_files.finished(
@@ -182,7 +183,7 @@ def put_in(monkeypatch, world, jobs=1):
     """From now on searches run in this world."""
 
     monkeypatch.setattr(
-        search.runner_lib,
+        search,
         "Clock",
         lambda began, history: Clock(world.now, history, lambda: world.now),
     )
@@ -228,7 +229,7 @@ def write_task(folder, count=300, noise=0.8, **keys):
 
 
 def settings_of(path, out, **changes):
-    return search.Settings(
+    return command.Settings(
         **{
             "task": path,
             "model": "tiny",

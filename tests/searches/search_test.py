@@ -12,9 +12,11 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import search, train
+from tf_transfer import search as command
+from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.searches import history as history_lib
+from tf_transfer.searches import plan, search
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.utils.errors import Interrupted, UserError
 
@@ -57,7 +59,7 @@ def searched(tmp_path_factory):
     [("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1.5h", 5400)],
 )
 def test_a_budget_has_a_unit(text, seconds):
-    assert search.parse_budget(text) == seconds
+    assert command.parse_budget(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_budget_has_a_unit(text, seconds):
 )
 def test_a_budget_that_could_mean_two_things_is_refused(text, says):
     with pytest.raises(UserError, match=says):
-        search.parse_budget(text)
+        command.parse_budget(text)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def plan_each(folder, **changes):
     made = search.Search(settings, 0.0)
     return {
         approach.name: made.plan(
-            search.Action(search.space_lib.Choice(approach.name, 0), 1, 0.0),
+            search.Action(search.Choice(approach.name, 0), 1, 0.0),
             None,
         ).settings
         for approach in made.space
@@ -352,11 +354,11 @@ def test_a_fast_answer_may_have_half_of_the_blocks(tmp_path):
     settings = fake_runs.settings_of(
         path, tmp_path / "out", objective="seconds_at_prediction"
     )
-    names = [approach.name for approach in search.make_space(settings, 4)]
+    names = [approach.name for approach in plan.list_approaches(settings, 4)]
     assert "fine_tuning" in names and "fine_tuning, keep_blocks=2" in names
     assert "last_2, keep_blocks=2" in names and "last_4" not in names
     settings = fake_runs.settings_of(path, tmp_path / "out")
-    assert not any("keep" in a.name for a in search.make_space(settings, 4))
+    assert not any("keep" in a.name for a in plan.list_approaches(settings, 4))
 
 
 # === Going on ===
@@ -556,27 +558,27 @@ def test_the_clock_writes_what_is_spent_from_the_start_on(
     tmp_path, monkeypatch
 ):
     """A search may be killed while it does nothing that could write it."""
-    monkeypatch.setattr(runner_lib, "SAVE_SECONDS", 0.01)
+    monkeypatch.setattr(history_lib, "SAVE_SECONDS", 0.01)
     now = 5.0
 
     def open_history():
         return history_lib.History(str(tmp_path), {})
 
-    clock = runner_lib.Clock(0.0, open_history(), lambda: now)
+    clock = history_lib.Clock(0.0, open_history(), lambda: now)
     assert clock() == 0.0 and not os.listdir(tmp_path)
     clock.start()
-    assert open_history().spent == 5.0
+    assert open_history().record.spent == 5.0
     now = 9.0
     deadline = time.monotonic() + 30
-    while open_history().spent < 9.0 and time.monotonic() < deadline:
+    while open_history().record.spent < 9.0 and time.monotonic() < deadline:
         time.sleep(0.01)
     clock.stop()
     now = 20.0
-    assert clock() == open_history().spent == 9.0
-    clock = runner_lib.Clock(18.0, open_history(), lambda: now)
+    assert clock() == open_history().record.spent == 9.0
+    clock = history_lib.Clock(18.0, open_history(), lambda: now)
     assert clock() == 9.0
     clock.start()
-    assert clock() == open_history().spent == 11.0
+    assert clock() == open_history().record.spent == 11.0
     clock.stop()
 
 

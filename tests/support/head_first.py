@@ -30,19 +30,17 @@ class HeadFirst(experiment.Experiment):
     name = "head_first"
     Settings = Settings
 
-    def phases(self, network):
-        """What is trained, and how many examples each split has."""
-        from tf_transfer.models import freezing
-
-        [blocks], sizes = super().phases(network)
+    def make_phases(self, objectives, blocks):
+        """The head, then the last blocks."""
+        [last] = super().make_phases(objectives, blocks)
         head = dataclasses.replace(
-            blocks,
-            trainable=freezing.Trainable.heads(len(network.encoder.blocks)),
+            last,
+            trainable=self.trainable(blocks, "head"),
             trainable_layers="head",
             lr=self.settings.head_lr,
             max_epochs=self.settings.head_epochs,
         )
-        return [head, blocks], sizes
+        return [head, last]
 
 
 EXPERIMENT = HeadFirst

@@ -140,21 +140,22 @@ def test_a_lost_node_loses_no_run_and_repeats_none(nodes, tmp_path):
         if event == "finished":
             finished.append(run.name)
 
-    def on_poll(running, examples):
+    def on_poll(examples):
         begun = [
             run
-            for run in runs
-            if run.name in running
-            and os.path.exists(run.directory.file("epochs.jsonl"))
+            for run in run_states.running
+            if os.path.exists(run.directory.file("epochs.jsonl"))
         ]
         if lost and finished and len(begun) == 2:
             nodes.remove_node(lost.pop(), allow_graceful=False)
 
     run_states = RunStates(out, runs)
-    with execute.open_pool(out=out, ray_address=nodes.address) as pool:
+    with execute.open_pool(
+        out=out, engine="ray", ray_address=nodes.address
+    ) as pool:
         assert pool.jobs == 2
         work.Scheduler(
-            run_states, pool, on_event=on_event, on_poll=on_poll
+            run_states, pool, runs, on_event=on_event, on_poll=on_poll
         ).work()
     assert not lost
     assert set(run_states.read().values()) == {State.FINISHED}

@@ -107,8 +107,7 @@ def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
         str(tmp_path),
     )
     run_states = RunStates(str(tmp_path), runs)
-    durations = estimate.FinishedDurations(run_states)
-    assert durations.remaining(runs, 1) == (0, 8)
+    assert estimate.predict_durations(run_states, runs) == [None] * 8
     known = {("rte", "all", "0"): 100.0, ("rte", "1", "0"): 40.0}
     for run in runs:
         seconds = known.get(tuple(run.axes.values()))
@@ -117,13 +116,13 @@ def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
             run_states.measured_seconds[run.name] = seconds
     predicted = {
         tuple(run.axes.values()): seconds
-        for run, seconds in zip(runs, durations.seconds(runs), strict=True)
+        for run, seconds in zip(
+            runs, estimate.predict_durations(run_states, runs), strict=True
+        )
     }
     assert predicted["rte", "all", "1"] == 100.0
     assert predicted["rte", "1", "1"] == 40.0
     assert predicted["sst2", "1", "0"] == 40.0  # of its approach, if not task
-    pending = [run for run in runs if run.axes["seed"] == "1"]
-    assert durations.remaining(pending, 2) == ((100 + 40 + 100 + 40) / 2, 0)
 
 
 def test_a_run_of_another_approach_is_no_measure(tmp_path):
@@ -138,6 +137,5 @@ def test_a_run_of_another_approach_is_no_measure(tmp_path):
     run_states = RunStates(str(tmp_path), list(runs.values()))
     finish(runs["0"])
     run_states.measured_seconds[runs["0"].name] = 60.0
-    durations = estimate.FinishedDurations(run_states)
-    assert durations.seconds([runs["1"]]) == [None]
-    assert durations.remaining([runs["1"], runs["all"]], 1) == (0, 2)
+    others = [runs["1"], runs["all"]]
+    assert estimate.predict_durations(run_states, others) == [None, None]

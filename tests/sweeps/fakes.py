@@ -43,44 +43,36 @@ def pool_opener(do):
     return open_pool
 
 
-class FakeWorker:
+class FakeWorker(work.Handle):
     """Does runs in this process, each at the `polls`-th time it is asked.
 
     Args:
-        slot, log: see `work.Start`.
+        slot, log: see `work.Pool`.
         do: called with each run; returns how it ended, or None for `finished`.
             `dies` stands for a process that is gone, `hangs` for no answer.
         polls: how often it has nothing to say before.
         memory: what it reports.
-
-    Attributes:
-        ready: whether it has found room.
     """
 
     def __init__(self, slot, log, do=finish, polls=1, memory=0):
-        self.slot = slot
         self.do = do
         self.wait = self.polls = polls
         self.memory = memory
-        self.run = None
+        self.doing = None
         self.code = None
         self.ended_by = None
-        self.ready = True
 
-    def is_ready(self):
-        return self.ready
-
-    def send(self, run, log):
-        self.run, self.polls = run, self.wait
-        with open(log, "a") as file:
+    def send(self, order):
+        self.doing, self.polls = self.run, self.wait
+        with open(order.log, "a") as file:
             file.write("first line\n\nlast line\n")
 
     def receive(self):
         code = self.code
         self.polls -= 1
-        if not self.run or self.polls > 0 or code is not None:
+        if not self.doing or self.polls > 0 or code is not None:
             return [], code
-        outcome = self.do(self.run) or "finished"
+        outcome = self.do(self.doing) or "finished"
         if outcome == "hangs":
             return [], code
         if outcome == "dies":
@@ -88,7 +80,7 @@ class FakeWorker:
             return [], code
         if outcome == "broken":
             self.code = 0
-        self.run = None
+        self.doing = None
         message = {"memory": self.memory, "event": "ended"}
         return [{**message, "outcome": outcome, "seconds": 1.0}], code
 

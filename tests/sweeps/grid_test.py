@@ -7,6 +7,7 @@ import pytest
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import subset
 from tf_transfer.utils.errors import UserError
 
 GRID = {
@@ -81,10 +82,10 @@ def test_one_run_named_twice_is_done_once(expand):
 
 def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
-    some = grid_lib.select("grid.json", runs, ["task=rte", "seed=1"])
+    some = subset.select("grid.json", runs, ["task=rte", "seed=1"])
     assert {(r.axes["task"], r.axes["seed"]) for r in some} == {("rte", "1")}
-    assert grid_lib.select("grid.json", runs, ["model=tiny"]) == runs
-    high = grid_lib.select("grid.json", runs, ["lr=1e-3"])
+    assert subset.select("grid.json", runs, ["model=tiny"]) == runs
+    high = subset.select("grid.json", runs, ["lr=1e-3"])
     assert {run.settings.lr for run in high} == {1e-3}
 
 
@@ -98,7 +99,7 @@ def test_runs_are_selected_by_any_flag(expand):
 )
 def test_a_selection_without_runs_lists_the_values(condition, message, expand):
     with pytest.raises(UserError, match=message):
-        grid_lib.select("grid.json", expand(GRID), [condition])
+        subset.select("grid.json", expand(GRID), [condition])
 
 
 def changed(**changes):
@@ -108,8 +109,11 @@ def changed(**changes):
 @pytest.mark.parametrize(
     "grid, message",
     [
-        ("{", r"grid.json:1: is not JSON"),
-        ('{"experiment": "glue",\n "axes": {,}}', r"grid.json:2: is not JSON"),
+        ("{", r"grid.json: is not JSON .*line 1 "),
+        (
+            '{"experiment": "glue",\n "axes": {,}}',
+            r"grid.json: is not JSON .*line 2 ",
+        ),
         ("[]", "is not a JSON object"),
         (changed(axis={}), "axis: is not a key"),
         (changed(experiment="glu"), "experiment: .*glu.*freezing.*glue"),
@@ -165,14 +169,14 @@ def test_a_grid_of_too_many_runs_is_refused_before_it_is_expanded(expand):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("[" * 5000, "nested too deep|is not JSON"),
+        ("[" * 5000, "is not JSON"),
         ('{"experiment": "glue", "flags": {"data": "a\\u0000b"}}', "NUL"),
         ('{"experiment": "glue", "axes": {"data": ["a\\u0000b"]}}', "NUL"),
         ('{"experiment": "glue", "axes": {"seed": [[1]]}}', r"\[1\] is no"),
         ('{"experiment": "glue", "flags": {"seed": null}}', "null is no"),
         (
             '{"experiment": "glue", "flags": {"seed": %s}}' % ("9" * 5000),
-            "not text",
+            "is not JSON",
         ),
         ('{"experiment": "a\\u0000b"}', "no experiment"),
         ('{"experiment": "glue", "flagfile": "a\\u0000b"}', "NUL"),

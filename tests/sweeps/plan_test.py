@@ -1,11 +1,10 @@
-"""Runs that share a feature cache stay together, in order and in shards."""
+"""Runs that share a feature cache stay together."""
 
 import pytest
 
 from tests.support import tweets_table
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
-from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture
@@ -95,36 +94,3 @@ def test_two_workers_trace_each_program_once(prefix, tmp_path):
                 traced.append(run.axes["batch_size"])
             last[worker] = run
     assert sorted(traced) == ["1", "2", "4", "8"]
-
-
-def shards(runs, count, seconds):
-    return [
-        plan.choose_shard(runs, shard, count, seconds, lambda run: 5.0)
-        for shard in range(1, count + 1)
-    ]
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 20])
-def test_each_run_is_in_one_shard_and_no_feature_cache_in_two(runs, count):
-    parts = shards(runs, count, lambda run: 1.0)
-    names = [run.name for part in parts for run in part]
-    assert sorted(names) == sorted(run.name for run in runs)
-    caches = [set(map(plan.feature_cache, part)) - {None} for part in parts]
-    assert sum(map(len, caches)) == len(set.union(*caches)) == 4
-
-
-def test_shards_are_balanced_by_the_estimate(runs):
-    def seconds(run):
-        return 9.0 if run.axes["task"] == "sst2" else 1.0
-
-    loads = [sum(map(seconds, part)) for part in shards(runs, 4, seconds)]
-    assert max(loads) <= 1.3 * min(loads)
-
-
-@pytest.mark.parametrize(
-    "text", ["17/16", "0/16", "3", "a/b", "3/0", "1/2/3", "-1/4", "\u0663/16"]
-)
-def test_a_shard_that_there_is_not_is_an_error(text):
-    with pytest.raises(UserError, match=r"--shard=.*such as 3/16"):
-        plan.parse_shard(text)
-    assert plan.parse_shard("16/16") == (16, 16)

@@ -20,14 +20,14 @@ def sweep(tmp_path, monkeypatch):
     """Works through runs with fake workers; returns what it reported."""
     monkeypatch.setattr(work, "POLL_SECONDS", 0.0001)
 
-    def sweep(count=3, do=finish, limit=0, **options):
+    def sweep(count=3, do=finish, **options):
         runs = count if isinstance(count, list) else plan_runs(tmp_path, count)
         run_states = RunStates(str(tmp_path), runs)
         reported = []
         scheduler = work.Scheduler(
             run_states,
             fakes.make_pool(do, **options),
-            limit,
+            run_states.select(State.PENDING),
             on_event=lambda *event: reported.append(event),
         )
         return run_states, scheduler, reported
@@ -36,7 +36,7 @@ def sweep(tmp_path, monkeypatch):
 
 
 def seeds(reported, kind):
-    return [run.axes["seed"] for event, run, *_ in reported if event == kind]
+    return [run.axes["seed"] for event, run, _ in reported if event == kind]
 
 
 def test_one_worker_does_every_run_once_and_in_order(sweep):
@@ -56,14 +56,14 @@ def test_a_finished_run_is_not_started(sweep, tmp_path):
     assert seeds(reported, "started") == ["0", "2"]
 
 
-def test_what_is_pending_from_before_can_be_left_so(tmp_path, monkeypatch):
+def test_a_pending_run_that_is_not_to_be_done_stays_pending(
+    tmp_path, monkeypatch
+):
     """A search that stopped a run for its time scores another one's test."""
     monkeypatch.setattr(work, "POLL_SECONDS", 0.0001)
     stopped, other = plan_runs(tmp_path, 2)
-    run_states = RunStates(str(tmp_path), [stopped])
-    scheduler = work.Scheduler(
-        run_states, fakes.make_pool(finish), resumes=False
-    )
+    run_states = RunStates(str(tmp_path), [stopped, other])
+    scheduler = work.Scheduler(run_states, fakes.make_pool(finish))
     scheduler.add(other)
     scheduler.work()
     assert run_states.read() == {
@@ -89,7 +89,7 @@ def test_a_failed_run_is_recorded_and_the_others_continue(sweep):
     scheduler.work()
     assert seeds(reported, "started") == ["0", "1", "2"]
     assert seeds(reported, "finished") == ["0", "2"]
-    [record] = [detail for event, _, detail, _ in reported if event == "failed"]
+    [record] = [detail for event, _, detail in reported if event == "failed"]
     assert record["last_lines"] == ["first line", "last line"]
     assert record["reason"] == "exit code 1"
     assert record["command"][:3] == ["python", "-m", "tf_transfer.glue"]
@@ -142,7 +142,7 @@ def test_the_run_of_a_lost_worker_is_tried_once_more(
     if recovers:
         assert set(run_states.read().values()) == {State.FINISHED}
         return
-    [record] = [detail for event, _, detail, _ in reported if event == "failed"]
+    [record] = [detail for event, _, detail in reported if event == "failed"]
     assert record["reason"] == reason
     assert record["last_lines"][-2:] == ["first line", "last line"]
     assert sorted(seeds(reported, "finished")) == ["0", "2"]
@@ -184,15 +184,24 @@ def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
     assert seeds(reported, "started") == ["0", "0"]
 
 
-def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
+def test_jobs_run_at_the_same_time(sweep):
     running_at_polls = []
-    run_states, scheduler, reported = sweep(6, polls=4, jobs=2, limit=3)
-    scheduler.on_poll = lambda running, _: running_at_polls.append(len(running))
+    run_states, scheduler, reported = sweep(6, polls=4, jobs=2)
+    scheduler.on_poll = lambda examples: running_at_polls.append(
+        len(run_states.running)
+    )
     scheduler.work()
     assert max(running_at_polls) == 2
-    assert len(seeds(reported, "finished")) == 3
-    states = collections.Counter(run_states.read().values())
-    assert states == {State.FINISHED: 3, State.PENDING: 3}
+    assert len(seeds(reported, "finished")) == 6
+
+
+def test_a_limit_leaves_the_other_runs_pending(tmp_path):
+    runs = plan_runs(tmp_path, 4)
+    states = execute.run_all(runs, str(tmp_path), fakes.make_pool(), limit=3)
+    assert collections.Counter(states.read().values()) == {
+        State.FINISHED: 3,
+        State.PENDING: 1,
+    }
 
 
 def test_a_worker_that_waits_for_room_has_no_run(sweep):
@@ -202,7 +211,7 @@ def test_a_worker_that_waits_for_room_has_no_run(sweep):
 
     def start(slot, log):
         workers.append(fakes.FakeWorker(slot, log))
-        workers[-1].ready = len(workers) == 1
+        workers[-1].is_ready = len(workers) == 1
         return workers[-1]
 
     scheduler.pool.start = start
@@ -242,7 +251,7 @@ def test_a_sweep_whose_workers_do_not_start_ends(sweep):
     class Lost(fakes.FakeWorker):
         def __init__(self, slot, log):
             super().__init__(slot, log)
-            self.ready, self.code = False, 256
+            self.is_ready, self.code = False, 256
 
     run_states, scheduler, reported = sweep(2)
     scheduler.pool = work.Pool(Lost)
@@ -268,11 +277,12 @@ def cached_runs(tmp_path):
 
 def test_two_workers_do_not_build_one_feature_cache(sweep, tmp_path):
     together = []
-    _, scheduler, _ = sweep(cached_runs(tmp_path), polls=5, jobs=2)
-    scheduler.on_poll = lambda running, _: together.append(running)
+    run_states, scheduler, _ = sweep(cached_runs(tmp_path), polls=5, jobs=2)
+    scheduler.on_poll = lambda examples: together.append(
+        [run.axes["task"] for run in run_states.running]
+    )
     scheduler.work()
-    for running in together:
-        tasks = [name.split("~")[1] for name in running]
+    for tasks in together:
         assert len(set(tasks)) == len(tasks)
 
 
@@ -295,7 +305,7 @@ def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
     run_states, scheduler, reported = sweep(
         3, lambda run: "hangs", workers=workers, jobs=2
     )
-    scheduler.on_poll = lambda *running: os.kill(os.getpid(), 15)
+    scheduler.on_poll = lambda examples: os.kill(os.getpid(), 15)
     with pytest.raises(Interrupted, match="same command"):
         scheduler.work()
     assert [worker.ended_by for worker in workers] == ["stop", "stop"]
@@ -307,7 +317,7 @@ def test_the_runs_of_a_sweep_that_breaks_are_pending(sweep):
     """As `sweep grid.json | head` breaks."""
     run_states, scheduler, _ = sweep(1, lambda run: "hangs")
 
-    def on_poll(*running):
+    def on_poll(examples):
         raise BrokenPipeError
 
     scheduler.on_poll = on_poll
@@ -323,8 +333,8 @@ def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
     run.directory.lock()
     polls_seen = []
 
-    def on_poll(running, _):
-        polls_seen.append(running)
+    def on_poll(examples):
+        polls_seen.append(list(run_states.running))
         if len(polls_seen) == 3:
             run.directory.close()
 

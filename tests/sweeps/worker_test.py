@@ -101,9 +101,9 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
         "flags": {"data": tweets_table.write(tmp_path), "folds": 2},
         "axes": {"features": ["count", "hash"]},
     }
-    worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
+    worker = local.LocalWorker(0, str(tmp_path / "log"))
     for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
-        worker.send(run, str(tmp_path / "log"))
+        worker.send(worker_lib.Order.of_run(run, str(tmp_path / "log")))
     outcomes, exit_code = [], None
     while len(outcomes) < 2 and exit_code is None:
         messages, exit_code = worker.receive()
@@ -194,6 +194,6 @@ def test_after_a_signal_the_run_is_saved(tmp_path):
 @pytest.mark.slow
 def test_a_worker_without_orders_ends_with_its_input(tmp_path):
     """Before it has loaded TensorFlow, too."""
-    worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
+    worker = local.LocalWorker(0, str(tmp_path / "log"))
     worker.end("close")
     wait_for_end(worker)

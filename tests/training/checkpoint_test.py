@@ -1,6 +1,8 @@
 """A checkpoint is whole, or the one before it is used."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import shutil
@@ -63,11 +65,11 @@ def checkpoints(tmp_path):
     return found
 
 
-def newest(checkpoints, remove=False, **options):
+def newest(checkpoints, **options):
     """The newest checkpoint that is whole, and the warnings."""
-    warnings = []
-    found = checkpoints.newest(warnings.append, remove, **options)
-    return found, warnings
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        newest = checkpoints.newest(repair=True, **options)
+    return newest, errors.getvalue().splitlines()
 
 
 def damage(checkpoints, name, change):
@@ -143,7 +145,7 @@ def test_the_one_before_takes_the_place_of_a_damaged_one(
     assert_same_arrays(arrays, arrays_of(20))
     assert state == {"step": 20}
     [warning] = warnings
-    assert "step 100 cannot be used" in warning
+    assert "step-000000100 cannot be used" in warning
 
 
 def test_missing_arrays_are_damage_too(checkpoints):
@@ -163,27 +165,29 @@ def test_a_checkpoint_may_need_another_file(checkpoints):
     assert "the selected weights are damaged" in warning
 
 
-@pytest.mark.parametrize("remove", [True, False])
-def test_a_damaged_checkpoint_does_not_pass_for_the_newest(checkpoints, remove):
+def test_a_damaged_checkpoint_does_not_pass_for_the_newest(checkpoints):
     """The run goes on at 20 and saves 40: that is newer than the torn 100."""
     damage(checkpoints, "step-000000100.json", cut_in_half)
-    newest(checkpoints, remove=remove)
-    left = [n for n in os.listdir(checkpoints.folder) if n.endswith(".json")]
-    assert len(left) == (1 if remove else 2)
-    if remove:
-        checkpoints.save(40, arrays_of(40), {"step": 40})
-        (_, state), warnings = newest(checkpoints)
-        assert (state, warnings) == ({"step": 40}, [])
+
+    def jsons():
+        return [n for n in os.listdir(checkpoints.folder) if "json" in n]
+
+    _, state = checkpoints.newest(repair=False)
+    assert (state, len(jsons())) == ({"step": 20}, 2)
+    newest(checkpoints)
+    assert len(jsons()) == 1
+    checkpoints.save(40, arrays_of(40), {"step": 40})
+    (_, state), warnings = newest(checkpoints)
+    assert (state, warnings) == ({"step": 40}, [])
 
 
 @pytest.mark.parametrize("kind", ["json", "safetensors"])
-def test_where_all_are_damaged_the_user_is_told(checkpoints, kind):
+def test_where_all_are_damaged_the_user_is_told(checkpoints, kind, capsys):
     for step in (20, 100):
         damage(checkpoints, f"step-{step:09d}.{kind}", cut_in_half)
-    warnings = []
     with pytest.raises(UserError, match=f"{checkpoints.folder}: no checkpoint"):
-        checkpoints.newest(warnings.append, remove=True)
-    assert len(warnings) == 2
+        checkpoints.newest(repair=True)
+    assert len(capsys.readouterr().err.splitlines()) == 2
     assert len(os.listdir(checkpoints.folder)) == 4  # left to look at
 
 
@@ -209,9 +213,9 @@ def test_a_finished_run_without_a_whole_checkpoint_stays_finished(tmp_path):
     for name in os.listdir(folder):
         os.truncate(os.path.join(folder, name), 5)
     more = dataclasses.replace(settings, max_epochs=2)
-    with pytest.raises(UserError, match="finished, and has no whole checkpoi"):
+    with pytest.raises(UserError, match="finished, and has no intact checkpoi"):
         glue.run(more)
     shutil.rmtree(folder)
-    with pytest.raises(UserError, match="finished, and has no whole checkpoi"):
+    with pytest.raises(UserError, match="finished, and has no intact checkpoi"):
         glue.run(more)
     assert glue.run(settings).record == result.record

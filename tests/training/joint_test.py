@@ -44,7 +44,7 @@ def rows_of(part):
 def test_each_step_has_a_batch_of_each_until_the_largest_set_is_through():
     plan = joint.Sum().plan(passes(), SIZES, None, 0.0)
     assert len(plan) == 5 and plan.choices is None
-    small, large = map(rows_of, plan.parts)
+    small, large = map(rows_of, plan.plans)
     assert sorted(sum(large, [])) == list(range(20))
     # Two passes of two steps, and a step of a third; each is shuffled anew.
     assert sorted(sum(small[:2], [])) == sorted(sum(small[2:4], []))
@@ -55,7 +55,7 @@ def test_each_step_has_a_batch_of_each_until_the_largest_set_is_through():
 def test_what_is_left_of_a_plan_goes_on_where_it_was():
     plan = joint.Sum().plan(passes(), SIZES, None, 0.0)
     left = plan.start_at(2)
-    for whole, part in zip(plan.parts, left.parts, strict=True):
+    for whole, part in zip(plan.plans, left.plans, strict=True):
         assert rows_of(part) == rows_of(whole)[2:]
     assert left.counts.tolist() == plan.counts.tolist()[2:]
 
@@ -66,7 +66,7 @@ def test_what_is_left_of_a_drawn_plan_goes_on_where_it_was():
     assert len(plan) == 2 + 5
     left = plan.start_at(3)
     assert left.choices.tolist() == plan.choices.tolist()[3:]
-    for place, (whole, part) in enumerate(zip(plan.parts, left.parts)):
+    for place, (whole, part) in enumerate(zip(plan.plans, left.plans)):
         behind = int((plan.choices[:3] == place).sum())
         assert rows_of(part) == rows_of(whole)[behind:]
     assert left.counts.tolist() == plan.counts.tolist()[3:]
@@ -92,7 +92,7 @@ def test_tasks_are_drawn_by_size_to_the_power_of_alpha(done, share):
     rng = np.random.default_rng(0)
     plan = joint.Sampled(1.0, 0.0).plan(many, sizes, rng, done)
     assert np.mean(plan.choices) == pytest.approx(share, abs=0.02)
-    for place, part in enumerate(plan.parts):
+    for place, part in enumerate(plan.plans):
         assert len(part) == np.sum(plan.choices == place)
 
 

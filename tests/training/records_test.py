@@ -128,16 +128,21 @@ def test_a_name_says_what_a_person_looks_for():
 # === Finding ===
 
 
+def locate(tmp_path, **changes):
+    settings = tiny_settings(tmp_path, **changes)
+    return records.locate(settings, "glue", [], IDENTITIES, 1)
+
+
 def write_result(run, result):
     run.write_result(run_files.finished(**result))
 
 
 def test_the_same_command_finds_its_run(tmp_path):
-    first = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=False)
+    first = locate(tmp_path)
     assert (first.result(), first.config()) == (None, None)
     os.makedirs(first.path)
     write_result(first, {"task": "rte"})
-    again = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=False)
+    again = locate(tmp_path)
     assert again.path == first.path
     assert again.result().items() >= run_files.finished().items()
 
@@ -145,12 +150,19 @@ def test_the_same_command_finds_its_run(tmp_path):
 def test_a_rerun_stands_beside_the_runs_that_are_whole(tmp_path):
     names = []
     for whole in (True, True, False, True):
-        run = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=True)
-        names.append(os.path.basename(run.path))
+        run = locate(tmp_path, rerun=True)
+        names.append(run.path.removeprefix(locate(tmp_path).path))
         os.makedirs(run.path, exist_ok=True)
         if whole:
             write_result(run, {})
-    assert names == ["name", "name.2", "name.3", "name.3"]
+    assert names == ["", ".2", ".3", ".3"]
+
+
+def begin(run, settings, parts=None, split_sizes=None, device="CPU:0"):
+    """Begins a run that may be open already."""
+    run.close()
+    devices = types.SimpleNamespace(names=[device], replicas=1, workers=1)
+    run.begin(settings, devices, parts or {}, split_sizes or {})
 
 
 # === One owner ===
@@ -205,7 +217,7 @@ def test_a_closed_run_is_free(run):
     ],
 )
 def test_the_folder_of_another_config_is_refused(run, key, differing):
-    run.write_config(tiny_settings("runs"), {})
+    begin(run, tiny_settings("runs"))
     run.close()
     with open(run.file("config.json"), "rb") as file:
         before = file.read()
@@ -221,7 +233,7 @@ def test_the_folder_of_another_config_is_refused(run, key, differing):
 
 
 def test_the_config_says_what_ran(run):
-    run.write_config(tiny_settings("runs", lr=0.5), {"devices": ["CPU:0"]})
+    begin(run, tiny_settings("runs", lr=0.5))
     config = run.config()
     assert config["settings"]["lr"] == 0.5
     assert config["key"] == json.loads(json.dumps(run.key))
@@ -261,11 +273,9 @@ def test_a_damaged_result_is_named(run):
 
 
 def test_a_finished_run_that_begins_again_has_no_result(run):
-    devices = types.SimpleNamespace(names=["CPU:0"], replicas=1, workers=1)
     write_result(run, {"task": "rte"})
     run.checkpoints.save(1, {"a": np.zeros(2, np.float32)}, {"best": None})
-    run.close()
-    run.begin(tiny_settings("runs"), devices, {"pooler": 7}, {"train": 3})
+    begin(run, tiny_settings("runs"), {"pooler": 7}, {"train": 3})
     assert run.result() is None
     config = run.config()
     assert (config["parts"], config["split_sizes"]) == (
@@ -278,8 +288,7 @@ def test_a_finished_run_that_begins_again_has_no_result(run):
 def test_a_config_tells_machines_apart_whose_processors_compute(
     run, name, is_told
 ):
-    devices = types.SimpleNamespace(names=[name], replicas=1, workers=1)
-    run.begin(tiny_settings("runs"), devices, {}, {})
+    begin(run, tiny_settings("runs"), device=name)
     config = run.config()
     told = machine.start_of_machine() if is_told else None
     assert config["machine"] == config["starts"][0]["machine"] == told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_transfer.training.stopping import EarlyStopping
+from tf_transfer.training.progress import EarlyStopping
 
 
 def stops_after(scores, patience=2, min_delta=0.01):

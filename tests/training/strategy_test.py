@@ -3,9 +3,11 @@
 import json
 import os
 import socket
+import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.conftest import tiny_settings
 from tf_transfer.training import strategy
@@ -254,3 +256,18 @@ def test_a_tf_config_that_will_not_do_says_what_to_set(value, monkeypatch):
         monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match="set TF_CONFIG"):
         strategy.set_up("multi_worker", 8)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_record_names_the_gpus_that_a_run_uses(monkeypatch, replicas):
+    gpus = [types.SimpleNamespace(name=f"GPU:{i}") for i in range(2)]
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda device: {"device_name": f"H100 {device.name}"},
+    )
+    devices = strategy.single_device()
+    devices.local_replicas = replicas
+    expected = ["H100 GPU:0", "H100 GPU:1"][:replicas]
+    assert devices.names == expected

@@ -73,14 +73,18 @@ def fit(
     """
     scaled, mean, deviation = standardise(features)
     if task.kind == "score":
-        coefficients, bias = _fit_ridge(scaled, labels, strength)
+        from sklearn.linear_model import Ridge
+
+        model = Ridge(alpha=1 / strength)
+        model.fit(scaled, labels.astype(np.float64))
+        coefficients = np.reshape(model.coef_, (1, -1))
+        bias = np.reshape(model.intercept_, 1)
     elif task.kind == "labels":
-        columns = [
+        fits = [
             _fit_classes(scaled, column, 2, strength, is_balanced)
             for column in labels.T
         ]
-        coefficients = np.concatenate([c for c, _ in columns])
-        bias = np.concatenate([b for _, b in columns])
+        coefficients, bias = map(np.concatenate, zip(*fits))
     else:
         coefficients, bias = _fit_classes(
             scaled, labels, len(task.labels or ()), strength, is_balanced
@@ -90,15 +94,6 @@ def fit(
         kernel.astype(np.float32, order="C"),  # as safetensors writes it
         (bias - mean @ kernel).astype(np.float32),
     )
-
-
-def _fit_ridge(
-    features: np.ndarray, labels: np.ndarray, strength: float
-) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.linear_model import Ridge
-
-    model = Ridge(alpha=1 / strength).fit(features, labels.astype(np.float64))
-    return np.reshape(model.coef_, (1, -1)), np.reshape(model.intercept_, 1)
 
 
 def _fit_classes(
@@ -177,7 +172,7 @@ def leave_one_out(
         task: The task of the model.
         features: float32 [examples, width].
         labels: See `task.Examples`.
-        penalties: Of squared weights.
+        penalties: Penalties of squared weights.
 
     Yields:
         float64 [examples, units], for each penalty.
@@ -203,7 +198,7 @@ def leave_one_out(
 
 
 def _targets(task: Task, labels: np.ndarray) -> np.ndarray:
-    """What ridge regression learns, float [examples, units]: -1 and 1."""
+    """The targets of ridge regression, float [examples, units]: -1 and 1."""
     if task.kind == "score":
         return labels[:, None].astype(np.float64)
     if task.kind != "labels" and task.units > 1:

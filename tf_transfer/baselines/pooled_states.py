@@ -5,48 +5,38 @@ each block. A pair is read twice: both texts in one row, and each by itself.
 They are stored like any output of a frozen prefix (docs/feature_cache.md).
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tf_transfer.baselines.probe import States
-from tf_transfer.data.batches import EncodedSplit, StoredStates
-from tf_transfer.data.word_pieces import IGNORED
+from tf_transfer.data.batches import EncodedSplit, IGNORED, StoredStates
 from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
 from tf_transfer.feature_cache.prefix import FrozenPrefix, pooled_columns
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads import pooled
 
 
+@dataclasses.dataclass
 class PooledStates:
     """The pooled states of the texts of a split.
 
-    Args:
+    Attributes:
         mapped: What is stored, by texts of an example that are read each by
             itself, 1 or 2. With 2, all first texts stand before all second.
         hidden: Width of the encoder's states.
         pooler: Kernel and bias of the encoder's pooler; None if it has none.
         labels: See `task.Examples`.
-
-    Attributes:
-        labels: As given.
         sentences: None: no words are labelled.
     """
 
+    mapped: Mapping[int, StoredStates]
+    hidden: int
+    pooler: list[np.ndarray] | None
+    labels: np.ndarray
     sentences: np.ndarray | None = None
-
-    def __init__(
-        self,
-        mapped: Mapping[int, StoredStates],
-        hidden: int,
-        pooler: tuple[np.ndarray, np.ndarray] | None,
-        labels: np.ndarray,
-    ) -> None:
-        self.labels = labels
-        self._mapped = mapped
-        self._hidden = hidden
-        self._pooler = pooler
 
     def matrix(
         self, states: States, rows: np.ndarray | None = None
@@ -54,25 +44,22 @@ class PooledStates:
         """float32 [examples, width], read from the file.
 
         Args:
-            states: Which.
-            rows: int [examples]. Of which examples; None for all.
+            states: The states to read.
+            rows: int [examples]. Row numbers; None for all.
         """
-        mapped = self._mapped[states.texts_per_row]
+        mapped = self.mapped[states.texts_per_row]
         starts = mapped.starts.reshape(states.texts_per_row, -1)
         if rows is not None:
             starts = starts[:, rows]
-        is_pooled = states.pooling == "cls"
-        columns = pooled_columns(
-            states.block,
-            "cls_state" if is_pooled else states.pooling,
-            self._hidden,
-        )
+        pooling = "cls_state" if states.pooling == "cls" else states.pooling
+        columns = pooled_columns(states.block, pooling, self.hidden)
         vectors = [
-            mapped.vectors[part, columns].astype(np.float32) for part in starts
+            mapped.vectors[begins, columns].astype(np.float32)
+            for begins in starts
         ]
-        if is_pooled:
-            assert self._pooler is not None
-            kernel, bias = self._pooler
+        if states.pooling == "cls":
+            assert self.pooler is not None
+            kernel, bias = self.pooler
             vectors = [np.tanh(x @ kernel + bias) for x in vectors]
         if not states.pair_features:
             return vectors[0]
@@ -127,7 +114,7 @@ class Reader:
         has_pooler: Whether the encoder was pretrained with one.
 
     Attributes:
-        cost: What the states cost so far.
+        cost: The seconds that the states cost so far.
     """
 
     def __init__(
@@ -140,26 +127,23 @@ class Reader:
         self._cache = cache
         self._encoder = encoder
         self._encode = encode
-        self._pooler: tuple[np.ndarray, np.ndarray] | None = None
-        if has_pooler:
-            kernel, bias = map(np.asarray, encoder.pooler.get_weights())
-            self._pooler = kernel, bias
+        self._pooler = encoder.pooler.get_weights() if has_pooler else None
         self.cost = BuildCost(0.0, 0.0)
 
-    def texts(self, parts: Mapping[str, Any]) -> dict[str, PooledStates]:
+    def texts(self, splits: Mapping[str, Any]) -> dict[str, PooledStates]:
         """Pooled states of texts, by split.
 
         Args:
-            parts: Examples by the name of their split.
+            splits: Examples by the name of their split.
         """
-        columns = len(next(iter(parts.values())).texts)
-        prefix = self._prefix(len(self._encoder.blocks), "pooled_blocks")
+        columns = len(next(iter(splits.values())).texts)
         stored = {
             texts_per_row: self._map(
-                prefix,
+                len(self._encoder.blocks),
+                "pooled_blocks",
                 {
-                    name: self._encode(part, texts_per_row, name)
-                    for name, part in parts.items()
+                    name: self._encode(examples, texts_per_row, name)
+                    for name, examples in splits.items()
                 },
             )
             for texts_per_row in range(1, columns + 1)
@@ -169,36 +153,36 @@ class Reader:
                 {number: stored[number][name] for number in stored},
                 self._encoder.hidden,
                 self._pooler,
-                part.labels,
+                examples.labels,
             )
-            for name, part in parts.items()
+            for name, examples in splits.items()
         }
 
     def words(
-        self, parts: Mapping[str, Any], blocks: Sequence[int]
+        self, splits: Mapping[str, Any], blocks: Sequence[int]
     ) -> dict[str, WordStates]:
         """States of words, by split.
 
         Args:
-            parts: Sentences by the name of their split.
+            splits: Sentences by the name of their split.
             blocks: Above which; ascending, so that each continues the last.
         """
-        encoded = {n: self._encode(part, 1, n) for n, part in parts.items()}
+        encoded = {
+            n: self._encode(examples, 1, n) for n, examples in splits.items()
+        }
         stored = {
-            block: self._map(self._prefix(block, "tokens"), encoded)
-            for block in blocks
+            block: self._map(block, "tokens", encoded) for block in blocks
         }
         return {
             name: WordStates({b: stored[b][name] for b in blocks}, split)
             for name, split in encoded.items()
         }
 
-    def _prefix(self, block: int, output: str) -> FrozenPrefix:
-        return FrozenPrefix(block, output, self._cache.options.dtype)
-
     def _map(
-        self, prefix: FrozenPrefix, encoded: dict[str, EncodedSplit]
+        self, block: int, output: str, encoded: dict[str, EncodedSplit]
     ) -> dict[str, StoredStates]:
+        """The stored states above a block, by split; built if missing."""
+        prefix = FrozenPrefix(block, output, self._cache.options.dtype)
         splits, cost = self._cache.attach(prefix, encoded, needs_all=True)
         self.cost.paid += cost.paid
         self.cost.original += cost.original

@@ -18,7 +18,7 @@ import numpy as np
 import threadpoolctl
 
 from tf_transfer.baselines import linear
-from tf_transfer.data import entities, metrics
+from tf_transfer.data import metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 
@@ -41,8 +41,8 @@ class States:
         block: Above which they are taken; 0 for the embeddings.
         pooling: `mean`, of all tokens; `cls_state`, [CLS]; `cls`, [CLS]
             through the pooler; or `tokens`, the first token of each word.
-        pair_features: Of two texts that are read each by itself, one of
-            `pooled.PAIR_FEATURES`; "" where all is read in one row.
+        pair_features: One of `pooled.PAIR_FEATURES`, of two texts that are
+            read each by itself; "" if all is read in one row.
     """
 
     block: int
@@ -90,81 +90,60 @@ class Validated:
     strength: float
     scores: np.ndarray
 
-    @property
-    def mean(self) -> float:
-        """Over the folds."""
-        return float(self.scores.mean())
-
 
 def standard_error(values: np.ndarray) -> float:
-    """Of a mean over folds whose training sets overlap.
+    """The standard error of a mean over folds with overlapping training sets.
 
-    The plain one is too small; Nadeau and Bengio (2003, "Inference for the
-    generalization error") add the ratio of tested to training examples.
+    The plain standard error is too small; Nadeau and Bengio (2003, "Inference
+    for the generalization error") add the ratio of tested to training examples.
 
     Args:
         values: float [folds], of one or more repetitions.
     """
-    if len(values) < 2:
-        return 0.0
     factor = 1 / len(values) + 1 / (FOLDS - 1)
     return float(np.sqrt(factor * values.var(ddof=1)))
 
 
+@dataclasses.dataclass
 class Probe:
     """The probe of a task.
 
-    Args:
-        task: What it learns.
-        blocks: Of the encoder.
-        has_pooler: Whether the encoder was pretrained with one.
-        seed: Of the folds, and of the subset that is chosen on.
-        is_balanced: Whether each class weighs alike.
-
     Attributes:
-        states: Which it reads, once it is fitted.
+        task: The task to learn.
+        blocks: The number of the encoder's blocks.
+        has_pooler: Whether the encoder was pretrained with one.
+        seed: The seed of the folds and of the subset that chooses.
+        is_balanced: Whether all classes have the same weight.
+        states: The states that it reads, once it is fitted.
         model: The fitted `linear.Linear`.
-        validated: How these states did in the cross-validation.
+        validated: The scores of these states in the cross-validation.
         profile: The depth profile: a record of each block.
-        texts: On how many texts, or sentences, they were chosen.
+        texts: The number of texts or sentences that chose them.
     """
 
-    states: States
-    model: linear.Linear
-    validated: Validated
-    profile: list[dict[str, Any]]
-    texts: int
-
-    def __init__(
-        self,
-        task: Task,
-        blocks: int,
-        has_pooler: bool,
-        seed: int = 0,
-        is_balanced: bool = False,
-    ) -> None:
-        self.task = task
-        self._blocks = blocks
-        self._has_pooler = has_pooler
-        self._seed = seed
-        self._is_balanced = is_balanced
+    task: Task
+    blocks: int
+    has_pooler: bool
+    seed: int = 0
+    is_balanced: bool = False
+    states: States = dataclasses.field(init=False)
+    model: linear.Linear = dataclasses.field(init=False)
+    validated: Validated = dataclasses.field(init=False)
+    profile: list[dict[str, Any]] = dataclasses.field(init=False)
+    texts: int = dataclasses.field(init=False)
 
     def choose(self, inputs: Inputs) -> "Probe":
         """Chooses states and strength, and makes the depth profile.
 
         Args:
-            inputs: Of the training texts, or of some.
+            inputs: The inputs of the training texts, or of some.
         """
-        subset = _Subset(self.task, inputs, self._seed)
+        subset = _Subset(self.task, inputs, self.seed)
         repeats = REPEATS if len(subset.rows) <= FEW else 1
         with threadpoolctl.threadpool_limits(1, "blas"):
             finalists = self._screen(subset)
-            validated = dict(
-                zip(
-                    finalists,
-                    self._cross_validate(subset, finalists, repeats, STRENGTHS),
-                )
-            )
+            scores = self._cross_validate(subset, finalists, repeats, STRENGTHS)
+            validated = dict(zip(finalists, scores))
             self.states = choose(validated)
             self.validated = validated[self.states]
             self._profile(subset)
@@ -175,7 +154,7 @@ class Probe:
         """Fits; what is not chosen yet is chosen first.
 
         Args:
-            inputs: Of the training texts.
+            inputs: The inputs of the training texts.
         """
         if not hasattr(self, "states"):
             self.choose(inputs)
@@ -184,7 +163,7 @@ class Probe:
             inputs.matrix(self.states),
             inputs.labels,
             self.validated.strength,
-            self._is_balanced,
+            self.is_balanced,
         )
         return self
 
@@ -194,7 +173,7 @@ class Probe:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What the cross-validation has chosen, by name."""
+        """The settings that the cross-validation chose, by name."""
         return {
             **dataclasses.asdict(self.states),
             "strength": self.validated.strength,
@@ -209,23 +188,22 @@ class Probe:
 
     def _candidates(self) -> list[States]:
         """States that may be read, the default first."""
-        numbers = range(self._blocks, -1, -1)
+        numbers = range(self.blocks, -1, -1)
         if self.task.is_tagging:
             return [States(block, "tokens") for block in numbers]
-        candidates = [
-            States(block, pooling)
-            for block in numbers
-            for pooling in ("mean", "cls_state")
-        ]
-        if self._has_pooler:
-            candidates.append(States(self._blocks, "cls"))
+        candidates = []
         if len(self.task.texts) == 2:
             candidates = [
                 States(block, "mean", features)
                 for block in numbers
                 for features in ("cosine", "product")
-            ] + candidates
-        return candidates
+            ]
+        candidates += [
+            States(block, pooling)
+            for block in numbers
+            for pooling in ("mean", "cls_state")
+        ]
+        return candidates + [States(self.blocks, "cls")] * self.has_pooler
 
     def _screen(self, subset: "_Subset") -> list[States]:
         """The default, and the states that ridge regression finds best."""
@@ -237,7 +215,7 @@ class Probe:
             return max(subset.measure(slice(None), z) for z in held_out)
 
         default, *others = self._candidates()
-        scores = _in_parallel(score, others)
+        scores = _in_parallel(score, [(states,) for states in others])
         order = np.argsort(scores)[::-1]
         return [default, *(others[index] for index in order[:FINALISTS])]
 
@@ -252,29 +230,20 @@ class Probe:
         features = [subset.matrix(states) for states in candidates]
         folds = subset.make_folds(repeats)
 
-        def score(index: int, fold: int) -> list[float]:
-            train, tested = folds[fold]
-            x = features[index]
+        def score(x: np.ndarray, train: np.ndarray, tested: np.ndarray) -> Any:
+            labels = subset.labels[train]
             models = [
-                linear.fit(
-                    self.task,
-                    x[train],
-                    subset.labels[train],
-                    strength,
-                    self._is_balanced,
-                )
-                for strength in strengths
+                linear.fit(self.task, x[train], labels, c, self.is_balanced)
+                for c in strengths
             ]
             return [
                 subset.measure(tested, model.logits(x[tested]))
                 for model in models
             ]
 
-        pairs = [
-            (i, j) for i in range(len(features)) for j in range(len(folds))
-        ]
+        cells = [(x, *fold) for x in features for fold in folds]
         scores = np.reshape(
-            _in_parallel(lambda pair: score(*pair), pairs),
+            _in_parallel(score, cells),
             (len(features), len(folds), len(strengths)),
         )
         best = scores.mean(axis=1).argmax(axis=1)
@@ -290,14 +259,14 @@ class Probe:
             pooling = "cls_state"
         kinds = [
             dataclasses.replace(self.states, block=block, pooling=pooling)
-            for block in range(self._blocks + 1)
+            for block in range(self.blocks + 1)
         ]
         index = STRENGTHS.index(self.validated.strength)
         near = STRENGTHS[max(0, index - 1) : index + 2]
         self.profile = [
             {
                 "block": states.block,
-                "score": one.mean,
+                "score": float(one.scores.mean()),
                 "standard_error": standard_error(one.scores),
                 "strength": one.strength,
             }
@@ -311,7 +280,7 @@ class _Subset:
     """The training texts that states and strength are chosen on."""
 
     def __init__(self, task: Task, inputs: Inputs, seed: int) -> None:
-        self._task = task
+        self._task = dataclasses.replace(task, also=())
         self._inputs = inputs
         self._seed = seed
         groups = inputs.sentences
@@ -334,23 +303,19 @@ class _Subset:
 
     def measure(self, rows: Any, logits: np.ndarray) -> float:
         """The headline metric of some rows, whole sentences among words."""
-        labels = self.labels[rows]
-        if not self._task.is_tagging:
-            return metrics.METRICS[self._task.metric](labels, logits)
-        starts = np.flatnonzero(np.diff(self._groups[rows], prepend=-1))
-        scores = entities.score(
-            entities.Tagged(labels, starts),
-            entities.Tagged(logits.argmax(axis=1), starts),
-            entities.types_of(self._task.labels or ()),
+        starts = None
+        if self._task.is_tagging:
+            starts = np.flatnonzero(np.diff(self._groups[rows], prepend=-1))
+        scores = metrics.measure_task(
+            self._task, self.labels[rows], logits, starts
         )
         return scores[self._task.metric]
 
-    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, ...]]:
         """Rows to train on and to test; classes in proportion."""
         from sklearn import model_selection
 
-        cls = model_selection.RepeatedKFold
-        labels = np.zeros(self.texts)
+        cls, labels = model_selection.RepeatedKFold, np.zeros(self.texts)
         if self._task.kind == "classes":
             cls = model_selection.RepeatedStratifiedKFold
             labels = self.labels
@@ -363,11 +328,10 @@ class _Subset:
         if not self._task.is_tagging:
             return folds
         return [
-            (
-                np.flatnonzero(np.isin(self._groups, train)),
-                np.flatnonzero(np.isin(self._groups, tested)),
+            tuple(
+                np.flatnonzero(np.isin(self._groups, texts)) for texts in fold
             )
-            for train, tested in folds
+            for fold in folds
         ]
 
 
@@ -375,7 +339,7 @@ def choose(validated: dict[States, Validated]) -> States:
     """The states to read: the default unless others are clearly better.
 
     Args:
-        validated: In the same folds, by states, the default first.
+        validated: The scores in the same folds, the default states first.
     """
     default, *others = validated
 
@@ -400,9 +364,9 @@ def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
     """Raises `UserError` for labels that nothing can be learned from.
 
     Args:
-        task: Whose.
-        labels: Of the training texts or words; see `task.Examples`.
-        texts: How many texts.
+        task: The task.
+        labels: The labels of the training texts or words; see `task.Examples`.
+        texts: The number of training texts.
         where: The file or task that messages name.
     """
     start = f"{where}: --features=frozen"
@@ -429,11 +393,9 @@ def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
 
 def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
     """Sentences about labels that make the choice of states unreliable."""
-    if task.kind != "classes":
-        return []
     counts = np.unique(labels, return_counts=True)[1]
     rare = int((counts < FOLDS).sum())
-    if not rare:
+    if task.kind != "classes" or not rare:
         return []
     return [
         f"{task.name}: {rare} labels have fewer training texts than the "
@@ -441,8 +403,8 @@ def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
     ]
 
 
-def _in_parallel(function: Any, items: Sequence[Any]) -> list[Any]:
-    """A function's results for all items; threads share the arrays."""
+def _in_parallel(function: Any, items: Sequence[tuple]) -> list[Any]:
+    """A function's results for all arguments; threads share the arrays."""
     return joblib.Parallel(n_jobs=-1, prefer="threads")(
-        joblib.delayed(function)(item) for item in items
+        joblib.delayed(function)(*item) for item in items
     )

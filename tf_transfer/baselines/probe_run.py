@@ -1,11 +1,13 @@
 """The probe as a run like any other."""
 
+import contextlib
 import functools
 from typing import Any
 
-from tf_transfer.baselines import one_split, pooled_states, probe
+from tf_transfer.baselines import pooled_states, probe, runs
 from tf_transfer.data import splits
 from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
+from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
@@ -27,15 +29,17 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
             no room on the disk.
         Interrupted: SIGTERM or Ctrl-C; the states so far are kept.
     """
-    task, settings = experiment.task, experiment.settings
-    examples = experiment.examples[task.name]
+    settings, data = experiment.settings, experiment.data
+    task, examples = data.task, data.examples[data.task.name]
     train = examples["train"][""]
-    labels = one_split.labels_of(task, train)
+    labels, _ = train.targets(task)
     probe.check(task, labels, len(train), settings.task_name)
     devices = experiment.set_up_devices()
     encoder = experiment.load_encoder()
     # Above fewer blocks, the pooler reads what it was not trained on.
-    has_pooler = not (experiment.has_new_pooler or settings.keep_blocks)
+    has_pooler = not (
+        loading.is_roberta(settings.model) or settings.keep_blocks
+    )
     baseline = probe.Probe(
         task,
         len(encoder.blocks),
@@ -44,58 +48,53 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         settings.class_weights == "balanced",
     )
     directory = experiment.find_run()
-    parts = {
-        one_split.join(kind, name): part
-        for kind, named in examples.items()
-        for name, part in named.items()
-    }
-    with StopSignals() as signals:
-        cache = FeatureCache(
-            encoder,
-            devices,
-            experiment.cache_options(),
-            lambda: signals.came,
-        )
+    parts = splits.flatten(examples)
+    with (
+        StopSignals() as signals,
+        contextlib.closing(
+            FeatureCache(
+                encoder,
+                devices,
+                experiment.cache_options(),
+                lambda: signals.came,
+            )
+        ) as cache,
+    ):
         reader = pooled_states.Reader(
             cache,
             encoder,
-            lambda part, texts_per_row, name: experiment.encode(
+            lambda part, texts_per_row, name: data.encode(
                 part, task, encoder, name, texts_per_row
             ),
             has_pooler,
         )
-        try:
-            inputs: dict[str, Any] = {}
-            if task.is_tagging:
-                # The words of every block take too much memory: some decide.
-                some = splits.draw_sample(
-                    len(train), MOST_SENTENCES, settings.split_seed
-                )
-                every = range(len(encoder.blocks) + 1)
-                chosen_on = reader.words({"train": train.take(some)}, every)
-                baseline.choose(chosen_on["train"])
-                inputs |= reader.words(parts, [baseline.states.block])
-            else:
-                inputs |= reader.texts(parts)
-        finally:
-            cache.close()
-    record = one_split.run(
+        inputs: dict[str, Any]
+        if task.is_tagging:
+            # The words of every block take too much memory: some decide.
+            some = splits.draw_sample(
+                len(train), MOST_SENTENCES, settings.split_seed
+            )
+            every = range(len(encoder.blocks) + 1)
+            chosen_on = reader.words({"train": train.take(some)}, every)
+            baseline.choose(chosen_on["train"])
+            inputs = {**reader.words(parts, [baseline.states.block])}
+        else:
+            inputs = {**reader.texts(parts)}
+    record = runs.run(
         settings,
         directory,
         task,
-        examples,
+        [examples],
         baseline,
-        {
-            kind: {name: inputs[one_split.join(kind, name)] for name in named}
-            for kind, named in examples.items()
-        },
+        settings.split_seed,
+        inputs,
+        reader.cost.paid,
         devices,
         functools.partial(
             _finish, experiment, encoder, baseline, reader.cost, directory
         ),
-        reader.cost.paid,
     )
-    experiment.forget()
+    data.forget()
     return directory.path, record
 
 
@@ -107,11 +106,11 @@ def _finish(
     directory: RunDirectory,
 ) -> dict[str, Any]:
     """Writes weights and depth profile; returns what the result adds."""
-    task = experiment.task
-    examples = experiment.examples[task.name]
-    labels = one_split.labels_of(task, examples["train"][""])
-    experiment.chosen = baseline.chosen
-    head: Any = experiment.build_head(task, 0, encoder)
+    data = experiment.data
+    task, examples = data.task, data.examples[data.task.name]
+    labels, _ = examples["train"][""].targets(task)
+    data.chosen = baseline.chosen
+    head: Any = experiment.build_head(task, encoder)
     kernel, bias = head.weights
     directory.keep_models(
         [

@@ -11,29 +11,35 @@ two letters as they are (as NLTK's did at the time) and a text as one
 sentence.
 """
 
+import dataclasses
 import functools
-import os
+import pathlib
 import string
-from collections.abc import Iterable, Sequence
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
+import tqdm
+
+from tf_transfer.data import held_out, splits
+from tf_transfer.data.task import Examples, Task
+from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.training.records import RunDirectory
+
+_bar = functools.partial(tqdm.tqdm, leave=False, disable=None)
 
 FEATURES = ("tfidf", "count", "hash")
 PREPROCESSING = ("hart", "none")
-STOP_WORDS = os.path.join(os.path.dirname(__file__), "stop_words.txt")
+STOP_WORDS_FILE = pathlib.Path(__file__).with_name("stop_words.txt")
+STOP_WORDS = {*STOP_WORDS_FILE.read_text("utf-8").split()}  # NLTK's, English
 MIN_DOCUMENTS = 10  # of a term, with TF-IDF
 RANDOM_STATE = 88
 TOKEN = r"\S+"
 SHORT = 2  # letters of a word that is its own stem
 MAX_ITERATIONS = 100  # scikit-learn's default
-
-
-@functools.lru_cache
-def stop_words() -> frozenset[str]:
-    """NLTK's list of English stop words."""
-    with open(STOP_WORDS, encoding="utf-8") as file:
-        return frozenset(file.read().split())
 
 
 def preprocess(texts: Iterable[str]) -> list[str]:
@@ -49,30 +55,27 @@ def preprocess(texts: Iterable[str]) -> list[str]:
 
     tokenize = NLTKWordTokenizer().tokenize
     stem = functools.lru_cache(100_000)(PorterStemmer().stem)
-    dropped = stop_words() | set(string.punctuation)
-    results = []
-    for text in texts:
-        words = tokenize(text.replace("\r", "").replace("\n", ""))
-        results.append(
-            " ".join(
-                stem(word) if len(word) > SHORT else word
-                for word in words
-                if word not in dropped
-            )
+    dropped = STOP_WORDS | set(string.punctuation)
+    return [
+        " ".join(
+            stem(word) if len(word) > SHORT else word
+            for word in tokenize(text.replace("\r", "").replace("\n", ""))
+            if word not in dropped
         )
-    return results
+        for text in texts
+    ]
 
 
 def make_vectoriser(features: str) -> Any:
     """scikit-learn's vectoriser, for texts of words between spaces."""
     from sklearn.feature_extraction import text
 
-    options: dict[str, Any] = {"lowercase": False, "token_pattern": TOKEN}
-    if features == "tfidf":
-        return text.TfidfVectorizer(min_df=MIN_DOCUMENTS, **options)
-    if features == "count":
-        return text.CountVectorizer(**options)
-    return text.HashingVectorizer(**options)
+    vectorisers: dict[str, Any] = {
+        "tfidf": functools.partial(text.TfidfVectorizer, min_df=MIN_DOCUMENTS),
+        "count": text.CountVectorizer,
+        "hash": text.HashingVectorizer,
+    }
+    return vectorisers[features](lowercase=False, token_pattern=TOKEN)
 
 
 class Baseline:
@@ -80,46 +83,112 @@ class Baseline:
 
     Args:
         features: One of `FEATURES`.
+        source: What messages call the texts.
     """
 
-    def __init__(self, features: str) -> None:
-        from sklearn.linear_model import LogisticRegression
+    chosen: ClassVar[
+        dict[str, Any]
+    ] = {}  # no setting is chosen by cross-validation
 
-        self.vectoriser = make_vectoriser(features)
-        self.classifier = LogisticRegression(
+    def __init__(self, features: str, source: str = "the texts") -> None:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        self._features, self._source = features, source
+        self._classifier = LogisticRegression(
             random_state=RANDOM_STATE, max_iter=MAX_ITERATIONS
         )
+        self._model = make_pipeline(make_vectoriser(features), self._classifier)
 
-    def fit(
-        self, texts: Sequence[str] | np.ndarray, labels: np.ndarray
-    ) -> "Baseline":
+    def fit(self, examples: Examples) -> "Baseline":
         """Learns terms and weights.
 
-        Args:
-            texts: The texts.
-            labels: int64 [texts].
-
         Raises:
-            ValueError: No term is left.
+            UserError: No term is left.
         """
-        self.classifier.fit(self.vectoriser.fit_transform(texts), labels)
+        try:
+            self._model.fit(examples.texts[0], examples.labels)
+        except ValueError as error:
+            raise UserError(
+                f"--features={self._features}: nothing can be learned from "
+                f"{self._source} ({error})."
+            ) from None
         return self
 
-    def logits(self, texts: Sequence[str] | np.ndarray) -> np.ndarray:
+    def logits(self, examples: Examples) -> np.ndarray:
         """float64 [texts, units]; one unit for two labels."""
-        logits = self.classifier.decision_function(
-            self.vectoriser.transform(texts)
-        )
+        logits = self._model.decision_function(examples.texts[0])
         return logits[:, None] if logits.ndim == 1 else logits
 
     @property
     def parameters(self) -> int:
         """The number of weights and biases."""
-        return self.classifier.coef_.size + self.classifier.intercept_.size
+        return self._classifier.coef_.size + self._classifier.intercept_.size
 
 
-def as_array(texts: Sequence[str]) -> np.ndarray:
-    """An array of the texts, to index by row numbers, without copying them."""
-    array = np.empty(len(texts), object)
-    array[:] = texts
-    return array
+# === In folds ===
+
+
+def cross_validate(
+    settings: Any,
+    directory: "RunDirectory",
+    task: Task,
+    examples: Examples,
+    folds: list[held_out.Split],
+) -> dict[str, Any]:
+    """Fits and tests a baseline in every fold.
+
+    Args:
+        settings: `tweets.TweetsSettings`, resolved, with sparse features.
+        directory: The run directory.
+        task: The task.
+        examples: The texts and their labels.
+        folds: For each fold the rows to train on, and the rows to test.
+
+    Returns:
+        The content of `result.json`.
+
+    Raises:
+        UserError: Nothing can be learned from the training texts of a fold.
+    """
+    from tf_transfer.baselines import runs  # takes seconds to import
+
+    began = time.monotonic()
+    if settings.preprocessing == "hart":
+        [texts] = examples.texts
+        stems = preprocess(_bar(texts, desc="stemming", unit=" texts"))
+        examples = dataclasses.replace(examples, texts=[stems])
+    return runs.run(
+        settings,
+        directory,
+        task,
+        _take_folds(settings, task, examples, folds),
+        Baseline(settings.features, settings.data),
+        settings.fold_seed,
+        input_seconds=time.monotonic() - began,
+    )
+
+
+def _take_folds(
+    settings: Any, task: Task, examples: Examples, folds: list[held_out.Split]
+) -> Iterator[dict[str, dict[str, Examples]]]:
+    """Yields the texts of each fold."""
+    labels = examples.labels
+    assert labels is not None
+    for train, tested in _bar(folds, desc="folds", unit=" folds"):
+        train = train[
+            splits.choose_subset(
+                labels[train], settings.max_train_examples, settings.split_seed
+            )
+        ]
+        held_out.check_labels(
+            labels[train],
+            task.labels or (),
+            "--max_train_examples: leaves",
+            "Leave more rows to train on.",
+        )
+        yield {
+            "train": {"": examples.take(train)},
+            "validation": {},
+            "test": {"": examples.take(tested)},
+        }

@@ -36,42 +36,12 @@ SCORING = {
 }
 
 
-class Words:
-    """TF-IDF of one column, or of two columns and of their differences.
-
-    Args:
-        ngram_range: See `TfidfVectorizer`.
-        examples: Whose words are learned.
-    """
-
-    def __init__(
-        self, ngram_range: tuple[int, int], examples: Examples
-    ) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        self._vectoriser = TfidfVectorizer(ngram_range=ngram_range)
-        self._vectoriser.fit(itertools.chain(*examples.texts))
-
-    def features(self, examples: Examples) -> Any:
-        """Sparse features, a row an example."""
-        import scipy.sparse
-
-        columns = [self._vectoriser.transform(c) for c in examples.texts]
-        if len(columns) == 1:
-            return columns[0]
-        first, second = columns
-        return scipy.sparse.hstack(
-            [first, second, first.multiply(second), abs(first - second)],
-            format="csr",
-        )
-
-
 class Usual:
     """The baseline of a task on texts.
 
     Args:
-        task: What it learns.
-        seed: Of the folds.
+        task: The task to learn.
+        seed: The seed of the folds.
 
     Attributes:
         chosen: The settings that the cross-validation chose, by name.
@@ -88,9 +58,9 @@ class Usual:
         Raises:
             UserError: No word is left to learn from.
         """
-        import sklearn.exceptions
         import sklearn.model_selection
         import threadpoolctl
+        from sklearn.feature_extraction.text import TfidfVectorizer
 
         labels = examples.labels
         assert labels is not None
@@ -102,14 +72,12 @@ class Usual:
         with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
             # Of a class with fewer rows than folds, and of a solver's limit.
             warnings.simplefilter("ignore", UserWarning)
-            warnings.simplefilter(
-                "ignore", sklearn.exceptions.ConvergenceWarning
-            )
             try:
                 searches = []
                 for ngram_range in ngrams:
-                    words = Words(ngram_range, examples)
-                    features = words.features(examples)
+                    vectoriser = TfidfVectorizer(ngram_range=ngram_range)
+                    vectoriser.fit(itertools.chain(*examples.texts))
+                    features = _make_features(vectoriser, examples)
                     search = sklearn.model_selection.GridSearchCV(
                         self._model(),
                         {name: values},
@@ -118,13 +86,13 @@ class Usual:
                         refit=False,
                         error_score=-np.inf,
                     ).fit(features[rows], labels[rows])
-                    searches.append((search, ngram_range, words, features))
-                search, ngram_range, self.words, features = max(
+                    searches.append((search, vectoriser, features))
+                search, self.vectoriser, features = max(
                     searches, key=lambda one: one[0].best_score_
                 )
                 self.chosen = {
                     **search.best_params_,
-                    "ngram_range": ngram_range,
+                    "ngram_range": self.vectoriser.ngram_range,
                 }
                 self.model = self._model().set_params(**search.best_params_)
                 self.model.fit(features, labels)
@@ -137,7 +105,7 @@ class Usual:
 
     def logits(self, examples: Examples) -> np.ndarray:
         """float64 [examples, units]."""
-        features = self.words.features(examples)
+        features = _make_features(self.vectoriser, examples)
         if self.task.kind == "score":
             return self.model.predict(features)[:, None]
         rows = np.atleast_2d(self.model.decision_function(features).T)
@@ -169,11 +137,29 @@ class Usual:
     def _folds(self, rows: int) -> Any:
         from sklearn import model_selection
 
-        options = {"shuffle": True, "random_state": self.seed}
-        count = max(2, min(FOLDS, rows))
-        if self.task.kind == "classes":
-            return model_selection.StratifiedKFold(count, **options)
-        return model_selection.KFold(count, **options)
+        is_classes = self.task.kind == "classes"
+        return (
+            model_selection.StratifiedKFold
+            if is_classes
+            else model_selection.KFold
+        )(max(2, min(FOLDS, rows)), shuffle=True, random_state=self.seed)
+
+
+def _make_features(vectoriser: Any, examples: Examples) -> Any:
+    """Sparse TF-IDF [examples, features] of one column; or of a pair's texts.
+
+    A pair's features are those of both texts, their product and difference.
+    """
+    import scipy.sparse
+
+    columns = [vectoriser.transform(column) for column in examples.texts]
+    if len(columns) == 1:
+        return columns[0]
+    first, second = columns
+    return scipy.sparse.hstack(
+        [first, second, first.multiply(second), abs(first - second)],
+        format="csr",
+    )
 
 
 class MostFrequentTags:
@@ -193,9 +179,9 @@ class MostFrequentTags:
         counts: dict[str, collections.Counter] = collections.defaultdict(
             collections.Counter
         )
-        for words, tags in zip(sentences.words, sentences.tags):
-            for word, tag in zip(words, tags):
-                counts[word][tag] += 1
+        words = itertools.chain(*sentences.words)
+        for word, tag in zip(words, itertools.chain(*sentences.tags)):
+            counts[word][tag] += 1
         self._tag_of = {
             word: self._numbers[tags.most_common(1)[0][0]]
             for word, tags in counts.items()
@@ -204,16 +190,13 @@ class MostFrequentTags:
 
     def logits(self, sentences: Sentences) -> np.ndarray:
         """float64 [words, tags]."""
-        chosen = [
-            self._tag_of.get(word, 0)
-            for words in sentences.words
-            for word in words
-        ]
+        words = itertools.chain(*sentences.words)
+        chosen = [self._tag_of.get(word, 0) for word in words]
         return np.eye(len(self._numbers))[np.asarray(chosen, np.int64)]
 
     @property
     def parameters(self) -> int:
-        """Words that it knows."""
+        """The number of words that it knows."""
         return len(self._tag_of)
 
 

@@ -1,5 +1,6 @@
 """Commands: flags from settings, and errors that a person can read."""
 
+import collections
 import dataclasses
 import functools
 import importlib
@@ -44,15 +45,23 @@ def define_flags(
 
 
 def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
-    """The settings of the parsed flags."""
-    settings = cls(
-        **{
-            field.name: values[field.name].value
-            for field in dataclasses.fields(cls)
-        }
-    )
-    if values is flags.FLAGS:
-        check_read(settings.unread())
+    """The settings of the parsed flags.
+
+    Flag files and sweeps may give flags that this run does not read.
+
+    Raises:
+        UserError: the command gives such a flag itself.
+    """
+    names = [field.name for field in dataclasses.fields(cls)]
+    settings = cls(**{name: values[name].value for name in names})
+    if values is flags.FLAGS and machine.JOBS_VARIABLE not in os.environ:
+        given = given_names(sys.argv[1:])
+        for name in settings.unread():
+            if name in given:
+                raise UserError(
+                    f"--{name}={values[name].value}: has no effect with these "
+                    "settings. Leave it out."
+                )
     return settings
 
 
@@ -86,11 +95,18 @@ def _own_flags(cls: type) -> flags.FlagValues:
 
 def start(main: Callable[[], None], cls: type | None = None) -> None:
     """Runs an entry module: flags, `main()`, and errors a person can read."""
+
+    def run(argv: Sequence[str]) -> None:
+        if len(argv) > 1:
+            raise UserError(
+                f"{cut(argv[1])!r} is not a flag. Flags look like --task=rte; "
+                "--help lists them."
+            )
+        main()
+
     if cls is not None:
         define_flags(cls, sys.argv[0])
-    start_with_words(
-        lambda argv: _without_strays(main, argv), cls or settings_lib.Settings
-    )
+    start_with_words(run, cls or settings_lib.Settings)
 
 
 def start_with_words(
@@ -98,8 +114,8 @@ def start_with_words(
 ) -> None:
     """Runs an entry module whose `main` reads the words next to its flags."""
     if help_lib.is_asked(sys.argv[1:]):
-        document = sys.modules["__main__"].__doc__ or ""
         known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+        document = sys.modules["__main__"].__doc__ or ""
         print(help_lib.describe(document, known, cls))
         return
     guarded(lambda: check_given_once(sys.argv[1:]))
@@ -124,37 +140,14 @@ def check_given_once(
     words: Sequence[str], values: flags.FlagValues = flags.FLAGS
 ) -> None:
     """Raises `UserError` if a flag with one value is given twice."""
-    names = given_names(words, values)
-    for name in names:
-        is_single = name in values and not isinstance(
+    for name, count in collections.Counter(given_names(words, values)).items():
+        takes_one = name in values and not isinstance(
             values[name], flags.MultiFlag
         )
-        if names.count(name) > 1 and is_single and name != "flagfile":
+        if count > 1 and takes_one and name != "flagfile":
             raise UserError(
-                f"--{name}: is given {names.count(name)} times, and takes one "
-                "value. Leave the others out."
-            )
-
-
-def check_read(
-    unread: Sequence[str], values: flags.FlagValues = flags.FLAGS
-) -> None:
-    """Raises `UserError` if a flag is given that this run does not read.
-
-    Such flags are allowed in flag files and among the flags of a sweep.
-
-    Args:
-        unread: names of the flags; see `Settings.unread`.
-        values: the flags of the command.
-    """
-    if machine.JOBS_VARIABLE in os.environ:  # a sweep has started it
-        return
-    given = given_names(sys.argv[1:], values)
-    for name in unread:
-        if name in given:
-            raise UserError(
-                f"--{name}={values[name].value}: has no effect with these "
-                "settings. Leave it out."
+                f"--{name}: is given {count} times, and takes one value. Leave "
+                "the others out."
             )
 
 
@@ -180,15 +173,6 @@ def import_tensorflow() -> None:
             raise
     if not flags.FLAGS["verbosity"].present:  # app.run has set it to INFO
         logging.set_verbosity(logging.WARNING)
-
-
-def _without_strays(main: Callable[[], None], argv: Sequence[str]) -> None:
-    if len(argv) > 1:
-        raise UserError(
-            f"{cut(argv[1])!r} is not a flag. Flags look like --task=rte; "
-            "--help lists them."
-        )
-    main()
 
 
 def guarded(main: Callable[[], None]) -> None:

@@ -28,9 +28,8 @@ def load(name: str) -> Any:
     Raises:
         UserError: there is no such experiment.
     """
-    module = EXPERIMENTS.get(name, name)
     try:
-        return importlib.import_module(module).EXPERIMENT
+        return importlib.import_module(EXPERIMENTS.get(name, name)).EXPERIMENT
     except (ImportError, AttributeError, ValueError) as error:
         if name in EXPERIMENTS:
             raise

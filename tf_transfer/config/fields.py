@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import math
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from tf_transfer.utils.formatting import cut
 # Seeds, counts and sizes end in NumPy's and TensorFlow's 32-bit integers.
 LARGEST_INT = 2**31 - 1
 LARGEST_BATCH = 2**16
+BLOCK = "[1-9][0-9]{0,3}"
+RANGE, RANGE_ADVICE = f"{BLOCK}-{BLOCK}", "give a range such as 7-8."
 _BOUNDS = {
     "at_least": operator.ge,
     "above": operator.gt,
@@ -62,11 +65,14 @@ def setting(
     below: float | None = None,
     may_be_empty: bool = True,
     is_encoding: bool = False,
+    pattern: str = "",
+    advice: str = "",
     hashed: bool = True,
     unnamed: Any = _ALWAYS_NAMED,
     read_by: Reader = Reader.TRAINING,
     needs: Mapping[str, Any] | None = None,
     searched: bool = False,
+    recalled: bool = True,
 ) -> Any:
     """A field of a settings class, and with it a flag.
 
@@ -80,6 +86,9 @@ def setting(
             below 2^31 in any case.
         may_be_empty: whether a text may be.
         is_encoding: whether it names an encoding of text.
+        pattern: regular expression that a text matches as a whole; empty for
+            any.
+        advice: what to give where it does not.
         hashed: whether the value can change a number, and so belongs to the
             key of a run that reads it. A study's own never does.
         unnamed: the value at which keys leave the setting out.
@@ -87,6 +96,8 @@ def setting(
         needs: further conditions for being read: for the name of a setting or
             property its value, or a tuple of several.
         searched: whether `tf_transfer.search` decides it itself.
+        recalled: whether a finished run predicts with its value; else with
+            the default.
     """
     return dataclasses.field(
         default=default,
@@ -100,11 +111,14 @@ def setting(
             "below": below,
             "may_be_empty": may_be_empty,
             "is_encoding": is_encoding,
+            "pattern": pattern,
+            "advice": advice,
             "hashed": hashed and read_by < Reader.STUDY,
             "unnamed": unnamed,
             "read_by": read_by,
             "needs": needs or {},
             "searched": searched,
+            "recalled": recalled,
         },
     )
 
@@ -116,7 +130,7 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
     allowed = field.metadata
     flag = f"--{field.name}={cut(value)}"
     kind: Any = field.type
-    expected = (int, float) if kind is float else kind
+    expected: Any = (int, float) if kind is float else kind
     is_bool = isinstance(value, bool)
     if is_bool != (kind is bool) or not isinstance(value, expected):
         raise UserError(f"{flag}: give {_TYPES[kind]}.")
@@ -124,22 +138,12 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{flag}: give a finite number.")
-    if isinstance(value, str):
-        _check_text(flag, value, allowed)
-    if kind is int and abs(value) > LARGEST_INT:
-        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
-    bounds = [name for name in _BOUNDS if allowed[name] is not None]
-    if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
-        words = [f"{n.replace('_', ' ')} {allowed[n]:g}" for n in bounds]
-        raise UserError(f"{flag}: must be {' and '.join(words)}.")
-
-
-def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
-    """Raises `UserError` for a text outside of what its field allows."""
-    if "\0" in value:
+    if kind is str and "\0" in value:
         raise UserError(f"{flag}: holds a NUL character.")
-    if not (value or allowed["may_be_empty"]):
+    if value == "" and not allowed["may_be_empty"]:
         raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
+    if allowed["pattern"] and not re.fullmatch(allowed["pattern"], value):
+        raise UserError(f"{flag}: {allowed['advice']}")
     if allowed["is_encoding"]:
         try:
             "".encode(value)
@@ -148,3 +152,9 @@ def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
             raise UserError(
                 f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."
             ) from None
+    if kind is int and abs(value) > LARGEST_INT:
+        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
+    bounds = [name for name in _BOUNDS if allowed[name] is not None]
+    if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
+        words = [f"{n.replace('_', ' ')} {allowed[n]:g}" for n in bounds]
+        raise UserError(f"{flag}: must be {' and '.join(words)}.")

@@ -61,24 +61,22 @@ def describe(
     )
     by_name = {flag.name: flag for flag in known}
     group_of = {f.name: f.metadata["group"] for f in dataclasses.fields(cls)}
-    groups: dict[str, list[str]] = {group: [] for group in Group}
-    groups[Group.FIRST] = [name for name in KNOW_FIRST if name in by_name]
-    for name in by_name:
-        if name not in KNOW_FIRST:
-            groups[group_of.get(name, Group.OWN)].append(name)
-    parts = [title, ""]
-    for group, names in groups.items():
-        if names:
-            parts.append(f"{group}:")
-            parts += [_describe_flag(by_name[name]) for name in names]
-            parts.append("")
-    parts += ["--flagfile=FILE reads flags from a file, one per line.", ""]
-    parts += [
-        paragraph for paragraph in prose.strip().split("\n\n") if paragraph
-    ]
-    return "\n".join(
-        [*parts, "", "Examples:", *examples] if examples else parts
-    )
+    group_of |= dict.fromkeys(KNOW_FIRST, Group.FIRST)
+    names = dict.fromkeys(name for name in KNOW_FIRST if name in by_name)
+    text = [title, ""]
+    for group in Group:
+        described = [
+            _describe_flag(by_name[name])
+            for name in names | by_name
+            if group_of.get(name, Group.OWN) == group
+        ]
+        if described:
+            text += [f"{group}:", *described, ""]
+    text += ["--flagfile=FILE reads flags from a file, one per line.", ""]
+    text += filter(None, prose.strip().split("\n\n"))
+    if examples:
+        text += ["", "Examples:", *examples]
+    return "\n".join(text)
 
 
 def _describe_flag(flag: flags.Flag) -> str:

@@ -18,7 +18,6 @@ from typing import Any, Self
 from tf_transfer.config import fields
 from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
 
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
@@ -32,7 +31,7 @@ class Settings:
 
     A subclass changes inherited fields by keywords of its `class` statement,
     dictionaries by the names of fields: `defaults`, `help`, and `changes` for
-    other arguments of `fields.setting`.
+    other arguments of `fields.setting`. `further` are fields that a table has.
     """
 
     # === What is trained on what ===
@@ -101,6 +100,9 @@ class Settings:
         "pooler and the head, while embeddings and the blocks below are "
         "frozen; `head`, the head alone. A regression, which has no rate and "
         "no epochs, is --features=frozen.",
+        pattern=f"all|head|0|{fields.BLOCK}",
+        advice="give `all`, `head` or the number of blocks to train, such as "
+        "4.",
         searched=True,
     )
     blocks: str = setting(
@@ -108,6 +110,8 @@ class Settings:
         "A range of blocks to train instead of the last k, counted from 1 at "
         "the bottom, such as 7-8. Pooler and head train too.",
         group=Group.TRAINED,
+        pattern=f"({fields.RANGE})?",
+        advice=fields.RANGE_ADVICE,
         searched=True,
     )
     method: str = setting(
@@ -175,7 +179,7 @@ class Settings:
         "none",
         "`balanced` weighs the loss of each label by n / (labels * its count), "
         "as scikit-learn does. Where a text has several labels, texts with and "
-        "without a label weigh alike. Scores have no weights.",
+        "without a label weigh the same. Scores have no weights.",
         group=Group.TRAINED,
         choices=("none", "balanced"),
         unnamed="none",
@@ -340,6 +344,7 @@ class Settings:
         group=Group.RUNNING,
         choices=("default", "one_device", "mirrored", "multi_worker"),
         read_by=Reader.ENCODER,
+        recalled=False,
     )
     cpu_devices: int = setting(
         1,
@@ -348,6 +353,7 @@ class Settings:
         at_least=1,
         at_most=1024,
         read_by=Reader.ENCODER,
+        recalled=False,
     )
     jit_compile: bool = setting(
         False, "Compile the step with XLA.", group=Group.RUNNING
@@ -366,6 +372,7 @@ class Settings:
         "tf_transfer in the user's cache folder.",
         group=Group.RUNNING,
         hashed=False,
+        recalled=False,
         read_by=Reader.BASELINE,
     )
     checkpoint_minutes: float = setting(
@@ -401,6 +408,7 @@ class Settings:
 
     # Values where a command has no such flag.
     features = "bert"
+    freeze_schedule = "none"
     head = "linear"
     keep_blocks = 0
     loss_head = "sigmoid"
@@ -408,12 +416,19 @@ class Settings:
     idle_heads = "still"  # see `optimizer.BertAdam`
     drop_last = False
     score_test = True
+    max_seconds = 0.0  # no limit
+    also_cache = ""
+    keyword_column = ""
+    clean = "none"
+    encoding = "utf-8"
+    scales_scores = False  # see `Task.scaled`
 
     def __init_subclass__(
         cls,
         defaults: Mapping[str, Any] = EMPTY,
         help: Mapping[str, str] = EMPTY,
         changes: Mapping[str, Mapping[str, Any]] = EMPTY,
+        further: Mapping[str, dataclasses.Field] = EMPTY,
     ) -> None:
         """Declares the fields again whose defaults or metadata differ."""
         inherited = {field.name: field for field in dataclasses.fields(cls)}
@@ -426,6 +441,9 @@ class Settings:
             )
             cls.__annotations__[name] = field.type
             setattr(cls, name, changed)
+        for name, field in further.items():
+            cls.__annotations__[name] = type(field.default)
+            setattr(cls, name, field)
 
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` and `dropout=0` from a notebook."""
@@ -453,37 +471,45 @@ class Settings:
         return Reader.ENCODER if self.is_probe else Reader.TRAINING
 
     @property
-    def has_task_file(self) -> bool:
-        """Whether the task is described in a file."""
+    def is_own(self) -> bool:
+        """Whether the texts are described in a task file, or by its flags."""
         return False
 
     @property
-    def is_own(self) -> bool:
-        """Whether its texts are the user's own files."""
-        return self.has_task_file
+    def reads_table(self) -> bool:
+        """Whether the texts are a table that a `HeldOutSource` reads."""
+        return False
 
     @property
     def cache_folder(self) -> str:
-        """Where stored states and fetched files are kept."""
-        return cache_folder(self.cache_dir)
+        """The folder of stored states and downloads: the user's, if unset."""
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(
+            "~/.cache"
+        )
+        return self.cache_dir or os.path.join(root, "tf_transfer")
 
     @property
     def approach(self) -> str:
-        """`fine_tuning`, `last_k` or `blocks_a-b`; with a method its label.
+        """What trains: `fine_tuning`, `last_k`, `blocks_a-b`, `head`, `probe`.
 
-        Such as `last_2_lora8`, and `all_lora8` for every block. Without an
-        encoder, its features.
+        The labels of a method, of a schedule and of dropped blocks follow:
+        `last_2_lora8`, `all_lora8` for every block, `last_4_autofreeze`.
+        Without an encoder, its features.
         """
-        label = self.method_label
         if self.is_sparse:
             return self.features
+        label = self.method_label
+        approach = {
+            "all": f"all{label}" if label else "fine_tuning",
+            "head": "head",
+        }.get(self.trainable_layers, f"last_{self.trainable_layers}{label}")
         if self.blocks:
-            return f"blocks_{self.blocks}{label}"
-        if self.trainable_layers == "all":
-            return f"all{label}" if label else "fine_tuning"
-        if self.trainable_layers == "head":
-            return "head"
-        return f"last_{self.trainable_layers}{label}"
+            approach = f"blocks_{self.blocks}{label}"
+        if self.is_probe:
+            approach = "probe"
+        elif self.freeze_schedule != "none":
+            approach += f"_{self.freeze_schedule}"
+        return approach + f"_keep{self.keep_blocks}" * bool(self.keep_blocks)
 
     @property
     def trains_everything(self) -> bool:
@@ -517,37 +543,37 @@ class Settings:
     @property
     def title(self) -> str:
         """The readable beginning of the name of its folder."""
+        if self.is_sparse:
+            return f"split_seed={self.split_seed}"
+        name = os.path.basename(self.model.rstrip("/"))
+        model = "model=" + re.sub(r"[^\w.-]", "_", name)
+        if self.is_probe:
+            return f"{model},split_seed={self.split_seed}"
         return (
-            f"lr={self.lr:g},batch={self.batch_size},model={self.model_name},"
-            f"seed={self.seed}"
+            f"lr={self.lr:g},batch={self.batch_size},{model},seed={self.seed}"
         )
 
     @property
-    def model_name(self) -> str:
-        """The model in the name of a folder."""
-        return re.sub(r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/")))
-
-    @property
     def phases(self) -> tuple[str, ...]:
-        """What trains in each phase, `head` or `all`, if a flag names them."""
-        return ()
+        """What trains in each phase, as --trainable_layers names it."""
+        return (self.trainable_layers,)
 
     @property
     def freezes(self) -> bool:
-        """Whether blocks of the encoder are frozen, in a phase at least."""
-        if self.phases:
-            return "head" in self.phases
-        some = self.trainable_layers != "all" or bool(self.blocks)
-        return some and not self.is_sparse
+        """Whether blocks of the encoder are frozen, for a time at least."""
+        some = bool(self.blocks) or self.freeze_schedule != "none"
+        return not self.is_sparse and (some or set(self.phases) != {"all"})
 
     @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
-        return self.frozen_prefix == "cached" and self.freezes
+        return self.is_probe or (
+            self.frozen_prefix == "cached" and self.freezes
+        )
 
     @property
     def names_epochs(self) -> bool:
-        """Whether `max_epochs` is part of the key: if the rate depends on it.
+        """Whether the key has `max_epochs`: if the rate depends on it.
 
         A finished run under a constant rate can be extended.
         """
@@ -563,6 +589,8 @@ class Settings:
         Raises:
             UserError: a value is invalid; the message names the flag.
         """
+        for field in dataclasses.fields(self):
+            fields.check_field(field, getattr(self, field.name))
         settings = dataclasses.replace(self, **self.defaults())
         settings.check()
         return settings
@@ -600,22 +628,11 @@ class Settings:
         return values
 
     def check(self) -> None:
-        """Checks every field by itself, and those that exclude each other.
+        """Checks settings that exclude each other; each is valid by itself.
 
         Raises:
-            UserError: a value is invalid; the message names the flag.
+            UserError: two do not go together; the message names the flag.
         """
-        for field in dataclasses.fields(self):
-            fields.check_field(field, getattr(self, field.name))
-        if not re.fullmatch(
-            r"all|head|0|[1-9][0-9]{0,3}", self.trainable_layers
-        ):
-            raise UserError(
-                f"--trainable_layers={cut(self.trainable_layers)}: give "
-                "`all`, `head` or the number of blocks to train, such as 4."
-            )
-        if self.blocks:
-            check_range("blocks", self.blocks)
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
                 "--blocks and --trainable_layers both say what trains: give "
@@ -639,7 +656,7 @@ class Settings:
             )
 
     def refuse_trainable_layers(self, flag: str) -> None:
-        """Raises `UserError` where `flag` already says what trains."""
+        """Raises `UserError`, as `flag` decides what trains."""
         if self.trainable_layers != "all" or self.blocks:
             raise UserError(
                 f"--trainable_layers and --blocks have no use here: {flag} "
@@ -653,22 +670,6 @@ METHOD_OPTIONS = tuple(
     for field in dataclasses.fields(Settings)
     if "method" in field.metadata["needs"]
 )
-
-
-def check_range(name: str, value: str) -> None:
-    """Raises `UserError` for a text that is no range of blocks."""
-    number = "[1-9][0-9]{0,3}"
-    if not re.fullmatch(f"{number}-{number}", value):
-        raise UserError(f"--{name}={cut(value)}: give a range such as 7-8.")
-
-
-def check_name(flag: str, value: str) -> None:
-    """Raises `UserError` for a text that cannot be a folder's name."""
-    if not re.fullmatch(NAME, value):
-        raise UserError(
-            f"{flag}: becomes a folder's name: give 1 to 100 characters "
-            "without / and \\ and line breaks, not `..`."
-        )
 
 
 def pick(cls: type, settings: Any, **values: Any) -> Any:
@@ -699,9 +700,3 @@ def given_flags(
         and field.name not in leave_out
         and getattr(settings, field.name) != field.default
     }
-
-
-def cache_folder(cache_dir: str) -> str:
-    """The folder that `--cache_dir` names, or the user's cache folder."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return cache_dir or os.path.join(root, "tf_transfer")

@@ -1,8 +1,8 @@
 """Encoded splits, the plan of an epoch, and padded batches.
 
 A plan is drawn in NumPy from (seed, epoch) alone: which examples make which
-batch, and to which length each batch is padded. So a resumed run cuts the plan
-at its step and goes on. The input pipeline then gathers and pads inside
+batch, and to which length each batch is padded. So a resumed run continues
+the plan at its step. The input pipeline then gathers and pads inside
 tf.data, without a Python call for each example.
 """
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.data.word_pieces import IGNORED
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
+IGNORED = -1  # the label of every token but a word's first piece
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
 PREFETCH = 8
@@ -102,10 +102,8 @@ class EncodedSplit:
         """int64 [examples]. Labels of each: 1, or those of its words."""
         if self.word_starts is None:
             return np.ones(len(self), np.int64)
-        tokens = self.tokens
-        cumulated = np.cumsum(self.labels != IGNORED)
-        ends = cumulated[tokens.starts + tokens.lengths - 1]
-        return np.diff(ends, prepend=0)
+        is_word = (self.labels != IGNORED).astype(np.int64)
+        return np.add.reduceat(is_word, self.tokens.starts)
 
     def word_mask(self, rows: np.ndarray, length: int) -> np.ndarray:
         """Which outputs of a padded batch stand for words.
@@ -199,7 +197,7 @@ def buckets_up_to(max_length: int) -> tuple[int, ...]:
 
 
 def count_steps(examples: int, batch_size: int, drop_last: bool = False) -> int:
-    """Steps of a pass over so many examples; see `plan_epoch`."""
+    """Steps of a pass over this many examples; see `plan_epoch`."""
     if drop_last and examples > batch_size:
         return examples // batch_size
     return -(-examples // batch_size)
@@ -222,7 +220,7 @@ def plan_epoch(
         lengths: int [examples]. Tokens of each example.
         batch_size: Examples a step, over all replicas.
         batching: `random`, or `grouped` by length.
-        seed: Of the order, with `epoch` and `repeat`.
+        seed: The seed of the order, with `epoch` and `repeat`.
         epoch: Counted from 1.
         replicas: Batches are filled up to a multiple of it.
         buckets: Lengths that batches may be padded to.
@@ -324,7 +322,7 @@ def pipeline(
 
     Args:
         split: The examples.
-        plan: Which of them make which batch.
+        plan: The examples of each batch.
         pad: The padding id.
         shard: (worker, workers): the share of each batch that is read here.
         local_replicas: Replicas of a worker: consecutive elements go to them.
@@ -346,9 +344,6 @@ def pipeline(
     import tensorflow as tf  # plans do without it
 
     worker, workers = shard
-    counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
-    weights = split.words[plan.rows] * counted
-    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     width = plan.rows.shape[1] // workers
     own = slice(worker * width, (worker + 1) * width)
 
@@ -359,7 +354,7 @@ def pipeline(
     dataset = tf.data.Dataset.from_tensor_slices(
         (
             by_replica(plan.rows),
-            by_replica(weights.astype(np.float32)),
+            by_replica(_weigh_rows(split, plan)),
             np.repeat(plan.lengths, local_replicas),
         )
     )
@@ -407,7 +402,7 @@ def _gatherer(
     def token_index(
         starts: "tf.Tensor", mask: "tf.Tensor", length: "tf.Tensor"
     ) -> "tf.Tensor":
-        """Where the tokens of each text stand; 0 on padding."""
+        """The positions of the tokens of each text; 0 on padding."""
         return tf.where(mask, column(starts) + tf.range(length), 0)
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
@@ -457,3 +452,55 @@ def _gatherer(
         return batch
 
     return gather
+
+
+# === One vector a text ===
+
+
+def load_pooled(split: EncodedSplit, plan: BatchPlan) -> dict[str, "tf.Tensor"]:
+    """What `take_pooled` makes batches of.
+
+    Args:
+        split: The examples; each text has one stored vector.
+        plan: Which of them make which batch.
+    """
+    import tensorflow as tf
+
+    states = split.states
+    assert states is not None
+    starts = states.starts.reshape(split.texts_per_example, -1)
+    return {
+        "rows": tf.constant(plan.rows),
+        "weights": tf.constant(_weigh_rows(split, plan)),
+        "labels": tf.constant(split.labels),
+        "starts": tf.constant(starts),
+        "vectors": states.tensor,
+    }
+
+
+def take_pooled(
+    loaded: dict[str, "tf.Tensor"], step: "tf.Tensor"
+) -> dict[str, "tf.Tensor"]:
+    """A batch as in `pipeline`, without a mask.
+
+    Args:
+        loaded: From `load_pooled`.
+        step: int32 []. Its number in the plan.
+    """
+    import tensorflow as tf
+
+    rows = loaded["rows"][step]
+    starts = tf.gather(loaded["starts"], rows, axis=1)
+    return {
+        "labels": tf.gather(loaded["labels"], rows),
+        "weights": loaded["weights"][step],
+        "states": tf.gather(loaded["vectors"], tf.reshape(starts, [-1])),
+    }
+
+
+def _weigh_rows(split: EncodedSplit, plan: BatchPlan) -> np.ndarray:
+    """float32 [steps, batch]. Shares of the examples in the mean of a batch."""
+    counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
+    weights = split.words[plan.rows] * counted
+    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    return weights.astype(np.float32)

@@ -1,12 +1,12 @@
 """A report card of a task's data, before anything is trained."""
 
-import collections
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tf_transfer.data import entities
+from tf_transfer.data import splits as splits_lib
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Task
 from tf_transfer.utils import formatting
@@ -26,16 +26,12 @@ def describe(
 
     Args:
         task: The task.
-        examples: See `tasks.read_splits`.
+        examples: See `RunData.read`.
         lengths: Tokens of each training text before it is cut, special tokens
             included; empty if there is no tokenizer.
         max_length: The longest text in tokens.
     """
-    splits = {
-        "_".join(filter(None, (kind, name))): some
-        for kind, named in examples.items()
-        for name, some in named.items()
-    }
+    splits = splits_lib.flatten(examples)
     rows = [
         ("", *splits),
         ("examples", *(f"{len(some):,}" for some in splits.values())),
@@ -48,25 +44,12 @@ def describe(
     return "\n".join(lines)
 
 
-def count_shared(examples: dict[str, dict[str, Any]]) -> dict[str, int]:
-    """The number of validation and test examples with a training text.
+def count_shared(splits: dict[str, Any]) -> dict[str, int]:
+    """The number of examples of each split with a text of the training set.
 
     Args:
-        examples: See `tasks.read_splits`.
-
-    Returns:
-        The count of `validation` and `test`, unless it is 0.
+        splits: See `splits.flatten`.
     """
-    splits = {
-        kind: examples[kind][""]
-        for kind in ("train", "validation", "test")
-        if "" in examples[kind]
-    }
-    return {kind: n for kind, n in _count_known(splits).items() if n}
-
-
-def _count_known(splits: dict[str, Any]) -> dict[str, int]:
-    """By split: its examples that have a text or pair of the training set."""
     keys = {
         name: [*map(texts_lib.normalize, zip(*some.texts))]
         for name, some in splits.items()
@@ -80,12 +63,13 @@ def _label_rows(
 ) -> Iterator[tuple[str, ...]]:
     """Yields a row per label: how often it occurs in each split."""
     if task.kind == "score":
-        for name, function in (
-            ("lowest", np.min),
-            ("mean", np.mean),
-            ("highest", np.max),
-        ):
-            scores = (function(some.labels) for some in splits.values())
+        measures: dict[str, Any] = {
+            "lowest": np.min,
+            "mean": np.mean,
+            "highest": np.max,
+        }
+        for name, measure in measures.items():
+            scores = (measure(some.labels) for some in splits.values())
             yield name, *(f"{score:.2f}" for score in scores)
         return
     names = _names(task)
@@ -105,12 +89,11 @@ def _names(task: Task) -> Sequence[str]:
 
 def _count_labels(task: Task, some: Any) -> np.ndarray:
     """int64 [labels]. How often each label occurs."""
-    if task.is_tagging:
-        counts = collections.Counter(tag for tags in some.tags for tag in tags)
-        return np.asarray([counts[f"B-{name}"] for name in _names(task)])
+    labels, _ = some.targets(task)
     if task.kind == "labels":
-        return some.labels.sum(axis=0)
-    return np.bincount(some.labels, minlength=len(_names(task)))
+        return labels.sum(axis=0)
+    counts = np.bincount(labels, minlength=len(task.labels or ()))
+    return counts[1::2] if task.is_tagging else counts  # of entities, B- tags
 
 
 def _notes(task: Task, splits: dict[str, Any]) -> Iterator[str]:
@@ -123,8 +106,8 @@ def _notes(task: Task, splits: dict[str, Any]) -> Iterator[str]:
     texts = [*zip(*splits["train"].texts)]
     repeated = len(texts) - int(texts_lib.group_texts(texts).max()) - 1
     yield f"repeated texts in train: {repeated:,}"
-    for name, shared in _count_known(splits).items():
-        yield f"texts of {name} that are in train, too: {shared:,}"
+    for name, shared in count_shared(splits).items():
+        yield f"texts of {name} that are also in train: {shared:,}"
     if task.kind == "score":
         return
     counts = _count_labels(task, splits["train"])

@@ -6,10 +6,12 @@ validates, `eng.testb` tests. TFDS has the same. The files exist in IOB1 and in
 IOB2; see `tagged`.
 """
 
+from typing import Any
+
 import numpy as np
 
-from tf_transfer.data import entities, releases, tagged
-from tf_transfer.data.folder import FolderSource
+from tf_transfer.data import entities, tagged
+from tf_transfer.data.corpora import FolderSource, TfdsSource
 from tf_transfer.data.task import Sentences, Source, Task
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
@@ -29,6 +31,10 @@ TASK = Task(
 SPLITS = ("train", "testa", "testb")
 
 
+TFDS_URL = "https://data.deepai.org/conll2003.zip"
+TFDS_NAMES = {"testa": "dev", "testb": "test"}
+
+
 def open_source(name: str, data: str, cache_folder: str = "") -> Source:
     """CoNLL-2003 from a folder of its files, or from TFDS.
 
@@ -41,33 +47,32 @@ def open_source(name: str, data: str, cache_folder: str = "") -> Source:
         UserError: A file is missing.
     """
     del name, cache_folder
-    return TfdsCorpus() if data == "tfds" else FolderCorpus(data)
-
-
-class FolderCorpus(FolderSource):
-    """The official files in a folder."""
-
-    def __init__(self, folder: str) -> None:
-        super().__init__(
+    if data == "tfds":
+        return TfdsSource(
             TASK,
-            folder,
-            "eng.{}",
-            "Give as --data a folder with eng.train, eng.testa, eng.testb, or "
-            "`tfds`.",
             "conll2003",
-            SPLITS,
+            "give --data=FOLDER with eng.train, eng.testa and eng.testb",
+            TFDS_URL,
+            TFDS_NAMES,
+            _convert,
         )
-
-    def read(self, split: str) -> Sentences:
-        """The sentences of one of `SPLITS`."""
-        return read(self.find_file(split))
+    return FolderSource(
+        TASK,
+        data,
+        "eng.{}",
+        "Give as --data a folder with eng.train, eng.testa, eng.testb, or "
+        "`tfds`.",
+        "conll2003",
+        SPLITS,
+        lambda path, split: read(path),
+    )
 
 
 def read(path: str) -> Sentences:
     """Reads the sentences of a file.
 
     Raises:
-        UserError: With the file, the line and what to do.
+        UserError: A row is invalid; the message has file and line.
     """
     table = tagged.read(path, "words", "tags")
     words, tags = table.columns.values()
@@ -75,36 +80,17 @@ def read(path: str) -> Sentences:
     return Sentences(np.arange(len(words)), words, tags)
 
 
-# === TensorFlow Datasets ===
-
-
-TFDS_URL = "https://data.deepai.org/conll2003.zip"
-TFDS_NAMES = {"train": "train", "testa": "dev", "testb": "test"}
-
-
-class TfdsCorpus(Source):
-    """The release of TFDS."""
-
-    task = TASK
-
-    def __init__(self) -> None:
-        self._release = releases.Release(
-            "conll2003",
-            "give --data=FOLDER with eng.train, eng.testa and eng.testb",
-        )
-        self.identity = self._release.identity
-
-    def read(self, split: str) -> Sentences:
-        """The sentences of one of `SPLITS`."""
-        rows = self._release.read(TFDS_NAMES[split], TFDS_URL)
-        names = self._release.builder.info.features["ner"].feature.names
-        # An empty one stands behind the last sentence of each file.
-        ids = [number for number, row in enumerate(rows) if len(row["ner"])]
-        tags = [[names[tag] for tag in rows[n]["ner"]] for n in ids]
-        return Sentences(
-            np.asarray(ids, np.int64),
-            [[word.decode("utf-8") for word in rows[n]["tokens"]] for n in ids],
-            tagged.to_iob2(
-                tags, f"--data=tfds, {split}", lambda n: f"word {n}", TAGS
-            ),
-        )
+def _convert(rows: list[dict[str, Any]], split: str) -> Sentences:
+    """The rows of the TFDS release, whose tags are numbered as `TAGS`."""
+    # An empty sentence stands behind the last one of each file.
+    ids = [number for number, row in enumerate(rows) if len(row["ner"])]
+    tags = [[TAGS[tag] for tag in rows[n]["ner"]] for n in ids]
+    return Sentences(
+        np.asarray(ids, np.int64),
+        [[word.decode("utf-8") for word in rows[n]["tokens"]] for n in ids],
+        tagged.to_iob2(
+            tags,
+            lambda row, n: f"--data=tfds, {split}, sentence {row}, word {n}",
+            TAGS,
+        ),
+    )

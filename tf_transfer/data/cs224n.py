@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from tf_transfer.data import glue, tables
-from tf_transfer.data.folder import FolderSource, make_examples
+from tf_transfer.data.corpora import FolderSource, make_examples
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils import files
@@ -102,12 +102,8 @@ def file_name(task: Task, split: str) -> str:
     return f"{task.folder}-{split}.csv"
 
 
-def _file_names(split: str) -> list[str]:
-    return [file_name(task, split) for task in TASKS.values()]
-
-
-class ProjectFiles(FolderSource):
-    """The files of one of the project's tasks.
+def open_project(folder: str, name: str) -> FolderSource:
+    """The project's files of a task.
 
     Args:
         folder: The folder of the files.
@@ -116,28 +112,17 @@ class ProjectFiles(FolderSource):
     Raises:
         UserError: A file is missing.
     """
-
-    def __init__(self, folder: str, name: str) -> None:
-        # An experiment may rename `task`; files and columns keep their names.
-        self._project_task = TASKS[name]
-        super().__init__(
-            self._project_task,
-            folder,
-            file_name(self._project_task, "{}"),
-            "Give --data the folder of the CS224N project's files: "
-            f"{', '.join(_file_names('train'))}, and the same with dev; or "
-            "leave it out for GLUE's nearest sets.",
-            f"cs224n {name}",
-            ("train", "dev"),
-        )
-
-    def read(self, split: str) -> Examples:
-        """The examples of a split."""
-        return self.read_named(split)[0]
-
-    def read_named(self, split: str) -> tuple[Examples, list[str]]:
-        """The examples of a split, and their ids in its file."""
-        return read(self.find_file(split), self._project_task, split)
+    names = ", ".join(file_name(task, "train") for task in TASKS.values())
+    return FolderSource(
+        TASKS[name],
+        folder,
+        file_name(TASKS[name], "{}"),
+        f"Give --data the folder of the CS224N project's files: {names}, and "
+        "the same with dev; or leave it out for GLUE's nearest sets.",
+        f"cs224n {name}",
+        ("train", "dev"),
+        lambda path, split: read(path, TASKS[name], split)[0],
+    )
 
 
 def open_source(name: str, data: str, cache_folder: str) -> Source:
@@ -149,7 +134,7 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
         cache_folder: The folder where wheels are unpacked.
     """
     if os.path.isfile(os.path.join(data, file_name(TASKS[name], "train"))):
-        return ProjectFiles(data, name)
+        return open_project(data, name)
     return glue.open_task(NEAREST[name], data, cache_folder)
 
 
@@ -171,7 +156,7 @@ def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
             for name, task in NEAREST.items()
         }
         return nearest, "; ".join(s.identity for s in nearest.values())
-    project = {name: ProjectFiles(data, name) for name in TASKS}
+    project = {name: open_project(data, name) for name in TASKS}
     digest = files.combined_sha256(
         source.find_file(split)
         for source in project.values()
@@ -189,7 +174,7 @@ def read(path: str, task: Task, split: str) -> tuple[Examples, list[str]]:
         split: `train`, `dev`, or `test...`, whose labels are hidden.
 
     Raises:
-        UserError: With the file, the line and the column.
+        UserError: A row is invalid; the message has file, line and column.
     """
     is_hidden = split.startswith("test")
     names = ["id", *task.texts, *([] if is_hidden else [task.label])]

@@ -94,7 +94,7 @@ def mean(joined: np.ndarray) -> np.ndarray:
 
 
 def vote(joined: np.ndarray) -> np.ndarray:
-    """How many members choose each class.
+    """The number of members that choose each class.
 
     Half of the mean probability is added. That is less than a vote, so it
     decides only between classes with equally many.

@@ -135,14 +135,11 @@ def score(
     Raises:
         ValueError: They are not of the same sentences.
     """
-    counts = count_by_sentence(expected, predicted, types)
-    return {name: divide(array.sum(axis=0)) for name, array in counts.items()}
-
-
-def divide(counts: np.ndarray) -> float:
-    """A fraction from its numerator and denominator, 0 where undefined."""
-    numerator, denominator = counts
-    return float(numerator / max(denominator, 1))
+    scores = {}
+    for name, counts in count_by_sentence(expected, predicted, types).items():
+        right, whole = counts.sum(axis=0)
+        scores[name] = float(right / max(whole, 1))
+    return scores
 
 
 def count_by_sentence(
@@ -206,7 +203,7 @@ def _count(keys: np.ndarray, tagged: Tagged, types: int) -> np.ndarray:
 
 
 def _sum_by_sentence(values: np.ndarray, tagged: Tagged) -> np.ndarray:
-    """int64 [sentences]. Sums of what stands beside each word."""
+    """int64 [sentences]. Sums of one value per word."""
     totals = np.append(0, np.cumsum(values, dtype=np.int64))
     ends = np.append(tagged.starts[1:], len(values))
     return totals[ends] - totals[tagged.starts]

@@ -12,136 +12,127 @@ A split has the name of its official file: `train`, `dev`, `test` (MNLI:
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tf_transfer.data import tables
-from tf_transfer.data.folder import FolderSource, make_examples
+from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils.errors import UserError
 
+# GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
+MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+TFDS_NAMES = {
+    "dev": "validation",
+    "dev_matched": "validation_matched",
+    "dev_mismatched": "validation_mismatched",
+}
 SAMPLE = os.path.join(os.path.dirname(__file__), "sample")
 
 _ENTAILS = ("entailment", "not_entailment")
 _YES_NO = ("0", "1")
 
-_TASKS = (
-    Task(
-        name="cola",
-        folder="CoLA",
-        texts=("sentence",),
-        label="label",
-        labels=_YES_NO,
-        metric="matthews",
-        also=("accuracy",),
-        header=("source", "label", "star", "sentence"),
-        tests=(("test", "CoLA"),),
-        tfds="cola",
-        tfds_texts=("sentence",),
-    ),
-    Task(
-        name="sst2",
-        folder="SST-2",
-        texts=("sentence",),
-        label="label",
-        labels=_YES_NO,
-        metric="accuracy",
-        tests=(("test", "SST-2"),),
-        tfds="sst2",
-        tfds_texts=("sentence",),
-    ),
-    Task(
-        name="mrpc",
-        folder="MRPC",
-        texts=("#1 String", "#2 String"),
-        label="Quality",
-        labels=_YES_NO,
-        metric="f1",
-        also=("accuracy",),
-        tests=(("test", "MRPC"),),
-        tfds="mrpc",
-        tfds_texts=("sentence1", "sentence2"),
-    ),
-    Task(
-        name="stsb",
-        folder="STS-B",
-        texts=("sentence1", "sentence2"),
-        label="score",
-        labels=None,
-        score_range=SCORE_RANGE,
-        metric="spearman",
-        also=("pearson", "spearman_no_ties"),
-        tests=(("test", "STS-B"),),
-        tfds="stsb",
-        tfds_texts=("sentence1", "sentence2"),
-    ),
-    Task(
-        name="qqp",
-        folder="QQP",
-        texts=("question1", "question2"),
-        label="is_duplicate",
-        labels=_YES_NO,
-        metric="f1",
-        also=("accuracy",),
-        tests=(("test", "QQP"),),
-        skip_broken=True,
-        tfds="qqp",
-        tfds_texts=("question1", "question2"),
-    ),
-    Task(
-        name="mnli",
-        folder="MNLI",
-        texts=("sentence1", "sentence2"),
-        label="gold_label",
-        labels=("entailment", "neutral", "contradiction"),
-        metric="accuracy",
-        development=("dev_matched", "dev_mismatched"),
-        tests=(("test_matched", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
-        words=("entailment", "neutral", "contradiction"),
-        tfds="mnli",
-        tfds_texts=("premise", "hypothesis"),
-    ),
-    Task(
-        name="qnli",
-        folder="QNLI",
-        texts=("question", "sentence"),
-        label="label",
-        labels=_ENTAILS,
-        metric="accuracy",
-        tests=(("test", "QNLI"),),
-        words=_ENTAILS,
-        tfds="qnli",
-        tfds_texts=("question", "sentence"),
-    ),
-    Task(
-        name="rte",
-        folder="RTE",
-        texts=("sentence1", "sentence2"),
-        label="label",
-        labels=_ENTAILS,
-        metric="accuracy",
-        tests=(("test", "RTE"),),
-        words=_ENTAILS,
-        tfds="rte",
-        tfds_texts=("sentence1", "sentence2"),
-    ),
-    Task(
-        name="wnli",
-        folder="WNLI",
-        texts=("sentence1", "sentence2"),
-        label="label",
-        labels=_YES_NO,
-        metric="accuracy",
-        tests=(("test", "WNLI"),),
-        tfds="wnli",
-        tfds_texts=("sentence1", "sentence2"),
-    ),
-)
-
-TASKS = {task.name: task for task in _TASKS}
+TASKS = {
+    task.name: task
+    for task in (
+        Task(
+            name="cola",
+            folder="CoLA",
+            texts=("sentence",),
+            label="label",
+            labels=_YES_NO,
+            metric="matthews",
+            also=("accuracy",),
+            header=("source", "label", "star", "sentence"),
+            tests=(("test", "CoLA"),),
+        ),
+        Task(
+            name="sst2",
+            folder="SST-2",
+            texts=("sentence",),
+            label="label",
+            labels=_YES_NO,
+            metric="accuracy",
+            tests=(("test", "SST-2"),),
+        ),
+        Task(
+            name="mrpc",
+            folder="MRPC",
+            texts=("#1 String", "#2 String"),
+            label="Quality",
+            labels=_YES_NO,
+            metric="f1",
+            also=("accuracy",),
+            tests=(("test", "MRPC"),),
+            tfds_texts=("sentence1", "sentence2"),
+        ),
+        Task(
+            name="stsb",
+            folder="STS-B",
+            texts=("sentence1", "sentence2"),
+            label="score",
+            labels=None,
+            score_range=SCORE_RANGE,
+            metric="spearman",
+            also=("pearson", "spearman_no_ties"),
+            tests=(("test", "STS-B"),),
+        ),
+        Task(
+            name="qqp",
+            folder="QQP",
+            texts=("question1", "question2"),
+            label="is_duplicate",
+            labels=_YES_NO,
+            metric="f1",
+            also=("accuracy",),
+            tests=(("test", "QQP"),),
+            skip_broken=True,
+        ),
+        Task(
+            name="mnli",
+            folder="MNLI",
+            texts=("sentence1", "sentence2"),
+            label="gold_label",
+            labels=("entailment", "neutral", "contradiction"),
+            metric="accuracy",
+            development=("dev_matched", "dev_mismatched"),
+            tests=(("test_matched", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
+            tfds_texts=("premise", "hypothesis"),
+        ),
+        Task(
+            name="qnli",
+            folder="QNLI",
+            texts=("question", "sentence"),
+            label="label",
+            labels=_ENTAILS,
+            metric="accuracy",
+            tests=(("test", "QNLI"),),
+        ),
+        Task(
+            name="rte",
+            folder="RTE",
+            texts=("sentence1", "sentence2"),
+            label="label",
+            labels=_ENTAILS,
+            metric="accuracy",
+            tests=(("test", "RTE"),),
+        ),
+        Task(
+            name="wnli",
+            folder="WNLI",
+            texts=("sentence1", "sentence2"),
+            label="label",
+            labels=_YES_NO,
+            metric="accuracy",
+            tests=(("test", "WNLI"),),
+        ),
+    )
+}
 
 
 def recall(name: str, record: Mapping[str, Any]) -> Task:
@@ -153,17 +144,15 @@ def recall(name: str, record: Mapping[str, Any]) -> Task:
         name: The name of the task.
         record: The `Task.record` of the run.
     """
-    task = Task.from_record(name, record)
-    known = TASKS.get(name)
-    if known is not None:
-        known = known.with_loss_head(task.loss_head)
-        if task.metric in known.metrics:
-            known = known.scored_by(task.metric)
-        if task.score_scale:
-            known = known.scaled()
-        if known.record == task.record:
-            return known
-    return task
+    task = msgspec.convert(
+        {**record, "name": name, "folder": "", "label": ""}, Task
+    )
+    known = dataclasses.replace(
+        TASKS.get(name, task).scored_by(task.metric),
+        loss_head=task.loss_head,
+        score_scale=task.score_scale,
+    )
+    return known if known.record == task.record else task
 
 
 def open_task(task: Task, data: str, cache_folder: str) -> Source:
@@ -180,49 +169,46 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
             another task.
     """
     if data == "tfds":
-        return _TfdsReader(task)
+        return TfdsSource(
+            task,
+            f"glue/{task.folder.lower().replace('-', '')}",
+            "give --data=FOLDER with the official GLUE files, or --data=sample "
+            "to try the command",
+            MRPC_URL,
+            TFDS_NAMES,
+            functools.partial(_convert, task),
+        )
     if data == "rotten_tomatoes":
         from tf_transfer.data import rotten_tomatoes
 
         return rotten_tomatoes.RottenTomatoesSource(task, cache_folder)
-    if data == "sample":
-        return _FolderReader(task, SAMPLE, "sample")
-    return _FolderReader(task, data, f"--data={data}")
+    root = SAMPLE if data == "sample" else data
+    folder = os.path.join(root, task.folder)
+    if not os.path.isdir(root):
+        raise UserError(
+            f"--data={data}: no such folder. Give `tfds`, `sample`, "
+            "`rotten_tomatoes`, or a folder that holds "
+            f"{task.folder}/train.tsv."
+        )
+    if not os.path.isdir(folder):
+        raise UserError(
+            f"--data={data}: has no folder {task.folder}, where the official "
+            f"download keeps task {task.name}."
+        )
+    return FolderSource(
+        task,
+        folder,
+        "{}.tsv",
+        f"The official download has it; task {task.name} needs it.",
+        task.folder,
+        ("train", *task.development),
+        lambda path, split: read(path, task, split),
+    )
 
 
 def open_source(name: str, data: str, cache_folder: str) -> Source:
     """The source of one of `TASKS`; see `open_task`."""
     return open_task(TASKS[name], data, cache_folder)
-
-
-# === A folder in the layout of the official download ===
-
-
-class _FolderReader(FolderSource):
-    def __init__(self, task: Task, root: str, name: str) -> None:
-        folder = os.path.join(root, task.folder)
-        if not os.path.isdir(root):
-            raise UserError(
-                f"{name}: no such folder. Give `tfds`, `sample`, "
-                "`rotten_tomatoes`, or a folder that holds "
-                f"{task.folder}/train.tsv."
-            )
-        if not os.path.isdir(folder):
-            raise UserError(
-                f"{name}: has no folder {task.folder}, where the official "
-                f"download keeps task {task.name}."
-            )
-        super().__init__(
-            task,
-            folder,
-            "{}.tsv",
-            f"The official download has it; task {task.name} needs it.",
-            task.folder,
-            ("train", *task.development),
-        )
-
-    def read(self, split: str) -> Examples:
-        return read(self.find_file(split), self.task, split)
 
 
 def read(path: str, task: Task, split: str) -> Examples:
@@ -237,19 +223,17 @@ def read(path: str, task: Task, split: str) -> Examples:
         split: Its split; the labels of `test...` are hidden.
 
     Raises:
-        UserError: With the file, the line and the column.
+        UserError: A row is invalid; the message has file, line and column.
     """
     is_hidden = split.startswith("test")
-    dialect = dialect_of(task, None if is_hidden else task.header)
+    dialect = dialect_of(task, () if is_hidden else task.header)
     names = [*task.texts, *([] if is_hidden else [task.label])]
     table = tables.read_table(path, dict.fromkeys(names, ""), "", dialect)
     texts = [table.columns[name] for name in task.texts]
     return make_examples(table, texts, task, is_hidden)
 
 
-def dialect_of(
-    task: Task, header: tuple[str, ...] | None = None
-) -> tables.Dialect:
+def dialect_of(task: Task, header: tuple[str, ...] = ()) -> tables.Dialect:
     """The dialect of a task's official files.
 
     Args:
@@ -264,44 +248,18 @@ def dialect_of(
     )
 
 
-# === TensorFlow Datasets ===
-
-
-# GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
-MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
-TFDS_NAMES = {
-    "dev": "validation",
-    "dev_matched": "validation_matched",
-    "dev_mismatched": "validation_mismatched",
-}
-
-
-class _TfdsReader(Source):
-    def __init__(self, task: Task) -> None:
-        from tf_transfer.data import releases
-
-        self.task = task
-        self._release = releases.Release(
-            f"glue/{task.tfds}",
-            "give --data=FOLDER with the official GLUE files, or --data=sample "
-            "to try the command",
-        )
-        self.identity = self._release.identity
-
-    def read(self, split: str) -> Examples:
-        url = self._release.builder.builder_config.data_url or MRPC_URL
-        rows = self._release.read(TFDS_NAMES.get(split, split), url)
-        rows.sort(key=lambda row: row["idx"])
-        labels = None
-        if not split.startswith("test"):
-            labels = np.asarray(
-                [row["label"] for row in rows], self.task.label_dtype
-            )
-        return Examples(
-            np.asarray([row["idx"] for row in rows], np.int64),
-            [
-                [row[name].decode("utf-8") for row in rows]
-                for name in self.task.tfds_texts
-            ],
-            labels,
-        )
+def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:
+    """The rows of a TFDS release in their official order."""
+    rows.sort(key=lambda row: row["idx"])
+    labels = None
+    if not split.startswith("test"):
+        dtype = np.float32 if task.labels is None else np.int64
+        labels = np.asarray([row["label"] for row in rows], dtype)
+    return Examples(
+        np.asarray([row["idx"] for row in rows], np.int64),
+        [
+            [row[name].decode("utf-8") for row in rows]
+            for name in task.tfds_texts or task.texts
+        ],
+        labels,
+    )

@@ -13,6 +13,9 @@ import scipy.special
 import scipy.stats
 import sklearn.metrics
 
+from tf_transfer.data import entities
+from tf_transfer.data.task import Task
+
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
 
@@ -87,7 +90,7 @@ def f1_macro(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def f1_micro(labels: np.ndarray, logits: np.ndarray) -> float:
-    """F1 over all labels of all examples, each one counted alike."""
+    """F1 over all labels of all examples, each with the same weight."""
     return _average_f1(labels, logits, "micro")
 
 
@@ -204,17 +207,39 @@ METRICS: dict[str, Metric] = {
 
 
 def measure(
-    names: Iterable[str],
+    names: Iterable[str], labels: np.ndarray, logits: np.ndarray
+) -> dict[str, float]:
+    """Computes the named metrics."""
+    return {name: METRICS[name](labels, logits) for name in names}
+
+
+def measure_task(
+    task: Task,
     labels: np.ndarray,
     logits: np.ndarray,
-    prefix: str = "",
+    starts: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Computes the named metrics; `prefix` stands before each name."""
-    return {prefix + name: METRICS[name](labels, logits) for name in names}
+    """The metrics of a task, the headline first.
+
+    Args:
+        task: The task.
+        labels: See `task.Examples`; where words are labelled, int64 [words].
+        logits: float [examples or words, units].
+        starts: int64 [sentences]. Where words are labelled, each sentence's
+            first word; then all scores of `entities.score` are returned.
+    """
+    if starts is None:
+        return measure(task.metrics, labels, logits)
+    scores = entities.score(
+        entities.Tagged(labels, starts),
+        entities.Tagged(logits.argmax(axis=1), starts),
+        entities.types_of(task.labels or ()),
+    )
+    return {name: scores[name] for name in dict.fromkeys(task.metrics) | scores}
 
 
 def majority(name: str, labels: np.ndarray) -> float:
-    """What the majority baseline scores; 0 where the labels are numbers."""
+    """The score of the majority baseline; 0 where the labels are numbers."""
     if np.issubdtype(labels.dtype, np.floating):
         return 0.0
     if labels.ndim == 2:  # of each label by itself

@@ -35,7 +35,7 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
 
     Args:
         name: One of `DATA_SETS`.
-        data: The place of its texts; see its source.
+        data: `--data`; see the data set.
         cache_folder: The folder where wheels are unpacked.
 
     Raises:

@@ -51,13 +51,16 @@ class RottenTomatoesSource(Source):
             for text, label, source in zip(*table.columns.values())
             if source == "rotten_tomatoes"
         ]
-        labels = np.asarray([label for _, label in rows], np.int64)
-        is_test = np.zeros(len(rows), bool)
-        for label in (0, 1):  # fixed: not drawn, so no seed can move it
-            is_test[np.flatnonzero(labels == label)[::TEST_EVERY]] = True
+        texts, labels = zip(*rows)
         everything = Examples(
-            np.arange(len(rows)), [[text for text, _ in rows]], labels
+            np.arange(len(rows)), [[*texts]], np.asarray(labels, np.int64)
         )
+        # Fixed: not drawn, so no seed can move it.
+        tests = [
+            np.flatnonzero(everything.labels == label)[::TEST_EVERY]
+            for label in (0, 1)
+        ]
+        is_test = np.isin(everything.ids, np.concatenate(tests))
         return everything.take(
             np.flatnonzero(is_test if split == "dev" else ~is_test)
         )

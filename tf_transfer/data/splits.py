@@ -1,11 +1,10 @@
 """The examples of training, validation and samples, each drawn by a seed."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from tf_transfer.data.task import Examples, Task
+from tf_transfer.data.task import Task
 from tf_transfer.utils.formatting import cut
 
 NOTHING_SCORED = (
@@ -75,6 +74,20 @@ def draw_sample(count: int, size: int, seed: int) -> np.ndarray:
     return np.sort(rng.permutation(count)[:size])
 
 
+def join(*names: str) -> str:
+    """The name of a split or metric, such as `test_mismatched`."""
+    return "_".join(filter(None, names))
+
+
+def flatten(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The splits of `RunData.read`, such as `train`, `test_mismatched`."""
+    return {
+        join(kind, name): some
+        for kind, named in texts.items()
+        for name, some in named.items()
+    }
+
+
 def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     """Reasons why the scores of a classifier mean little, one sentence each.
 
@@ -85,37 +98,27 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     """
     if task.labels is None:
         return []
-    [train, *tests] = [
-        examples.labels
-        if isinstance(examples, Examples)
-        else [task.labels.index(t) for tags in examples.tags for t in tags]
+    train, *tests = (
+        examples.targets(task)[0]
         for examples in (texts["train"][""], *texts["test"].values())
-    ]
-    return warn_of_labels(task, train, tests)
-
-
-def warn_of_labels(task: Task, train: Any, tests: Iterable[Any]) -> list[str]:
-    """As `find_warnings`, of int labels [examples], or bool [examples, all]."""
-    assert task.labels is not None
+    )
     warnings = []
     if len(_classes_of(train)) == 1:
-        warnings.append(
-            f"{task.name}: all {len(train)} training labels are of one class."
-        )
+        warnings.append(f"all {len(train)} training labels are of one class.")
     if len(train) < task.units:
         warnings.append(
-            f"{task.name}: has {len(train)} training labels, fewer than the "
-            f"{task.units} outputs of its head."
+            f"has {len(train)} training labels, fewer than the {task.units} "
+            "outputs of its head."
         )
     for labels in tests:
         lacking = sorted({*range(len(task.labels))} - _classes_of(labels))
         if lacking:
             names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
             warnings.append(
-                f"{task.name}: a test set of {len(labels)} labels lacks "
-                f"{len(lacking)} of {len(task.labels)} classes ({names})."
+                f"a test set of {len(labels)} labels lacks {len(lacking)} of "
+                f"{len(task.labels)} classes ({names})."
             )
-    return warnings
+    return [f"{task.name}: {warning}" for warning in warnings]
 
 
 def _classes_of(labels: Any) -> set[int]:

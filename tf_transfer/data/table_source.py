@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -19,7 +20,6 @@ import numpy as np
 
 from tf_transfer.data import (
     entities,
-    metrics_of_kinds,
     splits,
     tables,
     tagged,
@@ -27,13 +27,20 @@ from tf_transfer.data import (
 )
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table, word_of
-from tf_transfer.data.task import Examples, Sentences, Source, Task
-from tf_transfer.data.task_file import Part, TaskFile
+from tf_transfer.data.task import (
+    choose_metrics,
+    Examples,
+    Sentences,
+    Source,
+    Task,
+    TWO_CLASSES,
+)
+from tf_transfer.data.task_file import TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-PARTS = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
 YES_NO = {"0": False, "1": True, "false": False, "true": True}
@@ -63,25 +70,28 @@ class TableSource(Source):
 
     Attributes:
         task_file: The description of the task.
-        splits: The entries of `PARTS` that the task has.
+        splits: The entries of `SPLITS` that the task has.
     """
 
     def __init__(self, task_file: TaskFile, split_seed: int = 0) -> None:
         self.task_file = task_file
-        self.splits = [part for part in PARTS if getattr(task_file, part)]
+        self.splits = [split for split in SPLITS if getattr(task_file, split)]
         self._split_seed = split_seed
-        self._rows: dict[str, Rows] = {}
+        has_ids = task_file.validation.ids or task_file.test.ids
+        self._id_column = (task_file.id or "") if has_ids else ""
+        self._read = functools.cache(self._read_split)
 
     @functools.cached_property
     def identity(self) -> str:  # type: ignore[override]
         """A hash of the files' contents, and of how they are read."""
         values = dataclasses.asdict(self.task_file)
         del values["path"], values["name"]
-        for part in PARTS:
-            paths = values[part]["paths"]
-            values[part]["paths"] = [files.sha256(path) for path in paths]
-            if values[part]["ids"]:
-                values[part]["ids"] = files.sha256(values[part]["ids"])
+        for split in SPLITS:
+            values[split]["paths"] = [
+                *map(files.sha256, values[split]["paths"])
+            ]
+            if values[split]["ids"]:
+                values[split]["ids"] = files.sha256(values[split]["ids"])
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
         return f"own sha256:{digest.hexdigest()}"
 
@@ -91,16 +101,12 @@ class TableSource(Source):
         own = self.task_file
         labels = None if own.kind == "score" else self._find_labels()
         count = len(labels or ())
-        if (
-            own.kind == "classes"
-            and own.metric in metrics_of_kinds.TWO_CLASSES
-            and count != 2
-        ):
+        if own.kind == "classes" and own.metric in TWO_CLASSES and count != 2:
             raise UserError(
                 f"{own.path}: metric: {own.metric!r} needs two labels, and "
                 f"there are {count}. Give 'f1_macro' or 'accuracy'."
             )
-        metric, *also = metrics_of_kinds.choose(own.kind, own.metric, count)
+        metric, *also = choose_metrics(own.kind, own.metric, count)
         return Task(
             own.name,
             "",
@@ -119,19 +125,20 @@ class TableSource(Source):
         """The examples of one of `splits`.
 
         Raises:
-            UserError: With the file, the line and what to do.
+            UserError: A row is invalid; the message has file and line.
         """
         if split == "train" or not getattr(self.task_file, split).paths:
             return self.read_all("train").take(self.drawn[split])
         return self.read_all(split)
 
-    def read_all(self, part: str) -> Examples | Sentences:
-        """All rows of the files of a part, including those drawn from it."""
-        rows, labels = self._read(part), self.task.labels or ()
+    def read_all(self, split: str) -> Examples | Sentences:
+        """All rows of the files of a split, including those drawn from it."""
+        rows, labels = self._read(split), self.task.labels or ()
         ids = np.arange(len(rows.table))
         if self.task.is_tagging:
-            types = entities.types_of(labels)
-            tagged.check_types(rows.table, rows.labels, types)
+            tagged.check_types(
+                rows.table, rows.labels, entities.types_of(labels)
+            )
             words = rows.table.columns[self.task_file.texts[0]]
             return Sentences(ids, words, rows.labels)
         return Examples(ids, rows.texts, self._encode(rows, labels))
@@ -142,27 +149,20 @@ class TableSource(Source):
 
     def forget(self) -> None:
         """Releases all texts; they are read again when needed."""
-        self._rows.clear()
+        self._read.cache_clear()
 
     # === Rows ===
 
-    def _read(self, part: str) -> Rows:
-        if part not in self._rows:
-            paths = getattr(self.task_file, part).paths
-            self._rows[part] = self._read_files(paths)
-        return self._rows[part]
-
-    def _read_files(self, paths: Sequence[str]) -> Rows:
-        own = self.task_file
+    def _read_split(self, split: str) -> Rows:
+        own, paths = self.task_file, getattr(self.task_file, split).paths
         if own.kind == "entities":
             [words], [tags] = own.texts, own.label
             table = tables.join([tagged.read(p, words, tags) for p in paths])
             texts = [[*map(" ".join, table.columns[words])]]
             return Rows(table, texts, table.columns[tags])
-        columns = self._columns()
         read = []
         for path in paths:
-            read.append(tables.read_table(path, columns, own.encoding))
+            read.append(tables.read_table(path, self._columns(), own.encoding))
             if not len(read[-1]):
                 raise UserError(f"{path}: holds no examples.")
         table = tables.join(read)
@@ -175,8 +175,9 @@ class TableSource(Source):
         columns: dict[str, str | None] = {}
         columns |= dict.fromkeys(own.texts, self._flag("texts"))
         columns |= dict.fromkeys(own.label, self._flag("label"))
-        if own.validation.ids or own.test.ids:
-            columns.setdefault(own.id, self._flag("id"))
+        if self._id_column:
+            flag = self._flag("id") if own.id else None
+            columns.setdefault(self._id_column, flag)
         return columns
 
     def _flag(self, key: str) -> str:
@@ -201,14 +202,12 @@ class TableSource(Source):
                     "nothing to learn."
                 )
             return entities.tag_names(types)
-        if own.labels:
-            return own.labels
-        if len(own.label) > 1:
-            return own.label
+        if own.labels or len(own.label) > 1:
+            return own.labels or own.label
         words = self._read("train").labels
         rows, least = len(words), 2
         if own.kind == "labels":
-            words, least = [word for some in words for word in some], 1
+            words, least = [*itertools.chain(*words)], 1
         counts = collections.Counter(words)
         other = f"Give another {self._flag('label')}"
         if len(counts) < least:
@@ -223,11 +222,7 @@ class TableSource(Source):
                 f"not a column of classes. {other}; or, for numbers, the kind "
                 "score."
             )
-        self._check_counts(counts)
         return tuple(sorted(counts, key=_by_value))
-
-    def _check_counts(self, counts: collections.Counter[str]) -> None:
-        """Raises `UserError` for labels that cannot be used."""
 
     def _column_error(self, problem: str) -> UserError:
         path, label = self.task_file.train.paths[0], self.task_file.label[0]
@@ -255,22 +250,14 @@ class TableSource(Source):
             return np.asarray(rows.labels, np.float32)
         if own.kind == "entities":
             return np.zeros(len(table), np.int64)  # sentences have no class
-        numbers = {label: number for number, label in enumerate(labels)}
-        find, column = table.number_of, own.label[0]
-        if own.kind == "labels":
-            several = np.zeros((len(table), len(labels)), np.int64)
-            for row, words in enumerate(rows.labels):
-                for word in words:
-                    several[row, find(row, column, word, numbers)] = 1
-            return several
-        return np.fromiter(
-            (
-                find(row, column, word, numbers)
-                for row, word in enumerate(rows.labels)
-            ),
-            np.int64,
-            len(table),
-        )
+        if own.kind == "classes":
+            return table.label_ids(own.label[0], rows.labels, labels)
+        owners = np.repeat(range(len(table)), [*map(len, rows.labels)])
+        words = [*itertools.chain(*rows.labels)]
+        several = np.zeros((len(table), len(labels)), np.int64)
+        ids = table.label_ids(own.label[0], words, labels, owners)
+        several[owners, ids] = 1
+        return several
 
     # === Splits ===
 
@@ -286,32 +273,27 @@ class TableSource(Source):
     def drawn(self) -> dict[str, np.ndarray]:
         """Rows of the training files by split, int64."""
         own = self.task_file
-        train = self._read("train")
         # A score is scaled by what is drawn, so its task is not known yet.
-        labels = self._encode(
-            train, () if own.kind == "score" else self.task.labels or ()
-        )
+        known = () if own.kind == "score" else self.task.labels or ()
+        labels = self._encode(self._read("train"), known)
         rest = np.arange(len(labels))
         drawn: dict[str, np.ndarray] = {}
         # Rows with given ids first: they are not drawn for another split.
-        parts = sorted(
-            ("test", "validation"), key=lambda part: not getattr(own, part).ids
-        )
-        for part in parts:
-            wanted: Part = getattr(own, part)
+        origins = [("test", own.test), ("validation", own.validation)]
+        for split, wanted in sorted(origins, key=lambda item: not item[1].ids):
+            if not wanted or wanted.paths:
+                continue
             if wanted.ids:
-                name = f"{own.path}: {part}: {wanted.ids}"
-                held = self._find_rows(wanted.ids, name, "the table", "`id`")
+                name = f"{own.path}: {split}: {wanted.ids}"
+                held = self._find_rows(wanted.ids, name)
                 if not np.isin(self.groups[held], self.groups[rest]).all():
                     raise UserError(
                         f"{name}: has ids of test rows, or of texts like "
                         "theirs. Leave them out."
                     )
-            elif wanted.fraction:
-                held = self._draw(labels, rest, wanted.fraction)
             else:
-                continue
-            drawn[part] = np.sort(held)
+                held = self._draw(labels, rest, wanted.fraction)
+            drawn[split] = np.sort(held)
             rest = rest[~np.isin(self.groups[rest], self.groups[held])]
         rest = self._leave_out_held(rest)
         if not len(rest):
@@ -326,9 +308,9 @@ class TableSource(Source):
             return rows
         held = {
             texts_lib.normalize(texts)
-            for part in ("validation", "test")
-            if getattr(self.task_file, part).paths
-            for texts in zip(*self._read(part).texts)
+            for split in ("validation", "test")
+            if getattr(self.task_file, split).paths
+            for texts in zip(*self._read(split).texts)
         }
         texts = [*zip(*self._read("train").texts)]
         others = [r for r in rows if texts_lib.normalize(texts[r]) not in held]
@@ -348,18 +330,14 @@ class TableSource(Source):
 
     def _row_ids(self, table: Table) -> list[str]:
         """The ids of the rows."""
-        return [*map(word_of, table.columns[self.task_file.id])]
+        return [*map(word_of, table.columns[self._id_column])]
 
-    def _find_rows(
-        self, path: str, name: str, table: str, column: str
-    ) -> np.ndarray:
-        """int64 [ids]. The rows of the ids of a file, in its order.
+    def _find_rows(self, path: str, name: str) -> np.ndarray:
+        """int64 [ids]. The training rows of the ids of a file, in its order.
 
         Args:
             path: The file.
-            name: What names it, for messages.
-            table: What names the table.
-            column: What names its column of ids.
+            name: The name of the file in messages.
 
         Raises:
             UserError: The file cannot be read; or an id is not in the table,
@@ -368,11 +346,14 @@ class TableSource(Source):
         ids = read_ids(path, name)
         row_ids = self._row_ids(self._read("train").table)
         counts = collections.Counter(row_ids)
+        paths = self.task_file.train.paths
+        table = paths[0] + ", ..." * (len(paths) > 1)
         missing = [word for word in ids if not counts[word]]
         if missing:
             raise UserError(
                 f"{name}: {len(missing)} of its {len(ids)} ids are not in "
-                f"{table}, such as {cut(missing[0])!r}. Is {column} right?"
+                f"{table}, such as {cut(missing[0])!r}. Is "
+                f"{self._flag('id')} right?"
             )
         several = [word for word in ids if counts[word] > 1]
         if several:
@@ -390,7 +371,7 @@ def read_ids(path: str, name: str) -> list[str]:
 
     Args:
         path: The file.
-        name: What names it, for messages, such as `--test_ids=ids.txt`.
+        name: The name of the file in messages, such as `--test_ids=ids.txt`.
 
     Raises:
         UserError: There is no such file, or it has no ids, or one twice.
@@ -426,10 +407,6 @@ def _parse_classes(own: TaskFile, table: Table) -> list[str]:
     return words
 
 
-def _parse_scores(own: TaskFile, table: Table) -> list[float]:
-    return table.scores(own.label[0])
-
-
 def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
     if len(own.label) == 1:
         cells = table.columns[own.label[0]]
@@ -440,21 +417,19 @@ def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
             for cell in cells
         )
         return [[*filter(None, map(word_of, some))] for some in lists]
-    labels: list[list[str]] = [[] for _ in range(len(table))]
-    for column in own.label:
-        for row, cell in enumerate(table.columns[column]):
-            applies = YES_NO.get(word_of(cell).lower())
-            if applies is None:
-                raise table.error(
-                    row, column, f"{cell!r:.60} is neither 0 nor 1."
-                )
-            if applies:
-                labels[row].append(column)
-    return labels
+    columns = [
+        table.convert(
+            column,
+            lambda cell: YES_NO.get(word_of(cell).lower()),
+            "is neither 0 nor 1.",
+        )
+        for column in own.label
+    ]
+    return [[*itertools.compress(own.label, row)] for row in zip(*columns)]
 
 
 _PARSERS: dict[str, Callable[[TaskFile, Table], Any]] = {
     "classes": _parse_classes,
-    "score": _parse_scores,
+    "score": lambda own, table: table.scores(own.label[0]),
     "labels": _parse_labels,
 }

@@ -6,18 +6,20 @@ quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
 whose files differ gives its own `Dialect`. Only Parquet needs pyarrow.
 """
 
-import collections
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import math
 import os
+import pathlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tqdm
 from absl import logging
 
@@ -30,6 +32,10 @@ PARQUET = (".parquet", ".pq")
 EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET)
 SHOWN = 12  # names that a message lists
 BATCH = 50_000  # rows of Parquet that are converted at a time
+# Types of cells in Parquet, as pyarrow writes them.
+CELL_TYPE = r"(large_)?string|u?int\d+|(half)?float|double|bool|null"
+
+Content = tuple[Sequence[int], dict[str, list[Any]]]  # line of each row, cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,17 +56,13 @@ class Dialect:
 
     delimiter: str = ","
     quoting: str = "strict"
-    header: tuple[str, ...] | None = None
+    header: tuple[str, ...] = ()
     is_ragged: bool = False
     skips_short: bool = False
 
-    @property
-    def separator(self) -> str:
-        """The delimiter as messages name it."""
-        return "tabs" if self.delimiter == "\t" else "commas"
-
 
 CSV = Dialect()
+SEPARATORS = {",": "commas", "\t": "tabs"}  # delimiters as messages name them
 TSV = Dialect("\t", "none")
 
 
@@ -90,14 +92,11 @@ class Table:
             row: The number of the row.
             offset: Lines of a text file from the row's first line on.
         """
-        file = 0
-        while row >= len(self.files[file][1]):
-            row -= len(self.files[file][1])
-            file += 1
-        path, lines = self.files[file]
+        places = ((path, n) for path, lines in self.files for n in lines)
+        path, number = next(itertools.islice(places, row, None))
         if is_parquet(path):
-            return f"{path}, row {lines[row]}"
-        return f"{path}, line {lines[row] + offset * is_plain(path)}"
+            return f"{path}, row {number}"
+        return f"{path}, line {number + offset * is_plain(path)}"
 
     def error(self, row: int, column: str, problem: str) -> UserError:
         """An error that names the file, the line and the column of a cell."""
@@ -117,18 +116,14 @@ class Table:
         Raises:
             UserError: A cell is empty, or not a text.
         """
-        cells = self.columns[column]
-        for row, cell in enumerate(cells):
-            if cell is None or (isinstance(cell, str) and not cell.strip()):
+        for row, cell in enumerate(self.columns[column]):
+            if cell is None or not str(cell).strip():
                 raise self.empty(row, column)
-            if not isinstance(cell, str):
-                raise self.error(
-                    row,
-                    column,
-                    f"is not a text but {cell!r:.60}. Give the column of the "
-                    "texts.",
-                )
-        return cells
+        return self.convert(
+            column,
+            lambda cell: cell if isinstance(cell, str) else None,
+            "is not a text. Give the column of the texts.",
+        )
 
     def words(self, column: str) -> list[list[str]]:
         """The cells of a column as words: lists, or text with blanks.
@@ -136,16 +131,16 @@ class Table:
         Raises:
             UserError: A cell is empty, or is neither.
         """
-        sentences = []
-        for row, cell in enumerate(self.columns[column]):
+
+        def parse(cell: Any) -> list[str] | None:
             words = cell.split() if isinstance(cell, str) else cell
-            if not words or not isinstance(words, list):
-                raise self.error(row, column, "has no words. Give a list.")
-            for word in words:
-                if not isinstance(word, str) or not word.strip():
-                    raise self.error(row, column, f"{word!r:.60} is no word.")
-            sentences.append(words)
-        return sentences
+            is_valid = isinstance(words, list) and all(
+                isinstance(word, str) and word.strip() for word in words
+            )
+            return (words or None) if is_valid else None
+
+        problem = "is not a list of words. Give one for each sentence."
+        return self.convert(column, parse, problem)
 
     def scores(
         self, column: str, low: float = -math.inf, high: float = math.inf
@@ -158,55 +153,82 @@ class Table:
         kind = "a number"
         if math.isfinite(high):
             kind = f"a score from {low:g} to {high:g}"
-        scores = []
-        for row, cell in enumerate(self.columns[column]):
+
+        def parse(cell: Any) -> float | None:
             try:
                 score = math.nan if isinstance(cell, bool) else float(cell)
             except (TypeError, ValueError):
-                score = math.nan
-            if not (math.isfinite(score) and low <= score <= high):
-                raise self.error(
-                    row,
-                    column,
-                    f"{cell!r:.60} is not {kind}. Fix the row, or remove it.",
-                )
-            scores.append(score)
-        return scores
+                return None
+            is_valid = math.isfinite(score) and low <= score <= high
+            return score if is_valid else None
 
-    def number_of(
-        self, row: int, column: str, label: str, numbers: Mapping[str, int]
-    ) -> int:
-        """The number of the label of a row.
+        problem = f"is not {kind}. Fix the row, or remove it."
+        return self.convert(column, parse, problem)
+
+    def convert(
+        self, column: str, parse: Callable[[Any], Any], problem: str
+    ) -> list[Any]:
+        """The parsed cells of a column.
+
+        Args:
+            column: The name of the column.
+            parse: Function of a cell; it returns None for an invalid one.
+            problem: What the message says of an invalid cell.
 
         Raises:
-            UserError: The label has none.
+            UserError: A cell is invalid.
         """
-        if label not in numbers:
-            raise self.error(
-                row,
-                column,
-                f"{cut(label)!r} is not one of the labels: "
-                f"{list_names([*numbers])}. Fix the row, or remove it.",
-            )
-        return numbers[label]
+        values = [parse(cell) for cell in self.columns[column]]
+        for row, value in enumerate(values):
+            if value is None:
+                cell = self.columns[column][row]
+                raise self.error(row, column, f"{cell!r:.60} {problem}")
+        return values
+
+    def label_ids(
+        self,
+        column: str,
+        words: Sequence[str],
+        labels: Sequence[str],
+        rows: Sequence[int] | np.ndarray | None = None,
+    ) -> np.ndarray:
+        """int64 [words]. Some labels as numbers.
+
+        Args:
+            column: The column of the labels, for messages.
+            words: The labels; one for each row, unless `rows` is given.
+            labels: All labels in the order of their ids.
+            rows: The row of each word.
+
+        Raises:
+            UserError: A label is unknown.
+        """
+        ids = {label: number for number, label in enumerate(labels)}
+        for index, word in enumerate(words):
+            if word not in ids:
+                raise self.error(
+                    index if rows is None else rows[index],
+                    column,
+                    f"{cut(word)!r} is not one of the labels: "
+                    f"{list_names(labels)}. Fix the row, or remove it.",
+                )
+        return np.array([ids[word] for word in words], np.int64)
 
     def check_columns(self, flags: Mapping[str, str | None]) -> None:
         """Raises `UserError` if a column is missing; see `read_table`."""
         path = self.files[0][0]
-        line = ", line 1" if is_plain(path) else ""
-        _check_columns(path, line, flags, list(self.columns))
+        where = f"{path}, line 1" if is_plain(path) else path
+        _choose_columns(where, flags, list(self.columns))
 
 
 def join(tables: Sequence[Table]) -> Table:
     """The rows of several tables with the same columns, in order."""
-    first = tables[0]
-    if len(tables) == 1:
-        return first
     columns = {
-        name: [cell for table in tables for cell in table.columns[name]]
-        for name in first.columns
+        name: [*itertools.chain(*(table.columns[name] for table in tables))]
+        for name in tables[0].columns
     }
-    return Table([f for t in tables for f in t.files], columns, first.flags)
+    files = [file for table in tables for file in table.files]
+    return Table(files, columns, tables[0].flags)
 
 
 def is_parquet(path: str) -> bool:
@@ -246,12 +268,13 @@ def read_table(
             "file."
         )
     if dialect is None and is_parquet(path):
-        return _read_parquet(path, columns)
-    if dialect is None and not is_plain(path):
-        return _read_json(path, columns)
-    if dialect is None:
-        dialect = TSV if path.lower().endswith(TABS) else CSV
-    return _read_delimited(path, columns, encoding, dialect)
+        lines, cells = _read_parquet(path, columns)
+    elif dialect is None and not is_plain(path):
+        lines, cells = _read_json(path, columns)
+    else:
+        dialect = dialect or (TSV if path.lower().endswith(TABS) else CSV)
+        lines, cells = _read_delimited(path, columns, encoding, dialect)
+    return Table([(path, lines)], cells, columns or {})
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -259,33 +282,38 @@ def list_names(names: Sequence[str]) -> str:
     return ", ".join(repr(cut(name)) for name in names[:SHOWN])
 
 
-def _check_columns(
-    path: str,
-    line: str,
+def _choose_columns(
+    where: str,
     columns: Mapping[str, str | None] | None,
     header: Sequence[str],
-    dialect: Dialect | None = None,
+    separator: str = "",
 ) -> list[str]:
     """The columns of a file that are read.
+
+    Args:
+        where: The file, and the line of its header.
+        columns: See `read_table`.
+        header: The columns of the file.
+        separator: What separates the cells of delimited text.
 
     Raises:
         UserError: One is missing; or all are read, and two have one name.
     """
     if columns is None:
-        for name, count in collections.Counter(header).items():
-            if count > 1:
+        columns = dict.fromkeys(header)
+        for name in columns:
+            if header.count(name) > 1:
                 raise UserError(
-                    f"{path}{line}: has {count} columns {cut(name)!r}. Rename "
-                    "all but one."
+                    f"{where}: has {header.count(name)} columns {cut(name)!r}. "
+                    "Rename all but one."
                 )
-        return list(header)
     for name, flag in columns.items():
         if name not in header and flag is not None:
             advice = f" Give one of them as {flag}." if flag else ""
-            if dialect and len(header) == 1:
-                advice += f" Cells are separated by {dialect.separator}."
+            if separator and len(header) == 1:
+                advice += f" Cells are separated by {separator}."
             raise UserError(
-                f"{path}{line}: has no column {cut(name)!r}. Its "
+                f"{where}: has no column {cut(name)!r}. Its "
                 f"columns are {list_names(header)}.{advice}"
             )
     return [name for name in columns if name in header]
@@ -299,20 +327,22 @@ def _read_delimited(
     columns: Mapping[str, str | None] | None,
     encoding: str,
     dialect: Dialect,
-) -> Table:
+) -> Content:
     rows = read_rows(path, encoding, dialect)
-    _, header = next(rows, (0, None))
-    if header is None:
+    _, header = next(rows, (0, []))
+    if not header:
         raise UserError(f"{path}: is empty.")
-    names = _check_columns(path, ", line 1", columns, header, dialect)
+    names = _choose_columns(
+        f"{path}, line 1", columns, header, SEPARATORS[dialect.delimiter]
+    )
     positions = [header.index(name) for name in names]
     needed = max(positions) + 1
-    cells: list[list[str]] = [[] for _ in names]
+    cells: dict[str, list[str]] = {name: [] for name in names}
     lines, skipped = [], 0
     for line, row in rows:
         if len(row) >= needed:
             lines.append(line)
-            for column, position in zip(cells, positions):
+            for column, position in zip(cells.values(), positions):
                 column.append(row[position])
         elif dialect.skips_short:
             skipped += 1
@@ -322,7 +352,7 @@ def _read_delimited(
         logging.warning(
             "%s: left out %d broken rows (too few cells).", path, skipped
         )
-    return Table([(path, lines)], dict(zip(names, cells)), columns or {})
+    return lines, cells
 
 
 def read_rows(
@@ -338,7 +368,7 @@ def read_rows(
     Raises:
         UserError: A row cannot be read, or has not as many cells as the header.
     """
-    header: Sequence[str] | None = dialect.header
+    header: Sequence[str] = dialect.header
     if header:
         yield 0, [*header]
     for line, row in _split_rows(path, encoding, dialect):
@@ -359,7 +389,7 @@ def _width_error(
     return UserError(
         f"{path}, line {line}: has {len(row)} cells, needs {len(header)}: "
         f"{list_names(header)}. Fix the line{quotes}; cells are separated by "
-        f"{dialect.separator}."
+        f"{SEPARATORS[dialect.delimiter]}."
     )
 
 
@@ -409,8 +439,7 @@ def read_lines(path: str, encoding: str = "") -> Iterator[str]:
     for line in _decode_lines(path, encoding, newline="\n"):
         line = line.removesuffix("\n").removesuffix("\r")
         if line:
-            yield from [""] * empty
-            yield line
+            yield from [*[""] * empty, line]
         empty = 0 if line else empty + 1
 
 
@@ -435,14 +464,13 @@ def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
 
 def _encoding_error(path: str, encoding: str) -> UserError:
     """The error that names the first byte of another encoding."""
-    with open(path, "rb") as file:
-        content = file.read()
-    line, byte = 1, content[0]
+    content = pathlib.Path(path).read_bytes()
+    start = 0
     try:
         content.decode(codec_of(encoding))
     except UnicodeDecodeError as error:
-        line += error.object.count(b"\n", 0, error.start)
-        byte = error.object[error.start]
+        start = error.start
+    line = content.count(b"\n", 0, start) + 1
     advice = (
         "Give the file's own --encoding, such as latin-1 or cp1252."
         if encoding
@@ -450,7 +478,7 @@ def _encoding_error(path: str, encoding: str) -> UserError:
     )
     return UserError(
         f"{path}, line {line}: is not {encoding or 'UTF-8'} (byte "
-        f"0x{byte:02x}). {advice}"
+        f"0x{content[start]:02x}). {advice}"
     )
 
 
@@ -470,24 +498,18 @@ def _bar(path: str, parts: Iterable[Any], rows: int = 1) -> Iterable[Any]:
 # === JSON lines ===
 
 
-def _read_json(path: str, columns: Mapping[str, str | None] | None) -> Table:
-    cells: dict[str, list[Any]] = {}
-    lines: list[int] = []
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        row = _parse_object(f"{path}, line {number}", line)
-        if columns is None:
-            for name in row:
-                cells.setdefault(name, [None] * len(lines))
-        elif not lines:
-            where = f", line {number}"
-            names = _check_columns(path, where, columns, list(row))
-            cells = {name: [] for name in names}
-        lines.append(number)
-        for name, column in cells.items():
-            column.append(row.get(name))
-    return Table([(path, lines)], cells, columns or {})
+def _read_json(path: str, columns: Mapping[str, str | None] | None) -> Content:
+    rows = {
+        number: _parse_object(f"{path}, line {number}", line)
+        for number, line in enumerate(read_lines(path), 1)
+        if line.strip()
+    }
+    names: Iterable[str] = dict.fromkeys(itertools.chain(*rows.values()))
+    if columns is not None and rows:
+        number, first = next(iter(rows.items()))
+        names = _choose_columns(f"{path}, line {number}", columns, list(first))
+    cells = {name: [row.get(name) for row in rows.values()] for name in names}
+    return [*rows], cells
 
 
 def _parse_object(where: str, line: str) -> dict[str, Any]:
@@ -515,14 +537,16 @@ def _parse_object(where: str, line: str) -> dict[str, Any]:
 # === Parquet ===
 
 
-def _read_parquet(path: str, columns: Mapping[str, str | None] | None) -> Table:
+def _read_parquet(
+    path: str, columns: Mapping[str, str | None] | None
+) -> Content:
     import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-            names = _check_columns(path, "", columns, schema.names)
+            names = _choose_columns(path, columns, schema.names)
             for name in names if columns else ():
                 _check_type(path, name, schema.field(name).type)
             cells: dict[str, list[Any]] = {name: [] for name in names}
@@ -530,33 +554,19 @@ def _read_parquet(path: str, columns: Mapping[str, str | None] | None) -> Table:
             for batch in _bar(path, batches, BATCH):
                 for name, column in cells.items():
                     column.extend(batch.column(name).to_pylist())
-            lines = range(1, file.metadata.num_rows + 1)
+            return range(1, file.metadata.num_rows + 1), cells
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).split("\n")[0].split(". ")[0]
         raise UserError(
             f"{path}: is not Parquet, or damaged ({reason})."
         ) from None
-    return Table([(path, lines)], cells, columns or {})
 
 
 def _check_type(path: str, name: str, kind: Any) -> None:
     """Raises `UserError` for a column of neither text nor labels."""
-    from pyarrow import types
-
-    for is_nested in (types.is_dictionary, types.is_list, types.is_large_list):
-        if is_nested(kind):
-            kind = kind.value_type
-    if not any(
-        is_good(kind)
-        for is_good in (
-            types.is_string,
-            types.is_large_string,
-            types.is_integer,
-            types.is_floating,
-            types.is_boolean,
-            types.is_null,
-        )
-    ):
+    while hasattr(kind, "value_type"):  # of a list, or of categories
+        kind = kind.value_type
+    if not re.fullmatch(CELL_TYPE, str(kind)):
         raise UserError(
             f"{path}, column {cut(name)!r}: holds {kind}. Give text, numbers, "
             "or lists of them."
@@ -571,15 +581,15 @@ def word_of(cell: Any) -> str:
 
     1, 1.0, "1" and "1.0" are the same label; True and "True" are `true`.
     """
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
     if cell is None or cell != cell:
         return ""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
     text = str(cell).strip()
     if text in ("True", "False"):
         return text.lower()
     # pandas writes whole numbers so if their column has an empty cell.
-    return text[:-2] if re.fullmatch(r"-?[0-9]+\.0", text) else text
+    return re.sub(r"^(-?[0-9]+)\.0$", r"\1", text)
 
 
 # === Writing ===

@@ -8,6 +8,7 @@ with B-. In IOB1 it begins with I-, and B- only separates it from another of its
 type right before it.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -38,7 +39,7 @@ def read(path: str, words_column: str, tags_column: str) -> Table:
         A row per sentence, a list of words and of tags in IOB2 each.
 
     Raises:
-        UserError: With the file and the line.
+        UserError: A row is invalid; the message has file and line.
     """
     names = dict.fromkeys((words_column, tags_column), "")
     if tables.is_plain(path):
@@ -66,8 +67,8 @@ def read(path: str, words_column: str, tags_column: str) -> Table:
 
 def types_of(sentences: Iterable[list[str]]) -> tuple[str, ...]:
     """The types of entity in some tags, sorted."""
-    tags = {tag for sentence in sentences for tag in sentence}
-    return tuple(sorted({tag[2:] for tag in tags if tag != "O"}))
+    tags = itertools.chain(*sentences)
+    return tuple(sorted({tag[2:] for tag in tags} - {""}))
 
 
 def check_types(
@@ -114,28 +115,29 @@ def read_sentences(
         UserError: There are none, or a line has fewer columns, or not as
             many as the others.
     """
-    rows: list[list[str]] = []
-    width, first_line, number = 0, 0, 0
-    for number, line in enumerate(tables.read_lines(path), 1):
-        cells = _BLANKS.split(line.strip(" \t"))
-        if cells[0] in ("", "-DOCSTART-"):
-            if rows:
-                yield number - len(rows), rows
-            rows = []
+    width, first_line = 0, 0
+    lines = (
+        (number, _BLANKS.split(line.strip(" \t")))
+        for number, line in enumerate(tables.read_lines(path), 1)
+    )
+    for is_border, group in itertools.groupby(
+        lines, lambda line: line[1][0] in ("", "-DOCSTART-")
+    ):
+        if is_border:
             continue
-        if not width:
-            width, first_line = len(cells), number
-        if len(cells) != width or width < min_columns:
-            needed = f"line {first_line} {width}"
-            raise UserError(
-                f"{path}, line {number}: has {len(cells)} columns, "
-                + (needed if width >= min_columns else "needs 2")
-                + ". Give a word and its tags, separated by blanks, and an "
-                "empty line behind each sentence."
-            )
-        rows.append(cells)
-    if rows:
-        yield number - len(rows) + 1, rows
+        numbers, sentence = zip(*group)
+        for number, cells in zip(numbers, sentence):
+            if not width:
+                width, first_line = len(cells), number
+            if len(cells) != width or width < min_columns:
+                needed = f"line {first_line} {width}"
+                raise UserError(
+                    f"{path}, line {number}: has {len(cells)} columns, "
+                    + (needed if width >= min_columns else "needs 2")
+                    + ". Give a word and its tags, separated by blanks, and an "
+                    "empty line behind each sentence."
+                )
+        yield numbers[0], [*sentence]
     if not width:
         raise UserError(f"{path}: holds no sentences.")
 
@@ -147,16 +149,8 @@ def _convert(table: Table, sentences: list[list[str]]) -> list[list[str]]:
     """Tags in IOB2, from any of the schemes."""
     letters = {tag[0] for tags in sentences for tag in tags}
     if letters.isdisjoint(_IOB2):
-        [(path, _)] = table.files
-        starts = np.cumsum([0, *map(len, sentences)])
-
-        def locate(word: int) -> str:
-            row = int(np.searchsorted(starts, word, "right")) - 1
-            place = table.locate(row, word - int(starts[row]))
-            return place.removeprefix(f"{path}, ")
-
         names = entities.tag_names(types_of(sentences))
-        return to_iob2(sentences, path, locate, names)
+        return to_iob2(sentences, table.locate, names)
     _check_bioes(table, sentences)
     return [
         [_IOB2.get(tag[0], tag[0]) + tag[1:] for tag in tags]
@@ -185,8 +179,7 @@ def _check_bioes(table: Table, sentences: list[list[str]]) -> None:
 
 def to_iob2(
     sentences: list[list[str]],
-    source: str,
-    locate: Callable[[int], str],
+    locate: Callable[[int, int], str],
     names: Sequence[str],
 ) -> list[list[str]]:
     """The same entities in IOB2, from IOB1 or IOB2.
@@ -197,49 +190,40 @@ def to_iob2(
 
     Args:
         sentences: The tags of each sentence.
-        source: Where the tags come from, for messages.
-        locate: From the number of a word to its place in the source.
+        locate: From the numbers of a sentence and of its word to the place in
+            the source, for messages.
         names: All tags; see `entities.tag_names`.
 
     Raises:
-        UserError: With a line of each scheme.
+        UserError: Both schemes occur; the message has a line of each.
     """
     tagged = entities.encode(sentences, names)
     starts = entities.find_stretches(tagged)
     is_inside = tagged.ids[starts] % 2 == 0
     if not is_inside.any():
         return sentences
+
+    def locate_word(word: int) -> str:
+        sentence = int(np.searchsorted(tagged.starts, word, "right")) - 1
+        return locate(sentence, int(word - tagged.starts[sentence]))
+
     if not is_inside.all():
-        problem = _describe_mixture(
-            tagged.ids, starts, is_inside, locate, names
+        is_iob1 = 2 * is_inside.sum() > len(starts)
+        is_wrong = is_inside != is_iob1
+        word, other = starts[is_wrong][0], starts[~is_wrong][0]
+        scheme, letter = ("IOB1", "I") if is_iob1 else ("IOB2", "B")
+        tag = names[tagged.ids[word]]
+        raise UserError(
+            f"{locate_word(word)}: begins an entity with {tag}, but "
+            f"{locate_word(other)} with {names[tagged.ids[other]]}, as do "
+            f"{(~is_wrong).sum()} of the {len(starts)} that show the scheme: "
+            f"the tags are {scheme}, which has {letter}{tag[1:]} here. Fix the "
+            "tag, or the one before it."
         )
-        raise UserError(f"{source}, {problem}")
     logging.warning(
-        "%s: its tags are IOB1, where entities begin with I-, as in %s. They "
-        "are read as IOB2.",
-        source,
-        locate(starts[0]),
+        "%s: tags are IOB1, where entities begin with I-, as here. They are "
+        "read as IOB2.",
+        locate_word(starts[0]),
     )
     tagged.ids[starts] -= 1  # from I- to B-
     return entities.decode(tagged, names)
-
-
-def _describe_mixture(
-    ids: np.ndarray,
-    starts: np.ndarray,
-    is_inside: np.ndarray,
-    locate: Callable[[int], str],
-    names: Sequence[str],
-) -> str:
-    """The message on stretches of both schemes."""
-    is_iob1 = 2 * is_inside.sum() > len(starts)
-    is_wrong = is_inside != is_iob1
-    word, other = starts[is_wrong][0], starts[~is_wrong][0]
-    scheme, letter = ("IOB1", "I") if is_iob1 else ("IOB2", "B")
-    tag = names[ids[word]]
-    return (
-        f"{locate(word)}: begins an entity with {tag}, but {locate(other)} "
-        f"with {names[ids[other]]}, as do {(~is_wrong).sum()} of the "
-        f"{len(starts)} that show the scheme: the tags are {scheme}, which has "
-        f"{letter}{tag[1:]} here. Fix the tag, or the one before it."
-    )

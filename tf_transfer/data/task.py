@@ -7,15 +7,39 @@ and a `Source` that reads them.
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from tf_transfer.data import entities
+from tf_transfer.utils.formatting import cut
 
 SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
 # The answer is one of the classes; any number of the labels; a number; or a tag
 # for each word.
 KINDS = ("classes", "labels", "score", "entities")
+TWO_CLASSES = ("f1", "precision", "recall")  # of the last label
+# The metrics of each kind: the headline, and others that are reported.
+REPORTED = {
+    "classes": ("accuracy", "f1_macro"),
+    "labels": ("f1_micro", "f1_macro", "exact_match"),
+    "score": ("spearman", "pearson"),
+    "entities": ("f1", "accuracy"),
+}
+ALLOWED = {
+    **REPORTED,
+    "classes": (
+        "accuracy",
+        "f1_macro",
+        "matthews",
+        "f1",
+        "precision",
+        "recall",
+    ),
+    "score": ("spearman", "pearson", "spearman_no_ties"),
+    "entities": ("f1", "precision", "recall", "accuracy", "token_f1"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,14 +54,12 @@ class Task:
         labels: Its labels as the files have them, in the order of their ids;
             `None` for a score.
         metric: The metric that selects, stops and ranks.
-        tfds: Name of the TFDS config.
-        tfds_texts: The text columns there.
+        tfds_texts: The text columns in TFDS, where they differ.
         also: Metrics reported in addition to `metric`.
         header: Column names where the files have no header line.
         development: The official development files, the headline one first.
         tests: The official test files, each with the name of its submission
             file.
-        words: The labels as the submission has them.
         skip_broken: Whether the official files are known to hold broken
             rows, which are then counted and left out.
         kind: One of `KINDS`.
@@ -47,7 +69,7 @@ class Task:
         score_scale: Mean and standard deviation of the training scores, in
             which the network answers and the loss is measured; None where
             scores are taken as they are.
-        loss_head: What tells two classes apart: `sigmoid`, of one unit; or
+        loss_head: The output for two classes: `sigmoid`, of one unit; or
             `softmax`, of two.
     """
 
@@ -57,13 +79,11 @@ class Task:
     label: str
     labels: tuple[str, ...] | None
     metric: str
-    tfds: str = ""
     tfds_texts: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
-    header: tuple[str, ...] | None = None
+    header: tuple[str, ...] = ()
     development: tuple[str, ...] = ("dev",)
     tests: tuple[tuple[str, str], ...] = ()
-    words: tuple[str, ...] | None = None
     skip_broken: bool = False
     kind: str = "classes"
     validation: str = ""
@@ -110,11 +130,6 @@ class Task:
         return dataclasses.replace(self, score_scale=scale)
 
     @property
-    def label_dtype(self) -> type[np.generic]:
-        """The type of labels as numbers: float32 scores, int64 label ids."""
-        return np.float32 if self.labels is None else np.int64
-
-    @property
     def is_tagging(self) -> bool:
         """Whether it labels words, not texts."""
         return self.kind == "entities"
@@ -137,26 +152,29 @@ class Task:
             "loss_head": self.loss_head,
         }
 
-    @classmethod
-    def from_record(cls, name: str, record: Mapping[str, Any]) -> "Task":
-        """The task of a run, to predict with, from its `record`."""
-        return cls(
-            name,
-            "",
-            tuple(record["texts"]),
-            "",
-            _as_tuple(record["labels"]),
-            record["metric"],
-            kind=record["kind"],
-            score_range=_as_tuple(record["score_range"]),
-            score_scale=_as_tuple(record["score_scale"]),
-            loss_head=record["loss_head"],
-        )
+
+def find_metric_problem(kind: str, metric: str) -> str:
+    """The problem of a metric for a kind of task; empty if there is none."""
+    if not metric or metric in ALLOWED[kind]:
+        return ""
+    return (
+        f"{cut(metric)!r} does not score {kind}. Give one of "
+        f"{', '.join(ALLOWED[kind])}."
+    )
 
 
-def _as_tuple(values: Any) -> Any:
-    """As JSON wrote it: a list was a tuple."""
-    return None if values is None else tuple(values)
+def choose_metrics(kind: str, metric: str, labels: int) -> tuple[str, ...]:
+    """The metrics of a task, the headline first.
+
+    Args:
+        kind: One of `KINDS`.
+        metric: The headline; empty for the kind's own.
+        labels: The number of labels.
+    """
+    others = REPORTED[kind]
+    if kind == "classes" and labels == 2:
+        others = (*others, "f1")
+    return tuple(dict.fromkeys(filter(None, (metric, *others))))
 
 
 @dataclasses.dataclass
@@ -176,6 +194,11 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
+        """The labels of the texts, and None; see `Sentences.targets`."""
+        del task
+        return self.labels, None
 
     def take(self, rows: np.ndarray) -> "Examples":
         """The examples at `rows`."""
@@ -213,6 +236,15 @@ class Sentences:
         """The sentences as texts: one column."""
         return [[" ".join(words) for words in self.words]]
 
+    def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
+        """The tags as numbers, int64 [words], and each sentence's first word.
+
+        Args:
+            task: The task, whose labels are the tags.
+        """
+        tagged = entities.encode(self.tags, task.labels or ())
+        return tagged.ids, tagged.starts
+
     def take(self, rows: np.ndarray) -> "Sentences":
         """The sentences at `rows`."""
         return Sentences(
@@ -242,7 +274,7 @@ class Source:
     """Reads the splits of one task: the base class of all data sets.
 
     Attributes:
-        task: Whose texts it reads.
+        task: The task of the texts.
         identity: The name of the data in a run's key: a release, or a hash of
             the content.
     """

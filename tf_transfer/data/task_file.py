@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from msgspec import Meta
 
-from tf_transfer.data import metrics_of_kinds, tables
-from tf_transfer.data.task import KINDS
+from tf_transfer.data import tables
+from tf_transfer.data.task import find_metric_problem, KINDS
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -82,7 +82,7 @@ KEYS: dict[str, tuple[Any, str]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class SplitOrigin:
     """Where a split comes from: files, a fraction, or rows by id.
 
     Attributes:
@@ -120,13 +120,13 @@ class TaskFile:
     name: str
     texts: tuple[str, ...]
     label: tuple[str, ...]
-    train: Part
-    validation: Part = Part()
-    test: Part = Part()
+    train: SplitOrigin
+    validation: SplitOrigin = SplitOrigin()
+    test: SplitOrigin = SplitOrigin()
     kind: str = "classes"
     metric: str = ""
     labels: tuple[str, ...] | None = None
-    id: str = "id"
+    id: str | None = "id"
     duplicates: str = "keep"
     separator: str = SEPARATOR
     encoding: str = "utf-8"
@@ -162,32 +162,28 @@ def _read(path: str, changed: int) -> TaskFile:
     except RecursionError:
         raise UserError(f"{path}: is nested too deep for a task.") from None
     except tomllib.TOMLDecodeError as error:
-        raise UserError(_describe_syntax(path, text, str(error))) from None
+        # tomllib's message ends with the place.
+        reason, _, place = str(error).partition(" (at ")
+        number = re.match(r"line (\d+)", place)
+        line = int(number[1]) if number else text.count("\n") + 1
+        raise UserError(
+            f"{path}, line {line}: is not TOML ({reason.lower()}). Put texts "
+            'in quotes, such as label = "team".'
+        ) from None
     return _Reader(path, text, values).task()
 
 
-def _describe_syntax(path: str, text: str, error: str) -> str:
-    """tomllib's message with its line first."""
-    place = re.search(r"\(at line (\d+), column \d+\)", error)
-    line = int(place[1]) if place else text.count("\n") + 1
-    reason = error.split(" (at ")[0].lower()
-    return (
-        f"{path}, line {line}: is not TOML ({reason}). Put texts in quotes, "
-        'such as label = "team".'
-    )
-
-
+@dataclasses.dataclass
 class _Reader:
     """Makes a task of the values of a task file; errors have the line."""
 
-    def __init__(self, path: str, text: str, values: dict[str, Any]) -> None:
-        self._path = path
-        self._lines = text.splitlines()
-        self._values = values
+    path: str
+    text: str
+    values: dict[str, Any]
 
     def task(self) -> TaskFile:
         """The task that the file describes."""
-        for key, value in self._values.items():
+        for key, value in self.values.items():
             if key not in KEYS:
                 self._fail(key, f"is no key. There are: {', '.join(KEYS)}.")
             declared, meaning = KEYS[key]
@@ -196,20 +192,20 @@ class _Reader:
                     key, f"{cut(repr(value))} is not valid. Give {meaning}."
                 )
         texts, label, labels = map(self._names, ("texts", "label", "labels"))
-        if self._values.get("kind") == "entities":
+        if self.values.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
         task = TaskFile(
-            self._path,
-            self._values.get("name") or _stem(self._path),
+            self.path,
+            self.values.get("name") or _stem(self.path),
             texts,
             label,
-            self._part("train"),
-            self._part("validation"),
-            self._part("test"),
+            self._read_origin("train"),
+            self._read_origin("validation"),
+            self._read_origin("test"),
             labels=labels or None,
             **{
                 key: value
-                for key, value in self._values.items()
+                for key, value in self.values.items()
                 if key in ("kind", "metric", *FILE_KEYS)
             },
         )
@@ -218,13 +214,13 @@ class _Reader:
 
     def _check(self, task: TaskFile) -> None:
         """Raises `UserError` for what is missing or does not go together."""
-        parts = {
+        origins = {
             "train": task.train,
             "validation": task.validation,
             "test": task.test,
         }
         is_tagged = task.kind == "entities"
-        problem = metrics_of_kinds.find_problem(task.kind, task.metric)
+        problem = find_metric_problem(task.kind, task.metric)
         for is_wrong, key, reason in (
             (not task.texts, "texts", f"is missing: {KEYS['texts'][1]}."),
             (not task.label, "label", f"is missing: {KEYS['label'][1]}."),
@@ -241,11 +237,11 @@ class _Reader:
             ),
             *(
                 (
-                    is_tagged and part.ids,
+                    is_tagged and origin.ids,
                     key,
                     "sentences have no ids. Give a file.",
                 )
-                for key, part in parts.items()
+                for key, origin in origins.items()
             ),
             (
                 task.labels and task.kind == "score",
@@ -262,8 +258,8 @@ class _Reader:
             if is_wrong:
                 self._fail(key, reason)
         key_of_file: dict[str, str] = {}
-        for key, part in parts.items():
-            for path in part.paths:
+        for key, origin in origins.items():
+            for path in origin.paths:
                 file = os.path.realpath(path)
                 if file in key_of_file:
                     self._fail(key, f"{path} is also in {key_of_file[file]}.")
@@ -271,24 +267,24 @@ class _Reader:
 
     def _names(self, key: str) -> tuple[str, ...]:
         """One text, or several different ones; empty where there are none."""
-        value = self._values.get(key, [])
+        value = self.values.get(key, [])
         names = (value,) if isinstance(value, str) else tuple(value)
         if len(set(names)) < len(names):
             self._fail(key, "has a name twice.")
         return names
 
-    def _part(self, key: str) -> Part:
-        value = self._values.get(key)
+    def _read_origin(self, key: str) -> SplitOrigin:
+        value = self.values.get(key)
         if isinstance(value, float):
-            return Part(fraction=value)
+            return SplitOrigin(fraction=value)
         if isinstance(value, dict):
-            return Part(ids=self._find(key, value["ids"])[0])
+            return SplitOrigin(ids=self._find(key, value["ids"])[0])
         paths = [self._find(key, name) for name in self._names(key)]
-        return Part(paths=tuple(itertools.chain(*paths)))
+        return SplitOrigin(paths=tuple(itertools.chain(*paths)))
 
     def _find(self, key: str, name: str) -> list[str]:
         """The files of a name or pattern, relative to the task file."""
-        path = os.path.join(os.path.dirname(self._path), name)
+        path = os.path.join(os.path.dirname(self.path), name)
         if os.path.isfile(path):
             return [path]
         paths = sorted(glob.glob(path)) if glob.has_magic(name) else []
@@ -299,9 +295,13 @@ class _Reader:
     def _fail(self, key: str, reason: str) -> NoReturn:
         """Raises `UserError` with the line of a key."""
         pattern = re.compile(rf"""\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-        numbers = [n for n, s in enumerate(self._lines, 1) if pattern.match(s)]
+        numbers = [
+            n
+            for n, s in enumerate(self.text.splitlines(), 1)
+            if pattern.match(s)
+        ]
         line = f", line {numbers[0]}" if numbers else ""
-        raise UserError(f"{self._path}{line}: {cut(key)}: {reason}")
+        raise UserError(f"{self.path}{line}: {cut(key)}: {reason}")
 
 
 def _stem(path: str) -> str:
@@ -352,7 +352,7 @@ def from_flags(
             f"--text_column={text_column}: give one column, or two with a "
             "comma between for a pair."
         )
-    problem = metrics_of_kinds.find_problem(kind, metric)
+    problem = find_metric_problem(kind, metric)
     if problem:
         raise UserError(f"--metric={metric}: {problem}")
     return TaskFile(
@@ -360,8 +360,8 @@ def from_flags(
         name or _stem(data),
         texts or ("words",),
         (label_column or "tags",),
-        Part(paths=(data,)),
-        test=Part(fraction=test_fraction),
+        SplitOrigin(paths=(data,)),
+        test=SplitOrigin(fraction=test_fraction),
         kind=kind,
         metric=metric,
         duplicates=duplicates,

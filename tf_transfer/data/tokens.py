@@ -94,41 +94,34 @@ def encode(
         max_length: Longest result in tokens; pairs lose tokens from the
             longer text first, as in BERT's own code.
         name: What the progress bar calls the texts.
-        long_texts: Which part of a long one is kept; see `pack`.
+        long_texts: The tokens that are kept of a long text; see `pack`.
     """
-    packed, lengths, first_lengths, lost = [], [], [], []
-    total = len(texts[0])
-    with tqdm.tqdm(
-        total=total,
+    between = special.between if len(texts) == 2 else ()
+    rows = []
+    for begin in tqdm.tqdm(
+        range(0, len(texts[0]), CHUNK),
         desc=f"tokenising {name}",
         unit=" texts",
+        unit_scale=CHUNK,
         leave=False,
         disable=None,
         file=sys.stderr,
         delay=1,
-    ) as bar:
-        for begin in range(0, total, CHUNK):
-            columns = [
-                tokenize(column[begin : begin + CHUNK]) for column in texts
-            ]
-            for row in zip(*columns):
-                ids, first_length = pack(row, special, max_length, long_texts)
-                whole = sum(map(len, row)) + 2
-                if len(row) == 2:
-                    whole += len(special.between)
-                lost.append(whole - len(ids))
-                packed.append(ids)
-                lengths.append(len(ids))
-                first_lengths.append(first_length)
-            bar.update(len(columns[0]))
-    counts = np.asarray(lengths, np.int32)
-    ends = np.cumsum(counts, dtype=np.int64)
+    ):
+        columns = [tokenize(column[begin : begin + CHUNK]) for column in texts]
+        for row in zip(*columns):
+            ids, first_length = pack(row, special, max_length, long_texts)
+            whole = sum(map(len, row)) + len(between) + 2
+            rows.append((ids, len(ids), first_length, whole - len(ids)))
+    packed, *counts = zip(*rows)
+    lengths, first_lengths, lost = np.asarray(counts, np.int32)
+    ends = np.cumsum(lengths, dtype=np.int64)
     return Tokens(
         np.concatenate(packed).astype(np.int32),
-        ends - counts,
-        counts,
-        np.asarray(first_lengths, np.int32),
-        np.asarray(lost, np.int32),
+        ends - lengths,
+        lengths,
+        first_lengths,
+        lost,
     )
 
 
@@ -169,7 +162,7 @@ def pack(
 
 
 def head_of(room: int) -> int:
-    """Tokens of the beginning that `head_tail` keeps, of so many in all."""
+    """Tokens of the beginning that `head_tail` keeps, of `room` in all."""
     return round(room * HEAD / (HEAD + TAIL))
 
 
@@ -181,14 +174,7 @@ def truncate(
     Where they are equally long the second is cut, as in BERT's own
     `_truncate_seq_pair`.
     """
-    excess = len(first) + len(second) - room
-    if excess <= 0:
-        return first, second
-    difference = abs(len(first) - len(second))
-    longer_alone = min(excess, difference)  # cut from the longer one alone
-    rest = excess - longer_alone
-    cut_first = longer_alone if len(first) > len(second) else 0
-    cut_second = longer_alone - cut_first
-    cut_first += rest // 2
-    cut_second += rest - rest // 2
-    return first[: len(first) - cut_first], second[: len(second) - cut_second]
+    return (
+        first[: max(room - len(second), (room + 1) // 2)],
+        second[: max(room - len(first), room // 2)],
+    )

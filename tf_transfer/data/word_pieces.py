@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from tf_transfer.data import entities
+from tf_transfer.data.batches import EncodedSplit, IGNORED
+from tf_transfer.data.task import Sentences
 from tf_transfer.data.tokens import SpecialTokens, Tokens
-
-IGNORED = -1  # the label of every token but a word's first piece
 
 Tokenize = Callable[[list[str]], Sequence[Sequence[int]]]
 
@@ -87,19 +88,39 @@ def unknown_id(tokenizer: Any) -> int:
     return int(tokenizer.token_to_id(getattr(tokenizer, "oov_token", "<unk>")))
 
 
-def label_pieces(pieces: Pieces, ids: np.ndarray) -> np.ndarray:
-    """Labels of all pieces: words' on first pieces, `IGNORED` elsewhere.
+def encode_sentences(
+    sentences: Sentences,
+    tags: Sequence[str],
+    encoder: Any,
+    max_length: int,
+    name: str,
+) -> EncodedSplit:
+    """Encodes tagged sentences.
 
     Args:
-        pieces: The words.
-        ids: int [words]. Tag ids.
-
-    Returns:
-        int64 [pieces of all rows], beside `tokens.flat`.
+        sentences: The words and their tags.
+        tags: All tags; see `entities.tag_names`.
+        encoder: Has `tokenize`, `special`, `tokenizer` and `family`.
+        max_length: Longest row in tokens.
+        name: What a message calls the sentences.
     """
+    pieces = encode(
+        encoder.tokenize,
+        encoder.special,
+        unknown_id(encoder.tokenizer),
+        sentences.words,
+        max_length,
+        spaced=encoder.family == "roberta",
+        name=name,
+    )
     labels = np.full(len(pieces.tokens.flat), IGNORED, np.int64)
-    labels[pieces.first_pieces] = ids
-    return labels
+    labels[pieces.first_pieces] = entities.encode(sentences.tags, tags).ids
+    return EncodedSplit(
+        pieces.tokens,
+        labels,
+        sentences.ids[pieces.sentences],
+        word_starts=pieces.word_starts,
+    )
 
 
 def _tokenize(
@@ -144,21 +165,15 @@ def _cut(
         First word of each row and its sentence, int64 [rows].
     """
     ends = starts + sizes
-    more_words: list[int] = []
-    more_owners: list[int] = []
+    rows = [*zip(starts.tolist(), range(len(starts)))]
     for sentence in np.flatnonzero(offsets[ends] - offsets[starts] > room):
         word = starts[sentence]
         while offsets[ends[sentence]] - offsets[word] > room:
             word = np.searchsorted(offsets, offsets[word] + room, "right") - 1
-            more_words.append(int(word))
-            more_owners.append(int(sentence))
-    first_words = np.append(starts, np.asarray(more_words, np.int64))
-    owners = np.append(
-        np.arange(len(starts)), np.asarray(more_owners, np.int64)
-    )
-    # Stable: rows of empty sentences stay in order.
-    order = np.argsort(first_words, kind="stable")
-    return first_words[order], owners[order]
+            rows.append((int(word), int(sentence)))
+    rows.sort()  # rows of empty sentences stay in order
+    first_words, owners = np.array(rows, np.int64).reshape(-1, 2).T
+    return first_words, owners
 
 
 def _pack(

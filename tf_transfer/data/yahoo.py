@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_transfer.data import tables
-from tf_transfer.data.folder import FolderSource
+from tf_transfer.data.corpora import FolderSource
 from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -33,7 +33,7 @@ CELLS = ("class", "question title", "question content", "best answer")
 DIALECT = tables.Dialect(header=CELLS)
 
 
-class Answers(FolderSource):
+def open_classes(folder: str, classes: str) -> FolderSource:
     """The examples of some classes.
 
     Args:
@@ -41,47 +41,36 @@ class Answers(FolderSource):
         classes: Numbers from 1 on or names, separated by commas; the first
             one is label 0.
 
-    Attributes:
-        labels: The names of the chosen classes.
-        task: The task to tell them apart.
-        identity: A hash of the files, and the classes that are read.
-
     Raises:
         UserError: A file is missing, or a class is unknown.
     """
-
-    def __init__(self, folder: str, classes: str) -> None:
-        names = _class_names(folder)
-        self._numbers = choose_classes(classes, names)
-        self.labels = tuple(names[number - 1] for number in self._numbers)
-        super().__init__(
-            Task(
-                "text",
-                "",
-                ("answer",),
-                "class",
-                self.labels,
-                "accuracy",
-                also=("f1",) if len(self.labels) == 2 else ("f1_macro",),
-                development=("test",),
-            ),
-            folder,
-            "{}.csv",
-            "Give as --data the folder with train.csv and test.csv of Yahoo "
-            "Answers.",
-            f"yahoo {','.join(map(str, self._numbers))}",
-            ("train", "test"),
-        )
-
-    def read(self, split: str) -> Examples:
-        """The examples of `train` or `test`."""
-        return read(self.find_file(split), self._numbers)
+    names = _class_names(folder)
+    numbers = choose_classes(classes, names)
+    return FolderSource(
+        Task(
+            "text",
+            "",
+            ("answer",),
+            "class",
+            tuple(names[number - 1] for number in numbers),
+            "accuracy",
+            also=("f1",) if len(numbers) == 2 else ("f1_macro",),
+            development=("test",),
+        ),
+        folder,
+        "{}.csv",
+        "Give as --data the folder with train.csv and test.csv of Yahoo "
+        "Answers.",
+        f"yahoo {','.join(map(str, numbers))}",
+        ("train", "test"),
+        lambda path, split: read(path, numbers),
+    )
 
 
-def open_source(name: str, data: str, cache_folder: str) -> Answers:
+def open_source(name: str, data: str, cache_folder: str) -> FolderSource:
     """The two classes of `DEFAULT_CLASSES`, from a folder."""
     del name, cache_folder
-    return Answers(data, DEFAULT_CLASSES)
+    return open_classes(data, DEFAULT_CLASSES)
 
 
 def _class_names(folder: str) -> tuple[str, ...]:
@@ -108,9 +97,11 @@ def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
     Raises:
         UserError: A class is not known or named twice, or there is only one.
     """
-    number_of = {}
-    for number, name in enumerate(names, 1):
-        number_of[str(number)] = number_of[name.lower()] = number
+    number_of = {
+        word: number
+        for number, name in enumerate(names, 1)
+        for word in (str(number), name.lower())
+    }
     words = [word.strip() for word in classes.split(",")]
     for word in words:
         if word.lower() not in number_of:
@@ -136,34 +127,34 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
         numbers: Classes, from 1 on; the first one is label 0.
 
     Raises:
-        UserError: With the file, the line and what to do.
+        UserError: A row is invalid; the message has file and line.
     """
     label_of = {str(number): label for label, number in enumerate(numbers)}
     known = {str(number) for number in range(1, len(CLASSES) + 1)}
     rows = tables.read_rows(path, dialect=DIALECT)
     next(rows)  # the header
-    ids, texts, labels = [], [], []
+    chosen = []
     for row, (line, (word, *cells)) in enumerate(rows):
         if word not in known:
             raise UserError(
                 f"{path}, line {line}: {cut(word)!r} is not a class from 1 to "
                 f"{len(known)}. Fix the line; the file must have no header."
             )
-        if word not in label_of:
-            continue
-        # To an encoder a line break is a space.
-        text = " ".join(" ".join(cells).replace(r"\n", " ").split())
-        if not text:
-            raise UserError(f"{path}, line {line}: is empty. Remove the row.")
-        ids.append(row)
-        texts.append(text)
-        labels.append(label_of[word])
-    missing = [n for n in numbers if label_of[str(n)] not in labels]
+        if word in label_of:
+            # To an encoder a line break is a space.
+            text = " ".join(" ".join(cells).replace(r"\n", " ").split())
+            chosen.append((row, text, label_of[word]))
+            if not text:
+                raise UserError(
+                    f"{path}, line {line}: is empty. Remove the row."
+                )
+    missing = {*label_of.values()} - {label for _, _, label in chosen}
     if missing:
         raise UserError(
-            f"{path}: has no example of class {missing[0]}. Give other "
-            "--classes, or the whole file."
+            f"{path}: has no example of class {numbers[min(missing)]}. Give "
+            "other --classes, or the whole file."
         )
+    ids, texts, labels = zip(*chosen)
     return Examples(
-        np.asarray(ids, np.int64), [texts], np.asarray(labels, np.int64)
+        np.asarray(ids, np.int64), [[*texts]], np.asarray(labels, np.int64)
     )

@@ -13,6 +13,7 @@ For texts that are not stored the prefix runs at every step, in the same mode
 and rounding. It runs in the batches of training, so a last bit may differ.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -35,6 +36,8 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
 
 BATCH_ROWS = 16  # texts of a batch for the prefix, per replica
+SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
+SEGMENT_SECONDS = 60
 
 
 class Devices(Protocol):
@@ -130,7 +133,7 @@ class FeatureCache:
         self._is_stopped = is_stopped
         self._code = code_version(encoder)
         self.weights = weights or prefix_lib.hash_prefixes(encoder)
-        self._opened: list[store_lib.Entry] = []
+        self._opened = contextlib.ExitStack()
         self._disk_full: store_lib.DiskFull | None = None
 
     def attach(
@@ -196,9 +199,7 @@ class FeatureCache:
 
     def close(self) -> None:
         """Marks all entries unused: they may be removed to make room."""
-        for entry in self._opened:
-            entry.close()
-        self._opened = []
+        self._opened.close()
 
     # === Which entry ===
 
@@ -219,8 +220,7 @@ class FeatureCache:
 
     def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
         entry = self.store.open(self._key(prefix), self.options.model)
-        self._opened.append(entry)
-        return entry
+        return self._opened.enter_context(contextlib.closing(entry))
 
     def _open_sources(
         self, prefix: FrozenPrefix
@@ -256,9 +256,7 @@ class FeatureCache:
             return False
         try:
             with entry.build_lock(self._print):
-                entry.load()  # another process may have built them meanwhile
                 missing, _ = _find_missing(entry, texts)
-                entry.remove_unreadable()
                 if len(missing):
                     self._build(entry, prefix, texts, missing)
         except store_lib.DiskFull as error:
@@ -312,19 +310,35 @@ class FeatureCache:
         source_seconds: np.ndarray,
     ) -> None:
         """Runs the prefix over a split, of `rows`, and stores its output."""
-        segment = rows_lib.Segment(entry)
+        pending: list[tuple[bytes, np.ndarray, float]] = []
+        size, started = 0, time.perf_counter()
         for index, vectors in self._run(prefix, source, split):
             row = rows[index]
             if not np.isfinite(vectors.astype(np.float32)).all():
-                raise _does_not_fit(prefix.dtype, *texts.locate(row))
-            segment.add(texts.hashes[row], vectors, source_seconds[index])
-            if self._is_stopped():
-                segment.commit()
+                name, example = texts.locate(row)
+                raise NotStored(
+                    "dtype",
+                    f"the output of the frozen blocks for {name} example "
+                    f"{example} is not finite or too large for {prefix.dtype} "
+                    "(bfloat16 and float32 hold larger numbers)",
+                    "Give --cache_dtype=bfloat16 or float32, or "
+                    "--frozen_prefix=live."
+                    if prefix.dtype == "float16"
+                    else "The encoder's weights may be damaged.",
+                )
+            pending.append((texts.hashes[row], vectors, source_seconds[index]))
+            size += vectors.nbytes
+            age = time.perf_counter() - started
+            is_stopped = self._is_stopped()
+            if is_stopped or size >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
+                _append(entry, pending, age)
+                pending, size, started = [], 0, time.perf_counter()
+            if is_stopped:
                 raise Interrupted(
                     "Stopped. The output of the frozen blocks so far is "
                     "stored; the same command continues there."
                 )
-        segment.commit()
+        _append(entry, pending, time.perf_counter() - started)
 
     def _run(
         self,
@@ -400,25 +414,29 @@ class FeatureCache:
         )
 
 
-def _does_not_fit(dtype: str, name: str, example: int) -> NotStored:
-    advice = "The encoder's weights may be damaged."
-    if dtype == "float16":
-        advice = (
-            "Give --cache_dtype=bfloat16 or float32, or --frozen_prefix=live."
-        )
-    return NotStored(
-        "dtype",
-        f"the output of the frozen blocks for {name} example {example} is not "
-        f"finite or too large for {dtype} (bfloat16 and float32 hold larger "
-        "numbers)",
-        advice,
-    )
+def _append(
+    entry: store_lib.Entry,
+    rows: Sequence[tuple[bytes, np.ndarray, float]],
+    seconds: float,
+) -> None:
+    """Stores rows as a segment; see `Entry.append`.
+
+    Args:
+        entry: the entry to extend.
+        rows: hash, vectors [vectors, hidden], and the seconds spent on the row
+            in the entry that it continues.
+        seconds: the seconds spent on all rows now.
+    """
+    if rows:
+        hashes, vectors, earlier = zip(*rows)
+        lengths = [*map(len, vectors)]
+        entry.append(hashes, lengths, vectors, seconds + sum(earlier))
 
 
 def _find_missing(
     entry: store_lib.Entry, texts: rows_lib.Texts
 ) -> tuple[np.ndarray, str]:
-    """Which distinct rows are missing, and a clause on what is damaged.
+    """The distinct rows that are missing, and a clause on what is damaged.
 
     Damaged rows are missing from now on.
     """

@@ -1,6 +1,5 @@
-"""Texts as rows of the feature cache, and the segments they are stored in."""
+"""Texts as rows of the feature cache."""
 
-import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,9 +7,6 @@ import numpy as np
 from tf_transfer.data import batches
 from tf_transfer.data import tokens as tokens_lib
 from tf_transfer.feature_cache import store as store_lib
-
-SEGMENT_BYTES = 2**28  # committed at a time: a kill loses at most one segment
-SEGMENT_SECONDS = 60
 
 
 class Texts:
@@ -52,56 +48,3 @@ class Texts:
         """The name of a text's split, and its number in the source."""
         names = [name for name, rows in self.slices.items() if row < rows.stop]
         return names[0], int(self.split.ids[row])
-
-
-class Segment:
-    """Rows that are computed and not yet stored.
-
-    Args:
-        entry: where they will be stored.
-    """
-
-    def __init__(self, entry: store_lib.Entry) -> None:
-        self._entry = entry
-        self._clear()
-
-    def _clear(self) -> None:
-        self._hashes: list[bytes] = []
-        self._vectors: list[np.ndarray] = []
-        self._bytes = 0
-        self._source_seconds = 0.0
-        self._started = time.perf_counter()
-
-    def add(self, row_hash: bytes, vectors: np.ndarray, seconds: float) -> None:
-        """Adds a row; commits a segment that is large or old enough.
-
-        Args:
-            row_hash: see `store.hash_rows`.
-            vectors: [vectors, hidden].
-            seconds: time spent on the row in the entry that it continues.
-
-        Raises:
-            DiskFull: the segment was not stored.
-        """
-        self._hashes.append(row_hash)
-        self._vectors.append(vectors)
-        self._bytes += vectors.nbytes
-        self._source_seconds += seconds
-        age = time.perf_counter() - self._started
-        if self._bytes >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
-            self.commit()
-
-    def commit(self) -> None:
-        """Stores the rows that were added since the last commit.
-
-        Raises:
-            DiskFull: the segment was not stored.
-        """
-        if self._hashes:
-            self._entry.append(
-                self._hashes,
-                [len(vectors) for vectors in self._vectors],
-                self._vectors,
-                time.perf_counter() - self._started + self._source_seconds,
-            )
-        self._clear()

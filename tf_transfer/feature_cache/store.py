@@ -98,6 +98,7 @@ class Entry:
 
     Attributes:
         folder: folder of its files.
+        vectors_file: path of the vectors.
         key: what shapes the content.
         model: `--model` of the run that made it, for people.
         hidden: width of a vector.
@@ -119,6 +120,7 @@ class Entry:
         if key["dtype"] not in BYTES or self.hidden < 1:
             raise json_files.Damaged(f"{self.file('entry.json')}: is damaged.")
         self.vector_bytes = self.hidden * BYTES[key["dtype"]]
+        self.vectors_file = self.file("vectors.bin")
         self.was_replaced = False
         self._crc_of_key = zlib.crc32(name_of(key).encode())
         self._using: TextIO | None = None
@@ -127,11 +129,6 @@ class Entry:
     def name(self) -> str:
         """The name of its folder."""
         return os.path.basename(self.folder)
-
-    @property
-    def is_misplaced(self) -> bool:
-        """Whether its folder has the name of another key."""
-        return self.name != name_of(self.key)
 
     def file(self, name: str) -> str:
         """Path of a file in it."""
@@ -146,11 +143,9 @@ class Entry:
         for name in self._segment_names():
             self._next_segment = int(name[5:10]) + 1
             try:
-                segment = _read_segment(self.file(name))
+                self._add(_read_segment(self.file(name)))
             except Exception:  # a damaged file may raise anything
                 self.unreadable.append(name)
-            else:
-                self._add(segment)
 
     def _add(self, segment: np.ndarray) -> None:
         """Adds rows to `table`; a later row replaces an earlier of its hash."""
@@ -183,11 +178,6 @@ class Entry:
             with contextlib.suppress(FileNotFoundError):
                 total += os.path.getsize(self.file(name))
         return total
-
-    @property
-    def vectors_file(self) -> str:
-        """Path of the vectors."""
-        return self.file("vectors.bin")
 
     # === Reading ===
 
@@ -244,6 +234,9 @@ class Entry:
     def build_lock(self, report: Callable[[str], None]) -> Iterator[None]:
         """The right to append; waits for another process that has it.
 
+        Then reads the rows, which that process may have built, and removes
+        damaged lists of rows.
+
         Args:
             report: is called with a line of text before it waits.
 
@@ -266,13 +259,10 @@ class Entry:
                 )
                 fcntl.flock(lock, fcntl.LOCK_EX)
             files.remove_litter(self.folder)
+            self.load()
+            while self.unreadable:
+                os.remove(self.file(self.unreadable.pop()))
             yield
-
-    def remove_unreadable(self) -> None:
-        """Removes damaged lists of rows. Hold `build_lock`."""
-        for name in self.unreadable:
-            os.remove(self.file(name))
-        self.unreadable = []
 
     def append(
         self,

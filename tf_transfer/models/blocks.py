@@ -2,18 +2,27 @@
 
     y = LayerNorm(x + attention(x))        LayerNorm(y + feedforward(y))
 
-keras-nlp's own layers hold the weights, the dropout and the activation; what
-is ours is the arithmetic. It spends fewer operations, which at batch size 1 is
-most of the time, and it can stop short: where the head reads [CLS] alone, the
-last block needs keys and values of every token, but its query, its
-feed-forward and its output at [CLS] only. What a method of training adds to a
-block (`methods`) is asked at every dense layer and sublayer.
+keras-nlp's own layers hold the weights, the dropout and the activation. The
+arithmetic is ours. It spends fewer operations, which take most of the time at
+batch size 1, and it can compute [CLS] alone, where the head of the last block
+reads nothing else. Then there is one query q a text, and no token needs a key
+or a value of its own. For a head with kernels W_k and W_v, states x of the
+tokens and attention weights a:
+
+    scores = q (x W_k + b_k)' = (q W_k') x' + q b_k'
+    output = a (x W_v + b_v) = (a x) W_v + sum(a) b_v
+
+The softmax cancels q b_k', which is the same for every token: the gradient of
+b_k is zero. Dropout leaves weights whose sum is not 1, hence sum(a).
+
+What a method of training adds to a block (`methods`) is asked at every dense
+layer and sublayer.
 """
 
 import functools
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
@@ -25,9 +34,7 @@ from tf_transfer.models.keras_private import BlockLayers
 class Added(Protocol):
     """What a block asks of what was added; see `methods.added`."""
 
-    def dense(self, name: str, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor: ...
-
-    def hidden(self, x: tf.Tensor) -> tf.Tensor: ...
+    def dense(self, name: str, dtype: tf.DType) -> Any: ...
 
     def sublayer(
         self,
@@ -63,7 +70,8 @@ def run(
     layers = keras_private.block_layers(block)
     x = tf.cast(x, block.compute_dtype)
     queries = x[:, :1] if cls_only else x
-    y = _attention(layers, queries, x, mask, training, added)
+    attention = _attention_of_cls if cls_only else _attention
+    y = attention(layers, x, mask, training, added)
     y = layers.attention_dropout(y, training=training)
     normalise = functools.partial(
         _normalise_sum, layers.attention_norm, queries
@@ -72,8 +80,6 @@ def run(
         y = added.sublayer("attention", y, normalise)
     y = normalise(y)
     z = layers.inner.activation(_dense(layers, "inner", y, added))
-    if added is not None:
-        z = added.hidden(z)
     z = _dense(layers, "outer", z, added)
     z = layers.feedforward_dropout(z, training=training)
     normalise = functools.partial(_normalise_sum, layers.feedforward_norm, y)
@@ -84,40 +90,137 @@ def run(
 
 def _attention(
     layers: BlockLayers,
-    queries: tf.Tensor,
     x: tf.Tensor,
     mask: tf.Tensor,
     training: bool,
     added: Added | None,
 ) -> tf.Tensor:
     """softmax(Q K' / sqrt(d)) V of every head, through the output layer."""
-    query = _project(layers, "query", queries, added)
-    key = _project(layers, "key", x, added)
-    value = _project(layers, "value", x, added)
+    query, key, value = (
+        _split_heads(layers, _dense(layers, name, x, added))
+        for name in ("query", "key", "value")
+    )
     size = query.shape[-1]
     query *= tf.cast(1 / math.sqrt(size), query.dtype)
     scores = tf.matmul(query, key, transpose_b=True)
-    # Far below any score, yet finite in half precision too.
-    far = tf.cast(-1e9 if scores.dtype.size > 2 else -3e4, scores.dtype)
-    penalty = tf.where(mask, tf.zeros_like(far), far)
-    weights = tf.nn.softmax(scores + penalty[:, None, None, :])
-    if layers.weights_dropout is not None:
-        weights = layers.weights_dropout(weights, training=training)
+    weights = _weigh(layers, scores, mask[:, None, None, :], training)
     mixed = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
-    shape = tf.shape(queries)
+    shape = tf.shape(x)
     mixed = tf.reshape(mixed, [shape[0], shape[1], mixed.shape[2] * size])
     return _dense(layers, "attention_output", mixed, added)
 
 
-def _project(
-    layers: BlockLayers, name: str, x: tf.Tensor, added: Added | None
+def _attention_of_cls(
+    layers: BlockLayers,
+    x: tf.Tensor,
+    mask: tf.Tensor,
+    training: bool,
+    added: Added | None,
 ) -> tf.Tensor:
-    """The queries, keys or values, float [batch, heads, length, size]."""
-    heads, size = getattr(layers, name).kernel.shape[1:]
+    """As `_attention`, at [CLS] alone, by the equations at the top."""
+    heads, size = layers.query.kernel.shape[1:]
+    query = _dense(layers, "query", x[:, :1], added)
+    query *= tf.cast(1 / math.sqrt(size), query.dtype)
+    # Heads first: each has a product of matrices over all texts.
+    query = tf.transpose(tf.reshape(query, [-1, heads, size]), [1, 0, 2])
+    query = tf.transpose(_query_states(layers, query, added), [1, 0, 2])
+    scores = tf.matmul(query, x, transpose_b=True)
+    weights = _weigh(layers, scores, mask[:, None, :], training)
+    total = tf.transpose(tf.reduce_sum(weights, -1, keepdims=True), [1, 0, 2])
+    mixed = tf.transpose(tf.matmul(weights, x), [1, 0, 2])
+    mixed = _mixed_values(layers, mixed, total, added)
+    mixed = tf.transpose(mixed, [1, 0, 2])
+    mixed = tf.reshape(mixed, [-1, 1, heads * size])
+    return _dense(layers, "attention_output", mixed, added)
+
+
+def _query_states(
+    layers: BlockLayers, query: tf.Tensor, added: Added | None
+) -> tf.Tensor:
+    """q W_k': queries that can be compared with states in place of keys.
+
+    Args:
+        query: float [heads, texts, size].
+
+    Returns:
+        float [heads, texts, hidden].
+    """
+    change = added.dense("key", query.dtype) if added is not None else None
+    heads = query.shape[0]
+    gained = query
+    if change is not None and change.gain is not None:
+        gained *= tf.reshape(change.gain, [heads, 1, -1])
+    kernel = _by_head(layers.key.kernel.value, heads, query.dtype)
+    states = tf.matmul(gained, kernel, transpose_b=True)
+    if change is not None and change.input_gain is not None:
+        states *= change.input_gain
+    if change is not None and change.a is not None:
+        b = _by_head(change.b, heads, query.dtype)
+        thin = change.scale * tf.matmul(query, b, transpose_b=True)
+        states += tf.matmul(thin, change.a, transpose_b=True)
+    return states
+
+
+def _mixed_values(
+    layers: BlockLayers,
+    mixed: tf.Tensor,
+    total: tf.Tensor,
+    added: Added | None,
+) -> tf.Tensor:
+    """The mixture of values from the mixture of states.
+
+    Args:
+        mixed: float [heads, texts, hidden]. Sums of states by their weights.
+        total: float [heads, texts, 1]. Sums of the weights.
+
+    Returns:
+        float [heads, texts, size].
+    """
+    change = added.dense("value", mixed.dtype) if added is not None else None
+    heads = mixed.shape[0]
+    kernel = _by_head(layers.value.kernel.value, heads, mixed.dtype)
+    bias = tf.cast(layers.value.bias.value, mixed.dtype)
+    scaled = mixed
+    if change is not None and change.input_gain is not None:
+        scaled *= change.input_gain
+    values = tf.matmul(scaled, kernel) + total * bias[:, None, :]
+    if change is not None and change.gain is not None:
+        values *= tf.reshape(change.gain, [heads, 1, -1])
+    if change is not None and change.a is not None:
+        thin = change.scale * tf.matmul(mixed, change.a)
+        values += tf.matmul(thin, _by_head(change.b, heads, mixed.dtype))
+    return values
+
+
+def _weigh(
+    layers: BlockLayers, scores: tf.Tensor, mask: tf.Tensor, training: bool
+) -> tf.Tensor:
+    """Softmax of the scores of real tokens, with dropout.
+
+    Args:
+        scores: float [..., length].
+        mask: bool, broadcast to `scores`. False on padding.
+    """
+    # Far below any score, yet finite in half precision too.
+    far = tf.cast(-1e9 if scores.dtype.size > 2 else -3e4, scores.dtype)
+    weights = tf.nn.softmax(scores + tf.where(mask, tf.zeros_like(far), far))
+    if layers.weights_dropout is not None:
+        weights = layers.weights_dropout(weights, training=training)
+    return weights
+
+
+def _split_heads(layers: BlockLayers, x: tf.Tensor) -> tf.Tensor:
+    """From [batch, length, heads * size] to [batch, heads, length, size]."""
     shape = tf.shape(x)
-    y = _dense(layers, name, x, added)
-    y = tf.reshape(y, [shape[0], shape[1], heads, size])
-    return tf.transpose(y, [0, 2, 1, 3])
+    heads, size = layers.query.kernel.shape[1:]
+    x = tf.reshape(x, [shape[0], shape[1], heads, size])
+    return tf.transpose(x, [0, 2, 1, 3])
+
+
+def _by_head(kernel: tf.Tensor, heads: int, dtype: tf.DType) -> tf.Tensor:
+    """A kernel [inputs, ...] of all heads as [heads, inputs, size]."""
+    kernel = tf.reshape(tf.cast(kernel, dtype), [kernel.shape[0], heads, -1])
+    return tf.transpose(kernel, [1, 0, 2])
 
 
 def _dense(
@@ -125,16 +228,21 @@ def _dense(
 ) -> tf.Tensor:
     """x W + b, with W seen as a matrix; [batch, length, units]."""
     layer = getattr(layers, name)
+    change = added.dense(name, x.dtype) if added is not None else None
     width = x.shape[-1]
     kernel = tf.cast(layer.kernel.value, x.dtype)
     kernel = tf.reshape(kernel, [width, -1])
     bias = tf.reshape(tf.cast(layer.bias.value, x.dtype), [-1])
     shape = tf.shape(x)
     x = tf.reshape(x, [shape[0] * shape[1], width])
-    y = tf.matmul(x, kernel)
-    y = tf.nn.bias_add(y, bias)
-    if added is not None:
-        y = added.dense(name, x, y)
+    read = x
+    if change is not None and change.input_gain is not None:
+        read *= change.input_gain
+    y = tf.nn.bias_add(tf.matmul(read, kernel), bias)
+    if change is not None and change.gain is not None:
+        y *= change.gain
+    if change is not None and change.a is not None:
+        y += change.scale * (x @ change.a) @ change.b
     return tf.reshape(y, [shape[0], shape[1], bias.shape[0]])
 
 

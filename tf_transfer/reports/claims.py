@@ -1,4 +1,4 @@
-"""The papers' claims as data, and what of some runs is not as in the paper.
+"""The papers' claims as data, and how runs differ from those of a paper.
 
 A claim is an entry of `experiments/<paper>/claims.toml`. It names two groups of
 runs by their settings, the tasks, the published figure and what kind of claim
@@ -23,14 +23,14 @@ from tf_transfer.reports import measures
 from tf_transfer.utils.errors import UserError
 
 SIZES_ALIKE = 0.01  # of a split: counts of header lines and the like
-# What a paper does if it does not name these settings.
+# A paper's values of settings that it does not name.
 PAPER_DEFAULTS = {
     "class_weights": "none",
     "long_texts": "head",
     "head": "linear",
     "loss_head": "sigmoid",
 }
-# Where a paper's setting comes from, and how a clause calls that.
+# The origins of a paper's settings, as clauses name them.
 ORIGINS = {
     "paper": "paper",
     "authors_code": "authors' code",
@@ -76,16 +76,16 @@ class Claim:
         factor: of the second group.
         over: `mean` of all tasks, pairs and times, `each` of them, `most` of
             them, or `some`, which is one or more.
-        published: the paper's value; 0 where it gives none.
+        published: the paper's value; 0 if it gives none.
         sign: of the difference, where no value is published.
         margin: what counts as no difference, in the measure's unit.
         margin_from: where the margin comes from.
         may_fail: groups (`first`, `second`) that need not have trained, since
-            that is the claim.
+            the claim is about that.
         uses: tasks whose data the measure looks at, if not those of the claim.
         encoder: the preset that it is about, if not the paper's only one.
-        beside: another measure, whose value stands beside the verdict.
-        note: what a reader must know, such as a contradiction in the paper.
+        beside: another measure, whose value is reported with the verdict.
+        note: for the reader, such as a contradiction in the paper.
     """
 
     id: str
@@ -126,7 +126,7 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Paper:
-    """A paper's claims, and what all of its runs have in common.
+    """A paper's claims, and the settings that all of its runs share.
 
     Attributes:
         name: author and title.
@@ -138,7 +138,7 @@ class Paper:
         rates: the learning rates of which each group takes the one that is
             better on validation; none where each claim names its own.
         claims: in the order of the paper.
-        notes: what is said below the claims.
+        notes: sentences below the claims.
         settings_of: by preset, settings that it has in place of `settings`.
         encoder_of: the preset of each task, where these have their own.
         origins: by setting, one of `ORIGINS`; `ours` where it has none.
@@ -166,10 +166,10 @@ class Paper:
 def read(path: str) -> Paper:
     """The claims in a file.
 
-    What its table `common` says holds for every claim that does not name it.
+    The table `common` has defaults for the keys of all claims.
 
     Raises:
-        UserError: the file, or an entry of it, is not as it should be.
+        UserError: the file or an entry of it is wrong; the message names it.
     """
     try:
         content = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -253,7 +253,7 @@ def _merge_tables(
         UserError: a setting has two origins, or one that is not known.
     """
     for origin, table in tables.items():
-        # A setting outside of the tables stands where an origin should.
+        # A setting outside of the tables is in an origin's position.
         for name in table if isinstance(table, dict) else [origin]:
             if origins.setdefault(name, origin) != origin or (
                 origin not in ORIGINS
@@ -272,27 +272,25 @@ def find_file(
 
     Args:
         folder: where `<experiment>/<name>` is looked for first; then, in the
-            folder `experiments` beside the package, and where an installed
+            folder `experiments` next to the package, and where an installed
             package has its data.
         experiment: such as `glue`.
         name: of the file.
     """
-    beside = pathlib.Path(__file__).absolute().parents[2] / "experiments"
+    own = pathlib.Path(__file__).absolute().parents[2] / "experiments"
     installed = os.path.join(sys.prefix, "share", "tf_transfer", "experiments")
-    tops = (folder, beside, installed)
+    tops = (folder, own, installed)
     paths = [os.path.join(top, experiment, name) for top in tops]
     return next(filter(os.path.isfile, paths), None)
 
 
 def read_published(folder: str, experiment: str) -> dict[str, Any]:
-    """The paper's other figures, or {} where they are not at hand."""
+    """The paper's other figures; {} without a `published.json`."""
     path = find_file(folder, experiment, "published.json")
-    if path is None:
-        return {}
-    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    return json.loads(pathlib.Path(path).read_bytes()) if path else {}
 
 
-# === What is not the paper's ===
+# === Differences from the paper ===
 
 
 def list_differences(
@@ -301,19 +299,19 @@ def list_differences(
     wanted: Settings | None = None,
     encoder: str = "",
 ) -> list[str]:
-    """What of some runs is not as in the paper, a clause each.
+    """The differences of runs from those of the paper, a clause each.
 
     Args:
         runs: of a study, or of one group of a claim.
         paper: theirs.
-        wanted: settings that the runs were chosen by, which are not looked at.
-            Unset: all that the paper's claims ask for is the paper's, too.
+        wanted: settings that the runs were chosen by, which are not compared.
+            Unset: all values in the paper's claims count as the paper's.
         encoder: of the claim, if it is about one.
     """
     columns = (runs.group, runs.task, runs.model, runs.sizes, runs.settings)
     # One row for all seeds.
     rows = [*{group: row for group, *row in zip(*columns)}.values()]
-    asked = wanted or {}
+    asked = {"model", *(wanted or ())}
     differences = []
     for task, model in sorted({(task, model) for task, model, *_ in rows}):
         preset = encoder or paper.encoder_of.get(task, "")
@@ -324,8 +322,8 @@ def list_differences(
             )
     for task in sorted({task for task, *_ in rows}):
         official = paper.sizes.get(task)
-        if official and asked.get("max_train_examples"):
-            # The claim says how many train.
+        if official and (wanted or {}).get("max_train_examples"):
+            # The claim sets the number of training examples.
             official = {n: v for n, v in official.items() if "train" not in n}
         sizes = [sizes for of_task, _, sizes, _ in rows if of_task == task]
         differences += [
@@ -335,9 +333,7 @@ def list_differences(
     usual = {n: v for n, v in PAPER_DEFAULTS.items() if n not in paper.varied}
     for model in dict.fromkeys(model for _, model, *_ in rows):
         published = {**usual, **paper.settings_on(model)}
-        for name in published:
-            if name in {*asked, "model"}:
-                continue
+        for name in [name for name in published if name not in asked]:
             theirs = [published[name]]
             if wanted is None:
                 theirs = _values(paper, name, published[name])
@@ -358,12 +354,12 @@ def list_differences(
 
 
 def cut_brackets(clause: str) -> str:
-    """A clause of `list_differences` without what stands there in brackets."""
+    """A clause of `list_differences` without the words in brackets."""
     return clause.rpartition(" (")[0] or clause
 
 
 def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
-    """All that a paper has of a setting: usually, and in its claims."""
+    """All values of a setting in a paper, those of its claims included."""
     groups = [
         group
         for claim in paper.claims
@@ -389,7 +385,7 @@ def _show(value: Any) -> str:
 def list_size_differences(
     sizes: Collection[Mapping[str, int]], official: Mapping[str, int] | None
 ) -> list[str]:
-    """Which splits are not as large as the paper's, in words.
+    """The splits whose sizes differ from the paper's, in words.
 
     Args:
         sizes: of the splits of each run.
@@ -410,9 +406,10 @@ def list_size_differences(
 
 
 def size_of(sizes: Mapping[str, int], split: str) -> int:
-    """Examples of a split; a training set with what validates, drawn from it.
+    """Examples of a split.
 
-    Where the paper names a validation set of its own, it is counted apart.
+    `train_and_validation` is a training set with the validation texts that are
+    drawn from it. A paper's own validation set is counted separately.
     """
     if split == "train_and_validation":
         return sizes.get("train", 0) + sizes.get("validation", 0)

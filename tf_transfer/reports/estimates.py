@@ -1,4 +1,4 @@
-"""Linear contrasts of cell means, with the parts of their variance.
+"""Linear contrasts of cell means, with the components of their variance.
 
 A cell is an approach on a task: its runs differ by seed alone. An estimate is a
 contrast sum_i w_i mean_i of cells, or a smooth function of them with w_i its
@@ -19,8 +19,11 @@ and its degrees of freedom are Satterthwaite's, V^2 / sum_k (V_k^2 / df_k).
 
 import collections
 import dataclasses
+import functools
 import math
+import operator
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -30,7 +33,7 @@ LEVEL = 0.95
 # (2004) moderated variances gave too many false verdicts where deviations are 1
 # to 10 apart.
 ALIKE = 0.5
-REALISTIC = 100  # seeds; more are not worth being named
+REALISTIC = 100  # seeds; larger numbers are not reported
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +72,12 @@ class Cell:
     Attributes:
         values: float64 [runs], or [folds].
         pool: of the variance; unset, it is the cell's own.
-        task: what the cells of a task have in common.
+        task: equal for the cells of a task.
         texts: names the texts of `resampled`.
         resampled: float64 [runs, resamples], each run's value on samples of the
             texts, less its value; None where it is not known.
         fold_share: of folds, examples that test over those that train.
-        is_trained: whether a seed could change it.
+        is_trained: whether a seed could change the values.
         drift: of times, by whose line `values` are corrected.
         start: mean start of the runs in seconds.
         in_turn: of times, whether they were measured in turn with others.
@@ -99,7 +102,7 @@ class Cell:
         freedom = len(self.values) - 1
         own = float(np.var(self.values, ddof=1)) if freedom else 0.0
         if self.drift is not None:
-            # The line took up a part of what the runs vary by.
+            # Fitting the line removed some of the runs' variance.
             own *= freedom / (freedom - 1 / self.drift.groups)
         if self.shared is None:
             return Pool(own, freedom)
@@ -107,12 +110,12 @@ class Cell:
 
     @property
     def shared(self) -> Pool | None:
-        """The variance that it shares with others, if there is one."""
+        """The variance that it shares with other cells, or None."""
         return self.pool if self.drift is None else self.drift.pool
 
 
 def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
-    """The variance that some groups share; None if they seem not to.
+    """The variance that some groups share; None if Bartlett's test denies it.
 
     Args:
         groups: values of the runs of each approach on a task.
@@ -124,7 +127,7 @@ def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
 
 
 def pool(groups: Sequence[np.ndarray]) -> Pool:
-    """The variance within some groups, as if they shared it."""
+    """The pooled variance within some groups."""
     freedom = sum(len(values) - 1 for values in groups)
     squares = sum(float(((v - v.mean()) ** 2).sum()) for v in groups)
     return Pool(squares / freedom, freedom)
@@ -133,11 +136,13 @@ def pool(groups: Sequence[np.ndarray]) -> Pool:
 def fit_drift(
     groups: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> Drift | None:
-    """The common line of several groups of times; None without a spread.
+    """The common line of several groups of times; None where they show none.
 
     Args:
         groups: logarithms of the times, and the starts, of each approach.
     """
+    if not groups:
+        return None
     times, starts = (
         np.concatenate(
             [np.asarray(pair[k]) - np.mean(pair[k]) for pair in groups]
@@ -176,10 +181,11 @@ class Contrast:
 
     def __add__(self, other: "Contrast | float") -> "Contrast":
         if not isinstance(other, Contrast):
-            return Contrast(self.value + other, self.weights)
-        weights = dict(self.weights)
-        for cell, weight in other.weights.items():
-            weights[cell] = weights.get(cell, 0.0) + weight
+            other = Contrast(other, {})
+        weights = {
+            cell: self.weights.get(cell, 0.0) + other.weights.get(cell, 0.0)
+            for cell in {**self.weights, **other.weights}
+        }
         return Contrast(self.value + other.value, weights)
 
     def __sub__(self, other: "Contrast | float") -> "Contrast":
@@ -192,22 +198,21 @@ class Contrast:
     def __truediv__(self, other: "Contrast") -> "Contrast":
         """The ratio, to the first order."""
         ratio = self.value / other.value
-        weights = (self - other * ratio) * (1 / other.value)
-        return Contrast(ratio, weights.weights)
+        change = (self - other * ratio) * (1 / other.value)
+        return Contrast(ratio, change.weights)
 
     def estimate(self) -> "Estimate":
         """The value with its standard error."""
         weights = {c: w for c, w in self.weights.items() if w}
         parts = [
-            *_seeds(weights),
-            *_texts(weights),
-            *_folds(weights),
-            *_drift(weights),
+            part
+            for list_parts in (_seeds, _texts, _folds, _drift)
+            for part in list_parts(weights)
+            if part.variance > 0
         ]
-        parts = [part for part in parts if part.variance > 0]
         varies = {"seeds", "folds"} & {part.name for part in parts}
         if not parts or (not varies and any(c.is_trained for c in weights)):
-            return Estimate(self.value, 0.0, math.nan)  # luck is not known
+            return Estimate(self.value, 0.0, math.nan)  # chance is not known
         total = sum(part.variance for part in parts)
         by_name: dict[str, float] = collections.defaultdict(float)
         by_source: dict[Hashable, float] = collections.defaultdict(float)
@@ -226,19 +231,13 @@ class Contrast:
 
 def mean(contrasts: Sequence[Contrast]) -> Contrast:
     """Of several contrasts."""
-    first, *others = contrasts
-    for other in others:
-        first = first + other
-    return first * (1 / len(contrasts))
+    return functools.reduce(operator.add, contrasts) * (1 / len(contrasts))
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """A part of a variance.
+class Component(NamedTuple):
+    """A component of a variance: its name and degrees of freedom.
 
-    Attributes:
-        name: what it is from.
-        freedom: degrees of freedom, which parts of one `source` share.
+    Components of one `source` share their degrees of freedom.
     """
 
     name: str
@@ -250,7 +249,7 @@ class Part:
 Weights = Mapping[Cell, float]
 
 
-def _seeds(weights: Weights) -> Iterable[Part]:
+def _seeds(weights: Weights) -> Iterable[Component]:
     pools: dict[Hashable, list[float]] = {}
     for cell, weight in weights.items():
         if cell.fold_share:
@@ -259,28 +258,25 @@ def _seeds(weights: Weights) -> Iterable[Part]:
         sums = pools.setdefault(cell.shared or cell, [0.0, pool.freedom])
         sums[0] += weight**2 * pool.variance / len(cell.values)
     for source, (variance, freedom) in pools.items():
-        yield Part("seeds", variance, freedom, source)
+        yield Component("seeds", variance, freedom, source)
 
 
-def _texts(weights: Weights) -> Iterable[Part]:
-    by_texts: dict[Hashable, list[tuple[Cell, float]]] = {}
+def _texts(weights: Weights) -> Iterable[Component]:
+    by_texts: dict[Hashable, list[tuple[np.ndarray, float]]] = {}
     unknown = {c.task for c in weights if c.resampled is None}
     for cell, weight in weights.items():
-        if cell.task not in unknown:  # a group alone would not be paired
-            by_texts.setdefault(cell.texts, []).append((cell, weight))
+        # A group alone would not be paired.
+        if cell.resampled is not None and cell.task not in unknown:
+            by_texts.setdefault(cell.texts, []).append((cell.resampled, weight))
     for texts, members in by_texts.items():
-        total, counted = 0.0, 0.0
-        for cell, weight in members:
-            assert cell.resampled is not None
-            total = total + weight * cell.resampled.mean(axis=0)
-            runs = len(cell.resampled)
-            counted += weight**2 * _interaction(cell.resampled) / runs
+        total = sum(w * resampled.mean(axis=0) for resampled, w in members)
+        counted = sum(w**2 * _interaction(r) / len(r) for r, w in members)
         variance = float(np.var(total, ddof=1)) - counted
-        yield Part("texts", variance, np.size(total) - 1, ("texts", texts))
+        yield Component("texts", variance, np.size(total) - 1, ("texts", texts))
 
 
 def _interaction(resampled: np.ndarray) -> float:
-    """The variance of a run that seeds and texts make together."""
+    """The variance of a run from the interaction of seeds and texts."""
     runs = len(resampled)
     if runs < 2:
         return 0.0
@@ -289,24 +285,24 @@ def _interaction(resampled: np.ndarray) -> float:
     return max(0.0, float(alone - together) * runs / (runs - 1))
 
 
-def _folds(weights: Weights) -> Iterable[Part]:
+def _folds(weights: Weights) -> Iterable[Component]:
     members = [(c, w) for c, w in weights.items() if c.fold_share]
     if members:
         differences = sum(w * c.values for c, w in members)
         count = len(members[0][0].values)
         share = 1 / count + max(cell.fold_share for cell, _ in members)
         variance = share * float(np.var(differences, ddof=1))
-        yield Part("folds", variance, count - 1, "folds")
+        yield Component("folds", variance, count - 1, "folds")
 
 
-def _drift(weights: Weights) -> Iterable[Part]:
-    apart: dict[Drift, float] = {}
+def _drift(weights: Weights) -> Iterable[Component]:
+    starts: dict[Drift, float] = collections.defaultdict(float)
     for cell, weight in weights.items():
         if cell.drift is not None:
-            apart[cell.drift] = apart.get(cell.drift, 0.0) + weight * cell.start
-    for drift, start in apart.items():
+            starts[cell.drift] += weight * cell.start
+    for drift, start in starts.items():
         variance = start**2 * drift.variance
-        yield Part("drift", variance, drift.freedom, drift.pool or drift)
+        yield Component("drift", variance, drift.freedom, drift.pool or drift)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,7 +310,7 @@ class Estimate:
     """A value with its standard error and degrees of freedom.
 
     Attributes:
-        error: 0 where no run of a cell differs from another.
+        error: 0 where no run of a cell differs from the others.
         freedom: nan where `error` is 0.
         parts: standard errors of `seeds`, `texts`, `folds` and `drift`, of
             those that are known.
@@ -326,7 +322,7 @@ class Estimate:
     parts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Both ends of the confidence interval; nan where nothing is known."""
+        """Both ends of the confidence interval; nan where no error is known."""
         if not self.error:
             return math.nan, math.nan
         reach = self.error * scipy.stats.t.ppf((1 + level) / 2, self.freedom)
@@ -335,7 +331,7 @@ class Estimate:
     def p_above(self, bound: float = 0.0) -> float:
         """One-sided p-value of "it is not above the bound".
 
-        It is 1 where no group varies, since then nothing is known of luck.
+        It is 1 where no group varies, since chance is not known then.
         """
         if not self.error:
             return 1.0
@@ -368,26 +364,77 @@ class Estimate:
             level: of the interval.
 
         Returns:
-            None if more than `REALISTIC` are needed: the other parts of the
-            variance, which stay, leave no room.
+            None if more than `REALISTIC` are needed: the other components of
+            the variance do not shrink.
         """
-        if not self.error or room <= 0:
-            return None
         unknown = 0.0 if self.parts else self.error
         seeds = self.parts.get("seeds", unknown) ** 2
-        if not seeds:
+        if not seeds or room <= 0:
             return None
-        rest = self.error**2 - seeds
-        for count in range(runs + 1, REALISTIC + 1):
-            freedom = self.freedom * (count - 1) / max(runs - 1, 1)
-            reach = scipy.stats.t.ppf((1 + level) / 2, freedom)
-            if reach * math.sqrt(seeds * runs / count + rest) <= room:
-                return count
-        return None
+        counts = np.arange(runs + 1, REALISTIC + 1)
+        freedom = self.freedom * (counts - 1) / max(runs - 1, 1)
+        reach = scipy.stats.t.ppf((1 + level) / 2, freedom)
+        reach *= np.sqrt(seeds * runs / counts + self.error**2 - seeds)
+        return next(iter(counts[reach <= room].tolist()), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranged:
+    """A value with its 95 % interval; ends are nan where it has none.
+
+    Attributes:
+        variance: standard errors by component.
+    """
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    variance: Mapping[str, float] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.low)
+
+
+UNKNOWN = Ranged()
+
+
+def summarize(
+    contrast: Contrast, cells: Sequence[Cell], logs: bool = False
+) -> Ranged:
+    """Without an interval where a cell that is trained has one run."""
+
+    def show(value: float) -> float:
+        return 100 * math.exp(value) if logs else float(value)
+
+    if has_single_run(cells):
+        return Ranged(show(contrast.value))
+    estimate = contrast.estimate()
+    low, high = map(show, estimate.interval())
+    return Ranged(show(estimate.value), low, high, estimate.parts)
+
+
+def has_single_run(cells: Sequence[Cell]) -> bool:
+    return any(len(cell.values) < 2 and cell.is_trained for cell in cells)
+
+
+def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
+    """The difference of the means of two groups of values."""
+    cells = [Cell(np.array(values)) for values in (first, second)]
+    ours, theirs = map(Contrast.of, cells)
+    return summarize(ours - theirs, cells)
 
 
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:
-    """p-value of "fewer than `count` of these effects are there".
+    """p-value of "fewer than `count` of these effects exist".
 
     Bonferroni's of Benjamini and Heller (2008), "Screening for partial
     conjunction hypotheses": (m - count + 1) times the count-th smallest. With

@@ -39,34 +39,27 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
         study: theirs.
         approaches: rows of each, see `brief.group_alike`.
     """
-    shares = {
-        rows[0].trains: brief.share_of_time(rows)[0].value
-        for rows in approaches
-    }
+    shares = [brief.share_of_time(rows)[0].value for rows in approaches]
     # A probe is fitted once, often in another environment than the others.
     is_timed = not any(
-        math.isnan(shares[rows[0].trains])
-        for rows in approaches
+        math.isnan(share)
+        for share, rows in zip(shares, approaches)
         if not rows[0].is_probe
     )
     figure, [axis] = plots.make_panels(1)
     figure.set_size_inches(5.4, 3.9)
     margin = study.options.margin
-    axis.axhline(0, color="#7F7F7F", linewidth=1, linestyle=":")
-    axis.axhline(-margin, color="#7F7F7F", linewidth=1, linestyle="--")
+    axis.axhline(0, color=plots.GREY, linewidth=1, linestyle=":")
+    axis.axhline(-margin, color=plots.GREY, linewidth=1, linestyle="--")
     _mark(axis, 100, overview.Ranged(0), overview.EVERYTHING, "#000000")
-    for number, rows in enumerate(approaches):
-        first, name = rows[0], rows[0].trains
-        cost = shares[name] if is_timed else first.trained
-        if math.isnan(cost):
-            cost, name = 0.0, f"{name} (time not compared)"
-        colour = plots.colour_of(first.approach)
-        loss = brief.loss_of(rows)
+    for number, (share, rows) in enumerate(zip(shares, approaches)):
+        first, colour = rows[0], plots.colour_of(rows[0].approach)
+        cost = share if is_timed else first.trained
         _mark(
             axis,
-            cost,
-            loss,
-            name,
+            0.0 if math.isnan(cost) else cost,
+            brief.loss_of(rows),
+            first.trains + " (time not compared)" * math.isnan(cost),
             colour,
             5 if number % 2 else -11,
             marker="*" if first.is_probe else "o",
@@ -134,7 +127,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
     several = len({row.task for row in known}) > 1
     names = []
     for height, row in enumerate(known):
-        colour = "#7F7F7F" if row.failed else plots.colour_of(row.approach)
+        colour = plots.GREY if row.failed else plots.colour_of(row.approach)
         axis.errorbar(
             row.score.value,
             -height,
@@ -145,7 +138,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
             capsize=2,
         )
         if row.majority == row.majority:
-            axis.plot(row.majority, -height, "|", color="#7F7F7F")
+            axis.plot(row.majority, -height, "|", color=plots.GREY)
         name = f"{row.task}: {row.trains}" if several else row.trains
         name = re.sub(r",(?=\S)", ", ", name)  # a list may be broken
         names.append(textwrap.fill(name, 46, max_lines=2, placeholder=" …"))
@@ -161,9 +154,6 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
         f"{overview.name_parts(known)}; "
         "the grey mark is what the majority baseline scores, a cross a row "
         "that is not above it."
-        + (
-            f" The first {len(known)} of {len(scored)} rows of the table."
-            if len(scored) > len(known)
-            else ""
-        ),
+        + f" The first {len(known)} of {len(scored)} rows of the table."
+        * (len(scored) > len(known)),
     )

@@ -3,12 +3,12 @@
 A *group* is runs that differ by seed alone; a *study* is groups that may be
 compared: they differ in what is trained, in rate and seed, and in what their
 paper varies on purpose. Runs without an encoder, *baselines*, have few
-settings; they stand in every study that has nothing different in these.
+settings; they belong to every study that has the same values of these.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,9 @@ VARIED = (
     "cache_dtype",
     "features",
 )
-# Of the key: what names a run, or says which texts and weights it has.
+# Parts of the key that name a run, or its texts and weights.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
-# What runs of an encoder have whose keys do not say.
+# Values of settings that the keys of an encoder's runs may lack.
 NOT_IN_KEY = {
     "method": "full",
     "freeze_schedule": "none",
@@ -65,7 +65,7 @@ def runs_frame(
 
     Args:
         records: see `reading`.
-        varied: settings that the paper varies, besides `VARIED`.
+        varied: settings that the paper varies, in addition to `VARIED`.
 
     Returns:
         Columns, scores and metrics in points and times in seconds:
@@ -117,7 +117,7 @@ def runs_frame(
 
 
 def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Each study's name and runs, baselines on the same tasks among them."""
+    """Yields each study's name and runs, including baselines on its tasks."""
     baselines = runs[runs.study == ""]
     for name, members in runs[runs.study != ""].groupby("study"):
         shared = members.shared.iloc[0]
@@ -125,7 +125,7 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         fitting = baselines[
             np.array(fits, dtype=bool) & baselines.task.isin(members.task)
         ].copy()
-        # What traces nothing is timed where the encoders are.
+        # A run that traces nothing is timed where the encoders are.
         where = members[members.timed].set_index(["task", "environment"]).index
         fitting["timed"] &= pd.MultiIndex.from_frame(
             fitting[["task", "environment"]]
@@ -147,15 +147,9 @@ def _make_row(record: Record) -> dict[str, Any]:
             "weights": key["model_identity"],
             "max_epochs": record["max_epochs"],
         }
-        if "combine" in settings:  # not said where it is the same
+        if "combine" in settings:  # the key lacks an equal `head_combine`
             settings.setdefault("head_combine", settings["combine"])
     scored = "validation" if record["test"] is None else "test"
-    # A run counts as if it had built its prefix itself.
-    unpaid = (
-        record["prefix_build_seconds"] - record["prefix_seconds"]
-        if record["cached"]
-        else 0.0
-    )
     copied = (
         "path experiment task data blocks metric approach cached lr seed"
         " sizes epochs_run stop_reason"
@@ -171,13 +165,12 @@ def _make_row(record: Record) -> dict[str, Any]:
         "validation": points(record["validation"]),
         "majority": points(record["majorities"].get(record["metric"])),
         "one_answer": record["one_answer"],
-        "seconds": _number(record["seconds"]) + unpaid,
-        "unpaid_seconds": unpaid,
-        "started": _number(record.get("started")),
-        **{name: _number(record[name]) for name in COUNTS},
+        "seconds": number(record["seconds"]) + _unpaid_seconds(record),
+        "started": number(record.get("started")),
+        **{name: number(record[name]) for name in COUNTS},
         "environment": dump(
             {
-                # A stored summary may be older than a name.
+                # Stored summaries may lack a name that was added later.
                 n: record["timing_environment"].get(n)
                 for n in TIMING_ENVIRONMENT
                 if n != "traced"
@@ -191,7 +184,7 @@ def _make_row(record: Record) -> dict[str, Any]:
     }
 
 
-def _number(value: float | None) -> float:
+def number(value: float | None) -> float:
     """A number; nan where it is not known."""
     return np.nan if value is None else float(value)
 
@@ -210,12 +203,12 @@ def letters_of(number: int) -> str:
 def _has_modal_value(
     frame: pd.DataFrame, among: pd.Series, column: str
 ) -> pd.Series:
-    """Which runs have in a column what most have, of a study and its texts.
+    """Whether each run has the most frequent value on its texts in its study.
 
     Args:
         frame: see `runs_frame`.
-        among: which runs count; no other is as most.
-        column: of the frame.
+        among: whether a run counts; False for the others.
+        column: the values that are compared.
     """
     runs = frame[among]
     of_most = runs.groupby(["study", "task", "data_identity"])[column]
@@ -223,26 +216,50 @@ def _has_modal_value(
     return is_so.reindex(frame.index, fill_value=False)
 
 
-def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row for each epoch of each run.
+class Epoch(NamedTuple):
+    """An epoch of a run.
 
-    Returns:
-        Columns `path`, `epoch` (from 1), `validation`, `test` (points),
-        `seconds` (since the start, a cached prefix as if built by this run).
+    Attributes:
+        epoch: from 1.
+        validation, test: scores in points, or nan.
+        seconds: since the start, a cached prefix as if built by this run.
     """
+
+    path: str
+    epoch: int
+    validation: float
+    test: float
+    seconds: float
+
+
+def _unpaid_seconds(record: Record) -> float:
+    """What building its cached prefix took, as far as it was not built here.
+
+    A run counts as if it had built its prefix itself.
+    """
+    if not record["cached"]:
+        return 0.0
+    return record["prefix_build_seconds"] - record["prefix_seconds"]
+
+
+def list_epochs(record: Record) -> list[Epoch]:
+    """The epochs of a run."""
+    unpaid = _unpaid_seconds(record)
+    return [
+        Epoch(
+            record["path"],
+            count,
+            points(epoch["validation"]),
+            points(epoch["test"]),
+            number(epoch["seconds"]) + unpaid,
+        )
+        for count, epoch in enumerate(record["epochs"], 1)
+    ]
+
+
+def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each epoch of each run; columns as in `Epoch`."""
     return pd.DataFrame(
-        [
-            (
-                path,
-                number,
-                points(epoch["validation"]),
-                points(epoch["test"]),
-                _number(epoch["seconds"]) + unpaid,
-            )
-            for path, unpaid, record in zip(
-                runs.path, runs.unpaid_seconds, runs.record
-            )
-            for number, epoch in enumerate(record["epochs"], 1)
-        ],
-        columns=["path", "epoch", "validation", "test", "seconds"],
+        [epoch for record in runs.record for epoch in list_epochs(record)],
+        columns=Epoch._fields,
     )

@@ -1,20 +1,20 @@
-"""What a contrast of a claim's groups shows: its value, tests and word.
+"""Tests the contrast of a claim's groups: its value, p-value and word.
 
 The contrast is of `estimates`; the groups are chosen in `verdicts`.
 """
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import scipy.stats
 
-from tf_transfer.reports import choose, estimates, measures
+from tf_transfer.reports import choose, estimates, measures, wording
 from tf_transfer.reports.claims import Claim, Settings, size_of
-from tf_transfer.reports.estimates import Cell, Contrast
+from tf_transfer.reports.estimates import Cell, Contrast, Estimate
 
 AGREES, IN_SIGN = "agrees", "agrees in sign"
 CONTRADICTS = "contradicts"
@@ -24,40 +24,36 @@ WORDS = (AGREES, IN_SIGN, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
 FEWEST_SEEDS = 3
 FEWEST_POINTS = 3  # tasks of a trend
 ALPHA = 1 - estimates.LEVEL
-FAILED = "not shown to be above the majority baseline"  # as far as runs show
+FAILED = "not shown to be above the majority baseline"
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What some runs say of a claim.
+    """The result of judging a claim by some runs.
 
     Attributes:
         claim: what was judged.
-        study: of the runs.
+        study: of the runs; empty where no comparison has runs.
         word: one of `WORDS`.
         reason: a clause.
         value, low, high: ours, with its 95 % interval; nan where not known.
         runs: the fewest of a group on a task.
         beside: the value by the claim's other measure, or nan.
-        variance: standard errors of the value by part, see `estimates`.
+        variance: standard errors of the value by source, see `estimates`.
         p: of the test that the word rests on; nan where none was made.
         outcome: what the word would be if `p` is small enough.
         p_of_half: of the test that any difference is below half of the
             published one; nan where none is.
-        tested: estimates, each with how far its interval may reach
-            to decide.
-        needed_of: how many of `tested` have to be decided.
-        tests: by which factor p-values of these are corrected.
-        needed: what would decide it, a clause, if not the number of seeds.
+        needed: returns for a level of significance what would decide the claim,
+            a clause or an empty string.
         reading: settings in words, if it is another than the claim's own; see
             `Claim.readings`.
         tasks: those that the value is of, where the claim is on more.
         blocks: what a share of the blocks is of this encoder, in words.
-        parts: of a claim on each, most or some of several comparisons, how
-            many show it, a clause.
-        problem: why the value is not reported; a task without runs
-            counts only if no task is complete.
-        compared: whether both groups have runs on a task.
+        tally: how many of several comparisons show the claim, a clause; empty
+            of a claim on their mean.
+        problem: why the value is not reported, or an empty string. A task
+            without runs counts only if no task is complete.
     """
 
     claim: Claim
@@ -73,16 +69,14 @@ class Verdict:
     p: float = math.nan
     outcome: str = ""
     p_of_half: float = math.nan
-    tested: tuple[tuple[estimates.Estimate, float], ...] = ()
-    needed_of: int = 1
-    tests: int = 1
-    needed: str = ""
+    needed: Callable[[float], str] = dataclasses.field(
+        default=lambda alpha: "", compare=False
+    )
     reading: str = ""
     tasks: tuple[str, ...] = ()
     blocks: str = ""
-    parts: str = ""
+    tally: str = ""
     problem: str = ""
-    compared: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +100,7 @@ class Comparison:
     def fewest(self) -> int:
         """Known values of the group that has fewer.
 
-        What no seed could change has enough.
+        A group that no seed could change has enough.
         """
         counts = [
             len(cell.values)
@@ -121,13 +115,14 @@ def takes_logarithms(claim: Claim) -> bool:
     return claim.relative and {*claim.measure} <= {*measures.DURATIONS}
 
 
-def _to_percent(value: float) -> float:
-    """The change in percent that a difference of logarithms is."""
-    return 100 * math.expm1(value)
+def _show(claim: Claim, value: float) -> float:
+    """A value of the contrast on the scale of the claim."""
+    return 100 * math.expm1(value) if takes_logarithms(claim) else value
 
 
-def _to_logarithm(percent: float) -> float:
-    return math.log1p(percent / 100)
+def _scale(claim: Claim, value: float) -> float:
+    """Reverses `_show`."""
+    return math.log1p(value / 100) if takes_logarithms(claim) else value
 
 
 def test_claim(
@@ -143,27 +138,27 @@ def test_claim(
         return verdict
     if claim.kind == "trend":
         return _test_trend(claim, comparisons, verdict)
-    show = _to_percent if takes_logarithms(claim) else float
-    contrasts = [_contrast(claim, comparison) for comparison in comparisons]
-    estimate = estimates.mean(
-        [_contrast(claim, comparison) for comparison in joined]
-    ).estimate()
-    low, high = map(show, estimate.interval())
-    verdict = dataclasses.replace(
+    estimate = _average(claim, joined).estimate()
+    verdict = _report_value(claim, estimate, verdict)
+    if not estimate.error:
+        return dataclasses.replace(verdict, reason="all seeds score the same")
+    if claim.over == "mean":
+        return _conclude_on_mean(claim, estimate, verdict)
+    return _conclude_on_several(claim, comparisons, verdict)
+
+
+def _report_value(
+    claim: Claim, estimate: Estimate, verdict: Verdict
+) -> Verdict:
+    """The verdict with an estimate as its value."""
+    low, high = (_show(claim, end) for end in estimate.interval())
+    return dataclasses.replace(
         verdict,
-        value=show(estimate.value),
+        value=_show(claim, estimate.value),
         low=low,
         high=high,
         variance=estimate.parts,
     )
-    if not estimate.error:
-        return dataclasses.replace(
-            verdict, reason="all seeds score the same", outcome=""
-        )
-    if claim.over == "mean":
-        return _conclude_on_mean(claim, estimate, verdict)
-    parts = [contrast.estimate() for contrast in contrasts]
-    return _conclude_on_parts(claim, comparisons, parts, verdict)
 
 
 def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -171,30 +166,24 @@ def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
     A run's scores at several times share its luck.
     """
-    by_runs: dict[Any, list[Comparison]] = {}
-    for comparison in comparisons:
-        names = tuple(tuple(runs.path) for runs in comparison.runs)
-        by_runs.setdefault((comparison.task, names), []).append(comparison)
-    known: dict[tuple[Cell, ...], Cell] = {}
 
-    def join(of_group: tuple[Cell, ...]) -> Cell:
-        if of_group not in known:  # a group of several is the same cell
-            values = np.mean([cell.values for cell in of_group], axis=0)
-            known[of_group] = dataclasses.replace(of_group[0], values=values)
-        return known[of_group]
+    @functools.cache  # so that a group of several comparisons has one cell
+    def join(cells: tuple[Cell, ...]) -> Cell:
+        values = np.mean([cell.values for cell in cells], axis=0)
+        return dataclasses.replace(cells[0], values=values)
 
+    by_runs = choose.split(
+        comparisons, lambda c: (c.task, *(tuple(runs.path) for runs in c.runs))
+    )
     return [
         dataclasses.replace(
             several[0], cells=tuple(map(join, zip(*(c.cells for c in several))))
         )
-        if len({tuple(map(_count, c.cells)) for c in several}) == 1
+        if len({tuple(len(cell.values) for cell in c.cells) for c in several})
+        == 1
         else several[0]
         for several in by_runs.values()
     ]
-
-
-def _count(cell: Cell) -> int:
-    return len(cell.values)
 
 
 def _is_known(claim: Claim, comparison: Comparison) -> bool:
@@ -207,8 +196,12 @@ def _is_known(claim: Claim, comparison: Comparison) -> bool:
     return whole.value > 0 and (not whole.error or whole.p_above() <= ALPHA)
 
 
+def _average(claim: Claim, comparisons: Sequence[Comparison]) -> Contrast:
+    return estimates.mean([_contrast(claim, one) for one in comparisons])
+
+
 def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
-    """What a claim is about on one task."""
+    """The contrast of a claim on one task."""
     first, *others = map(Contrast.of, comparison.cells)
     if not others:
         return first
@@ -220,30 +213,19 @@ def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
     return first - second * claim.factor
 
 
-def _margin_of(claim: Claim) -> tuple[float, float]:
-    """What counts as no difference, on the scale of the contrast."""
-    if takes_logarithms(claim):
-        return _to_logarithm(-claim.margin), _to_logarithm(claim.margin)
-    return -claim.margin, claim.margin
-
-
-def _train_size(comparison: Comparison) -> int:
-    sizes = comparison.runs[0].sizes.iloc[0]
-    return size_of(sizes, "train_and_validation")
-
-
 def _test_trend(
     claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
     """A line through the tasks, per tenfold training set, with n - 2 degrees.
 
-    The tasks differ in more than their size: only how far they lie from the
-    line says how well it is known.
+    The tasks differ in more than their size: the error of the line is estimated
+    from their distances to it.
     """
-    by_task: dict[str, list[Comparison]] = {}
-    for comparison in comparisons:
-        by_task.setdefault(comparison.task, []).append(comparison)
-    sizes = [_train_size(of_task[0]) for of_task in by_task.values()]
+    by_task = choose.split(comparisons, lambda c: c.task).values()
+    sizes = [
+        size_of(of_task[0].runs[0].sizes.iloc[0], "train_and_validation")
+        for of_task in by_task
+    ]
     if len({*sizes}) < FEWEST_POINTS:
         return dataclasses.replace(
             verdict,
@@ -252,71 +234,137 @@ def _test_trend(
         )
     values = [
         np.mean([_contrast(claim, one).value for one in of_task])
-        for of_task in by_task.values()
+        for of_task in by_task
     ]
     line = scipy.stats.linregress(np.log10(sizes), values)
-    estimate = estimates.Estimate(
-        float(line.slope), float(line.stderr), len(sizes) - 2
-    )
-    low, high = estimate.interval()
-    verdict = dataclasses.replace(
-        verdict, value=estimate.value, low=low, high=high
-    )
+    estimate = Estimate(float(line.slope), float(line.stderr), len(sizes) - 2)
+    verdict = _report_value(claim, estimate, verdict)
+    needed = f"{len(sizes)} tasks do not decide it, nor would more seeds"
     return dataclasses.replace(
         _conclude_on_mean(claim, estimate, verdict),
-        needed=f"{len(sizes)} tasks do not decide it, nor would more seeds",
+        needed=lambda alpha: needed,
     )
+
+
+# === Conclusions ===
 
 
 def _conclude_on_mean(
-    claim: Claim, estimate: estimates.Estimate, verdict: Verdict
+    claim: Claim, estimate: Estimate, verdict: Verdict
 ) -> Verdict:
-    value = estimate.value
+    verdict = _weigh(claim, [estimate], verdict)
+    agrees = verdict.outcome == AGREES
     if claim.kind == "equal":
-        bounds = _margin_of(claim)
-        within, outside = (
-            estimate.p_within(*bounds),
-            estimate.p_outside(*bounds),
-        )
-        p, outcome = min((within, AGREES), (outside, CONTRADICTS))
-        words = f"within {claim.margin:g} {claim.unit}"
+        reason = f"within {claim.margin:g} {claim.unit}"
         return dataclasses.replace(
-            verdict,
-            p=p,
-            outcome=outcome,
-            reason=words if outcome == AGREES else f"not {words}",
-            tested=((estimate, _room(claim, value)),),
+            verdict, reason=reason if agrees else f"not {reason}"
         )
-    direction = claim.direction
-    p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
-    has_sign = np.sign(value) == direction
-    outcome = AGREES if has_sign else CONTRADICTS
-    reason = "the same sign" if has_sign else "the other sign"
-    if claim.published and has_sign:
-        outcome, reason = _judge_size(
-            (verdict.low, verdict.high), claim.published
-        )
-    half = claim.published / 2
-    if half and takes_logarithms(claim):
-        half = _to_logarithm(half)
-    below = estimate.p_below if direction > 0 else estimate.p_above
-    return dataclasses.replace(
-        verdict,
-        p=p,
-        outcome=outcome,
-        reason=reason,
-        p_of_half=min(1.0, 2 * below(half)) if half else math.nan,
-        tested=((estimate, _room(claim, value)),),
+    reason = "the same sign" if agrees else "the other sign"
+    if not claim.published:
+        return dataclasses.replace(verdict, reason=reason)
+    half = _scale(claim, claim.published / 2)
+    below = sorted((half, math.copysign(math.inf, -claim.published)))
+    verdict = dataclasses.replace(
+        verdict, reason=reason, p_of_half=estimate.p_within(*below)
     )
+    if not agrees:
+        return verdict
+    outcome, reason = _judge_size(claim, estimate)
+    return dataclasses.replace(verdict, outcome=outcome, reason=reason)
 
 
-def _judge_size(
-    interval: tuple[float, float], published: float
-) -> tuple[str, str]:
+def _conclude_on_several(
+    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
+) -> Verdict:
+    """On each, most or some of several comparisons; and which do not agree."""
+    single = [_contrast(claim, one).estimate() for one in comparisons]
+    verdict = _weigh(claim, single, verdict)
+    names = [_name_comparison(claim, one) for one in comparisons]
+    low, high = _region(claim)
+    others = [n for n, e in zip(names, single) if not low < e.value < high]
+    word = "higher" if claim.direction > 0 else "lower"
+    if claim.kind == "equal":
+        word = f"within {claim.margin:g} {claim.unit}"
+    tally = f"{len(single) - len(others)} of {len(single)} {word}"
+    if others:
+        tally += f", not {wording.list_first(others, ', ')}"
+    if verdict.outcome == AGREES and claim.published:
+        unlike = [
+            name
+            for name, estimate in zip(names, single)
+            if _judge_size(claim, estimate)[0] != AGREES
+        ]
+        if len(unlike) > len(single) - _count_needed(claim, len(single)):
+            tally += ", not shown of the size: "
+            tally += wording.list_first(unlike, ", ")
+            verdict = dataclasses.replace(verdict, outcome=IN_SIGN)
+    return dataclasses.replace(verdict, reason=tally, tally=tally)
+
+
+def _weigh(
+    claim: Claim, single: Sequence[Estimate], verdict: Verdict
+) -> Verdict:
+    """The verdict with what several estimates conclude together."""
+    low, high = _region(claim)
+    p_values = [(e.p_within(low, high), e.p_outside(low, high)) for e in single]
+    # Those that are as claimed have to be shown to be; without enough of them,
+    # the others.
+    agreeing = [estimate for estimate in single if low < estimate.value < high]
+    needed = _count_needed(claim, len(single))
+    deciding = agreeing
+    if len(agreeing) < needed:
+        needed = len(single) - needed + 1
+        deciding = [one for one in single if one not in agreeing]
+    describe = functools.partial(
+        _describe_needed,
+        [(e, min(abs(e.value - low), abs(e.value - high))) for e in deciding],
+        needed,
+        len(single) - needed + 1,
+        verdict.runs,
+    )
+    verdict = dataclasses.replace(verdict, needed=describe)
+    return _conjoin(claim, p_values, verdict)
+
+
+def _conjoin(
+    claim: Claim, p_values: Sequence[tuple[float, float]], verdict: Verdict
+) -> Verdict:
+    """The verdict by partial conjunction.
+
+    Args:
+        claim: `over` says of how many.
+        p_values: for the claim and against it, of each.
+        verdict: to be completed.
+    """
+    needed = _count_needed(claim, len(p_values))
+    refuting = len(p_values) - needed + 1  # this many of the opposite refute it
+    right, wrong = zip(*p_values)
+    p, outcome = min(
+        (estimates.partial_conjunction(right, needed), AGREES),
+        (estimates.partial_conjunction(wrong, refuting), CONTRADICTS),
+    )
+    return dataclasses.replace(verdict, p=p, outcome=outcome)
+
+
+def _count_needed(claim: Claim, count: int) -> int:
+    """The number of several comparisons on which a claim has to hold."""
+    return {"most": count // 2 + 1, "some": 1}.get(claim.over, count)
+
+
+def _region(claim: Claim) -> tuple[float, float]:
+    """The open interval of what is claimed, on the scale of the contrast."""
+    if claim.kind == "equal":
+        return _scale(claim, -claim.margin), _scale(claim, claim.margin)
+    return (0.0, math.inf) if claim.direction > 0 else (-math.inf, 0.0)
+
+
+def _judge_size(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     """(the word for a difference of the claimed sign, why)."""
-    sign = math.copysign(1.0, published)
-    near, far = sorted(sign * end for end in interval)
-    size = abs(published)
+    near, far = sorted(
+        math.copysign(1.0, claim.published) * _show(claim, end)
+        for end in estimate.interval()
+    )
+    size = abs(claim.published)
     if size / 2 <= near and far <= 2 * size:
         return AGREES, "sign and size"
     if far < size / 2:
@@ -326,141 +374,48 @@ def _judge_size(
     return IN_SIGN, "the size is open"
 
 
-def _room(claim: Claim, value: float) -> float:
-    """How far the interval around a value may reach to decide a claim."""
-    bounds = _margin_of(claim) if claim.kind == "equal" else (0.0,)
-    return min(abs(value - bound) for bound in bounds)
-
-
-def describe_needed(verdict: Verdict, alpha: float) -> str:
+def _describe_needed(
+    rooms: Sequence[tuple[Estimate, float]],
+    count: int,
+    tests: int,
+    runs: int,
+    alpha: float,
+) -> str:
     """About how many seeds would decide a claim, a clause.
 
     Args:
-        verdict: on it.
+        rooms: estimates, each with how far its interval may reach to decide.
+        count: how many of them have to be decided.
+        tests: by which factor their p-values are corrected.
+        runs: that the estimates are from.
         alpha: of the tests that decide, after Holm's correction.
     """
-    varies = all(estimate.error for estimate, _ in verdict.tested)
-    if verdict.needed or not verdict.tested or not varies:
-        return verdict.needed
-    level = 1 - alpha / verdict.tests
+    if not all(estimate.error for estimate, _ in rooms):
+        return ""
     needed = [
-        estimate.seeds_needed(room, verdict.runs, level) or math.inf
-        for estimate, room in verdict.tested
+        estimate.seeds_needed(room, runs, 1 - alpha / tests) or math.inf
+        for estimate, room in rooms
     ]
-    seeds = sorted(needed)[verdict.needed_of - 1]
+    seeds = sorted(needed)[count - 1]
     if seeds < math.inf:
         return f"about {seeds} seeds would decide"
-    if any("seeds" in estimate.parts for estimate, _ in verdict.tested):
+    if any("seeds" in estimate.parts for estimate, _ in rooms):
         return f"{estimates.REALISTIC} seeds would not decide it"
     return "more seeds would not decide it"
 
 
-def _conclude_on_parts(
-    claim: Claim,
-    comparisons: Sequence[Comparison],
-    parts: Sequence[estimates.Estimate],
-    verdict: Verdict,
-) -> Verdict:
-    """Of each, most or some of several comparisons; and which do not agree."""
-    if claim.kind == "equal":
-        low, high = _margin_of(claim)
-        right = [part.p_within(low, high) for part in parts]
-        wrong = [part.p_outside(low, high) for part in parts]
-        agree = [low <= part.value <= high for part in parts]
-        word = f"within {claim.margin:g} {claim.unit}"
-    else:
-        right = [_p_of_sign(part, claim.direction) for part in parts]
-        wrong = [_p_of_sign(part, -claim.direction) for part in parts]
-        agree = [np.sign(part.value) == claim.direction for part in parts]
-        word = "higher" if claim.direction > 0 else "lower"
-    names = [_name_part(claim, comparison) for comparison in comparisons]
-    others = [name for name, is_so in zip(names, agree) if not is_so]
-    reason = f"{sum(agree)} of {len(parts)} {word}"
-    if others:
-        reason += f", not {_list_some(others)}"
-    verdict = _conclude_on_several(claim, right, wrong, verdict)
-    # Those that are as claimed have to be shown to be; without enough of them,
-    # the others.
-    needed, holds = _count_needed(claim, len(parts)), True
-    if sum(agree) < needed:
-        needed, holds = len(parts) - needed + 1, False
-    verdict = dataclasses.replace(
-        verdict,
-        tested=tuple(
-            (part, _room(claim, part.value))
-            for part, is_so in zip(parts, agree)
-            if is_so == holds
-        ),
-        needed_of=needed,
-        tests=len(parts) - needed + 1,
+def _name_comparison(claim: Claim, comparison: Comparison) -> str:
+    """`last_4 on rte at 1.1`, without what all comparisons of a claim share."""
+    group = comparison.settings[-1].items()
+    other = {n: v for n, v in group if n not in claim.both}
+    approach = f"{comparison.runs[0].approach.iloc[0]} on "
+    against = f" against {choose.describe(other)}"
+    return (
+        approach * (len(claim.first) > 1)
+        + comparison.task
+        + f" at {comparison.at:g} epochs" * (len(claim.at) > 1)
+        + against * (len(claim.second) > 1 and not claim.paired)
     )
-    if verdict.outcome == AGREES and claim.published:
-        show = _to_percent if takes_logarithms(claim) else float
-        unlike = [
-            name
-            for name, part in zip(names, parts)
-            if _judge_size(
-                (show(part.interval()[0]), show(part.interval()[1])),
-                claim.published,
-            )[0]
-            != AGREES
-        ]
-        if len(unlike) > len(parts) - _count_needed(claim, len(parts)):
-            reason += f", not shown of the size: {_list_some(unlike)}"
-            verdict = dataclasses.replace(verdict, outcome=IN_SIGN)
-    return dataclasses.replace(verdict, reason=reason, parts=reason)
-
-
-def _count_needed(claim: Claim, count: int) -> int:
-    """Of how many of several a claim has to hold."""
-    return {"most": count // 2 + 1, "some": 1}.get(claim.over, count)
-
-
-def _conclude_on_several(
-    claim: Claim,
-    right: Sequence[float],
-    wrong: Sequence[float],
-    verdict: Verdict,
-) -> Verdict:
-    """By partial conjunction.
-
-    Args:
-        claim: `over` says of how many.
-        right, wrong: p-values for what it says and against it, of each.
-        verdict: to be completed.
-    """
-    needed = _count_needed(claim, len(right))
-    refuted = len(right) - needed + 1  # so many of the opposite refute it
-    p, outcome = min(
-        (estimates.partial_conjunction(right, needed), AGREES),
-        (estimates.partial_conjunction(wrong, refuted), CONTRADICTS),
-    )
-    return dataclasses.replace(verdict, p=p, outcome=outcome)
-
-
-def _list_some(names: Sequence[str], most: int = 4) -> str:
-    """The first few of some names."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def _p_of_sign(part: estimates.Estimate, sign: int) -> float:
-    """Two-sided p-value where the sign is this one, else 1."""
-    p = part.p_above() if sign > 0 else part.p_below()
-    return min(1.0, 2 * p)
-
-
-def _name_part(claim: Claim, comparison: Comparison) -> str:
-    """`last_4 on rte at 1.1`, of which what all parts share is left out."""
-    name = comparison.task
-    if len(claim.first) > 1:
-        name = f"{comparison.runs[0].approach.iloc[0]} on {name}"
-    if len(claim.at) > 1:
-        name += f" at {comparison.at:g} epochs"
-    if len(claim.second) > 1 and not claim.paired:
-        group = comparison.settings[1].items()
-        other = {n: v for n, v in group if n not in claim.both}
-        name += f" against {choose.describe(other)}"
-    return name
 
 
 def add_other_measure(
@@ -471,25 +426,22 @@ def add_other_measure(
 ) -> Verdict:
     """The verdict with the value by the claim's other measure."""
     plain = dataclasses.replace(claim, measure=(claim.beside, claim.beside))
-    logarithms = takes_logarithms(plain)
     others = [
         dataclasses.replace(
-            comparison,
+            one,
             cells=cells.measure(
-                (claim.beside,) * len(comparison.runs),
-                comparison.runs,
-                comparison.at,
-                logarithms,
+                (claim.beside,) * len(one.runs),
+                one.runs,
+                one.at,
+                takes_logarithms(plain),
             ),
         )
-        for comparison in comparisons
+        for one in comparisons
     ]
     if not all(_is_known(plain, other) for other in others):
         return verdict
-    value = estimates.mean([_contrast(plain, other) for other in others]).value
-    return dataclasses.replace(
-        verdict, beside=_to_percent(value) if logarithms else value
-    )
+    value = _show(plain, _average(plain, others).value)
+    return dataclasses.replace(verdict, beside=value)
 
 
 def _test_spread(
@@ -499,44 +451,44 @@ def _test_spread(
 
     The value is the largest of a task, with its own interval.
     """
-    by_task: dict[str, list[np.ndarray]] = {}
-    for comparison in comparisons:
-        of_task = by_task.setdefault(comparison.task, [])
-        of_task += [cell.values for cell in comparison.cells]
-    right, wrong, bounds, beyond = [], [], [], []
+    p_values, bounds = [], {}
     chi2, tail = scipy.stats.chi2, (1 - estimates.LEVEL) / 2
-    for task, groups in by_task.items():
-        pool = estimates.pool(groups)
-        squares = pool.variance * pool.freedom
-        ratio = squares / claim.margin**2
-        right.append(min(1.0, 2 * float(chi2.cdf(ratio, pool.freedom))))
-        wrong.append(min(1.0, 2 * float(chi2.sf(ratio, pool.freedom))))
-        bounds.append(
-            [math.sqrt(pool.variance)]
-            + [
-                math.sqrt(squares / chi2.ppf(share, pool.freedom))
-                for share in (1 - tail, tail)
-            ]
+    for task, of_task in choose.split(comparisons, lambda c: c.task).items():
+        pool = estimates.pool(
+            [cell.values for c in of_task for cell in c.cells]
         )
-        if pool.variance > claim.margin**2:
-            beyond.append(f"{task} {bounds[-1][0]:.2f}")
-    value, low, high = max(bounds)
+        squares, freedom = pool.variance * pool.freedom, pool.freedom
+        right, wrong = (
+            min(1.0, 2 * float(tail_of(squares / claim.margin**2, freedom)))
+            for tail_of in (chi2.cdf, chi2.sf)
+        )
+        p_values.append((right, wrong))
+        low, high = (
+            math.sqrt(squares / chi2.ppf(share, freedom))
+            for share in (1 - tail, tail)
+        )
+        bounds[task] = math.sqrt(pool.variance), low, high
+    value, low, high = max(bounds.values())
     verdict = dataclasses.replace(verdict, value=value, low=low, high=high)
-    if not min(bounds)[0]:
+    if not min(bounds.values())[0]:
         return dataclasses.replace(verdict, reason="all seeds score the same")
+    beyond = [
+        f"{task} {deviation:.2f}"
+        for task, (deviation, *_) in bounds.items()
+        if deviation > claim.margin
+    ]
     reason = f"at most {claim.margin:g} {claim.unit} on each task"
     if beyond:
         reason = f"more than {claim.margin:g} {claim.unit}: "
-        reason += _list_some(beyond)
-    return dataclasses.replace(
-        _conclude_on_several(claim, right, wrong, verdict), reason=reason
-    )
+        reason += wording.list_first(beyond, ", ")
+    verdict = dataclasses.replace(verdict, reason=reason)
+    return _conjoin(claim, p_values, verdict)
 
 
 def _describe_maximum(
     comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
-    """Of one comparison: maxima are described, not tested."""
+    """The verdict on one comparison: maxima are described, not tested."""
     [comparison] = comparisons
     first, second = (float(cell.values.max()) for cell in comparison.cells)
     return dataclasses.replace(
@@ -547,6 +499,6 @@ def _describe_maximum(
 
 
 def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many verdicts have each word, those with none left out."""
+    """The number of verdicts with each word; words without any are left out."""
     counts = pd.Series([v.word for v in verdicts]).value_counts()
     return {word: int(counts[word]) for word in WORDS if word in counts}

@@ -1,4 +1,4 @@
-"""What is measured of the runs of a group: a number for each run."""
+"""Measures of the runs of a group: a number for each run."""
 
 import functools
 import itertools
@@ -18,7 +18,7 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.estimates import Cell
 
-# What each is called; any other name is a metric of the run.
+# Names and units of measures; any other name is a metric of the run.
 MEASURES = {
     "score": ("the score", "points"),
     "seconds": ("the time to the stopping point", "s"),
@@ -32,9 +32,7 @@ PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
 DURATIONS = ("seconds", "seconds_per_epoch")
 TIMES = (*DURATIONS, "score_within")
 INTERLEAVED = 1 / 3  # of the span of starts, see `are_interleaved`
-UNTIL_STOP = ("seconds", "epochs_run")  # what a limit of epochs cuts off
-
-Values = Sequence[float | None]
+UNTIL_STOP = ("seconds", "epochs_run")  # cut off by a limit of epochs
 
 
 def describe(measure: str) -> str:
@@ -53,8 +51,8 @@ def unit_of(measure: str) -> str:
 class Cells:
     """The cells of some runs; see `estimates`.
 
-    Of the same runs, measured alike, there is one cell: what depends on it
-    twice does not count its luck twice.
+    The same runs and measure always have the same cell, so that a contrast that
+    uses it twice counts its chance once.
     """
 
     def __init__(self) -> None:
@@ -89,16 +87,35 @@ class Cells:
             without_tracing = {*names} == {"seconds_per_epoch"}
             groups = _select_shared_environment(groups, without_tracing)
         if {*names} <= {*DURATIONS}:
-            return self._measure_durations(names, groups, logarithms, peers)
+            in_turn = are_interleaved(groups)
+            drift = None
+            if in_turn:
+                drift = self._fit_drift(names[0], groups, logarithms, peers)
+            return tuple(
+                self._once(
+                    (name, logarithms, id(drift), in_turn, *runs.path),
+                    functools.partial(
+                        _make_duration, name, runs, logarithms, drift, in_turn
+                    ),
+                )
+                for name, runs in zip(names, groups)
+            )
         seconds = math.nan
         if "score_within" in names:
             seconds = at * _first_epoch(groups[-1])
-        cells = []
-        for name, runs in zip(names, groups):
-            pool = self._pool(name, peers, seconds)
-            make = functools.partial(_make_cell, name, runs, seconds, pool)
-            cells.append(self._once((name, seconds, *runs.path), make))
-        return tuple(cells)
+        return tuple(
+            self._once(
+                (name, seconds, *runs.path),
+                functools.partial(
+                    _make_cell,
+                    name,
+                    runs,
+                    seconds,
+                    self._pool(name, peers, seconds),
+                ),
+            )
+            for name, runs in zip(names, groups)
+        )
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """What a function returns, called once for a key."""
@@ -119,25 +136,6 @@ class Cells:
             ),
         )
 
-    def _measure_durations(
-        self,
-        names: Sequence[str],
-        groups: Sequence[pd.DataFrame],
-        logarithms: bool,
-        peers: Sequence[pd.DataFrame],
-    ) -> tuple[Cell, ...]:
-        """Cells of times, less their drift where they were taken in turn."""
-        drift, in_turn = None, are_interleaved(groups)
-        if in_turn:
-            drift = self._fit_drift(names[0], groups, logarithms, peers)
-        cells = []
-        for name, runs in zip(names, groups):
-            timed = _time(name, runs, logarithms)
-            make = functools.partial(_make_duration, *timed, drift, in_turn)
-            key = (name, logarithms, id(drift), in_turn, *runs.path)
-            cells.append(self._once(key, make))
-        return tuple(cells)
-
     def _fit_drift(
         self,
         name: str,
@@ -151,15 +149,18 @@ class Cells:
         paths = [path for peer in peers for path in peer.path]
 
         def fit() -> estimates.Drift | None:
-            groups = []
-            for peer in peers:
-                alike = [
-                    pair in where for pair in zip(peer.environment, peer.traced)
+            timed = [
+                _time(name, peer[[pair in where for pair in pairs]], logarithms)
+                for peer in peers
+                for pairs in [zip(peer.environment, peer.traced)]
+            ]
+            return estimates.fit_drift(
+                [
+                    (times, starts)
+                    for times, starts in timed
+                    if len(times) > 1 and not np.isnan(starts).any()
                 ]
-                times, starts = _time(name, peer[alike], logarithms)
-                if len(times) > 1 and not np.isnan(starts).any():
-                    groups.append((times, starts))
-            return estimates.fit_drift(groups) if groups else None
+            )
 
         key = ("drift", name, logarithms, frozenset(where), *sorted(paths))
         return self._once(key, fit)
@@ -171,26 +172,20 @@ def _make_cell(
     seconds: float,
     pool: estimates.Pool | None,
 ) -> Cell:
-    measured = _measure_all(name, runs, seconds)
-    values = np.array(known(measured))
+    values = np.array(known(_measure_all(name, runs, seconds)))
     is_trained = bool(runs.record.map(reading.trains).any())
     if len(values) > len(runs):  # one for each fold
         sizes = runs.sizes.iloc[0]
         share = sizes["test"] / sizes["train"]
         return Cell(values, fold_share=share, is_trained=is_trained)
-    first = runs.iloc[0] if len(runs) else None
-    if first is None or name not in ("score", first.metric):
+    if runs.empty or name not in ("score", runs.metric.iloc[0]):
         return Cell(values, pool, is_trained=is_trained)
-    resampled = [
-        resampling.decode(record["resampled"])
-        for record in runs.record
-        if record.get("resampled")
-    ]
+    resampled = [*map(resampling.decode, runs.record.str["resampled"].dropna())]
     return Cell(
         values,
         pool,
-        (first.task, first.data_identity),
-        next((r["texts"] for r in runs.record if r.get("texts")), None),
+        (runs.task.iloc[0], runs.data_identity.iloc[0]),
+        next(iter(runs.record.str["texts"].dropna()), None),
         np.stack(resampled) if resampled else None,
         is_trained=is_trained,
     )
@@ -207,11 +202,13 @@ def _time(
 
 
 def _make_duration(
-    times: np.ndarray,
-    starts: np.ndarray,
+    name: str,
+    runs: pd.DataFrame,
+    logarithms: bool,
     drift: estimates.Drift | None,
     in_turn: bool,
 ) -> Cell:
+    times, starts = _time(name, runs, logarithms)
     if drift is None:
         return Cell(times, in_turn=in_turn)
     return Cell(
@@ -226,15 +223,14 @@ def are_interleaved(groups: Sequence[pd.DataFrame]) -> bool:
     """Whether runs of several groups were timed in turn.
 
     The mean starts of two groups lie no further apart than a third of the time
-    between the first start and the last. Starts that nobody recorded are not
-    known to be so.
+    between the first start and the last. Without recorded starts the answer is
+    no.
     """
     starts = pd.concat([runs.started for runs in groups])
     means = [runs.started.mean() for runs in groups if len(runs)]
-    if not len(means) or starts.isna().any():
+    if starts.empty or starts.isna().any():
         return False
-    span = starts.max() - starts.min()
-    return max(means) - min(means) <= INTERLEAVED * span
+    return np.ptp(means) <= INTERLEAVED * np.ptp(starts)
 
 
 def known(values: Iterable[float | None]) -> list[float]:
@@ -245,30 +241,27 @@ def known(values: Iterable[float | None]) -> list[float]:
 def _select_shared_environment(
     groups: Sequence[pd.DataFrame], ignores_tracing: bool
 ) -> list[pd.DataFrame]:
-    """Of each group the runs in the environment that most of all groups share.
+    """The runs of each group in the environment that most runs share.
 
-    What traces nothing may be compared with what traced and with what was warm.
+    Runs that trace nothing may be compared with runs that traced and with warm
+    runs.
 
     Args:
         groups: see `Cells.measure`.
-        ignores_tracing: whether runs that traced count beside warm ones.
+        ignores_tracing: whether runs that traced and warm runs are compared.
     """
     groups = [runs[~runs.mixed] for runs in groups]
 
-    def select(name: tuple[str, str]) -> list[pd.DataFrame]:
-        environment, traced = name
-        chosen = []
-        for runs in groups:
-            is_so = runs.environment == environment
-            if not ignores_tracing:
-                may_trace = runs.traced.isin([traced, frames.TRACES_NOTHING])
-                is_so &= may_trace
-            chosen.append(runs[is_so.to_numpy(bool)])
-        return chosen
+    def select(runs: pd.DataFrame, environment: str, traced: str) -> pd.Series:
+        may_trace = runs.traced.isin([traced, frames.TRACES_NOTHING])
+        is_so = (runs.environment == environment) & (
+            may_trace | ignores_tracing
+        )
+        return runs[is_so.to_numpy(bool)]
 
     names = {pair for s in groups for pair in zip(s.environment, s.traced)}
     best = max(
-        map(select, sorted(names)),
+        ([select(runs, *name) for runs in groups] for name in sorted(names)),
         key=lambda runs: (min(map(len, runs)), sum(map(len, runs))),
         default=groups,
     )
@@ -277,8 +270,8 @@ def _select_shared_environment(
 
 def measure_runs(
     name: str, runs: pd.DataFrame, seconds: float = math.nan
-) -> Values:
-    """A measure of each run, to be shown beside those of all others.
+) -> list[float]:
+    """A measure of each run, to be shown next to those of all other runs.
 
     Args:
         name: of the measure.
@@ -286,40 +279,38 @@ def measure_runs(
         seconds: those of `score_within`.
 
     Returns:
-        See `Cells.measure`; times are those of runs that were timed as most.
+        See `Cells.measure`, nan where it is not known; times are those of runs
+        that were timed as most.
     """
     if name in TIMES:
         runs = runs[runs.timed]
     return _measure_all(name, runs, seconds)
 
 
-def _measure_all(name: str, runs: pd.DataFrame, seconds: float) -> Values:
+def _measure_all(name: str, runs: pd.DataFrame, seconds: float) -> list[float]:
     if name == "deviation":
         return list(np.abs(runs.score - runs.score.median()))
     if name == "kept_score":
         return operating.keep_as_authors(list(runs.score))
-    values: list[float | None] = []
     if name in ("seconds", "epochs_run"):
-        values = list(runs[name])
-    elif name == "seconds_per_epoch":  # the frame's are those timed as most
-        values = [record[name] for record in runs.record]
-    else:
-        for record, score in zip(runs.record, runs.score):
-            values += _measure(name, record, score, seconds)
+        return list(runs[name])
+    if name == "seconds_per_epoch":  # the frame's are those timed as most
+        return [frames.number(record[name]) for record in runs.record]
     return [
-        None if value is None or pd.isna(value) else value for value in values
+        value
+        for record, score in zip(runs.record, runs.score)
+        for value in _measure(name, record, score, seconds)
     ]
 
 
 def _measure(
     name: str, record: frames.Record, score: float, seconds: float
-) -> Values:
-    """Of a run, or of each of its folds."""
+) -> list[float]:
+    """The measure of a run, or of each of its folds."""
     if name == "score_within":
         return [score_within(record, seconds)]
     if name.startswith(PASS):
-        _, task, metric = name.split(":")
-        return [mean_change(record, task, metric)]
+        return [mean_change(record, *name.split(":")[1:])]
     metric = record["metric"] if name == "score" else name
     if record["folds"]:
         return [frames.points(fold.get(metric)) for fold in record["folds"]]
@@ -328,56 +319,54 @@ def _measure(
     return [frames.points(record["metrics"].get(name))]
 
 
+def is_cut_off(runs: pd.DataFrame) -> bool:
+    """Whether a run that stops by itself was ended by `--max_epochs`."""
+    return any(
+        settings.get("patience") and reason == "max_epochs"
+        for settings, reason in zip(runs.settings, runs.stop_reason)
+    )
+
+
 def _first_epoch(runs: pd.DataFrame) -> float:
     """Mean seconds to the end of the first epoch."""
-    seconds = [record["epochs"][0]["seconds"] for record in runs.record]
-    known = [np.nan if value is None else value for value in seconds]
-    return float(np.mean(known + runs.unpaid_seconds)) if known else math.nan
+    ends = [frames.list_epochs(record)[0].seconds for record in runs.record]
+    return float(np.mean(ends)) if ends else math.nan
 
 
-def score_within(record: frames.Record, seconds: float) -> float | None:
+def score_within(record: frames.Record, seconds: float) -> float:
     """The test score in points that a run has reached within a time.
 
     That is the score of the epoch that is best on validation among those that
     are over by then; of the last one, where runs select that, or where nothing
-    validates. None where none is over.
+    validates. nan where none is over.
     """
-    unpaid = 0.0
-    if record["cached"]:
-        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
     over = [
         epoch
-        for epoch in record["epochs"]
-        if epoch["seconds"] is not None
-        and epoch["seconds"] + unpaid <= seconds
-        and epoch["test"] is not None
+        for epoch in frames.list_epochs(record)
+        if epoch.seconds <= seconds and not math.isnan(epoch.test)
     ]
     if not over:
-        return None
-    if over[0]["validation"] is None or record["key"].get("select") == "last":
-        return 100 * over[-1]["test"]
-    return 100 * max(over, key=lambda epoch: epoch["validation"])["test"]
+        return math.nan
+    is_last = record["key"].get("select") == "last"
+    if is_last or math.isnan(over[0].validation):
+        return over[-1].test
+    return max(over, key=lambda epoch: epoch.validation).test
 
 
-def seconds_to_score(record: frames.Record, score: float) -> float | None:
+def seconds_to_score(record: frames.Record, score: float) -> float:
     """Seconds until a run's validation first reached a score in points.
 
-    It is measured alike on every group of a comparison, on validation; where
-    nothing validates, on test. None where it never did.
+    Every group of a comparison is measured on validation; where nothing
+    validates, on test. nan where the score was never reached.
     """
-    unpaid = 0.0
-    if record["cached"]:
-        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
-    for epoch in record["epochs"]:
-        reached = epoch["validation"]
-        reached = epoch["test"] if reached is None else reached
-        if reached is not None and 100 * reached >= score:
-            seconds = epoch["seconds"]
-            return None if seconds is None else seconds + unpaid
-    return None
+    for epoch in frames.list_epochs(record):
+        is_tested = math.isnan(epoch.validation)
+        if (epoch.test if is_tested else epoch.validation) >= score:
+            return epoch.seconds
+    return math.nan
 
 
-def mean_change(record: frames.Record, task: str, metric: str) -> float | None:
+def mean_change(record: frames.Record, task: str, metric: str) -> float:
     """Mean change in points of a metric during passes over one task.
 
     The first pass of a phase has no evaluation before it: it begins from the
@@ -389,4 +378,4 @@ def mean_change(record: frames.Record, task: str, metric: str) -> float | None:
         for before, after in itertools.pairwise(passes)
         if after["task"] == task
     ]
-    return 100 * float(np.mean(changes)) if changes else None
+    return 100 * float(np.mean(changes)) if changes else math.nan

@@ -39,7 +39,7 @@ def write_card(path: str, task: Any, form: str) -> str:
         f"# {task.name}",
         "",
         f"- Task: {task.kind}; texts {', '.join(task.texts)}; labels "
-        f"{', '.join(task.words or task.labels or ('a score',))}.",
+        f"{', '.join(task.labels or ('a score',))}.",
         f"- Examples: {sizes}.",
         f"- Data: {config['key']['data_identity']}.",
         f"- Encoder: {settings['model']}, {config['key']['model_identity']}.",

@@ -13,14 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import choose, estimates, frames, measures
 from tf_transfer.reports.choose import CLAIM_DEFAULTS, Group
 from tf_transfer.reports.claims import plain
-from tf_transfer.reports.estimates import Cell, Contrast
+from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.measures import Cells
 from tf_transfer.reports.verdicts import did_not_train
 
@@ -30,40 +29,19 @@ TIMED_APART = (
     "*: not compared, as it was measured in another environment than most "
     f"({ENVIRONMENT})"
 )
-UNTRAINED = "untrained"  # a setting that only what trains everything has
-# Of what trains few weights: other ones are another row, never a choice.
+NAMES = {
+    "fine_tuning": EVERYTHING,
+    "last_0": "the head alone",
+    "head": "the output layer alone",
+}
+UNTRAINED = "untrained"  # a setting of runs that train everything
+# Options of methods: other values are another row, never chosen by scores.
 OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
-NAMED = (*OPTIONS, "cache_dtype")  # in a row's name, where rows differ in them
+NAMED = (*OPTIONS, "cache_dtype")  # named in rows that differ in them
 VARIED = {*frames.VARIED, UNTRAINED}
 
 
-@dataclasses.dataclass(frozen=True)
-class Ranged:
-    """A value with its 95 % interval; ends are nan where it has none.
-
-    Attributes:
-        variance: standard errors by part, see `estimates`.
-    """
-
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    variance: Mapping[str, float] = dataclasses.field(
-        default_factory=dict, compare=False
-    )
-
-    @property
-    def is_known(self) -> bool:
-        """Whether there is a value."""
-        return not math.isnan(self.value)
-
-    @property
-    def has_interval(self) -> bool:
-        """Whether there is an interval."""
-        return not math.isnan(self.low)
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Row:
     """An approach on a task.
 
@@ -71,12 +49,11 @@ class Row:
         task: its name, with the size of its files where there are several.
         trains: what is trained, in words.
         approach, cached, lr: of its runs.
-        blocks: how many are trained; None of `everything`, and of what does
-            not say.
+        blocks: number of trained blocks; None of `everything`, or if unknown.
         is_base: whether it trains everything.
         runs: see `frames.runs_frame`.
-        scores: of the runs that have one, in points.
-        score: their mean.
+        n: scores that it stands on: seeds, or folds.
+        score: their mean, in points.
         gain: over training everything, in points.
         kept: percent of what training everything scores above the majority
             baseline.
@@ -103,7 +80,7 @@ class Row:
     blocks: int | None
     is_base: bool
     runs: pd.DataFrame
-    scores: list[float]
+    n: int
     score: Ranged
     seconds: Ranged
     trained: float
@@ -111,19 +88,14 @@ class Row:
     failed: bool
     is_timed: bool = True
     rates: tuple[float, ...] = ()
-    gain: Ranged = Ranged()
-    kept: Ranged = Ranged()
-    share: Ranged = Ranged()
-    epoch_share: Ranged = Ranged()
+    gain: Ranged = UNKNOWN
+    kept: Ranged = UNKNOWN
+    share: Ranged = UNKNOWN
+    epoch_share: Ranged = UNKNOWN
     base: "Row | None" = None
     note: str = ""
     peers: tuple[pd.DataFrame, ...] = ()
     cells: Cells = dataclasses.field(default_factory=Cells)
-
-    @property
-    def n(self) -> int:
-        """Scores that it stands on: seeds, or folds."""
-        return len(self.scores)
 
     @property
     def is_probe(self) -> bool:
@@ -137,101 +109,95 @@ class Row:
 
 
 def make_rows(runs: pd.DataFrame) -> list[Row]:
-    """The rows of a study, by task, what trains most first.
+    """The rows of a study, by task, the one that trains most first.
 
     Args:
         runs: of a study, see `frames.runs_frame`.
     """
-    return [_compare(row) for row in match_rows(runs)]
+    runs = runs.assign(text=name_texts(runs))
+    groups = choose.list_groups(runs)
+    names = _name_groups(groups)
+    rows: list[Row] = []
+    cells = Cells()
+    for _, members in sorted(choose.split(groups, _describe_recipe).items()):
+        rows += _match(members, names, runs, cells)
+    counts = collections.Counter((row.task, row.trains) for row in rows)
+    rows = [
+        dataclasses.replace(
+            row,
+            trains=row.trains
+            + _rate_or_folds(row) * (counts[row.task, row.trains] > 1),
+            base=_find_base(row, rows),
+        )
+        for row in rows
+    ]
+    rows.sort(
+        key=lambda row: (
+            row.task,
+            not row.is_base,
+            -math.inf if row.blocks is None else -row.blocks,
+            row.approach,
+            row.cached,
+            row.lr,
+            row.trains,
+        )
+    )
+    return [_compare(row) for row in rows]
+
+
+def _find_base(row: Row, rows: Sequence[Row]) -> Row | None:
+    """The row of training everything that a row is compared with.
+
+    A probe reads few of the settings that other rows have to share: it is
+    compared with the only such row of its task.
+    """
+    bases = [one for one in rows if one.is_base and one.task == row.task]
+    return bases[0] if row.is_probe and len(bases) == 1 else row.base
+
+
+def _rate_or_folds(row: Row) -> str:
+    """What distinguishes rows that train the same."""
+    if row.lr:
+        return f", lr {row.lr:g}"
+    folds = row.runs.settings.iloc[0].get("folds")
+    return f", {folds} folds" if folds else ", held-out test"
 
 
 def name_split(rows: Sequence[Row]) -> str:
-    """What the scores of some rows are of: `Test`, `Validation`, or both."""
-    are_tested = {
-        record["test"] is not None for row in rows for record in row.runs.record
+    """The split that scores are of: `Test`, `Validation`, or both."""
+    splits = {
+        "validation" if record["test"] is None else "test"
+        for row in rows
+        for record in row.runs.record
     }
-    if are_tested == {False}:
-        return "Validation"
-    return "Test" if are_tested == {True} else "Test or validation"
+    return " or ".join(sorted(splits)).capitalize()
 
 
 def name_parts(rows: Sequence[Row]) -> str:
-    """What the intervals of some rows are over: `seeds`, `seeds and texts`."""
+    """The sources of the intervals of rows: `seeds`, `seeds and test texts`."""
     names = {"seeds": "seeds", "folds": "folds", "texts": "test texts"}
     known = {part for row in rows for part in (*row.score.variance,)}
     return " and ".join(w for n, w in names.items() if n in known) or "seeds"
 
 
 def keep_largest(rows: Sequence[Row]) -> list[Row]:
-    """Of each task the rows on its largest files alone.
+    """The rows on the largest files of each task.
 
-    Others have part of the data: they are in the table, not in a mean.
+    Smaller files hold some of the data: the table has them, no mean does.
     """
-    sizes: dict[str, dict[str, int]] = {}
-    for row in rows:
-        first = row.runs.iloc[0]
-        sizes.setdefault(first.task, {})[row.task] = sum(first.sizes.values())
-    largest = {max(texts, key=lambda t: texts[t]) for texts in sizes.values()}
+    by_task = choose.split(rows, lambda row: row.runs.task.iloc[0])
+    largest = {
+        max(of_task, key=lambda row: sum(row.runs.sizes.iloc[0].values())).task
+        for of_task in by_task.values()
+    }
     return [row for row in rows if row.task in largest]
 
 
-def match_rows(runs: pd.DataFrame) -> list[Row]:
-    """The rows with what they are to be compared with, not yet compared."""
-    runs = runs.assign(text=name_texts(runs))
-    groups = choose.list_groups(runs)
-    names = _name_groups(groups)
-    rows: list[Row] = []
-    cells = Cells()
-    for _, alike in sorted(choose.split(groups, _describe_recipe).items()):
-        rows += _match(alike, names, runs, cells)
-    rows = [_beside_everything(row, rows) for row in rows]
-    counts = collections.Counter((row.task, row.trains) for row in rows)
-    rows = [
-        dataclasses.replace(row, trains=f"{row.trains}, {_rate_or_folds(row)}")
-        if counts[row.task, row.trains] > 1
-        else row
-        for row in rows
-    ]
-    return sorted(rows, key=_order)
-
-
 def _describe_recipe(group: Group) -> tuple[str, str, str]:
-    """Equal for groups on the same texts that differ in what trains alone."""
+    """Equal for groups on the same texts that differ only in what trains."""
     recipe = {n: v for n, v in group.settings.items() if n not in VARIED}
     first = group.first
     return first.text, first.data_identity, frames.dump(recipe)
-
-
-def _beside_everything(row: Row, rows: Sequence[Row]) -> Row:
-    """A probe's row with that of training everything, where there is one.
-
-    A probe reads few of the settings in which others have to be alike.
-    """
-    bases = [one for one in rows if one.is_base and one.task == row.task]
-    if not row.is_probe or len(bases) != 1:
-        return row
-    return dataclasses.replace(row, base=bases[0])
-
-
-def _rate_or_folds(row: Row) -> str:
-    """What tells rows apart that train the same."""
-    if row.lr:
-        return f"lr {row.lr:g}"
-    folds = row.runs.settings.iloc[0].get("folds")
-    return f"{folds} folds" if folds else "held-out test"
-
-
-def _order(row: Row) -> tuple[Any, ...]:
-    blocks = math.inf if row.blocks is None else row.blocks
-    return (
-        row.task,
-        not row.is_base,
-        -blocks,
-        row.approach,
-        row.cached,
-        row.lr,
-        row.trains,
-    )
 
 
 def name_texts(runs: pd.DataFrame) -> list[str]:
@@ -250,7 +216,7 @@ def name_texts(runs: pd.DataFrame) -> list[str]:
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with `text`, the name of their task, and `trains`, in words.
 
-    What trains most comes first. Of runs that are not timed, times are nan.
+    Runs that train most come first. Times of runs that are not timed are nan.
 
     Args:
         runs: of a study, see `frames.runs_frame`.
@@ -260,11 +226,11 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         trains=[*map(name_approach, runs.approach, runs.cached)],
         seconds=runs.seconds.where(runs.timed),
     )
-    for _, alike in runs.groupby(["text", "trains"]):
+    for _, members in runs.groupby(["text", "trains"]):
         words = describe_differences(
-            [{n: s[n] for n in NAMED if n in s} for s in alike.settings]
+            [{n: s[n] for n in NAMED if n in s} for s in members.settings]
         )
-        runs.loc[alike.index, "trains"] += words
+        runs.loc[members.index, "trains"] += words
     return runs.sort_values(
         ["text", "cached", "trainable_parameters", "trains", "lr"],
         ascending=[True, True, False, True, True],
@@ -282,20 +248,23 @@ def describe_differences(
         form: of a setting, with its name and value.
     """
     names = dict.fromkeys(name for settings in groups for name in settings)
-    words = [""] * len(groups)
-    for name in names:
-        values = [str(plain(settings.get(name, ""))) for settings in groups]
-        if len({*values}) > 1:
-            words = [
-                w + form.format(name, v) if v else w
-                for w, v in zip(words, values)
-            ]
-    return words
+    shown = [
+        {name: str(plain(settings.get(name, ""))) for name in names}
+        for settings in groups
+    ]
+    return [
+        "".join(
+            form.format(name, value)
+            for name, value in own.items()
+            if value and any(other[name] != value for other in shown)
+        )
+        for own in shown
+    ]
 
 
 def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     """What each group trains, in words; with settings, where these differ."""
-    alike = choose.split(
+    by_approach = choose.split(
         groups,
         lambda group: (
             *(group.first.text, group.first.data_identity),
@@ -304,7 +273,7 @@ def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     )
     return {
         group: name_approach(group.first.approach, group.first.cached) + words
-        for members in alike.values()
+        for members in by_approach.values()
         for group, words in zip(
             members, describe_differences([*map(_named, members)])
         )
@@ -317,15 +286,16 @@ def _match(
     runs: pd.DataFrame,
     cells: Cells,
 ) -> list[Row]:
-    """Rows of groups on the same texts that differ in what trains alone."""
-    # Where nothing trains every weight, what leaves some out is the base.
+    """Rows of groups on the same texts that differ only in what trains."""
+    # Without a group that trains every weight, the one that trains most is the
+    # base.
     least = min(map(_untrained, filter(_trains_everything, groups)), default="")
     rows = []
-    for _, alike in sorted(choose.split(groups, _describe_approach).items()):
-        best = choose.keep_best_rate(alike)
-        for group in best or alike:
+    for _, members in sorted(choose.split(groups, _describe_approach).items()):
+        best = choose.keep_best_rate(members)
+        for group in best or members:
             own = choose.take_rows(runs, [group])
-            rates = sorted({g.lr for g in alike}) if best else [group.lr]
+            rates = sorted({g.lr for g in members}) if best else [group.lr]
             is_base = _trains_everything(group) and _untrained(group) == least
             row = _make_row(group, own, names[group], is_base)
             rows.append(dataclasses.replace(row, rates=tuple(rates)))
@@ -355,7 +325,7 @@ def _trains_everything(group: Group) -> bool:
 
 
 def _describe_approach(group: Group) -> tuple[Any, ...]:
-    """Equal for groups that differ in their rate alone, on the same texts."""
+    """Equal for groups on the same texts that differ only in their rate."""
     first, settings = group.first, group.settings
     options = frames.dump({n: settings[n] for n in OPTIONS if n in settings})
     dtype = str(settings.get("cache_dtype", ""))
@@ -363,7 +333,7 @@ def _describe_approach(group: Group) -> tuple[Any, ...]:
 
 
 def _named(group: Group) -> dict[str, Any]:
-    """What a row's name has besides the approach, where rows differ in it."""
+    """Settings that name a row where rows of an approach differ in them."""
     known = dict(sorted(group.settings.items()))
     recipe = {n: v for n, v in known.items() if n not in VARIED}
     options = {n: v for n, v in known.items() if n in OPTIONS}
@@ -385,7 +355,7 @@ def _make_row(
         blocks=int(layers) if layers.isdigit() else None,
         is_base=is_base,
         runs=runs,
-        scores=measures.known(measures.measure_runs("score", runs)),
+        n=len(measures.known(measures.measure_runs("score", runs))),
         score=_mean_of(runs, "score"),
         seconds=_mean_of(runs[runs.timed] if is_timed else runs, "seconds"),
         is_timed=is_timed,
@@ -398,22 +368,14 @@ def _make_row(
 
 def name_approach(approach: str, cached: bool) -> str:
     """What is trained, in words: `everything`, `last 2 (cached)`."""
-    name = str(approach)
-    if name == "fine_tuning":
-        name = EVERYTHING
-    elif name.startswith("fine_tuning_"):
-        name = f"{EVERYTHING}, {name.removeprefix('fine_tuning_')}"
-    elif name == "last_0":
-        name = "the head alone"
-    elif name == "head":
-        name = "the output layer alone"
-    elif name.startswith("the probe"):
-        return name
-    elif name.startswith("probe"):
-        return name.replace("probe", "the probe").replace("_", ", ")
-    else:
-        name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
-    return f"{name}{' (cached)' if cached else ''}"
+    if approach.startswith("the probe"):
+        return approach
+    if approach.startswith("probe"):
+        return approach.replace("probe", "the probe").replace("_", ", ")
+    name = approach.replace("_", " ")
+    if approach.startswith("fine_tuning_"):
+        name = f"{EVERYTHING}, {approach.removeprefix('fine_tuning_')}"
+    return NAMES.get(approach, name) + " (cached)" * cached
 
 
 APPROACH = re.compile(
@@ -440,25 +402,22 @@ def _against(row: Row, bases: Sequence[Row]) -> Row:
         return row
     if len(bases) > 1:  # several rates, which nothing validates
         bases = [base for base in bases if base.lr == row.lr]
-        if not bases:
-            return dataclasses.replace(
-                row, note="not everything was trained at its rate"
-            )
-    base = bases[0]
-    row = dataclasses.replace(row, base=base)
-    shared = {*row.rates} & {*base.rates}
-    if len(row.rates) != len(base.rates) and not {row.lr, base.lr} <= shared:
+    if not bases:
         return dataclasses.replace(
-            row,
-            note=f"its rate is the best of {len(row.rates)}, that of training "
-            f"everything of {len(base.rates)}",
+            row, note="not everything was trained at its rate"
         )
-    return row
+    base, note = bases[0], ""
+    has_both = {row.lr, base.lr} <= {*row.rates} & {*base.rates}
+    if len(row.rates) != len(base.rates) and not has_both:
+        note = (
+            f"its rate is the best of {len(row.rates)}, that of training "
+            f"everything of {len(base.rates)}"
+        )
+    return dataclasses.replace(row, base=base, note=note)
 
 
 def _compare(row: Row) -> Row:
-    base = row.base
-    if base is None or row.note or row.failed or base.failed:
+    if row.base is None or row.note or row.failed or row.base.failed:
         return row
     return dataclasses.replace(
         row,
@@ -472,24 +431,8 @@ def _compare(row: Row) -> Row:
 def _mean_of(runs: pd.DataFrame, measure: str) -> Ranged:
     [cell] = Cells().measure((measure,), (runs,))
     if not len(cell.values):
-        return Ranged()
-    return _ranged(Contrast.of(cell), [cell])
-
-
-def _ranged(
-    contrast: Contrast, cells: Sequence[Cell], logs: bool = False
-) -> Ranged:
-    """Without an interval where a cell that is trained has one run."""
-    show = _to_percent if logs else float
-    if any(len(cell.values) < 2 and cell.is_trained for cell in cells):
-        return Ranged(show(contrast.value))
-    estimate = contrast.estimate()
-    low, high = map(show, estimate.interval())
-    return Ranged(show(estimate.value), low, high, estimate.parts)
-
-
-def _to_percent(logarithm: float) -> float:
-    return 100 * math.exp(logarithm)
+        return UNKNOWN
+    return estimates.summarize(Contrast.of(cell), [cell])
 
 
 def compare_with_base(
@@ -508,62 +451,52 @@ def compare_with_base(
     Returns:
         Nothing where a row or its base has no value, or a share is of nothing.
     """
+    contrast, cells = _subtract_base(rows, measure, kind)
+    if contrast is None:
+        return UNKNOWN
     is_time = measure in measures.DURATIONS
-    pairs = _pair_with_base(rows, measure, is_time)
-    if not pairs:
-        return Ranged()
-    contrasts = []
-    for row, pair in zip(rows, pairs):
-        first, second = map(Contrast.of, pair)
-        if kind == "percent" and not is_time:
-            majority = 0.0 if math.isnan(row.majority) else row.majority
-            first, second = first + -majority, second + -majority
-            if second.value <= 0:
-                return Ranged()
-            contrasts.append((first / second) * 100)
-        else:
-            contrasts.append(first - second)
-    average = estimates.mean(contrasts)
-    ranged = _ranged(average, [c for pair in pairs for c in pair], is_time)
-    if is_time and not all(c.in_turn for pair in pairs for c in pair):
+    ranged = estimates.summarize(contrast, cells, is_time)
+    if is_time and not all(cell.in_turn for cell in cells):
         return Ranged(ranged.value)
     return ranged
-
-
-def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
-    """The difference of the means of two groups of values."""
-    cells = [Cell(np.array(values)) for values in (first, second)]
-    ours, theirs = map(Contrast.of, cells)
-    return _ranged(ours - theirs, cells)
 
 
 def estimate_loss(rows: Sequence[Row]) -> estimates.Estimate | None:
     """The mean over rows of the difference to training everything.
 
-    None where there are too few runs to tell.
+    None where there are too few runs.
     """
-    pairs = _pair_with_base(rows, "score")
-    cells = [cell for pair in pairs for cell in pair]
-    if not pairs or any(len(c.values) < 2 and c.is_trained for c in cells):
+    contrast, cells = _subtract_base(rows, "score", "difference")
+    if contrast is None or estimates.has_single_run(cells):
         return None
-    differences = [Contrast.of(a) - Contrast.of(b) for a, b in pairs]
-    return estimates.mean(differences).estimate()
+    return contrast.estimate()
 
 
-def _pair_with_base(
-    rows: Sequence[Row], measure: str, logarithms: bool = False
-) -> list[tuple[Cell, ...]]:
-    """Cells of each row and of its base; [] where some have no value."""
-    pairs = []
+def _subtract_base(
+    rows: Sequence[Row], measure: str, kind: str
+) -> tuple[Contrast | None, list[Cell]]:
+    """The contrast of `compare_with_base`, if there is one, and its cells."""
+    is_time = measure in measures.DURATIONS
+    contrasts: list[Contrast] = []
+    cells: list[Cell] = []
     for row in rows:
         assert row.base is not None
-        pairs.append(
-            row.cells.measure(
-                (measure, measure),
-                (row.runs, row.base.runs),
-                logarithms=logarithms,
-                peers=row.peers,
-            )
+        pair = row.cells.measure(
+            (measure, measure),
+            (row.runs, row.base.runs),
+            logarithms=is_time,
+            peers=row.peers,
         )
-    known = all(len(cell.values) for pair in pairs for cell in pair)
-    return pairs if known else []
+        if not all(len(cell.values) for cell in pair):
+            return None, cells
+        cells += pair
+        first, second = map(Contrast.of, pair)
+        if kind == "difference" or is_time:
+            contrasts.append(first - second)
+            continue
+        majority = 0.0 if math.isnan(row.majority) else row.majority
+        first, second = first + -majority, second + -majority
+        if second.value <= 0:
+            return None, cells
+        contrasts.append((first / second) * 100)
+    return estimates.mean(contrasts), cells

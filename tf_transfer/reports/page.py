@@ -1,12 +1,11 @@
-"""The report as a page: what was found first, everything else folded away."""
+"""The report as a page: the results first, everything else folded away."""
 
 import base64
 import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Sequence
-from types import ModuleType
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2
@@ -18,6 +17,7 @@ from tf_transfer.reports import (
     brief,
     depth,
     first_figure,
+    frames,
     infer,
     measures,
     overview,
@@ -27,14 +27,14 @@ from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, module_of, Study, Table
-from tf_transfer.reports.tables import draw_figures, fill_tables
+from tf_transfer.reports.tables import draw_figures, fill_tables, list_notes
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 # What a cell begins with that a spreadsheet computes, but for plain numbers.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
-MARKS = {  # beside the word, for those who do not see its colour
+MARKS = {  # before the word, for those who do not see its colour
     infer.AGREES: "✓",
     infer.IN_SIGN: "≈",
     infer.CONTRADICTS: "✗",
@@ -44,59 +44,41 @@ MARKS = {  # beside the word, for those who do not see its colour
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
-    """A verdict as it is shown: all texts.
-
-    Attributes:
-        word: one of `infer.WORDS`, or what is seen on this encoder alone.
-        kind: of the word, for its colour.
-    """
-
-    text: str
-    source: str
-    published: str
-    ours: str
-    word: str
-    mark: str
-    kind: str
-    reason: str
-    note: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Part:
     """What the page shows of a study.
 
     Attributes:
         id: of the HTML element, and what its files' names begin with.
+        study: its title and its differences from the paper are shown.
         short: the sentences of *In short*.
         advice: what to run next.
-        judged: claims with a verdict.
-        local: claims that are reported for this encoder and data only.
-        few: claims that need more runs, or runs that train.
-        unrun: claims without runs to compare.
+        figure: the first one, or None.
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
-            a document; see `choose_headline`. An experiment's module may have
-            its own `headline(name, rows)`, which may return None.
+            a document; see `choose_headline`. An experiment's `tables.toml` may
+            have its own `headline`.
         tables, figures, notes: folded, the paper's own among them.
+        judged: verdicts on the paper's claims.
+        local: those for this encoder and data only, in none of the paper's
+            words.
+        few: those that need more runs, or runs that train.
+        unrun: those without runs to compare.
     """
 
     id: str
-    title: str
+    study: Study
     short: list[str]
     advice: list[brief.Advice]
     figure: Figure | None
-    judged: list[Claim]
-    local: list[Claim]
-    few: list[Claim]
-    unrun: list[Claim]
     table: Table
     headline: Table
     tables: list[Table]
     figures: list[Figure]
     notes: list[str]
-    differences: list[str]
+    judged: list[Verdict]
+    local: list[Verdict]
+    few: list[Verdict]
+    unrun: list[Verdict]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,18 +87,33 @@ class Page:
 
     Attributes:
         parts: of studies that compare something.
-        searches: see `reading.read_searches`.
         tables: of all runs.
-        left_out: (path, reason).
+        summary: what the runs were read into.
         origin: when, where and by which code the runs were made.
     """
 
     parts: list[Part]
-    searches: list[dict[str, Any]]
     tables: list[Table]
-    left_out: list[tuple[str, str]]
+    summary: dict[str, Any]
     origin: str
-    versions: dict[str, str]
+
+    @property
+    def first_figures(self) -> list[Figure]:
+        """The figure at the top of each part that has one."""
+        return [part.figure for part in self.parts if part.figure is not None]
+
+    @property
+    def all_figures(self) -> list[Figure]:
+        """All figures, folded ones last."""
+        folded = [figure for part in self.parts for figure in part.figures]
+        return self.first_figures + folded
+
+    @property
+    def all_tables(self) -> list[Table]:
+        """All tables, those of all runs last."""
+        return [
+            table for part in self.parts for table in (part.table, *part.tables)
+        ] + self.tables
 
 
 def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
@@ -137,17 +134,12 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
             parts.append(make_part(study, rows))
         else:
             alone += [(study, row) for row in rows]
-    tables = []
-    if alone:
-        tables.append(_list_alone(alone))
-    tables += [_list_studies(studies), *_list_runs(studies)]
+    tables = [_list_alone(alone), _list_studies(studies), *_list_runs(studies)]
     return Page(
         parts,
-        summary.get("searches", []),
         [table for table in tables if len(table.frame)],
-        [(str(path), str(why)) for path, why in summary["left_out"]],
+        summary,
         describe_origin(summary),
-        summary["made"]["versions"],
     )
 
 
@@ -159,146 +151,110 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         rows: see `overview.make_rows`.
     """
     name = f"{study.experiment}_{study.name}"
-    differences = study.differences
-    judged, local, few, unrun = _sort_verdicts(study.verdicts, differences)
-    figure = first_figure.draw(study, rows)
-    tables, figures, notes = fill_tables(study), draw_figures(study), []
+    figures = [first_figure.draw(study, rows), *draw_figures(study)]
     module = module_of(study.experiment)
-    headline = None
-    if module is not None and hasattr(module, "headline"):
-        headline = module.headline(name, rows)
-    if module is not None:
-        figures += _call(module, "figures", study)
-        notes += _call(module, "notes", study)
-    profiles = depth.profiles_of(study.runs)
-    if profiles:
+    if module is not None and hasattr(module, "figures"):
+        figures += module.figures(study)
+    tables, headline = fill_tables(study), fill_tables(study, "headline")
+    if profiles := depth.profiles_of(study.runs):
         tables.append(depth.tabulate(profiles))
-        figures += filter(None, [depth.draw(profiles)])
-    if study.paper is not None:
-        notes += study.paper.notes
-    notes += _list_warnings(study)
+    figures.append(depth.draw(profiles))
+    first, *others = (
+        figure and dataclasses.replace(figure, name=f"{name}_{figure.name}")
+        for figure in figures
+    )
+    notes = study.paper.notes if study.paper else ()
     return Part(
         name,
-        study.title,
+        study,
         brief.write(study, rows),
-        brief.suggest(study, rows),
-        figure and dataclasses.replace(figure, name=f"{name}_{figure.name}"),
-        judged,
-        local,
-        few,
-        unrun,
+        [*brief.suggest(study, rows)],
+        first,
         tabulate(name, rows),
-        headline or choose_headline(name, rows),
+        headline[0] if headline else choose_headline(name, rows),
         [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
-        [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
-        notes,
-        differences,
+        [figure for figure in others if figure],
+        [*list_notes(study), *notes, *_list_warnings(study)],
+        **_sort_verdicts(study),
     )
-
-
-def _call(module: ModuleType, name: str, study: Study) -> list[Any]:
-    """What a hook of an experiment's module returns; [] without one."""
-    hook = getattr(module, name, None)
-    return [*hook(study)] if callable(hook) else []
 
 
 # === Claims ===
 
 
-def _sort_verdicts(
-    judged: Iterable[Verdict], differences: Sequence[str]
-) -> tuple[list[Claim], list[Claim], list[Claim], list[Claim]]:
-    """See `Part`; `differences` are listed once for all of its claims."""
-    known = {cut_brackets(clause) for clause in differences}
-    comparable: list[Claim] = []
-    local: list[Claim] = []
-    few: list[Claim] = []
-    unrun: list[Claim] = []
-    for verdict in judged:
+def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
+    """The verdicts by the list of `Part` that has them.
+
+    Differences of the whole study are listed once for all of its claims.
+    """
+    known = {*map(cut_brackets, study.differences)}
+    lists: dict[str, list[Verdict]]
+    lists = {name: [] for name in ("judged", "local", "few", "unrun")}
+    for verdict in study.verdicts:
         if not verdict.study:
-            unrun.append(_show(verdict))
-        elif verdict.word == infer.NOT_COMPARABLE:
-            word = brief.neutral_word(verdict)
+            lists["unrun"].append(verdict)
+        elif verdict.word != infer.NOT_COMPARABLE:
+            lists["judged"].append(verdict)
+        else:
             own = [
                 clause
                 for clause in verdict.reason.split("; ")
                 if cut_brackets(clause) not in known
                 and not re.fullmatch(r"and \d+ more", clause)
             ]
-            claim = dataclasses.replace(
-                _show(verdict),
-                word=word,
-                mark="",
-                kind="neutral",
-                reason="; ".join(filter(None, [verdict.problem, *own])),
+            name = "local" if brief.is_reported(verdict) else "few"
+            lists[name].append(
+                dataclasses.replace(
+                    verdict,
+                    word=brief.neutral_word(verdict),
+                    reason="; ".join(filter(None, [verdict.problem, *own])),
+                )
             )
-            (local if brief.is_reported(verdict) else few).append(claim)
-        else:
-            comparable.append(_show(verdict))
-    return comparable, local, few, unrun
+    return lists
 
 
-def _show(verdict: Verdict) -> Claim:
+def describe_note(verdict: Verdict) -> str:
+    """What a reader must know of a claim, and where its margin comes from."""
     claim = verdict.claim
-    return Claim(
-        claim.text,
-        claim.source,
-        describe_published(verdict),
-        describe_ours(verdict),
-        verdict.word,
-        MARKS[verdict.word],
-        verdict.word.replace(" ", "-"),
-        verdict.reason,
-        " ".join(filter(None, (claim.note, _describe_margin(verdict)))),
-    )
-
-
-def _describe_margin(verdict: Verdict) -> str:
-    """Where the margin of no difference comes from."""
-    source = verdict.claim.margin_from
-    return f"The margin: {source}." if source else ""
+    margin = f"The margin: {claim.margin_from}." * bool(claim.margin_from)
+    return " ".join(filter(None, (claim.note, margin)))
 
 
 def describe_published(verdict: Verdict) -> str:
     """What the paper claims, in figures."""
     claim = verdict.claim
+    size = f"{claim.published:+.4g} {claim.unit}" * bool(claim.published)
+    margin = f"{claim.margin:g} {claim.unit}"
     if claim.kind == "spread":
-        return f"within {claim.margin:g} {claim.unit}; a deviation is ours"
+        return f"within {margin}; a deviation is ours"
     if claim.kind == "equal":
-        size = "no difference"
-        if claim.published:
-            size = f"{claim.published:+.4g} {claim.unit}"
-        return f"{size}; our margin: {claim.margin:g} {claim.unit}"
-    if claim.published:
-        return f"{claim.published:+.4g} {claim.unit}"
-    return {1: "higher", -1: "lower"}.get(claim.direction, "")
+        return f"{size or 'no difference'}; our margin: {margin}"
+    return size or {1: "higher", -1: "lower"}.get(claim.direction, "")
 
 
 def describe_ours(verdict: Verdict) -> str:
     """What the runs show: `+0.98 points (+0.41 to +1.55), n = 3`."""
     if not verdict.study or not verdict.runs:
         return ""
-    runs = f"n = {verdict.runs}"
-    if verdict.reading:
-        runs += f", with {verdict.reading}"
-    if verdict.blocks:
-        runs += f", {verdict.blocks}"
-    if verdict.tasks:
-        runs += f", on {brief.join(verdict.tasks)} only"
+    runs = (
+        f"n = {verdict.runs}"
+        + f", with {verdict.reading}" * bool(verdict.reading)
+        + f", {verdict.blocks}" * bool(verdict.blocks)
+        + f", on {wording.join(verdict.tasks)} only" * bool(verdict.tasks)
+    )
     if math.isnan(verdict.value):
         return runs
-    sign = "" if verdict.claim.kind == "spread" else "+"
-    value = overview.Ranged(verdict.value, verdict.low, verdict.high)
-    text = f"{verdict.value:{sign}.2f} {verdict.claim.unit}"
-    if verdict.claim.factor not in (0, 1):
-        text += f" against {100 * verdict.claim.factor:g} % of it"
-    if value.has_interval:
-        text += f" ({value.low:{sign}.2f} to {value.high:{sign}.2f})"
+    claim, sign = verdict.claim, "" if verdict.claim.kind == "spread" else "+"
+    text = f"{verdict.value:{sign}.2f} {claim.unit}"
+    if claim.factor not in (0, 1):
+        text += f" against {100 * claim.factor:g} % of it"
+    if not math.isnan(verdict.low):
+        text += f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
     if len(verdict.variance) > 1:
         errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
         text += f"; standard errors: {', '.join(errors)}"
     if not math.isnan(verdict.beside):
-        measure = measures.describe(verdict.claim.beside)
+        measure = measures.describe(claim.beside)
         text += f"; by {measure} {verdict.beside:{sign}.2f}"
     return f"{text}, {runs}"
 
@@ -327,12 +283,15 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
             for row in rows
         ]
     )
-    empty = [
-        column
-        for column in ("minus everything", "time, s", "time, %")
-        if not frame[column].astype(bool).any()
-    ]
+    optional = frame[["minus everything", "time, s", "time, %"]]
+    empty = optional.columns[(optional == "").all()]
     apart = any(row.seconds.is_known and not row.is_timed for row in rows)
+    majorities = {
+        row.task: f"{row.majority:.1f} on {row.task}"
+        for row in rows
+        if not math.isnan(row.majority)
+    }
+    named = f"The majority baseline scores {', '.join(majorities.values())}"
     return Table(
         f"{name}_overview",
         f"{overview.name_split(rows)} scores in points "
@@ -340,22 +299,10 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
         f"intervals over {overview.name_parts(rows)}. Times are those to the "
         "stopping point, with that of caching the frozen blocks; shares are "
         "of the time and the weights of training everything. "
-        f"{_name_majorities(rows)}"
-        + (f". {overview.TIMED_APART}" if apart else ""),
+        + named * bool(majorities)
+        + f". {overview.TIMED_APART}" * apart,
         frame.drop(columns=empty),
         open=True,
-    )
-
-
-def _name_majorities(rows: Sequence[Row]) -> str:
-    """`The majority baseline scores 52.7 on rte`, of those that are known."""
-    known = {
-        row.task: f"{row.majority:.1f} on {row.task}"
-        for row in rows
-        if not math.isnan(row.majority)
-    }
-    return f"The majority baseline scores {', '.join(known.values())}" * bool(
-        known
     )
 
 
@@ -363,7 +310,7 @@ def _name_metrics(rows: Sequence[Row]) -> str:
     """`f1`, or `mrpc: f1, rte: accuracy` where tasks have several."""
     of_tasks = {row.task: row.runs.metric.iloc[0] for row in rows}
     if len({*of_tasks.values()}) == 1:
-        return str(rows[0].runs.metric.iloc[0])
+        return next(iter(of_tasks.values()))
     return ", ".join(f"{task}: {metric}" for task, metric in of_tasks.items())
 
 
@@ -377,12 +324,12 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
     trained = [row for row in overview.keep_largest(rows) if not row.failed]
     table = tabulate(name, trained or rows)
     left = len(rows) - len(trained)
-    if not trained or not left:
-        return table
+    left_out = (
+        f". Left out: {wording.count(left, 'row')} {brief.FAILED}, or of a "
+        "part of the data"
+    )
     return dataclasses.replace(
-        table,
-        caption=f"{table.caption}. Left out: {wording.count(left, 'row')} "
-        f"{brief.FAILED}, or of a part of the data",
+        table, caption=table.caption + left_out * bool(trained and left)
     )
 
 
@@ -463,8 +410,9 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
             "run": runs.path,
         }
     )
-    epochs = pd.concat([study.epochs for study in studies])
-    epochs = epochs[["epoch", "validation", "test", "seconds", "path"]]
+    epochs = frames.epochs_frame(runs)[
+        ["epoch", "validation", "test", "seconds", "path"]
+    ]
     epochs = epochs.rename(columns={"path": "run"}).round(2)
     return [
         Table("runs", "All runs, scores in points", shown),
@@ -495,25 +443,19 @@ def describe_origin(summary: dict[str, Any]) -> str:
 
 def to_html(page: Page) -> str:
     """The page as one HTML file, with its figures inside."""
-    return (
-        make_environment(True)
-        .get_template("report.html.jinja")
-        .render(page=page, most_shown=MOST_SHOWN)
-    )
+    template = make_environment(True).get_template("report.html.jinja")
+    return template.render(page=page, most_shown=MOST_SHOWN)
 
 
 def to_markdown(page: Page, figures: str = "") -> str:
-    """The headline part as Markdown.
+    """The short form of the page as Markdown.
 
     Args:
         page: what to show.
         figures: folder of the figures, as the document links to them.
     """
-    text = (
-        make_environment(False)
-        .get_template("report.md.jinja")
-        .render(page=page, figures=figures)
-    )
+    template = make_environment(False).get_template("report.md.jinja")
+    text = template.render(page=page, figures=figures)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -532,24 +474,6 @@ def _defuse(value: Any) -> Any:
     return value if NUMBERS.fullmatch(value) else f"'{value}"
 
 
-def tables_of(page: Page) -> list[Table]:
-    """All tables of a page."""
-    return [
-        table for part in page.parts for table in (part.table, *part.tables)
-    ] + page.tables
-
-
-def figures_of(page: Page) -> list[Figure]:
-    """All figures of a page."""
-    folded = [figure for part in page.parts for figure in part.figures]
-    return first_figures_of(page) + folded
-
-
-def first_figures_of(page: Page) -> list[Figure]:
-    """Of each part, the figure that shows what was found."""
-    return [part.figure for part in page.parts if part.figure is not None]
-
-
 def make_environment(escapes: bool) -> jinja2.Environment:
     """Where templates are read; `escapes` for HTML, not for Markdown."""
     environment = jinja2.Environment(
@@ -559,13 +483,17 @@ def make_environment(escapes: bool) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
-        "cell": _split_interval if escapes else show_cell,
-        "inline": _inline,
-        "svg": lambda f: base64.b64encode(f.svg).decode(),
-        "markdown": _escape_markdown,
-        "numbers": _find_numbers,
-    }
+    environment.filters.update(
+        cell=_split_interval if escapes else show_cell,
+        inline=_inline,
+        svg=lambda figure: base64.b64encode(figure.svg).decode(),
+        markdown=_escape_markdown,
+        mark=lambda verdict: MARKS.get(verdict.word, ""),
+        note=describe_note,
+        numbers=_find_numbers,
+        ours=describe_ours,
+        published=describe_published,
+    )
     return environment
 
 

@@ -85,9 +85,8 @@ def colour_of(approach: str, number: int | None = None) -> str:
         number: what is no approach has the colour of this number.
     """
     name = approach.split(",")[0]
-    if number is None:
-        other = OTHERS[sum(name.encode()) % len(OTHERS)]
-    else:
+    other = OTHERS[sum(name.encode()) % len(OTHERS)]
+    if number is not None:
         other = PALETTE[number % len(PALETTE)]
     return APPROACH_COLOURS.get(name, other)
 
@@ -101,7 +100,7 @@ def make_panels(
         count: of panels.
         height: of each, in inches.
     """
-    columns = 1 if count == 1 else 2
+    columns = min(count, 2)
     rows = -(-count // columns)
     figure = matplotlib.figure.Figure(
         layout="constrained",

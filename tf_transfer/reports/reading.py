@@ -1,8 +1,8 @@
-"""Run directories to run records: what a report knows of each run.
+"""Reads run directories into run records: all that a report uses of a run.
 
 A record is plain data, so that a report can be made again from its stored
-summary. A time or a count that nobody recorded is None. A directory that is not
-whole is left out, with the reason.
+summary. A time or a count that was not recorded is None. Incomplete directories
+are left out, with the reason.
 """
 
 import collections
@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypedDict
 
 from tf_transfer.config import settings as settings_lib
@@ -34,7 +34,7 @@ TIMING_ENVIRONMENT = (
     "replicas",
     "traced",
 )
-# What a report needs of `config.json`, besides.
+# The other keys of `config.json` that a report reads.
 ReportedKey = TypedDict("ReportedKey", {"module": str, "data_identity": str})
 ReportedSettings = TypedDict(
     "ReportedSettings", {"max_epochs": int | None, "model": str, "data": str}
@@ -51,7 +51,8 @@ Reported = TypedDict(
         "starts": list[records.Start],
     },
 )
-# What a record has of `result.json`, and of the settings in `config.json`.
+# Copied into a record from `result.json`, and from the settings of
+# `config.json`.
 COPIED = (
     "task",
     "metric",
@@ -78,7 +79,7 @@ UNTESTED = (
 
 
 class LeftOut(Exception):
-    """Why a directory is not in the report."""
+    """The reason for which a directory is not in the report."""
 
 
 def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
@@ -121,16 +122,14 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         for error in errors
     ]
     shown = []
-    copies = find_copies(runs.values())
-    tested = share_tested(runs.values())
+    copies, unlike = find_copies(runs.values()), find_unlike(runs.values())
     for run in runs.values():
-        path, is_tested = run["path"], run["test"] is not None
-        share = tested.get(texts_of(run), 1)
+        path = run["path"]
         if path in copies:
             left_out.append((path, copies[path]))
-        elif 0.5 <= share < 1 and not is_tested:
+        elif unlike.get(path):
             left_out.append((path, UNTESTED))
-        elif share < 0.5 and is_tested and run["validation"] is not None:
+        elif path in unlike and run["validation"] is not None:
             folder = os.path.join(root, path)
             shown.append(read_run(folder, path, reads_test=False))
         else:
@@ -162,7 +161,7 @@ def read_searches(
 
 
 def find_copies(runs: Iterable[Record]) -> dict[str, str]:
-    """Paths of runs that predict what one with another seed does; and why.
+    """Paths of runs with the predictions of another seed, and the reasons.
 
     No two seeds train to the same scores after each epoch and to the same
     predictions to the last bit: a copied directory would count as a seed.
@@ -170,13 +169,15 @@ def find_copies(runs: Iterable[Record]) -> dict[str, str]:
     copies: dict[str, str] = {}
     first: dict[str, str] = {}
     for run in filter(trains, runs):
+        if not run.get("predictions"):
+            continue
         settings = {n: v for n, v in run["key"].items() if n != "seed"}
         scores = [(line["validation"], line["test"]) for line in run["epochs"]]
         name = json.dumps(
-            [settings, run.get("predictions"), scores], sort_keys=True
+            [settings, run["predictions"], scores], sort_keys=True
         )
         other = first.setdefault(name, run["path"])
-        if run.get("predictions") and other != run["path"]:
+        if other != run["path"]:
             copies[run["path"]] = (
                 f"has the predictions of {other}, and another seed: it is a "
                 "copy"
@@ -189,23 +190,31 @@ def trains(record: Record) -> bool:
     return record["blocks"] > 0 and not record["approach"].startswith("probe")
 
 
-def share_tested(runs: Iterable[Record]) -> dict[Any, float]:
-    """The share with a test score of the runs that train on some texts."""
+def find_unlike(runs: Collection[Record]) -> dict[str, bool]:
+    """Paths of runs that are scored on another split than most on their texts.
+
+    Returns:
+        By path, whether the others have scored the test.
+    """
+
+    def texts_of(run: Record) -> tuple[str, str, str]:
+        return run["experiment"], run["task"], run["key"]["data_identity"]
+
     tested = collections.defaultdict(list)
     for run in filter(trains, runs):
         tested[texts_of(run)].append(run["test"] is not None)
-    return {texts: sum(yes) / len(yes) for texts, yes in tested.items()}
-
-
-def texts_of(record: Record) -> tuple[str, str, str]:
-    """Equal for runs whose scores are compared."""
-    key = record["key"]
-    return record["experiment"], record["task"], key["data_identity"]
+    return {
+        run["path"]: not is_tested
+        for run in runs
+        if (others := tested.get(texts_of(run)))
+        for is_tested in [run["test"] is not None]
+        if is_tested != (sum(others) >= len(others) / 2) and not all(others)
+    }
 
 
 def identify(record: Record) -> str:
-    """What two records of the same run, or ensemble, have in common."""
-    # --max_epochs may not be in the key, but it makes another run.
+    """Equal for two records of the same run or ensemble."""
+    # The key may lack --max_epochs, which makes another run.
     identity = [record["key"], record["max_epochs"], record.get("members")]
     return json.dumps(identity, sort_keys=True)
 
@@ -215,11 +224,11 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
 
     Args:
         folder: the run directory.
-        path: how the record names it.
-        reads_test: whether what it scores on the test is read.
+        path: its name in the record.
+        reads_test: whether its scores on the test are read.
 
     Raises:
-        LeftOut: it is broken, not finished, or of another version.
+        LeftOut: the run is damaged, not finished, or of another version.
     """
     for name in ("config.json", "result.json", *records.HASHED):
         file = os.path.join(folder, name)
@@ -230,7 +239,7 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         config = directory.config(Reported)
         if config is None:
             raise LeftOut("has no config.json")
-        directory.key = config["key"]  # what the result has to belong to
+        directory.key = config["key"]  # of the run that the result belongs to
         result = directory.result()
         if result is None:
             raise LeftOut(NOT_FINISHED)
@@ -261,7 +270,7 @@ def _check_content(
     result: dict[str, Any],
     epochs: list[dict[str, Any]],
 ) -> None:
-    """Raises `LeftOut` for what an experiment of one's own might get wrong."""
+    """Raises `LeftOut` for what your own experiment might get wrong."""
     for field, name in (
         ("task", result["task"]),
         ("key.module", config["key"]["module"]),
@@ -298,12 +307,12 @@ def _make_record(
     starts = config["starts"]
     known = {**config, "traced": result.get("traced")}
     environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
-    # A start that does not say what another one says was another.
-    said = set().union(*starts)
+    # A start that lacks what another one has was in another environment.
+    known_names = set().union(*starts)
     mixed = any(
         start.get(name) != environment[name]
         for start in starts
-        for name in said.intersection(TIMING_ENVIRONMENT)
+        for name in known_names.intersection(TIMING_ENVIRONMENT)
     )
     return {
         **{name: result[name] for name in COPIED},
@@ -334,10 +343,10 @@ def _make_record(
             for line in epochs
             if line.get("task")
             and result["phases"][line["phase"] - 1]["trainable_layers"]
-            != "head"  # of heads there may be hundreds, and nobody asks
+            != "head"  # there may be hundreds, which no table shows
         ],
         "phases": result.get("phases", []),
-        # On the training sample and on what validates.
+        # On the training sample and on the validation texts.
         "curve": [
             {
                 "phase": line["phase"],

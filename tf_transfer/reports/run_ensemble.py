@@ -1,7 +1,5 @@
 """An ensemble of finished runs, from their stored predictions."""
 
-import dataclasses
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,46 +7,22 @@ import numpy as np
 from tf_transfer.data import ensembles, metrics
 from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports import reading, stacking_ensembles
-from tf_transfer.training import records
-from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
-
-@dataclasses.dataclass(frozen=True)
-class RunEnsemble:
-    """Several runs as one model.
-
-    Attributes:
-        runs: their directories.
-        scores: dict from each run, and from both ensembles, to the metrics on
-            the test set.
-        arrays: the content of the ensemble's predictions.npz: `test_ids` and
-            `test_labels` int64 [examples]; `mean` and `vote` float64
-            [examples, classes], see `ensembles`.
-    """
-
-    runs: list[str]
-    scores: dict[str, dict[str, float]]
-    arrays: dict[str, np.ndarray]
-
-    def write(self, folder: str) -> None:
-        """Writes both files; an older ensemble there is replaced."""
-        os.makedirs(folder, exist_ok=True)
-        files.write_atomically(
-            os.path.join(folder, "predictions.npz"),
-            records.compressed(self.arrays),
-        )
-        files.write_json(
-            os.path.join(folder, "ensemble.json"),
-            {"runs": self.runs, "scores": self.scores},
-        )
+Arrays = dict[str, np.ndarray]
 
 
-def combine(runs: Sequence[str]) -> RunEnsemble:
-    """Returns the ensemble of finished runs.
+def combine(runs: Sequence[str]) -> tuple[dict[str, dict[str, float]], Arrays]:
+    """Combines finished runs into one model.
 
     Args:
         runs: their directories, two or more.
+
+    Returns:
+        The metrics on the test set of each run and of both ensembles, by name;
+        and the content of the ensemble's predictions.npz: `test_ids` and
+        `test_labels` int64 [examples]; `mean` and `vote` float64
+        [examples, classes], see `ensembles`.
 
     Raises:
         UserError: one cannot be in an ensemble, or they do not belong
@@ -67,8 +41,7 @@ def combine(runs: Sequence[str]) -> RunEnsemble:
         name: metrics.measure(names[0], labels, logits)
         for name, logits in outputs.items()
     }
-    arrays = {"test_ids": members[0].ids, "test_labels": labels, **both}
-    return RunEnsemble(list(runs), scores, arrays)
+    return scores, {"test_ids": members[0].ids, "test_labels": labels, **both}
 
 
 def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:

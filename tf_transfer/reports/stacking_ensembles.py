@@ -1,8 +1,8 @@
 """The ensemble of 1907.05338's three models, out of the runs of `stacking`.
 
-It is joined from stored predictions when runs are read, and becomes a record
-like that of a run: its head is `ensemble`, its adaptation how it is joined. So
-it is in a summary, in tables, and can be a group of a claim.
+It is joined from stored predictions when runs are read. Its record is like that
+of a run: its head is `ensemble`, its adaptation how it is joined. So summaries
+and tables have it, and a claim can compare it.
 """
 
 import collections
@@ -24,8 +24,8 @@ STACKED = (
 )
 HEAD = "ensemble"
 METHODS = {"mean": "mean of probabilities", "vote": "majority vote"}
-# Of heads: how large they are, and what the dense one reads. An ensemble is of
-# heads that are as usual.
+# Defaults of the heads' sizes, and of what the dense head reads. An ensemble
+# joins heads with these defaults.
 USUAL_SIZES = {
     "inner_units": 0,
     "lstm_units": 256,
@@ -40,9 +40,9 @@ USUAL_SIZES = {
     "transformer_heads": 4,
 }
 USUAL = {**USUAL_SIZES, "pooling": "cls", "pairs": "cross"}
-# Settings that say which examples train, validate and test.
+# Settings that decide which examples train, validate and test.
 SPLITTING = ("split_seed", "validation_fraction", "max_train_examples")
-# What a model that is not stacked does not have, or has otherwise.
+# Settings that a model that is not stacked lacks, or has with other values.
 OF_STACKED = (
     *("head", "adaptation", "head_lr", "phase_one_epochs", "phase_one_gap"),
     *("frozen_prefix", "cache_dtype"),

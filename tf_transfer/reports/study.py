@@ -1,11 +1,12 @@
 """The content of one study, before it is put on a page.
 
-Each experiment may have a module of its name in this folder with
+Each experiment may have a module of its name in the folder `papers` with
 
-    MEASURES, ROWS, PARTS: what its `tables.toml` may name; see `tables`
-    figures(study) -> figures beside the first one
-    notes(study)   -> what a reader must know, a sentence each
-    name_groups(runs) -> runs, with `approach` as this experiment calls it
+    MEASURES, ROWS, PARTS, METRICS: what its `tables.toml` may name, and
+    NOTES: what a reader must know; see `tables`
+    figures(study) -> figures in addition to the first one
+    name_approach(approach, settings) -> what is trained, as its paper calls it
+    label_runs(study, runs) -> `Study.labelled` with columns of its own
     describe_study(study, rows) -> the sentences at the top, in place of those
         on what to train
 
@@ -17,15 +18,23 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import claims, frames, infer, overview, verdicts
+from tf_transfer.reports import (
+    choose,
+    claims,
+    frames,
+    infer,
+    overview,
+    verdicts,
+    wording,
+)
 from tf_transfer.reports.options import Options
-from tf_transfer.reports.reading import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +59,9 @@ class Figure:
     """A picture.
 
     Attributes:
-        name: of its files, without the ending.
+        name: of its files, without the extension.
         caption: a sentence or two.
-        render: returns the content of a file by its ending, `png` or `svg`.
+        render: returns the content of a file by its extension, `png` or `svg`.
     """
 
     name: str
@@ -67,7 +76,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Runs that may be compared, and what the report knows beside them.
+    """Runs that may be compared, and what else the report knows.
 
     Attributes:
         experiment: such as `glue`.
@@ -97,14 +106,11 @@ class Study:
     folder: str = "experiments"
 
     @functools.cached_property
-    def epochs(self) -> pd.DataFrame:
-        """See `frames.epochs_frame`."""
-        return frames.epochs_frame(self.runs)
-
-    @functools.cached_property
     def labelled(self) -> pd.DataFrame:
-        """See `overview.label_runs`."""
-        return overview.label_runs(self.runs)
+        """See `overview.label_runs`; with columns of the experiment's own."""
+        runs = overview.label_runs(self.runs)
+        own = getattr(module_of(self.experiment), "label_runs", None)
+        return runs if own is None else own(self, runs)
 
     @functools.cached_property
     def rows(self) -> list[overview.Row]:
@@ -124,27 +130,24 @@ class Study:
     @property
     def title(self) -> str:
         """Such as `glue: minilm, 6 blocks (max_epochs=9)`."""
-        title = f"{self.experiment}: {self.model}"
-        if self.blocks:
-            blocks = "block" if self.blocks == 1 else "blocks"
-            title += f", {self.blocks} {blocks}"
-        return f"{title} ({self.distinct})" if self.distinct else title
+        return (
+            f"{self.experiment}: {self.model}"
+            + f", {wording.count(self.blocks, 'block')}" * bool(self.blocks)
+            + f" ({self.distinct})" * bool(self.distinct)
+        )
 
-    @property
+    @functools.cached_property
     def differences(self) -> list[str]:
         """What of its runs is not as in the paper, a clause each."""
-        if self.paper is None:
-            return []
-        return claims.list_differences(self.runs, self.paper)
+        paper = self.paper
+        return claims.list_differences(self.runs, paper) if paper else []
 
 
 def module_of(experiment: str) -> ModuleType | None:
-    """The module of an experiment in this folder, or None."""
-    name = f"tf_transfer.reports.{experiment}"
+    """The module of an experiment in the folder `papers`, or None."""
+    name = f"tf_transfer.reports.papers.{experiment}"
     if experiment.isidentifier() and importlib.util.find_spec(name):
-        module = importlib.import_module(name)
-        if hasattr(module, "notes"):
-            return module
+        return importlib.import_module(name)
     return None
 
 
@@ -161,19 +164,18 @@ def collect(
         options: what the reader asks for.
     """
     studies = []
-    by_experiment: dict[str, list[Record]] = {}
-    for record in summary["runs"]:
-        by_experiment.setdefault(record["experiment"], []).append(record)
+    by_experiment = choose.split(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None
         runs = frames.runs_frame(records, paper.varied if paper else ())
-        module = module_of(experiment)
-        if module is not None and hasattr(module, "name_groups"):
-            runs = module.name_groups(runs)
+        name_approach = getattr(module_of(experiment), "name_approach", None)
+        if name_approach is not None:
+            names = map(name_approach, runs.approach, runs.settings)
+            runs = runs.assign(approach=[*names])
         judged = verdicts.judge(runs, paper) if paper else []
-        named = [*frames.studies(runs)]
-        distinct = _describe_differences([members for _, members in named])
+        named = dict(frames.studies(runs))
+        distinct = _describe_differences(named)
         studies += [
             Study(
                 experiment,
@@ -185,35 +187,35 @@ def collect(
                 runs,
                 summary,
                 options,
-                words if len(named) > 1 else "",
+                distinct[name],
                 folder,
             )
-            for (name, members), words in zip(named, distinct)
+            for name, members in named.items()
         ]
-    return _conclude_local(studies)
-
-
-def _describe_differences(studies: Sequence[pd.DataFrame]) -> list[str]:
-    """The settings by which studies differ, of those that all have."""
-    shared = [members.shared.iloc[0] for members in studies]
-    common = [n for n in shared[0] if all(n in s for s in shared)]
-    differences = overview.describe_differences(
-        [{n: s[n] for n in common if n != "model"} for s in shared], ", {}={}"
-    )
-    letters = map(frames.letters_of, range(len(shared)))
-    return [
-        settings.removeprefix(", ") or f"study {letter}"
-        for settings, letter in zip(differences, letters)
-    ]
-
-
-def _conclude_local(studies: Sequence[Study]) -> list[Study]:
-    """The studies, their local verdicts corrected as one family."""
-    together = [v for study in studies for v in study.verdicts]
-    concluded = dict(zip(map(id, together), verdicts.conclude_local(together)))
+    # Local verdicts are one family of all studies.
+    of_all = [v for study in studies for v in study.verdicts]
+    corrected = iter(verdicts.correct_for_many(of_all, True))
     return [
         dataclasses.replace(
-            study, verdicts=[concluded[id(v)] for v in study.verdicts]
+            study,
+            verdicts=[*itertools.islice(corrected, len(study.verdicts))],
         )
         for study in studies
     ]
+
+
+def _describe_differences(
+    studies: Mapping[str, pd.DataFrame],
+) -> dict[str, str]:
+    """The settings by which studies differ, of those that all have; by name."""
+    shared = [members.shared.iloc[0] for members in studies.values()]
+    common = set.intersection(*map(set, shared)) - {"model"}
+    differences = overview.describe_differences(
+        [{n: s[n] for n in shared[0] if n in common} for s in shared], ", {}={}"
+    )
+    if len(studies) == 1:
+        return dict.fromkeys(studies, "")
+    return {
+        name: settings.removeprefix(", ") or f"study {name}"
+        for name, settings in zip(studies, differences)
+    }

@@ -36,7 +36,7 @@ def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     """The summary of the runs below a folder; see `summarize`.
 
     Raises:
-        UserError: no such folder, or no run in it that is whole.
+        UserError: no such folder, or no complete run in it.
     """
     runs, left_out = reading.read_runs(root)
     searches, damaged = reading.read_searches(root)
@@ -124,20 +124,14 @@ def merge(summaries: Sequence[Summary]) -> Summary:
             first = runs.setdefault(reading.identify(record), record)
             if first["path"] != record["path"]:
                 named[record["path"]] = f"is the same run as {first['path']}"
-    copies = reading.find_copies(runs.values())
     # Of runs that scored the test and others on the same texts, the majority
     # is reported: the scores of the two are not of the same split.
-    tested = reading.share_tested(runs.values())
-    unlike = {
-        record["path"]: UNTESTED if record["test"] is None else TESTED
-        for record in runs.values()
-        for share in [tested.get(reading.texts_of(record), 1)]
-        if 0 < share < 1 and (record["test"] is not None) != (share >= 0.5)
-    }
-    named |= {**unlike, **copies}
-    records = [
-        r for r in runs.values() if r["path"] not in {**unlike, **copies}
-    ]
+    dropped = {
+        path: UNTESTED if are_tested else TESTED
+        for path, are_tested in reading.find_unlike(runs.values()).items()
+    } | reading.find_copies(runs.values())
+    named |= dropped
+    records = [r for r in runs.values() if r["path"] not in dropped]
     shown = {record["path"] for record in records}
     return {
         "version": VERSION,
@@ -171,8 +165,8 @@ def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
 def to_json(summary: Summary) -> str:
     """A summary as `read` takes it: small, and with a line for each run.
 
-    Its first line has a hash of all others. What most runs have alike is
-    written once, as `defaults`; the line of a run has the rest.
+    Its first line has a hash of all others. Values that most runs share are
+    written once, as `defaults`; the line of a run has the others.
     """
     runs = summary["runs"]
     defaults = _find_defaults(runs)
@@ -215,7 +209,7 @@ def _find_defaults(records: Sequence[Record]) -> Record:
 
 
 def _leave_out(defaults: Record, record: Record) -> Record:
-    """A record without what is as in the defaults; 1 is not 1.0 or True.
+    """A record without its default values; 1 is not 1.0 or True.
 
     `without` names the defaults that it does not have.
     """
@@ -275,7 +269,7 @@ def read(path: str) -> Summary:
 
 def _describe_machines(runs: Iterable[Record]) -> str:
     """The machines of the runs, in words."""
-    starts: dict[str, set[str]] = {}
+    starts: dict[str, set[str]] = collections.defaultdict(set)
     for environment in (record["timing_environment"] for record in runs):
         if environment["devices"]:
             words = (
@@ -284,15 +278,12 @@ def _describe_machines(runs: Iterable[Record]) -> str:
                 f"{environment['threads']} threads, "
                 f"{environment['concurrent_runs']} at a time"
             )
-            machine = environment.get("machine") or ""
-            starts.setdefault(words, set()).add(machine)
-    return (
-        "; ".join(
-            words + (f", {len(ids)} machines or starts" if len(ids) > 1 else "")
-            for words, ids in sorted(starts.items())
-        )
-        or "not recorded"
+            starts[words].add(environment.get("machine") or "")
+    machines = "; ".join(
+        words + f", {len(ids)} machines or starts" * (len(ids) > 1)
+        for words, ids in sorted(starts.items())
     )
+    return machines or "not recorded"
 
 
 # === The short table on the screen ===

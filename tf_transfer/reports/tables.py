@@ -2,15 +2,18 @@
 
 The file lies beside `claims.toml`. Each `[[table]]` or `[[figure]]` of it names
 
-    of: the runs that it is of, see `PARTS`; a table or a panel for each part
-    rows: what its rows or curves are, see `ROWS`
-    name, caption: texts with `{part}` and the words of a part in braces
+    of: a name of `PARTS`, or a list of columns of the runs: there is a table
+        or a panel for each part, or for each combination of their values
+    only: values of columns that the runs have
+    rows: a name of `ROWS`, or a list of columns: a row for each combination
+    name, caption: texts with words in braces: `{part}`, `{number}` of the
+        part, and columns and settings of its first run
 
-A column of a table is a list of its title, a measure (`MEASURES`,
-`setting:NAME` or `metric:NAME`), a format (`FORMATS`, with digits after the
-point), and what the caption says where it is shown; the last two may be
-missing. A measure with several named values makes a column of each; its title
-has `{}` in place of the name.
+A column of a table is a list of its title, a measure (`MEASURES`, a column of
+the runs, `setting:NAME` or `metric:NAME`), a format (`FORMATS`, with digits
+after the point), and what the caption says where it is shown; the last two may
+be missing. A measure with several named values makes a column of each; its
+title has `{}` in place of the name.
 
     [[table]]
     name = "scores_{part}"
@@ -28,7 +31,9 @@ has `{}` in place of the name.
     colour = "setting:pooling"
 
 An experiment's module may have `MEASURES`, `ROWS` and `PARTS` of its own, which
-come before those here. The arguments of `_fill` and `_draw` are all the keys.
+come before those here; `METRICS`, the titles of metrics by task; and `NOTES`,
+sentences and whether they hold. The arguments of `_fill` and `_draw` are all
+the keys.
 """
 
 import dataclasses
@@ -55,11 +60,6 @@ from tf_transfer.reports import (
 from tf_transfer.reports import study as study_lib
 from tf_transfer.utils.errors import UserError
 
-DID_NOT_TRAIN = (
-    "`Not shown to be above the majority baseline`: no test at 5 % shows "
-    "that the runs score more, or half of them give one answer only."
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Part:
@@ -67,8 +67,7 @@ class Part:
 
     Attributes:
         study: theirs.
-        runs: see `frames.runs_frame`; with `text` and `trains`, unless the
-            experiment's module divides a study itself.
+        runs: see `study.Study.labelled`.
         name: `{part}` of a table's name and caption, or "".
         words: what else these have in braces.
     """
@@ -77,6 +76,15 @@ class Part:
     runs: pd.DataFrame
     name: str = ""
     words: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, str]:
+        """Titles of the metrics that all runs have, by name."""
+        module = study_lib.module_of(self.study.experiment)
+        titles = getattr(module, "METRICS", {}).get(self.runs.task.iloc[0], {})
+        shared = set.intersection(*map(set, self.runs.metrics))
+        own = {n: n.replace("_", " ") for n in self.runs.metrics.iloc[0]}
+        return {n: t for n, t in (titles or own).items() if n in shared}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +95,7 @@ class Line:
         part: of the table or panel.
         runs: what is measured; without any, `values` has all that is known.
         row: of the overview, or None.
+        base: the runs that these are compared with, or none.
         values: measures that are known already, by name; of a curve, `style`
             too, see `plots.Curve`.
     """
@@ -94,6 +103,7 @@ class Line:
     part: Part
     runs: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     row: overview.Row | None = None
+    base: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -114,11 +124,6 @@ def seconds(runs: pd.DataFrame) -> list[float]:
     return wording.known(runs[runs.timed].seconds)
 
 
-def count_examples(runs: pd.DataFrame) -> int:
-    """How many examples the first of some runs was trained on."""
-    return int(runs.sizes.iloc[0].get("train", 0))
-
-
 def describe_cache(settings: claims.Settings) -> str:
     """Whether and how the frozen blocks are cached, in words."""
     if settings.get("frozen_prefix") != "cached":
@@ -137,9 +142,37 @@ def join(*words: str, mark: str = ", ") -> str:
     return mark.join(filter(None, words))
 
 
+def compare(runs: pd.DataFrame, base: pd.DataFrame) -> str:
+    """The difference of scores; nothing between a group and itself."""
+    if base.empty or base.index.equals(runs.index):
+        return ""
+    return wording.difference(runs.score, base.score)
+
+
+def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
+    """Seconds until validation reached a score, and how many runs did so.
+
+    `12.3 ± 0.4 (2 of 3 runs)`; the number only if some did not, `never` if none
+    did, nothing if no run is timed.
+    """
+    times = [
+        measures.seconds_to_score(record, score)
+        for record in runs.record[runs.timed]
+        if record["epochs"] and not pd.isna(score)
+    ]
+    count = len(wording.known(times))
+    few = f" ({count} of {len(times)} runs)" * (0 < count < len(times))
+    return (wording.spread(times, 1) or "never" * bool(times)) + few
+
+
 def _of_row(name: str) -> Measure:
     """An attribute of the overview's row, or else of the first run."""
     return lambda line: getattr(line.row or line.runs.iloc[0], name)
+
+
+def _of_run(name: str) -> Measure:
+    """A column of the first run."""
+    return lambda line: line.runs[name].iloc[0]
 
 
 MEASURES: dict[str, Measure] = {
@@ -156,17 +189,17 @@ MEASURES: dict[str, Measure] = {
     "task": lambda line: line.row.task if line.row else line.runs.text.iloc[0],
     "score_interval": lambda line: line.row.score if line.row else "",
     "seconds_interval": lambda line: line.row.seconds if line.row else "",
-    # By title, of the part's `metrics`.
     "scores": lambda line: {
         title: measures.measure_runs(name, line.runs)
-        for name, title in line.part.words["metrics"].items()
+        for name, title in line.part.metrics.items()
     },
+    "against": lambda line: compare(line.runs, line.base),
     "n": lambda line: len(line.runs),
-    "examples": lambda line: count_examples(line.runs),
+    "examples": lambda line: int(line.runs.sizes.iloc[0].get("train", 0)),
     "seconds": lambda line: seconds(line.runs),
     "epochs": lambda line: (
         wording.number(line.runs.epochs_run.mean(), 1)
-        + " (limit)" * bool(line.row and brief.is_cut_off(line.row))
+        + " (limit)" * bool(line.row and measures.is_cut_off(line.runs))
     ),
     "prefix_seconds": lambda line: [
         record["prefix_build_seconds"]
@@ -191,24 +224,37 @@ def _mean(value: Any) -> float:
     return wording.mean(np.atleast_1d(np.asarray(value, float)))
 
 
-def divide_by_task(study: study_lib.Study) -> list[Part]:
-    """A part for each task; of several files of one, for each of these."""
+def divide_runs(
+    study: study_lib.Study,
+    columns: Sequence[str] = ("text",),
+    only: Mapping[str, Any] | None = None,
+) -> list[Part]:
+    """A part for each combination of values of some columns, in their order.
+
+    Args:
+        study: theirs.
+        columns: of `labelled`; the first one names the parts.
+        only: values that the runs have.
+    """
+    runs = study.labelled
+    for name, value in (only or {}).items():
+        runs = runs[runs[name] == value]
+    groups = runs.groupby([*columns], sort=False, observed=True)
     return [
-        Part(
-            study,
-            runs,
-            str(text),
-            {"task": text, "metric": runs.metric.iloc[0]},
-        )
-        for text, runs in study.labelled.groupby("text", sort=False)
+        Part(study, members, str(key[0]), {"number": number})
+        for number, (key, members) in enumerate(groups, 1)
     ]
 
 
-def list_groups(part: Part) -> list[Line]:
-    """A line for each group of runs that differ by seed alone."""
-    return [
-        Line(part, group) for _, group in part.runs.groupby("group", sort=False)
-    ]
+def list_groups(part: Part, columns: Sequence[str] = ("group",)) -> list[Line]:
+    """A line for each group of runs that differ by seed alone.
+
+    Args:
+        part: theirs.
+        columns: there is a line for each combination of their values.
+    """
+    groups = part.runs.groupby([*columns], sort=False, observed=True)
+    return [Line(part, members) for _, members in groups]
 
 
 def list_rows(part: Part) -> list[Line]:
@@ -226,22 +272,22 @@ def describe_majority(part: Part) -> Line:
     Its name is a value of the measure `name_or_failure`.
     """
     known = part.runs.record.iloc[0]["majorities"]
-    return Line(
-        part,
-        values={
-            "name_or_failure": "the majority baseline",
-            "scores": {
-                title: [100 * known[name]]
-                for name, title in part.words["metrics"].items()
-                if name in known
-            },
-        },
-    )
+    scores = {
+        title: [100 * known[name]]
+        for name, title in part.metrics.items()
+        if name in known
+    }
+    name = "the majority baseline"
+    return Line(part, values={"name_or_failure": name, "scores": scores})
 
 
 PARTS: dict[str, Callable[[study_lib.Study], Iterable[Part]]] = {
     "study": lambda study: [Part(study, study.labelled)],
-    "task": divide_by_task,
+    "task": divide_runs,
+    "published": lambda study: [
+        Part(study, study.labelled, words=table)
+        for table in study.published.get("tables", ())
+    ],
 }
 ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
     "overview": list_rows,
@@ -256,14 +302,20 @@ ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
 # === Reading ===
 
 
-def fill_tables(study: study_lib.Study) -> list[study_lib.Table]:
+def fill_tables(
+    study: study_lib.Study, kind: str = "table"
+) -> list[study_lib.Table]:
     """The tables of a study that have rows; none without a `tables.toml`.
+
+    Args:
+        study: theirs.
+        kind: of the entries; a `headline` replaces the overview in a document.
 
     Raises:
         UserError: the file is wrong; the message names the table and the
             column, and what is known.
     """
-    return _make(study, "table", _fill)
+    return _make(study, kind, _fill)
 
 
 def draw_figures(
@@ -302,7 +354,7 @@ def _make(
 
 
 def _list_known(study: study_lib.Study, kind: str) -> dict[str, Any]:
-    """`MEASURES`, `ROWS` or `PARTS`, with those of the experiment's module."""
+    """`MEASURES`, `ROWS`, `PARTS` or `NOTES`, with those of the module."""
     own = vars(study_lib.module_of(study.experiment) or object)
     return {**globals()[kind], **own.get(kind, {})}
 
@@ -316,16 +368,34 @@ def _find(where: str, name: str, known: Mapping[str, Any]) -> Any:
 
 
 def _list_lines(
-    study: study_lib.Study, where: str, of: str, rows: str
+    study: study_lib.Study,
+    where: str,
+    of: str | Sequence[str],
+    rows: str | Sequence[str],
+    only: Mapping[str, Any] | None = None,
 ) -> Iterable[tuple[Part, list[Line], Look]]:
     """Yields each part that has rows, these, and how to look up a measure."""
-    divide = _find(f"{where}: of", of, _list_known(study, "PARTS"))
-    list_rows = _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
-    for part in divide(study):
-        if lines := [*list_rows(part)]:
-            names = (name for line in lines for name in line.values)
+    columns = dict.fromkeys(study.labelled)
+    for name in (*(() if isinstance(of, str) else of), *(only or ())):
+        _find(f"{where}: of", name, columns)
+    for name in () if isinstance(rows, str) else rows:
+        _find(f"{where}: rows", name, columns)
+    parts = (
+        _find(f"{where}: of", of, _list_known(study, "PARTS"))(study)
+        if isinstance(of, str)
+        else divide_runs(study, of, only)
+    )
+    make_lines = (
+        _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
+        if isinstance(rows, str)
+        else functools.partial(list_groups, columns=rows)
+    )
+    for part in parts:
+        if lines := [*make_lines(part)]:
+            names = {n for x in lines for n in (*x.values, *x.part.words)}
             known = {
                 **dict.fromkeys(names, lambda line: ""),
+                **{name: _of_run(name) for name in study.labelled},
                 **_list_known(study, "MEASURES"),
             }
             yield part, lines, functools.partial(_look_up, known)
@@ -333,7 +403,15 @@ def _list_lines(
 
 def _word(where: str, text: str, part: Part) -> str:
     """A text with its words in braces filled in."""
-    words = {"part": part.name, "study": part.study.name, **part.words}
+    first = part.runs.iloc[0]
+    words = {
+        **first.settings,
+        **first,
+        "metric": part.metrics.get(first.metric, first.metric),
+        "part": part.name,
+        "study": part.study.name,
+        **part.words,
+    }
     try:
         return text.format(**words)
     except (LookupError, ValueError) as error:
@@ -351,8 +429,10 @@ def _fill(
     name: str,
     caption: str,
     columns: Sequence[Sequence[str]],
-    of: str = "study",
-    rows: str = "overview",
+    of: str | Sequence[str] = "study",
+    only: Mapping[str, Any] | None = None,
+    rows: str | Sequence[str] = "overview",
+    pivot: bool = False,
     optional: Sequence[str] = (),
     varying: Sequence[str] = (),
     unless_equal: Mapping[str, str] | None = None,
@@ -363,7 +443,9 @@ def _fill(
     Args:
         study: theirs.
         where: the file and the entry, for messages.
-        name, caption, columns, of, rows: see the module.
+        name, caption, columns, of, only, rows: see the module.
+        pivot: whether rows rise by the first column, and the cells of the
+            second are titles of columns with those of the third.
         optional: titles of columns that are left out where they are empty;
             `*` means all.
         varying: titles of columns that are left out where all their cells are
@@ -372,27 +454,31 @@ def _fill(
             another, and the title of that.
         open: whether the page shows the table unfolded.
     """
-    for part, lines, look_up in _list_lines(study, where, of, rows):
-        cells = [
+    for part, lines, look_up in _list_lines(study, where, of, rows, only):
+        if pivot:
+            first = functools.partial(look_up, where, columns[0][1])
+            lines.sort(key=first)
+        frames = [
             pd.DataFrame(
                 [_make_cells(where, column, line, look_up) for line in lines]
             )
             for column in columns
         ]
-        frame = pd.concat(cells, axis=1).fillna("")
+        frame = pd.concat(frames, axis=1).fillna("")
+        if pivot:
+            index, titles, cells = frame
+            wide = frame.pivot_table(cells, index, titles, "first", sort=False)
+            frame = wide.reset_index().fillna("")
         filled = frame.apply(lambda cells: cells[cells != ""].nunique())
-        dropped = {
+        equal_to = unless_equal or {}
+        dropped = [
             title
             for title, count in filled.items()
             if (count == 0 and {title, "*"} & {*optional})
             or (count <= 1 and title in varying)
-        }
-        repeated = {
-            title
-            for title, other in (unless_equal or {}).items()
-            if frame[title].equals(frame[other])
-        }
-        frame = frame.drop(columns=dropped | repeated)
+            or frame[title].equals(frame.get(equal_to.get(title)))
+        ]
+        frame = frame.drop(columns=dropped)
         said = [
             f"`{column[0]}`: {column[3]}"
             for column in columns
@@ -456,8 +542,9 @@ def _look_up(
         "metric": lambda line: measures.measure_runs(name, line.runs),
     }
     make = own.get(kind) or _find(f"{where}: measure", measure, known)
-    if measure in line.values or line.runs.empty:
-        return line.values.get(measure, "")
+    values = {**line.part.words, **line.values}
+    if measure in values or line.runs.empty:
+        return values.get(measure, "")
     return make(line)
 
 
@@ -474,8 +561,10 @@ def _draw(
     x: str = "",
     ylabel: str = "{metric} on test, points",
     title: str = "{part}",
-    of: str = "task",
-    rows: str = "overview",
+    of: str | Sequence[str] = "task",
+    only: Mapping[str, Any] | None = None,
+    rows: str | Sequence[str] = "overview",
+    levels: Mapping[str, Any] | None = None,
     label: str = "trains",
     colour: str = "",
     marker: str = "",
@@ -487,20 +576,21 @@ def _draw(
 ) -> Iterable[study_lib.Figure]:
     """The figure of an entry, with a panel for each part that has rows.
 
-    A part's words may have `levels`, horizontal lines by label, and `bounds`,
-    where vertical lines are.
+    A part's words may have `bounds`, where vertical lines are.
 
     Args:
         study: of the figure.
         where: the file and the entry, for messages.
-        name, caption, of, rows: see the module; the words are those of the
-            first part.
+        name, caption, of, only, rows: see the module; the words are those of
+            the first part.
         x, y: measures of a point; of several values, their mean and standard
             deviation. A y with named values is a whole curve by x.
         xlabel, ylabel, title: of each panel, texts as the caption.
         label: measure that names a curve: rows of one name are one curve.
         colour, marker: measures by which curves look alike, the label if not
             given; where they differ the legend shows both.
+        levels: horizontal lines: by label a number, or a measure of the first
+            row.
         style: of all curves, see `plots.Curve`.
         has_front: whether a line joins the points that none surpasses.
         has_band: see `plots.Curve`.
@@ -510,7 +600,7 @@ def _draw(
     colours: dict[str, str] = {}
     markers: dict[str, str] = {}
     panels = []
-    parts = [*_list_lines(study, where, of, rows)]
+    parts = [*_list_lines(study, where, of, rows, only)]
     for part, lines, look_up in parts:
         at = functools.partial(look_up, where)
         curves: dict[str, plots.Curve] = {}
@@ -539,13 +629,17 @@ def _draw(
             compared += points * (not (line.row and line.row.failed))
         if has_front and compared:
             curves["_front"] = plots.draw_front(compared)
+        values = {
+            name: at(level, lines[0]) if isinstance(level, str) else level
+            for name, level in (levels or {}).items()
+        }
         if curves:
             panels.append(
                 plots.Panel(
                     _word(where, title, part),
                     curves,
                     _word(where, ylabel, part),
-                    part.words.get("levels", {}),
+                    {n: v for n, v in values.items() if not pd.isna(v)},
                     part.words.get("bounds", ()),
                 )
             )
@@ -617,21 +711,35 @@ def find_published(
     return runs.iloc[:0] if differs else chosen
 
 
-def explain_tables(study: study_lib.Study) -> list[str]:
-    """Why times are blank, and what failed runs are, a sentence each."""
-    count = int((~study.runs.timed).sum())
-    were = "was" if count == 1 else "were"
+def _has_failed(study: study_lib.Study) -> bool:
     groups = study.runs.groupby("group", sort=False)
-    timed_apart = (
-        f"{wording.count(count, 'run')} {were} timed in another environment "
-        f"({overview.ENVIRONMENT}) than most: the scores count, the times are "
-        "left blank. The time of an epoch counts where only tracing differs, "
-        "which is in a run's first epoch."
-    )
-    has_failed = any(describe_failure(group) for _, group in groups)
-    return select_notes({timed_apart: count > 0, DID_NOT_TRAIN: has_failed})
+    return any(describe_failure(group) for _, group in groups)
 
 
-def select_notes(notes: Mapping[str, bool]) -> list[str]:
-    """The sentences that hold, of some and whether they do."""
-    return [sentence for sentence, holds in notes.items() if holds]
+# Sentences, and whether they hold; `{apart}` is a number of runs, other words
+# in braces are settings.
+NOTES: dict[str, Callable[[study_lib.Study], bool]] = {
+    "The times of {apart} are left blank: timed in another environment "
+    f"({overview.ENVIRONMENT}) than most. The scores count, and the time of "
+    "an epoch where only tracing differs, which is in a run's first "
+    "epoch.": lambda study: not study.runs.timed.all(),
+    "`Not shown to be above the majority baseline`: no test at 5 % shows "
+    "that the runs score more, or half of them give one answer "
+    "only.": _has_failed,
+    "Cached runs have no dropout in their frozen blocks. They are rows of "
+    "their own, never averaged with live "
+    "ones.": lambda study: study.runs.cached.any(),
+}
+
+
+def list_notes(study: study_lib.Study) -> list[str]:
+    """What a reader must know of an experiment's tables, a sentence each."""
+    if study_lib.module_of(study.experiment) is None:
+        return []
+    count = int((~study.runs.timed).sum())
+    words = {
+        **study.runs.settings.iloc[0],
+        "apart": wording.count(count, "run"),
+    }
+    notes = _list_known(study, "NOTES").items()
+    return [text.format(**words) for text, holds in notes if holds(study)]

@@ -1,4 +1,4 @@
-"""What runs say of the papers' claims.
+"""Judges the papers' claims by runs.
 
 A verdict has one of four words, with its reason:
 
@@ -20,12 +20,19 @@ A verdict has one of four words, with its reason:
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import choose, estimates, frames, infer, measures
+from tf_transfer.reports import (
+    choose,
+    estimates,
+    frames,
+    infer,
+    measures,
+    wording,
+)
 from tf_transfer.reports.claims import (
     Claim,
     list_differences,
@@ -47,9 +54,9 @@ from tf_transfer.reports.infer import (
 )
 
 MIXED = "folds stand against one test set"
-CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 of what knows nothing
-# What an encoder was trained on before, as tasks are called here: Quora's
-# questions, both NLI sets, and SQuAD, of which QNLI is made.
+CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 without any learning
+# Tasks whose data an encoder was trained on before: Quora's questions, both NLI
+# sets, and SQuAD, from which QNLI is made.
 SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
 
 
@@ -58,27 +65,22 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
 
     Holm's correction is over all that could be tested, of all studies; of those
     that are not comparable, see `conclude_local`. Claims that no study has runs
-    for have one verdict, without a study, which says what is missing.
+    for have one verdict, without a study, which names what is missing.
 
     Args:
         runs: of the paper's experiment, see `frames.runs_frame`.
         paper: its claims.
     """
-    verdicts: list[Verdict] = []
-    unrun: dict[str, Verdict] = {}
+    judged: list[Verdict] = []
     for study, members in frames.studies(runs):
         tasks = split_tasks(members, paper)
         for claim in paper.claims:
-            verdict = judge_claim(tasks, paper, claim)
-            if verdict is None:
-                continue
-            unrun.setdefault(claim.id, verdict)
-            if verdict.compared:
-                verdicts.append(dataclasses.replace(verdict, study=study))
-    verdicts = correct_for_many(verdicts)
+            judged += filter(None, [judge_claim(tasks, paper, claim, study)])
+    verdicts = correct_for_many([v for v in judged if v.study])
+    reasons = {v.claim.id: v for v in reversed(judged)}
     seen = {verdict.claim.id for verdict in verdicts}
     return verdicts + [
-        unrun.get(
+        reasons.get(
             claim.id, Verdict(claim, "", INCONCLUSIVE, "no runs of its encoder")
         )
         for claim in paper.claims
@@ -86,30 +88,26 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     ]
 
 
-def correct_for_many(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The comparable ones after Holm's correction over those with a test."""
-    return _correct(
-        verdicts, lambda v: bool(v.outcome) and v.word != NOT_COMPARABLE
-    )
-
-
-def conclude_local(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Those of a report that are not comparable, corrected as one family."""
-    return _correct(
-        verdicts, lambda v: bool(v.outcome) and v.word == NOT_COMPARABLE
-    )
-
-
-def _correct(
-    verdicts: Sequence[Verdict], is_member: Callable[[Verdict], bool]
+def correct_for_many(
+    verdicts: Sequence[Verdict], are_local: bool = False
 ) -> list[Verdict]:
+    """The verdicts after Holm's correction over those with a test.
+
+    Args:
+        verdicts: on a paper's claims; of a report, where they are local.
+        are_local: whether those that are not comparable are corrected, in place
+            of those that are.
+    """
+    members = [
+        bool(v.outcome) and (v.word == NOT_COMPARABLE) == are_local
+        for v in verdicts
+    ]
     # The sign of a difference and a size below half of the published one are
     # never both false: they need no correction for each other. Baselines that
     # stand in several studies are judged once.
     least = {
         (v.claim.id, v.p): np.fmin(v.p, v.p_of_half)
-        for v in verdicts
-        if is_member(v)
+        for v in itertools.compress(verdicts, members)
     }
     adjusted = estimates.adjust_for_many([*least.values()])
     factors = {
@@ -117,30 +115,28 @@ def _correct(
         for (key, before), p in zip(least.items(), adjusted)
     }
     return [
-        _conclude(v, factors[v.claim.id, v.p]) if is_member(v) else v
-        for v in verdicts
+        _conclude(v, factors[v.claim.id, v.p]) if is_member else v
+        for v, is_member in zip(verdicts, members)
     ]
 
 
 def _conclude(verdict: Verdict, factor: float) -> Verdict:
     """The verdict with its p-value times the factor of Holm's correction."""
-    p = min(1.0, verdict.p * factor)
+    p, p_of_half = min(1.0, verdict.p * factor), verdict.p_of_half * factor
     if verdict.word == NOT_COMPARABLE:
         return dataclasses.replace(verdict, p=p)
     if p <= ALPHA:
         return dataclasses.replace(verdict, word=verdict.outcome, p=p)
-    if verdict.p_of_half * factor <= ALPHA:
+    if p_of_half <= ALPHA:
+        reason = "any difference is below half of the published one"
         return dataclasses.replace(
-            verdict,
-            word=CONTRADICTS,
-            reason="any difference is below half of the published one",
-            p=verdict.p_of_half * factor,
+            verdict, word=CONTRADICTS, reason=reason, p=p_of_half
         )
     reason = "nothing is shown"
     if verdict.p <= ALPHA:
         reason = "not significant after Holm's correction"
-    needed = infer.describe_needed(verdict, ALPHA / max(factor, 1.0))
-    reason = "; ".join(filter(None, [reason, verdict.parts, needed]))
+    needed = verdict.needed(ALPHA / max(factor, 1.0))
+    reason = "; ".join(filter(None, [reason, verdict.tally, needed]))
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
 
 
@@ -150,7 +146,7 @@ TaskRuns = tuple[pd.DataFrame, list[choose.Group]]
 def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
     """A study's runs by task, with their `choose.list_groups`.
 
-    Where a task was run on several files, those that count.
+    Of a task that was run on several files, the runs on those that count.
     """
     tasks = {}
     for task, members in runs.groupby("task"):
@@ -161,9 +157,9 @@ def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
 
 
 def judge_claim(
-    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim, study: str = "A"
 ) -> Verdict | None:
-    """What the runs of a study say of a claim; None if they are not for it.
+    """The verdict of a study on a claim; None if its runs are not for it.
 
     The word is not yet corrected for other claims.
 
@@ -171,63 +167,62 @@ def judge_claim(
         tasks: see `split_tasks`.
         paper: whose claim it is.
         claim: what is judged.
+        study: its name, which the verdict has if there are runs to compare.
     """
     models = {model for runs, _ in tasks.values() for model in runs.model}
-    if claim.encoder and claim.encoder not in models:
-        # Another of the paper's encoders; on one that it does not have, what
-        # is claimed of its first one is reported.
-        if models & {*paper.encoders}:
-            return None
-        if claim.encoder != paper.encoders[0]:
-            return None
+    # Another encoder of the paper is judged by runs of it alone; the paper's
+    # first encoder also by runs of encoders that the paper does not have.
+    is_other = bool(claim.encoder) and claim.encoder not in models
+    if is_other and (
+        models & {*paper.encoders} or claim.encoder != paper.encoders[0]
+    ):
+        return None
     cells = measures.Cells()
-    read = _choose_reading(tasks, paper, claim, cells)
-    comparisons = read.complete or read.incomplete
-    fewest = min((c.fewest for c in read.complete), default=0)
-    on = tuple({c.task: None for c in read.complete})
+    chosen = _choose_reading(tasks, paper, claim, cells)
+    comparisons = chosen.complete or chosen.incomplete
+    fewest = min((c.fewest for c in chosen.complete), default=0)
+    on = tuple({c.task: None for c in chosen.complete})
     verdict = Verdict(
         claim,
-        "",
+        study * bool(comparisons),
         INCONCLUSIVE,
-        "",
+        chosen.problem,
         runs=fewest,
-        reading=choose.describe(read.reading),
+        reading=choose.describe(chosen.settings),
         tasks=on if len(on) < len(claim.tasks) else (),
         blocks=_describe_blocks(comparisons),
-        problem=read.problem,
-        compared=bool(comparisons),
+        problem=chosen.problem,
     )
-    of_groups = [
-        difference
-        for comparison in comparisons
-        for runs, settings in zip(comparison.runs, comparison.settings)
-        for difference in list_differences(runs, paper, settings, claim.encoder)
+    differences = [
+        *_find_incomparable(claim, comparisons),
+        *(
+            difference
+            for one in comparisons
+            for runs, settings in zip(one.runs, one.settings)
+            for difference in list_differences(
+                runs, paper, settings, claim.encoder
+            )
+        ),
     ]
-    incomparable = _find_incomparable(claim, comparisons)
-    differences = [*dict.fromkeys([*incomparable, *of_groups])]
     if fewest > 1:
         tested = claim
         if differences:  # what is not comparable has no published size
             tested = dataclasses.replace(
                 claim, published=0.0, sign=claim.direction
             )
-        verdict = infer.test_claim(tested, read.complete, verdict)
+        verdict = infer.test_claim(tested, chosen.complete, verdict)
         verdict = dataclasses.replace(verdict, claim=claim)
         if claim.beside:
             verdict = infer.add_other_measure(
-                claim, read.complete, verdict, cells
+                claim, chosen.complete, verdict, cells
             )
-    if read.problem or (read.missing and not differences):
+    if chosen.problem or (chosen.missing and not differences):
+        reason = wording.list_first(chosen.missing or [chosen.problem], ", ", 1)
         verdict = dataclasses.replace(
-            verdict,
-            word=INCONCLUSIVE,
-            reason=read.describe_missing() or read.problem,
-            outcome="",
+            verdict, word=INCONCLUSIVE, reason=reason, outcome=""
         )
     if differences:
-        reason = "; ".join(differences[:3])
-        if len(differences) > 3:
-            reason += f"; and {len(differences) - 3} more"
+        reason = wording.list_first([*dict.fromkeys(differences)], most=3)
         verdict = dataclasses.replace(
             verdict, word=NOT_COMPARABLE, reason=reason
         )
@@ -235,7 +230,7 @@ def judge_claim(
 
 
 def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
-    """`2 of 6 blocks`, where a claim is about a share of them."""
+    """`2 of 6 blocks`, if a claim is about a share of them."""
     shares = {
         f"{choose.resolve(layers, blocks)} of {blocks} blocks": None
         for comparison in comparisons
@@ -249,30 +244,22 @@ def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Read:
+class Reading:
     """A claim's comparisons in one of its readings.
 
     Attributes:
-        reading: see `Claim.readings`; empty of the claim's own words.
+        settings: see `Claim.readings`; empty of the claim's own words.
         complete: on tasks that have runs for all that the claim compares there.
         incomplete: on the others that have some; they count for nothing.
         missing: what has no runs, in words.
-        problem: what else keeps `complete` from telling anything, or an empty
-            string.
+        problem: why `complete` shows nothing apart from that, or "".
     """
 
-    reading: Settings
+    settings: Settings
     complete: list[Comparison]
     incomplete: list[Comparison]
     missing: list[str]
     problem: str
-
-    def describe_missing(self) -> str:
-        """What has no runs, a clause, or an empty string."""
-        if not self.missing:
-            return ""
-        first, *others = self.missing
-        return f"{first}, and {len(others)} more" if others else first
 
 
 def _choose_reading(
@@ -280,20 +267,23 @@ def _choose_reading(
     paper: Paper,
     claim: Claim,
     cells: measures.Cells,
-) -> Read:
+) -> Reading:
     """The first reading of a claim whose runs suffice, else with the most.
 
     It looks at what was run, never at scores, so that no reading is chosen for
-    what comes out of it.
+    its result.
     """
-    candidates: list[Read] = []
-    for reading in ({}, *claim.readings):
-        read = _compare(tasks, paper, claim, reading, cells)
-        if not read.missing and not read.problem:
-            return read
-        candidates.append(read)
+    candidates = [
+        _compare(tasks, paper, claim, reading, cells)
+        for reading in ({}, *claim.readings)
+    ]
     return max(
-        candidates, key=lambda read: (len(read.complete), len(read.incomplete))
+        candidates,
+        key=lambda chosen: (
+            not (chosen.missing or chosen.problem),
+            len(chosen.complete),
+            len(chosen.incomplete),
+        ),
     )
 
 
@@ -303,64 +293,68 @@ def _compare(
     claim: Claim,
     reading: Settings,
     cells: measures.Cells,
-) -> Read:
+) -> Reading:
     complete: list[Comparison] = []
     incomplete: list[Comparison] = []
-    missing: list[str] = []
-    for task in claim.tasks:
-        if task not in tasks:
-            missing.append(f"no runs on {task}")
-            continue
-        runs, groups = tasks[task]
+    missing = [
+        f"no runs on {task}" for task in claim.tasks if task not in tasks
+    ]
+    for task in filter(tasks.__contains__, claim.tasks):
         comparisons: list[Comparison] = []
         lacks: list[str] = []
         for pair in _pairs(claim):
             wanted = tuple(
-                _read(group, reading)
-                for group in (
-                    {**claim.both, **g} for g in pair if g is not None
-                )
+                _apply({**claim.both, **group}, reading) for group in pair
             )
             try:
-                chosen = choose.choose_groups(groups, paper, wanted)
+                comparisons += _compare_pair(
+                    task, tasks[task], paper, claim, wanted, cells
+                )
             except choose.NotFound as error:
                 lacks.append(f"{error} on {task}")
-                continue
-            peers = tuple(
-                choose.take_rows(runs, members)
-                for members in choose.list_peers(groups, chosen)
-            )
-            compared = peers[: len(chosen)]
-            for at in claim.at or (0.0,):
-                measured = cells.measure(
-                    claim.measure,
-                    compared,
-                    at,
-                    infer.takes_logarithms(claim),
-                    peers,
-                )
-                comparisons.append(
-                    Comparison(task, compared, wanted, measured, at)
-                )
         (incomplete if lacks else complete).extend(comparisons)
         missing += lacks
-    problem = _find_problem(claim, complete)
-    if not complete:
-        problem = missing[0]
-    return Read(reading, complete, incomplete, missing, problem)
+    problem = _find_problem(claim, complete) if complete else missing[0]
+    return Reading(reading, complete, incomplete, missing, problem)
 
 
-def _read(group: Settings, reading: Settings) -> Settings:
-    """Settings of a group in a reading; what freezes anything has none."""
+def _compare_pair(
+    task: str,
+    runs_and_groups: TaskRuns,
+    paper: Paper,
+    claim: Claim,
+    wanted: tuple[Settings, ...],
+    cells: measures.Cells,
+) -> Iterator[Comparison]:
+    """Compares the groups with some settings on a task, at each of the times.
+
+    Raises:
+        NotFound: there are no such runs.
+    """
+    runs, groups = runs_and_groups
+    chosen = choose.choose_groups(groups, paper, wanted)
+    peers = tuple(
+        choose.take_rows(runs, members)
+        for members in choose.list_peers(groups, chosen)
+    )
+    logarithms = infer.takes_logarithms(claim)
+    compared = peers[: len(chosen)]
+    for at in claim.at or (0.0,):
+        measured = cells.measure(claim.measure, compared, at, logarithms, peers)
+        yield Comparison(task, compared, wanted, measured, at)
+
+
+def _apply(group: Settings, reading: Settings) -> Settings:
+    """Settings of a group in a reading, which holds for full training only."""
     is_full = group.get("trainable_layers") == "all"
     return {**group, **reading} if is_full else group
 
 
-def _pairs(claim: Claim) -> Iterable[tuple[Settings | None, ...]]:
+def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
     """The groups that are compared; see `Claim`."""
     if claim.paired:
         return zip(claim.first, claim.second, strict=True)
-    return itertools.product(claim.first, claim.second or (None,))
+    return itertools.product(claim.first, *[claim.second] * bool(claim.second))
 
 
 def _choose_files(
@@ -380,74 +374,62 @@ def _choose_files(
         ),
     )
     tested = chosen.sizes.iloc[0].get("test", 0)
-    alike = runs.sizes.map(
+    has_size = runs.sizes.map(
         lambda sizes: abs(sizes.get("test", 0) - tested) <= SIZES_ALIKE * tested
     )
-    return runs[runs.index.isin(chosen.index) | (folded & alike)]
+    return runs[runs.index.isin(chosen.index) | (folded & has_size)]
 
 
 def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     """Why these runs decide nothing, or an empty string."""
-    if any(map(_mixes_folds, comparisons)):
-        return MIXED
-    if {*measures.UNTIL_STOP} & {*claim.measure}:
-        for comparison in comparisons:
-            if any(map(_is_cut_off, comparison.runs)):
-                return (
-                    "the limit of epochs cut off the time to the stopping "
-                    f"point on {comparison.task}"
-                )
-    for comparison in comparisons:
-        for name, runs, cell in zip(
-            claim.measure, comparison.runs, comparison.cells
+    asked = {*claim.measure}
+    for one in sorted(comparisons, key=lambda c: c.fewest):
+        if _mixes_folds(one):
+            return MIXED
+        if asked & {*measures.UNTIL_STOP} and any(
+            map(measures.is_cut_off, one.runs)
         ):
-            is_timed = name in measures.TIMES
-            if not is_timed and FEWEST_SEEDS <= len(cell.values) < len(runs):
+            return (
+                "the limit of epochs cut off the time to the stopping point on "
+                f"{one.task}"
+            )
+        for name, runs, cell in zip(claim.measure, one.runs, one.cells):
+            if name not in measures.TIMES and (
+                FEWEST_SEEDS <= len(cell.values) < len(runs)
+            ):
                 return (
                     f"{measures.describe(name)} is not known of all runs on "
-                    f"{comparison.task}"
+                    f"{one.task}"
                 )
-    least = min(comparisons, key=lambda c: c.fewest, default=None)
-    if least is not None and least.fewest < FEWEST_SEEDS:
-        number = "1 run" if least.fewest == 1 else f"{least.fewest} runs"
-        were = ""
-        if {*measures.TIMES} & {*claim.measure} and all(
-            len(runs) >= FEWEST_SEEDS for runs in least.runs
+        if one.fewest < FEWEST_SEEDS:
+            is_timed_apart = bool(asked & {*measures.TIMES}) and all(
+                len(runs) >= FEWEST_SEEDS for runs in one.runs
+            )
+            return (
+                f"{one.fewest} run{'s' * (one.fewest != 1)} in a group on "
+                f"{one.task}"
+                + " timed in an environment that both share" * is_timed_apart
+                + f"; {FEWEST_SEEDS} are needed"
+            )
+        if asked & {*measures.DURATIONS} and not all(
+            cell.in_turn for cell in one.cells
         ):
-            were = " timed in an environment that both share"
-        return (
-            f"{number} in a group on {least.task}{were}; {FEWEST_SEEDS} are "
-            "needed"
-        )
-    if {*measures.DURATIONS} & {*claim.measure}:
-        for comparison in comparisons:
-            if not all(cell.in_turn for cell in comparison.cells):
-                return (
-                    f"the runs on {comparison.task} are not known to have been "
-                    "timed in turn"
-                )
+            return (
+                f"the runs on {one.task} are not known to have been timed in "
+                "turn"
+            )
     return ""
-
-
-def _is_cut_off(runs: pd.DataFrame) -> bool:
-    """Whether a run that stops by itself was ended by `--max_epochs`."""
-    return any(
-        settings.get("patience") and reason == "max_epochs"
-        for settings, reason in zip(runs.settings, runs.stop_reason)
-    )
 
 
 def _find_incomparable(
     claim: Claim, comparisons: Sequence[Comparison]
 ) -> Iterator[str]:
-    """Why a comparison is none, apart from settings: collapse, known data."""
+    """Why groups cannot be compared, apart from settings, a clause each."""
     for comparison in comparisons:
         for name, runs in zip(("first", "second"), comparison.runs):
             if name not in claim.may_fail and did_not_train(runs):
-                yield (
-                    f"{runs.approach.iloc[0]} at {runs.lr.iloc[0]:g} "
-                    f"is {FAILED} on {comparison.task}"
-                )
+                approach, lr = runs.approach.iloc[0], runs.lr.iloc[0]
+                yield f"{approach} at {lr:g} is {FAILED} on {comparison.task}"
         if _mixes_folds(comparison):
             yield f"on {comparison.task}, {MIXED}"
         texts = {cell.texts for cell in comparison.cells} - {None}
@@ -474,7 +456,7 @@ def _mixes_folds(comparison: Comparison) -> bool:
 
 
 def _has_seen(model: str, task: str, runs: pd.DataFrame) -> bool:
-    """Whether an encoder knows a task's data; `pairs` may be of MRPC's."""
+    """Whether an encoder has seen a task's data; `pairs` may be MRPC's."""
     if task == "pairs" and runs.data_identity.str.startswith("MRPC").all():
         return False
     return task in SEEN.get(model, ())
@@ -503,8 +485,7 @@ def did_not_train(runs: pd.DataFrame) -> bool:
     else:
         texts = float(np.mean(np.square(errors)))
     seeds = Cell(score).variance.variance / len(score)
-    total = seeds + texts
-    freedom = math.inf
+    total, freedom = seeds + texts, math.inf
     if seeds:
         freedom = (len(score) - 1) * (total / seeds) ** 2
     above = estimates.Estimate(

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import overview
+from tf_transfer.reports.estimates import Ranged, subtract
 from tf_transfer.reports.measures import known
-from tf_transfer.reports.overview import Ranged
 
 MOST_NAMED = 4
 Values = Iterable[float | None]
@@ -26,9 +25,8 @@ def mean(values: Values) -> float:
 def deviation(values: Values) -> Ranged:
     """The mean of the known values, and one standard deviation either way."""
     numbers = known(values)
-    if len(numbers) < 2:
-        return Ranged(mean(numbers))
-    middle, reach = mean(numbers), float(np.std(numbers, ddof=1))
+    middle = mean(numbers)
+    reach = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return Ranged(middle, middle - reach, middle + reach)
 
 
@@ -94,7 +92,7 @@ def difference(first: Values, second: Values) -> str:
     pair = known(first), known(second)
     if not all(pair):
         return ""
-    return ranged(overview.subtract(*pair), sign="+")
+    return ranged(subtract(*pair), sign="+")
 
 
 def count(number: int, noun: str) -> str:
@@ -104,9 +102,16 @@ def count(number: int, noun: str) -> str:
 
 def join(words: Sequence[str]) -> str:
     """`a, b and c`; of many, the first and how many more."""
-    if len(words) > MOST_NAMED + 1:
-        rest = len(words) - MOST_NAMED
-        return f"{', '.join(words[:MOST_NAMED])} and {rest} more"
     if len(words) < 2:
         return "".join(words)
+    if len(words) > MOST_NAMED + 1:
+        words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} more"]
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def list_first(
+    clauses: Sequence[str], mark: str = "; ", most: int = MOST_NAMED
+) -> str:
+    """The first clauses with a mark between them, and how many more."""
+    more = [f"and {len(clauses) - most} more"] * (len(clauses) > most)
+    return mark.join([*clauses[:most], *more])

@@ -1,51 +1,25 @@
 """The answer of a search: the setting to use, chosen on validation.
 
-Test scores are read only of what has been chosen, and of the baselines.
+Test scores are read only of what has been chosen, and of the baselines. The
+functions are handed a `searches.search.Search` that is over for now.
 """
 
-import collections
 import dataclasses
 import math
-import statistics
-from collections.abc import Mapping
 from typing import Any
 
 import scipy.stats
 
 from tf_transfer.reports import answer as reports
-from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches.history import History
-from tf_transfer.searches.planner import ScoredSetting
+from tf_transfer.searches.planner import (
+    answer_seconds,
+    MARGIN_UNMEASURED,
+    ScoredSetting,
+)
 from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps.grid import Planned
 
 FEWEST_SEEDS = 3  # for an interval over seeds
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """A search that is over, for now.
-
-    Attributes:
-        settings: of the search, resolved: `search.Settings`.
-        planner: knows all runs; None if it never began.
-        runs: that are finished, by choice.
-        baselines: runs without training of the encoder, by name.
-        refit: the run of the answer on training and validation texts together,
-            if that is the answer's model.
-        history: what was done when.
-        seconds: that the search took, over all starts.
-        answer_seconds: of the budget, that the answer takes.
-    """
-
-    settings: Any
-    planner: planner_lib.Planner | None
-    runs: Mapping[Choice, Planned]
-    baselines: Mapping[str, Planned]
-    refit: Planned | None
-    history: History
-    seconds: float
-    answer_seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +30,7 @@ class Row:
         setting: it, and its scores on validation.
         choice: its best seed.
         run: of its best seed.
-        record: what `result.json` says of that run.
+        record: the content of that run's `result.json`.
         rate: as text.
         interval: of the score on validation, in points; over seeds where there
             are three, else over texts; None where it has none.
@@ -73,72 +47,66 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Of the approach."""
-        return self.setting.choice.approach
+        """Name of the approach."""
+        return self.choice.approach
 
     @property
     def score(self) -> float:
-        """What the interval is of: the mean over seeds, or the run's score."""
-        scores = self.setting.scores
-        if len(scores) >= FEWEST_SEEDS:
+        """The score in the interval: the mean over seeds, or the run's own."""
+        if len(self.setting.scores) >= FEWEST_SEEDS:
             return self.setting.mean
-        return max(scores)
+        return max(self.setting.scores)
 
     @property
     def basis(self) -> str:
-        """What the interval is over."""
+        """The sample of the interval, such as `over texts`."""
         count = len(self.setting.scores)
         return f"over {count} seeds" if count >= FEWEST_SEEDS else "over texts"
 
 
-def rank_approaches(outcome: Outcome) -> list[Row]:
+def rank_approaches(search: Any) -> list[Row]:
     """The best setting of each approach, the answer first.
 
-    Of the settings within `--max_loss` of the best on validation, the answer is
-    the best by the objective; the others follow by their score.
+    The answer is the best by the objective among the settings within
+    `--max_loss` of the best on validation. The others follow by their score.
     """
-    planner = outcome.planner
-    if planner is None:
-        return []
-    spent: dict[str, float] = collections.defaultdict(float)
-    for step in outcome.history.steps:
-        spent[step.approach] += step.ended - step.began
+    planner, settings = search.planner, search.settings
     rows = []
-    for setting in planner.best_of_approaches():
+    for setting in planner.best_of_approaches() if planner else ():
         choice = planner.best_seed(setting)
-        run = outcome.runs[choice]
-        record = run.directory.result()
-        if record is not None:
-            rows.append(
-                Row(
-                    setting,
-                    choice,
-                    run,
-                    record,
-                    f"{planner.rate_of(choice):g}",
-                    _interval(setting, run.directory.path),
-                    spent[choice.approach],
-                )
+        run = search.runs[choice]
+        rows.append(
+            Row(
+                setting,
+                choice,
+                run,
+                run.directory.result(),
+                f"{planner.rate_of(choice):g}",
+                _interval(setting, run.directory.path),
+                sum(
+                    step.ended - step.began
+                    for step in search.history.record.steps
+                    if step.choice.approach == choice.approach
+                ),
             )
-    settings = outcome.settings
+        )
     if rows and (settings.objective != "score" or settings.loss):
         least = rows[0].setting.mean - settings.loss
         close = [row for row in rows if row.setting.mean >= least]
-        answer = min(close, key=lambda row: _price(outcome, row))
+        answer = min(close, key=lambda row: _price(search, row))
         rows.sort(key=lambda row: row is not answer)
     return rows
 
 
-def _price(outcome: Outcome, row: Row) -> tuple[float, float]:
+def _price(search: Any, row: Row) -> tuple[float, float]:
     """Sort key: the cost to minimise, then the negated score."""
-    assert outcome.planner is not None
-    costs = outcome.planner.costs
+    costs = search.planner.costs
     prices = {
         "score": row.setting.epochs * costs.epoch_seconds(row.name),
         "seconds_at_prediction": costs.priors[row.name].predict_seconds,
         "parameters": row.record["trainable_parameters"],
     }
-    return prices[outcome.settings.objective], -row.setting.mean
+    return prices[search.settings.objective], -row.setting.mean
 
 
 def _interval(setting: ScoredSetting, path: str) -> tuple[float, float] | None:
@@ -146,10 +114,9 @@ def _interval(setting: ScoredSetting, path: str) -> tuple[float, float] | None:
     if count < FEWEST_SEEDS:
         scored = reports.open_scored(path, "validation")
         return None if scored is None else reports.score_interval(scored)
-    reach = scipy.stats.t.ppf(0.975, count - 1) * statistics.stdev(
+    reach = scipy.stats.t.ppf(0.975, count - 1) * scipy.stats.sem(
         setting.scores
     )
-    reach /= math.sqrt(count)
     return setting.mean - reach, setting.mean + reach
 
 
@@ -164,7 +131,7 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Lead:
-    """A model against another, on the same texts.
+    """A model compared with another, on the same texts.
 
     Attributes:
         other: the other one's score, in points.
@@ -197,25 +164,19 @@ def compare(
     return Lead(other.score, run.score - other.score, interval)
 
 
-def least_budget(outcome: Outcome) -> dict[str, Any]:
+def least_budget(search: Any) -> dict[str, Any]:
     """Why nothing was trained, and the budget that is enough for a run.
 
     Returns:
         `reason`, `baseline`, `epoch` or `failure`; `approach` and `seconds` of
         the cheapest run; and `budget`, as `--budget` takes it.
     """
-    planner = outcome.planner
-    assert planner is not None
+    planner, budget = search.planner, search.settings.seconds
     approach, seconds = planner.least_seconds()
-    budget = outcome.settings.seconds
-    spent = outcome.seconds + outcome.answer_seconds
-    least = spent + planner_lib.MARGIN_UNMEASURED * seconds
-    baselines = outcome.baselines.values()
-    if (
-        baselines
-        and spent > budget
-        and not any(run.directory.result() for run in baselines)
-    ):
+    spent = search.clock() + answer_seconds(budget)
+    least = spent + MARGIN_UNMEASURED * seconds
+    fitted = [run.directory.result() for run in search.baselines.values()]
+    if spent > budget and not any(fitted):
         reason, least = "baseline", spent + 3 * budget  # they begin again
     elif least > budget and not any(map(planner.has_failed, planner.space)):
         reason = "epoch"

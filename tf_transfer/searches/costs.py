@@ -1,5 +1,6 @@
 """The seconds of a search's runs: estimated first, corrected as measured."""
 
+import collections
 import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
@@ -43,29 +44,24 @@ class Prior:
         )
 
 
-def slowness(pass_seconds: float, counted: float) -> float:
+def slowness(pass_seconds: float | None, counted: float) -> float:
     """How many times longer than estimated the encoder runs on this machine.
 
     The peak speed of matrix products may mislead: a run whose estimate used
     bfloat16 products of a new CPU took seven times as long.
 
     Args:
-        pass_seconds: that the probe's pass took, tracing included.
+        pass_seconds: that the probe's pass took, tracing included; None if it
+            was not measured.
         counted: the estimated seconds of the pass.
 
     Returns:
         At least 1: training may be slower than a pass, so a fast pass does
         not shorten the estimates.
     """
+    if pass_seconds is None:
+        return 1.0
     return max(1.0, (pass_seconds - PASS_OVERHEAD_SECONDS) / max(counted, 1e-9))
-
-
-@dataclasses.dataclass
-class _Measured:
-    """Seconds of epochs; the first epoch of each run or continuation apart."""
-
-    first_epochs: list[float] = dataclasses.field(default_factory=list)
-    epochs: list[float] = dataclasses.field(default_factory=list)
 
 
 class Costs:
@@ -82,8 +78,11 @@ class Costs:
 
     def __init__(self, priors: Mapping[str, Prior]) -> None:
         self.priors = dict(priors)
-        self._measured: dict[str, _Measured] = {}
-        self._built: dict[str, float] = {}  # caches, and their priors
+        # Seconds by approach; the first epoch of each run or continuation may
+        # trace a program.
+        self._first_epochs = collections.defaultdict[str, list[float]](list)
+        self._epochs = collections.defaultdict[str, list[float]](list)
+        self._built = {""}  # caches; approaches without one need none
         self._paid: list[tuple[float, float]] = []  # (measured, prior)
         # By whether it was the first run of its approach.
         self._overhead: dict[bool, list[float]] = {True: [], False: []}
@@ -103,16 +102,14 @@ class Costs:
             build_seconds: that it spent building its feature cache.
             seconds: from its order to its result, where that is known.
         """
-        is_first = approach not in self._measured
-        known = self._measured.setdefault(approach, _Measured())
-        prior = self.priors[approach]
-        if prior.cache and prior.cache not in self._built:
+        is_first = not self.has_measured(approach)
+        if self.priors[approach].cache not in self._built:
             expected = self._prior_build(approach)
             self._built |= self.builds(approach)
             if build_seconds:  # else it was there before
                 self._paid.append((build_seconds, expected))
-        known.first_epochs += epoch_seconds[:1]
-        known.epochs += epoch_seconds[1:]
+        self._first_epochs[approach] += epoch_seconds[:1]
+        self._epochs[approach] += epoch_seconds[1:]
         if epoch_seconds and seconds is not None:
             trained = len(epoch_seconds) * self.epoch_seconds(approach)
             overhead = max(seconds - trained - build_seconds, 0.0)
@@ -120,18 +117,17 @@ class Costs:
 
     def has_measured(self, approach: str) -> bool:
         """Whether a run of the approach has trained an epoch."""
-        return bool(self._measured.get(approach, _Measured()).first_epochs)
+        return bool(self._first_epochs[approach])
 
     def epoch_seconds(self, approach: str) -> float:
         """Seconds of an epoch, with its evaluation."""
-        known = self._measured.get(approach, _Measured())
-        if known.epochs:
-            return statistics.median(known.epochs)
-        if known.first_epochs:
-            return min(known.first_epochs)
+        if self._epochs[approach]:
+            return statistics.median(self._epochs[approach])
+        if self.has_measured(approach):
+            return min(self._first_epochs[approach])
         # The prior, corrected by the nearest measured approach.
         expected, order = self.priors[approach].epoch_seconds, [*self.priors]
-        measured = [name for name in order if self.has_measured(name)]
+        measured = list(filter(self.has_measured, order))
         if not measured:
             return expected
         position = order.index(approach)
@@ -144,38 +140,36 @@ class Costs:
 
     def build_seconds(self, approach: str) -> float:
         """Seconds that the approach's feature cache still takes."""
-        prior = self.priors[approach]
-        if not prior.cache or prior.cache in self._built:
+        if self.priors[approach].cache in self._built:
             return 0.0
         paid, expected = map(sum, zip(*self._paid)) if self._paid else (1, 1)
         return self._prior_build(approach) * (paid / max(expected, 1e-9))
 
-    def builds(self, approach: str) -> dict[str, float]:
-        """Caches that are there once an approach has its own, and their prior.
+    def builds(self, approach: str) -> set[str]:
+        """Caches that are there once an approach has its own.
 
         Those that a deeper one continues from are stored on the way to it.
         """
+        return {prior.cache for prior in self._list_shallower(approach)}
+
+    def _list_shallower(self, approach: str) -> list[Prior]:
+        """The priors whose caches are stored on the way to an approach's."""
         own = self.priors[approach]
-        return {
-            prior.cache: prior.build_seconds
+        return [
+            prior
             for prior in self.priors.values()
             if prior.cache
             and prior.family == own.family
             and prior.build_seconds <= own.build_seconds
-        }
+        ]
 
     def _prior_build(self, approach: str) -> float:
-        prior = self.priors[approach]
         stored = [
-            seconds
-            for name, seconds in self._built.items()
-            if seconds <= prior.build_seconds
-            and any(
-                p.cache == name and p.family == prior.family
-                for p in self.priors.values()
-            )
+            prior.build_seconds
+            for prior in self._list_shallower(approach)
+            if prior.cache in self._built
         ]
-        return prior.build_seconds - max(stored, default=0.0)
+        return self.priors[approach].build_seconds - max(stored, default=0.0)
 
     def overhead_seconds(self, approach: str) -> float:
         """Seconds of a run apart from its epochs and its feature cache."""

@@ -45,7 +45,7 @@ WORST = 15.0  # points
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """Where a score is, or may be.
+    """The coordinates of a score in the model above.
 
     Attributes:
         depth: of the approach; see `space.Approach`.
@@ -93,18 +93,18 @@ class Expectation:
         noise: float,
         floor: float,
     ) -> None:
+        self._points = list(points)
+        self.best = self._mean = floor
         values = np.asarray(scores, np.float64)
-        if len(values):
-            values = np.maximum(values, values.max() - WORST)
         count = len(values)
-        values = values - _prior_means(points)
-        self._mean = float(values.mean()) if count else floor
-        spread = ((values - values.mean()) ** 2).sum() if count else 0.0
+        if count:
+            values = np.maximum(values, values.max() - WORST)
+            values = values - _prior_means(points)
+            self._mean = float(values.mean())
+        spread = ((values - self._mean) ** 2).sum()
         self._variance = (PRIOR_COUNT * PRIOR_DEVIATION**2 + spread) / (
             PRIOR_COUNT + count
         )
-        self._points = list(points)
-        self.best = floor
         if count:
             inner = self._kernel(points, points)
             inner[np.diag_indices(count)] += noise**2 + 1e-6
@@ -143,27 +143,19 @@ class Expectation:
         known = np.einsum("ij,ij->j", cross, self._solve(cross))
         return means, np.sqrt(np.maximum(prior - known, 1e-9))
 
-    def gains(self, points: Sequence[Point]) -> np.ndarray:
+    def gains(self, points: Sequence[Point]) -> list[float]:
         """Expected rises above the best, in points."""
         means, deviations = self.predict(points)
-        return np.array(
-            [
-                _expected_rise((mean - self.best) / deviation) * deviation
-                for mean, deviation in zip(means, deviations)
-            ]
-        )
+        return [
+            _expected_rise((mean - self.best) / deviation) * float(deviation)
+            for mean, deviation in zip(means, deviations)
+        ]
 
 
 def _prior_means(points: Sequence[Point]) -> np.ndarray:
     """The usual scores at the points, apart from m of the equation above."""
-    return np.array(
-        [
-            RISE * p.rise
-            - EARLY_LOSS * (1 + p.depth) * p.early
-            - RATE_LOSS * p.rate**2
-            for p in points
-        ]
-    )
+    depth, rate, _, rise, early = _features(points).T
+    return RISE * rise - EARLY_LOSS * (1 + depth) * early - RATE_LOSS * rate**2
 
 
 def _features(points: Sequence[Point]) -> np.ndarray:

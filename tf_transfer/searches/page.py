@@ -1,7 +1,7 @@
 """The answer of a search in words: ten lines on the screen, and a page.
 
 The words are in `reports/templates/search.txt.jinja`, the page in
-`search.html.jinja` beside it: one HTML file that needs no other.
+`search.html.jinja` next to it: one HTML file that needs no other.
 """
 
 import os
@@ -18,7 +18,7 @@ from tf_transfer.reports import depth, plots
 from tf_transfer.reports import page as reports_page
 from tf_transfer.reports.study import Figure, Table
 from tf_transfer.searches import answer
-from tf_transfer.searches.answer import Outcome, Row
+from tf_transfer.searches.answer import Row
 from tf_transfer.searches.history import Step
 from tf_transfer.searches.planner import Planner
 from tf_transfer.searches.space import Choice, count_epochs, EVERYTHING
@@ -41,36 +41,38 @@ LEFT_OUT = (
 )
 
 
-def give(outcome: Outcome) -> None:
-    """Prints the answer, and writes the page."""
-    rows, planner = answer.rank_approaches(outcome), outcome.planner
-    probe = outcome.baselines.get(reports.PROBE)
-    profile = probe.directory.profile() if probe else None
-    lines = write_lines(outcome, rows, profile)
-    task = outcome.settings.task_name
-    text = (
-        reports_page.make_environment(escapes=True)
-        .get_template("search.html.jinja")
-        .render(
-            title=f"{task}: what to train",
-            lines=lines,
-            figures=[
-                planner and draw_progress(planner, outcome.history.steps),
-                depth.draw({task: profile} if profile else {}),
-            ],
-            tables=[_list_approaches(planner, rows), _list_runs(planner)]
-            if planner
-            else [],
-            most_shown=reports_page.MOST_SHOWN,
-        )
+def give(search: Any) -> None:
+    """Prints the answer, and writes the page.
+
+    Args:
+        search: a `searches.search.Search` that is over for now.
+    """
+    rows, planner = answer.rank_approaches(search), search.planner
+    task, history = search.settings.task_name, search.history
+    profile = search.baselines[reports.PROBE].directory.profile()
+    lines = write_lines(search, rows, profile)
+    page = reports_page.make_environment(escapes=True).get_template(
+        "search.html.jinja"
     )
-    path = os.path.join(outcome.settings.out, FILE)
-    os.makedirs(outcome.settings.out, exist_ok=True)
+    text = page.render(
+        title=f"{task}: what to train",
+        lines=lines,
+        figures=[
+            planner and draw_progress(planner, history.record.steps),
+            depth.draw({task: profile} if profile else {}),
+        ],
+        tables=[_list_approaches(planner, rows), _list_runs(planner)]
+        if planner
+        else [],
+        most_shown=reports_page.MOST_SHOWN,
+    )
+    path = os.path.join(search.settings.out, FILE)
+    os.makedirs(history.folder, exist_ok=True)
     files.write_atomically(path, text.encode())
     # A report reads the answer here.
-    folder = outcome.history.folder
-    os.makedirs(folder, exist_ok=True)
-    files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
+    files.write_json(
+        os.path.join(history.folder, "answer.json"), {"lines": lines}
+    )
     print("\n" + "\n".join([*lines, f"The whole answer: {path}"]))
 
 
@@ -78,26 +80,25 @@ def give(outcome: Outcome) -> None:
 
 
 def write_lines(
-    outcome: Outcome, rows: Sequence[Row], profile: dict[str, Any] | None
+    search: Any, rows: Sequence[Row], profile: dict[str, Any] | None
 ) -> list[str]:
     """The answer, a sentence or more per line.
 
     Args:
-        outcome: of the search.
+        search: see `give`.
         rows: see `answer.rank_approaches`.
         profile: the depth profile of the probe, if there is one.
     """
     validated = {
         name: scored
-        for name, run in outcome.baselines.items()
+        for name, run in search.baselines.items()
         if (scored := reports.open_scored(run.directory.path, "validation"))
     }
     if rows:
-        known = _describe_answer(outcome, rows, validated)
-        known["profile"] = reports.describe_profile(profile) if profile else ""
+        values = _describe_answer(search, rows, validated)
     else:
-        known = {
-            "shortage": outcome.planner and answer.least_budget(outcome),
+        values = {
+            "shortage": search.planner and answer.least_budget(search),
             "baselines": {
                 name: reports.open_scored(scored.path) or scored
                 for name, scored in validated.items()
@@ -110,10 +111,12 @@ def write_lines(
         "epochs": count_epochs,
     }
     text = environment.get_template("search.txt.jinja").render(
-        known,
-        task=outcome.settings.task_name,
-        planner=outcome.planner,
+        values,
+        search=search,
+        planner=search.planner,
+        settings=search.settings,
         rows=rows,
+        profile=reports.describe_profile(profile) if profile else "",
         interval_of=reports.score_interval,
     )
     paragraphs = re.split(r"\n\s*\n", text)
@@ -122,27 +125,24 @@ def write_lines(
 
 
 def _describe_answer(
-    outcome: Outcome,
-    rows: Sequence[Row],
-    validated: Mapping[str, reports.Scored],
+    search: Any, rows: Sequence[Row], validated: Mapping[str, reports.Scored]
 ) -> dict[str, Any]:
     """The values of the template for an answer, and for the other approaches.
 
     Args:
-        outcome: of the search.
+        search: see `give`.
         rows: see `answer.rank_approaches`; not empty.
         validated: the finished baselines, on validation.
     """
-    planner, settings = outcome.planner, outcome.settings
-    assert planner is not None
-    first, model = rows[0], outcome.refit or rows[0].run
-    epochs: int | None = first.record["epochs_run"]
-    if outcome.refit:
-        epochs = outcome.refit.settings.max_epochs
-    is_better, recommended = planner.beats_floor(first.setting), ""
-    if validated and not is_better:
+    planner, refit = search.planner, search.refit
+    model = refit or rows[0].run
+    epochs = (
+        refit.settings.max_epochs if refit else rows[0].record["epochs_run"]
+    )
+    recommended = ""
+    if validated and not planner.beats_floor(rows[0].setting):
         recommended = max(validated, key=lambda name: validated[name].score)
-        model, epochs = outcome.baselines[recommended], None
+        model, epochs = search.baselines[recommended], None
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
     top = [
@@ -150,47 +150,36 @@ def _describe_answer(
         for row in rows[:2]
     ]
     best = planner.best_of_approaches()[0].choice
-    everything = [row for row in rows if is_everything(row.name)]
+    leads = {
+        name: answer.compare(
+            scored, reports.open_scored(baseline.path, scored.kind)
+        )
+        for name, baseline in validated.items()
+    }
+    everything = next((r for r in rows if is_everything(r.name)), None)
     total = sum(row.seconds for row in rows)
-    share = everything and total and everything[0].seconds / total
-    action = next(iter(planner.explorations(settings.seconds)), None)
-    done = len(planner.curves.get(action.choice, ())) if action else 0
+    share = everything.seconds / total if everything and total else 0.0
     return {
-        "metric": scored.metric,
         "scored": scored,
         "recommended": recommended,
         "validated": validated.get(recommended),
         "is_probe": recommended == reports.PROBE,
-        "is_better": is_better,
-        "is_refit": outcome.refit is not None,
         "best": next(row for row in rows if row.setting.choice == best),
-        "objective": OBJECTIVES[settings.objective],
-        "loss": settings.loss,
-        "leads": {
-            name: lead
-            for name, baseline in validated.items()
-            if (
-                lead := answer.compare(
-                    scored, reports.open_scored(baseline.path, scored.kind)
-                )
-            )
-        },
+        "objective": OBJECTIVES[search.settings.objective],
+        "leads": {name: lead for name, lead in leads.items() if lead},
         "majority": reports.majority(scored),
-        "everything": everything[0] if everything else None,
+        "everything": everything,
         "share": f" in {share:.0%} of the time" if share else "",
         "untrained": next(filter(is_everything, planner.space), None),
         "lead_over_next": answer.compare(*top) if len(top) == 2 else None,
-        "next_action": action,
-        "next_done": done,
-        "next_rate": action and f"{planner.rate_of(action.choice):g}",
-        "next_seconds": action
-        and planner.costs.seconds(action.choice.approach, action.aim - done),
-        "runs": outcome.runs,
-        "tried": len({choice.approach for choice in outcome.runs}),
-        "seconds": outcome.seconds,
-        "budget": settings.seconds,
+        "next_action": next(
+            iter(planner.explorations(search.settings.seconds)), None
+        ),
+        "tried": {choice.approach for choice in search.runs},
         "again": command_of(model, epochs),
-        "texts": " ".join(["--text=..."] * len(model.experiment.task.texts)),
+        "texts": " ".join(
+            ["--text=..."] * len(model.experiment.data.task.texts)
+        ),
     }
 
 
@@ -235,29 +224,30 @@ def _duration(seconds: float) -> str:
 
 def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
     """Best score against time, a line per approach; None without runs."""
-    progress: dict[str, list[tuple[float, float]]] = {}
-    for step in steps:
-        curve = planner.curves.get(step.choice, ())[: step.epochs]
-        if curve:
-            points = progress.setdefault(step.approach, [])
-            best = max([*curve, *(score for _, score in points)])
-            points.append((step.ended, best))
-    if not progress:
+    points = pd.DataFrame(
+        [
+            (step.choice.approach, step.ended, max(curve))
+            for step in steps
+            if (curve := planner.curves.get(step.choice, ())[: step.epochs])
+        ],
+        columns=["approach", "seconds", "score"],
+    )
+    if points.empty:
         return None
     figure, [axis] = plots.make_panels(1)
-    end = max(seconds for points in progress.values() for seconds, _ in points)
+    end = points["seconds"].max()
     unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
     handles: plots.Handles = {}
-    for approach, points in progress.items():
-        times, scores = zip(*points)
+    for approach, line in points.groupby("approach", sort=False):
+        best = line["score"].cummax()
         [handles[approach]] = axis.step(
-            np.divide([*times, end], unit),
-            [*scores, scores[-1]],
+            np.divide([*line["seconds"], end], unit),
+            [*best, best.iloc[-1]],
             where="post",
             color=plots.colour_of(approach),
             linewidth=1.6,
             marker=".",
-            markevery=slice(len(points)),
+            markevery=slice(len(line)),
         )
     plots.add_frame(axis, "best on validation, points", f"{name} of the search")
     return plots.finish(

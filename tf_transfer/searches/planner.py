@@ -20,10 +20,9 @@ approaches are trained with other seeds, if their scores are close. All scores
 are on validation.
 """
 
-import collections
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tf_transfer.searches import gains
 from tf_transfer.searches.costs import Costs
@@ -42,6 +41,9 @@ LEAST_GAIN = 0.03  # points; a run that gains less is not tried before the end
 # Factors for the error of a prediction, before and after an approach was
 # measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
+# Seconds that the answer takes (reading predictions, drawing, writing), and
+# its share of the budget at most.
+ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +56,9 @@ class Options:
         usual_epochs: of a run of `tf_transfer.train` on these texts.
         own_share: of a setting's own mean in its expected score on new texts;
             the rest is the share of the score that all runs predict.
-        floor_margin: times the noise by which training has to beat the best
-            baseline to be the answer. docs/search.md judges both.
+        floor_margin: the answer is a trained setting if its expected score
+            exceeds the best baseline by this many times the noise.
+            docs/search.md judges both.
     """
 
     budget: float
@@ -67,20 +70,20 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """What to do next.
+    """The next run, or the next epochs of one.
 
     Attributes:
         choice: the run.
         epochs: of the run in the end, finished epochs included.
         seconds: of the action, predicted.
-        gain: expected, in points; None for a confirmation.
+        gain: expected, in points; 0 for a confirmation.
         aim: epochs at which the gain is expected; this is the step towards it.
     """
 
     choice: Choice
     epochs: int
     seconds: float
-    gain: float | None = None
+    gain: float = 0.0
     aim: int = 0
 
 
@@ -137,7 +140,7 @@ class Planner:
         self.curves: dict[Choice, tuple[float, ...]] = {}
         self._failed: set[Choice] = set()
 
-    # === What is known ===
+    # === Results ===
 
     def tell(
         self,
@@ -180,17 +183,16 @@ class Planner:
         mean of several.
         """
         expectation = self._expectation()
-        groups: dict[Choice, dict[Choice, tuple[float, ...]]] = {}
-        for choice, curve in self.curves.items():
-            groups.setdefault(choice.setting, {})[choice] = curve
+        groups: dict[Choice, list[Choice]] = {}
+        for choice in sorted(self.curves):
+            groups.setdefault(choice.setting, []).append(choice)
         settings = []
-        for setting, runs in groups.items():
-            scores = tuple(max(runs[choice]) for choice in sorted(runs))
-            epochs = max(map(len, runs.values()))
-            means, _ = expectation.predict([self._point(setting, epochs)])
-            own = sum(scores) / len(scores)
-            share = self.options.own_share
-            expected = share * own + (1 - share) * float(means[0])
+        for setting, choices in groups.items():
+            scores = tuple(max(self.curves[choice]) for choice in choices)
+            epochs = max(map(self.count_epochs, choices))
+            [mean], _ = expectation.predict([self._point(setting, epochs)])
+            own, share = sum(scores) / len(scores), self.options.own_share
+            expected = share * own + (1 - share) * float(mean)
             settings.append(ScoredSetting(setting, scores, epochs, expected))
 
         def rank(one: ScoredSetting) -> tuple[float, float]:
@@ -224,7 +226,11 @@ class Planner:
         """The learning rate of a run."""
         return self.space[choice.approach].rates[choice.rate]
 
-    # === What is next ===
+    def count_epochs(self, choice: Choice) -> int:
+        """The number of finished epochs of a run."""
+        return len(self.curves.get(choice, ()))
+
+    # === The next run ===
 
     def next(
         self, seconds_left: float, busy: Collection[Choice] = ()
@@ -235,48 +241,50 @@ class Planner:
             seconds_left: until the answer must be there.
             busy: runs of other workers.
         """
-        usual = self._usual(seconds_left, busy)
+        usual = self._first_fitting(self._usual_runs(), seconds_left, busy)
         if usual is not None:
             return usual
         left = seconds_left - self._reserved_seconds()
         for action in self.explorations(max(left, 0.0), busy):
-            gain = action.gain or 0.0
+            if action.gain < LEAST_GAIN:
+                continue
             # A gain above the noise may use the time reserved for the end.
-            room = seconds_left if gain > self.noise else left
-            if gain >= LEAST_GAIN and (fitting := self._fit(action, room)):
+            room = seconds_left if action.gain > self.noise else left
+            fitting = self._shorten(action, room)
+            if fitting is not None:
                 return fitting
-        for action in self._confirmations():
-            is_open = action.choice not in (*busy, *self._failed)
-            if is_open and self._takes(action) <= seconds_left:
-                return action
-        return None
+        return self._first_fitting(self._confirmations(), seconds_left, busy)
 
-    def _usual(
-        self, seconds_left: float, busy: Collection[Choice]
+    def _first_fitting(
+        self,
+        actions: Iterable[Action],
+        seconds_left: float,
+        busy: Collection[Choice],
     ) -> Action | None:
-        """The usual run: as many blocks as fit, at the usual rate.
+        """The first that fits, has not failed, and is not another worker's."""
+        fitting = (
+            action
+            for action in actions
+            if action.choice not in (*busy, *self._failed)
+            and self._takes(action) <= seconds_left
+        )
+        return next(fitting, None)
+
+    def _usual_runs(self) -> Iterator[Action]:
+        """Runs at the usual rate, the deepest first.
 
         The first run is that of the approach with the most trained blocks for
         which there is time. Everything is trained as soon as it fits.
         """
         epochs = min(self.options.usual_epochs, self.options.max_epochs)
-        deepest = sorted(
+        for approach in sorted(
             self.space.values(), key=lambda a: (-a.depth, a.variant)
-        )
-        for approach in deepest:
+        ):
             is_first = not self.curves and approach.depth > 0
             choice = Choice(approach.name, approach.usual)
-            done = len(self.curves.get(choice, ()))
-            if not (is_first or approach.name == EVERYTHING) or done >= epochs:
-                continue
-            action = self._again(choice, epochs, done)
-            if (
-                self._takes(action) <= seconds_left
-                and choice not in busy
-                and choice not in self._failed
-            ):
-                return action
-        return None
+            is_unfinished = self.count_epochs(choice) < epochs
+            if is_unfinished and (is_first or approach.name == EVERYTHING):
+                yield self._train(choice, epochs)
 
     def explorations(
         self, left: float = 0.0, busy: Collection[Choice] = ()
@@ -294,24 +302,24 @@ class Planner:
             if self.costs.build_seconds(choice.approach)
             for cache in self.costs.builds(choice.approach)
         }
-        ranked = [
+        weighed = [
             self._weigh(choice, expected, left)
             for approach in self.space.values()
             # Another run builds the cache that it would read.
             if self.costs.priors[approach.name].cache not in being_built
             for choice in approach.choices
             if choice not in (*busy, *self._failed)
-            and len(self.curves.get(choice, ())) < self.options.max_epochs
+            and self.count_epochs(choice) < self.options.max_epochs
         ]
-        ranked.sort(key=lambda pair: -pair[0])
-        return [action for _, action in ranked]
+        weighed.sort(key=lambda pair: -pair[0])
+        return [action for _, action in weighed]
 
     def _expectation(self) -> gains.Expectation:
         points, scores = [], []
         for choice, curve in self.curves.items():
             if choice.seed or choice.linear_epochs:
                 continue
-            for epochs in {*self._rungs(len(curve)), len(curve)}:
+            for epochs in set(_list_rungs(len(curve))):
                 points.append(self._point(choice, epochs))
                 scores.append(max(curve[:epochs]))
         return gains.Expectation(points, scores, self.noise, self.floor)
@@ -325,26 +333,20 @@ class Planner:
             approach.variant,
         )
 
-    def _rungs(self, most: int) -> list[int]:
-        return [2**power for power in range(most.bit_length())]
-
     def _weigh(
         self, choice: Choice, expected: gains.Expectation, left: float
     ) -> tuple[float, Action]:
         """Gain per second of a run's best rung, and the step towards it."""
-        name = choice.approach
-        done = len(self.curves.get(choice, ()))
-        most = self.options.max_epochs
-        rungs = sorted(r for r in {*self._rungs(most), most} if r > done)
-        costs = [self.costs.seconds(name, r - done) for r in rungs]
+        name, done = choice.approach, self.count_epochs(choice)
+        rungs = [r for r in _list_rungs(self.options.max_epochs) if r > done]
+        costs = [self.costs.seconds(name, rung - done) for rung in rungs]
+        rises = expected.gains([self._point(choice, rung) for rung in rungs])
         spared = (1 - BUILD_SHARE) * self.costs.build_seconds(name)
-        counted = [cost - spared + LEISURE * left for cost in costs]
-        rises = expected.gains([self._point(choice, r) for r in rungs])
         # Epochs for which there is no time add nothing to a run's worth.
         room = left if left > costs[0] else math.inf
         value, gain, aim = max(
-            (float(rise) / count, float(rise), rung)
-            for rise, cost, count, rung in zip(rises, costs, counted, rungs)
+            (rise / (cost - spared + LEISURE * left), rise, rung)
+            for rise, cost, rung in zip(rises, costs, rungs)
             if cost <= room
         )
         step, seconds = max(
@@ -364,12 +366,11 @@ class Planner:
         is_measured = self.costs.has_measured(action.choice.approach)
         return action.seconds * (MARGIN if is_measured else MARGIN_UNMEASURED)
 
-    def _fit(self, action: Action, left: float) -> Action | None:
+    def _shorten(self, action: Action, left: float) -> Action | None:
         """The action, by as many epochs as there is time for."""
-        name, choice = action.choice.approach, action.choice
-        done = len(self.curves.get(choice, ()))
-        for epochs in range(action.epochs, done, -1):
-            seconds = self.costs.seconds(name, epochs - done)
+        choice = action.choice
+        for epochs in range(action.epochs, self.count_epochs(choice), -1):
+            seconds = self._train(choice, epochs).seconds
             shorter = dataclasses.replace(
                 action, epochs=epochs, seconds=seconds
             )
@@ -381,42 +382,36 @@ class Planner:
 
     def _confirmations(self) -> Iterator[Action]:
         """Runs that improve the answer, then runs that confirm it."""
-        settings = self.rank_settings()
-        if not settings:
+        finalists = self.best_of_approaches()[:FINALISTS]
+        if not finalists:
             return
-        best = settings[0]
+        best = finalists[0]
         if not best.choice.linear_epochs and not any(
             known.linear_epochs and known.approach == best.choice.approach
             for known in (*self.curves, *self._failed)
         ):
             choice = dataclasses.replace(best.choice, linear_epochs=best.epochs)
-            yield self._again(choice, best.epochs, 0)
-        finalists = [
-            one
-            for one in self.best_of_approaches()[:FINALISTS]
-            if one.mean > best.mean - CLOSE * self.noise
-        ]
+            yield self._train(choice, best.epochs)
         for seed in range(1, MOST_SEEDS):
             for one in finalists:
                 choice = dataclasses.replace(one.choice, seed=seed)
-                done = len(self.curves.get(choice, ()))
-                if done < one.epochs:
-                    yield self._again(choice, one.epochs, done)
+                is_close = one.mean > best.mean - CLOSE * self.noise
+                if is_close and self.count_epochs(choice) < one.epochs:
+                    yield self._train(choice, one.epochs)
 
-    def _again(self, choice: Choice, epochs: int, done: int) -> Action:
-        seconds = self.costs.seconds(choice.approach, epochs - done)
+    def _train(self, choice: Choice, epochs: int) -> Action:
+        """Training a run up to a number of epochs."""
+        new = epochs - self.count_epochs(choice)
+        seconds = self.costs.seconds(choice.approach, new)
         return Action(choice, epochs, seconds)
 
     def _reserved_seconds(self) -> float:
         """Seconds that are not for exploring."""
-        most, reserved = CONFIRM_SHARE * self.options.budget, 0.0
-        done = collections.Counter(
-            choice.approach
+        reserved = 0.0
+        most = CONFIRM_SHARE * self.options.budget - sum(
+            self.costs.seconds(choice.approach, 1)
             for choice in self.curves
             if choice.seed or choice.linear_epochs
-        )
-        most -= sum(
-            count * self.costs.seconds(name, 1) for name, count in done.items()
         )
         for action in self._confirmations():
             if action.choice in self._failed:
@@ -430,6 +425,16 @@ class Planner:
         """The approach with the cheapest epoch, and the seconds of its run."""
         name = min(self.space, key=lambda name: self.costs.seconds(name, 1))
         return name, self.costs.seconds(name, 1)
+
+
+def _list_rungs(most: int) -> list[int]:
+    """1, 2, 4, ... epochs, and the most that there are."""
+    return sorted({*(2**power for power in range(most.bit_length())), most})
+
+
+def answer_seconds(budget: float) -> float:
+    """Seconds of a budget that the answer takes."""
+    return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
 
 
 def noise_of(examples: int) -> float:

@@ -1,14 +1,12 @@
 """Does the runs that a planner asks for, on workers, until the time is over."""
 
-import contextlib
-import dataclasses
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from tf_transfer.searches.history import History, Step
+from tf_transfer.searches.backups import Backups
+from tf_transfer.searches.history import Clock, History, Step
 from tf_transfer.searches.planner import Action, Planner
 from tf_transfer.searches.space import Choice, count_epochs
 from tf_transfer.sweeps import work
@@ -19,116 +17,42 @@ from tf_transfer.utils.errors import UserError
 # A run that exceeds its time by this much is stopped, even within an epoch.
 GRACE_SECONDS = 2.0
 STOP_SECONDS = 10.0  # for it to save its state, before it is killed
-SAVE_SECONDS = 1.0  # between writings of the time that was spent
+
+
+def say(line: str) -> None:
+    """Prints a line at once, also into a pipe."""
+    print(line, flush=True)
 
 
 class OutOfTime(Exception):
     """A run did not end in time."""
 
 
-class Clock:
-    """The seconds of a search, over all its starts.
-
-    A start counts from its beginning once it works, but not if it only repeats
-    the answer. A thread writes the seconds meanwhile, so they are spent however
-    the process ends.
-
-    Args:
-        began: when this start began, by `now`.
-        history: has the seconds of the starts before, and is given all.
-        now: the time in seconds.
-    """
-
-    def __init__(
-        self,
-        began: float,
-        history: History,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._began = began - history.spent
-        self._history = history
-        self._now = now
-        self._thread: threading.Thread | None = None
-        self._is_over = threading.Event()
-
-    def __call__(self) -> float:
-        """Seconds so far."""
-        if self._thread is None:
-            return self._history.spent
-        return self._now() - self._began
-
-    def start(self) -> None:
-        """Counts this start, and writes that at once."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write, daemon=True)
-            self.save()
-            self._thread.start()
-
-    def _write(self) -> None:
-        while not self._is_over.wait(SAVE_SECONDS):
-            # The search itself reports a full disk when it saves a run.
-            with contextlib.suppress(OSError, UserError):
-                self.save()
-
-    def save(self) -> None:
-        """Writes the history, with the seconds so far."""
-        self._history.spent = self()
-        self._history.save()
-
-    def stop(self) -> None:
-        """Counts no longer; the answer takes no time of the budget."""
-        if self._thread is not None:
-            self._is_over.set()
-            self._thread.join()
-            self.save()
-            self._thread = None
-
-
-# From an action and the seconds that it may take to the run.
-Plan = Callable[[Action, float], Planned]
-
-
-@dataclasses.dataclass
-class _Ordered:
-    """A run that a worker has: when it began, and what it had before.
-
-    Attributes:
-        action: the order.
-        began: seconds of the search.
-        epochs_before: of the run.
-    """
-
-    action: Action
-    began: float
-    epochs_before: int
-
-
 class Runner:
     """Does runs on a pool of workers.
 
     Args:
-        plan: makes the run of an action.
+        plan: makes the run of an action that may take some seconds.
         pool: of workers; it stays open.
         run_states: of the runs.
         history: records all runs.
         clock: the seconds that the search has taken.
         end: by that clock, when nothing may run any more.
-        say: prints a line.
 
     Attributes:
+        backups: of the runs that are extended.
         runs: that are finished.
         reserved: seconds before the end that are for something else.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Callable[[Action, float], Planned],
         pool: work.Pool,
         run_states: RunStates,
         history: History,
         clock: Clock,
         end: float,
-        say: Callable[[str], None] = print,
     ) -> None:
         self._plan = plan
         self._pool = pool
@@ -137,8 +61,9 @@ class Runner:
         self._history = history
         self._clock = clock
         self._end = end
-        self._say = say
-        self._ordered: dict[str, _Ordered] = {}
+        self.backups = Backups(history.out, history.folder)
+        # By name of the run: the run, and when its order or training began.
+        self._orders: dict[str, tuple[Choice, float]] = {}
         self.runs: dict[Choice, Planned] = {}
         self.reserved = 0.0
 
@@ -147,7 +72,7 @@ class Runner:
         """Seconds that there are."""
         return self._end - self._clock() - self.reserved
 
-    # === What is on disk ===
+    # === Finished runs ===
 
     def recall(self, planner: Planner) -> None:
         """Tells a planner of all finished runs, in the order of their ends.
@@ -156,9 +81,15 @@ class Runner:
         """
         scores: dict[Choice, list[float]] = {}
         failed = []
-        steps = self._history.steps
-        choices = [c for a in planner.space.values() for c in a.choices]
-        choices += [s.choice for s in steps if s.approach in planner.space]
+        steps = self._history.record.steps
+        choices = [
+            *(
+                c
+                for approach in planner.space.values()
+                for c in approach.choices
+            ),
+            *(s.choice for s in steps if s.choice.approach in planner.space),
+        ]
         for choice in dict.fromkeys(choices):
             run = self._plan(Action(choice, choice.linear_epochs or 1, 0), 1.0)
             try:
@@ -169,7 +100,7 @@ class Runner:
             if result:
                 self.runs[choice] = run
                 scores[choice] = _scores(epochs, result["metric"])
-                known = [s.epochs for s in steps if s.choice == choice]
+                known = (s.epochs for s in steps if s.choice == choice)
                 done = max(known, default=0)
                 if done < len(epochs):
                     self._add_step(choice, run, self._clock(), done, result)
@@ -201,43 +132,44 @@ class Runner:
         new = run.directory.epochs()[done:] if result else []
         built = result["prefix_seconds"] if result and not done else 0.0
         step = Step(
-            **dataclasses.asdict(choice),
-            epochs=done + len(new),
-            began=began,
-            ended=self._clock(),
-            path=os.path.relpath(run.directory.path, self._history.out),
-            epoch_seconds=[e["train_seconds"] + e["eval_seconds"] for e in new],
-            build_seconds=built or 0.0,
+            choice,
+            done + len(new),
+            began,
+            self._clock(),
+            os.path.relpath(run.directory.path, self._history.out),
+            [line["train_seconds"] + line["eval_seconds"] for line in new],
+            built or 0.0,
         )
-        self._history.steps.append(step)
+        self._history.record.steps.append(step)
         return step
 
     # === Working ===
 
     def do_alone(
-        self, run: Planned, meanwhile: Callable[[], None] | None = None
+        self, run: Planned, on_start: Callable[[], None] = lambda: None
     ) -> None:
-        """Does one run; `meanwhile` is called once, when it has started."""
-        waiting = [meanwhile] if meanwhile else []
+        """Does one run; `on_start` is called when it has started."""
 
-        def poll(running: list[str], examples: int) -> None:
-            if running and waiting:
-                waiting.pop()()
-            self._check_time()
+        def on_event(
+            event: work.Event, run: Planned, detail: dict[str, Any]
+        ) -> None:
+            if event == "started":
+                on_start()
 
         scheduler = work.Scheduler(
-            self._run_states, self._pool, on_poll=poll, resumes=False
+            self._run_states,
+            self._pool,
+            on_event=on_event,
+            on_poll=self._check_time,
         )
         scheduler.add(run)
         self._work(scheduler)
-        if waiting:
-            waiting.pop()()
 
-    def continue_alone(self, run: Planned) -> None:
+    def extend_alone(self, run: Planned) -> None:
         """Extends a finished run, or leaves it as it is if time is over."""
-        self._run_states.add(run)  # forgets its old result
+        self._run_states.forget(run)
         if self._run_states.result(run) is None:
-            self._history.back_up(run.directory.path)
+            self.backups.make(run.directory.path)
             self.do_alone(run)
 
     def do_all(self, planner: Planner) -> None:
@@ -248,56 +180,52 @@ class Runner:
         """
 
         def on_event(
-            event: work.Event,
-            run: Planned,
-            detail: dict[str, Any] | None,
-            running: list[str],
+            event: work.Event, run: Planned, detail: dict[str, Any]
         ) -> None:
             if event == "started":  # it may have waited for a feature cache
-                self._ordered[run.name].began = self._clock()
+                choice, _ = self._orders[run.name]
+                self._orders[run.name] = choice, self._clock()
             elif event != "retried":
-                self._end_run(planner, run, detail or {}, event == "failed")
+                self._end_run(planner, run, detail, event == "failed")
                 self._order(planner, scheduler)
 
         scheduler = work.Scheduler(
             self._run_states,
             self._pool,
             on_event=on_event,
-            on_poll=lambda running, examples: self._check_time(),
-            resumes=False,  # a run that was stopped for its time stays so
+            on_poll=self._check_time,
         )
         self._order(planner, scheduler)
         self._work(scheduler)
+
+    def _check_time(self, examples: int) -> None:
+        if self.left < -GRACE_SECONDS:
+            raise OutOfTime
 
     def _work(self, scheduler: work.Scheduler) -> None:
         self._clock.start()
         try:
             scheduler.work()
         except OutOfTime:
-            self._say("A run took longer than expected, and was stopped.")
+            say("A run took longer than expected, and was stopped.")
         finally:
-            self._ordered = {}
-            self._history.restore_all()
+            self.backups.restore_all()
             self._clock.save()
-
-    def _check_time(self) -> None:
-        if self.left < -GRACE_SECONDS:
-            raise OutOfTime
 
     def _order(self, planner: Planner, scheduler: work.Scheduler) -> None:
         """Gives the workers the runs that are worth most."""
-        while len(self._ordered) < self._pool.jobs:
-            busy = [ordered.action.choice for ordered in self._ordered.values()]
+        while len(self._orders) < self._pool.jobs:
+            busy = [choice for choice, _ in self._orders.values()]
             action = planner.next(self.left, busy)
             if action is None:
                 return
+            choice = action.choice
             # A run counts its seconds from its training until it is saved.
-            overhead = planner.costs.overhead_seconds(action.choice.approach)
+            overhead = planner.costs.overhead_seconds(choice.approach)
             run = self._plan(action, max(self.left - overhead, 1.0))
-            done = len(planner.curves.get(action.choice, ()))
-            if done:
-                self._history.back_up(run.directory.path)
-            self._ordered[run.name] = _Ordered(action, self._clock(), done)
+            if planner.count_epochs(choice):
+                self.backups.make(run.directory.path)
+            self._orders[run.name] = choice, self._clock()
             scheduler.add(run)
 
     def _end_run(
@@ -311,34 +239,29 @@ class Runner:
 
         Args:
             planner: that asked for it.
-            run: which.
+            run: the run.
             detail: its result, or the record of its failure.
             has_failed: whether it failed.
         """
-        ordered = self._ordered.pop(run.name)
-        choice, began = ordered.action.choice, ordered.began
+        choice, began = self._orders.pop(run.name)
+        done = planner.count_epochs(choice)
+        result = None if has_failed else detail
+        step = self._add_step(choice, run, began, done, result)
         title = f"{choice.approach} at {planner.rate_of(choice):g}"
         title += f", seed {choice.seed}" if choice.seed else ""
         title += ", rate falling to 0" if choice.linear_epochs else ""
-        step = self._add_step(
-            choice,
-            run,
-            began,
-            ordered.epochs_before,
-            None if has_failed else detail,
-        )
         if has_failed:
             planner.fail(choice)
-            self._history.restore(run.directory.path)
+            self.backups.restore(run.directory.path)
             log = self._run_states.log_file(run)
-            self._say(f"{title}: failed ({detail['reason']}); {log}")
+            say(f"{title}: failed ({detail['reason']}); {log}")
             return
         scores = _scores(run.directory.epochs(), detail["metric"])
         _tell(planner, step, scores)
         self.runs[choice] = run
-        self._history.discard_backup(run.directory.path)
+        self.backups.discard(run.directory.path)
         self._clock.save()
-        self._say(
+        say(
             f"{time.strftime('%T')} {title}, {count_epochs(step.epochs)}: "
             f"validation {detail['metric']} {max(scores):.1f}  "
             f"({step.ended - began:.0f} s)"
@@ -358,5 +281,5 @@ def _tell(planner: Planner, step: Step, scores: list[float]) -> None:
 
 
 def _scores(epochs: list[dict[str, Any]], metric: str) -> list[float]:
-    """Of validation, in points: a search reads no other."""
+    """The validation scores of all epochs, in points."""
     return [100 * line["validation"][metric] for line in epochs]

@@ -4,7 +4,18 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
+
+VARIED = {  # from a flag with several values to the setting of a run
+    "poolings": "pooling",
+    "lengths": "max_length",
+    "batch_sizes": "batch_size",
+    "methods": "method",
+    "depths": "keep_blocks",
+}
 # Rates are 1, 2 and 5 times a power of ten: this many below and above the usual
 # rate of an approach.
 STEPS = (1.0, 2.0, 5.0)
@@ -144,3 +155,27 @@ def make_space(
                 )
             )
     return sorted(approaches, key=lambda approach: approach.depth)
+
+
+def split_values(flag: str, text: str) -> list[str]:
+    """The values of a flag that takes several.
+
+    Raises:
+        UserError: a value is empty, or is given twice.
+    """
+    values = text.split(",") if text else []
+    if len(set(values)) < len(values) or "" in values:
+        raise UserError(
+            f"--{flag}={formatting.cut(text)}: give values with commas "
+            "between, each once."
+        )
+    return values
+
+
+def list_searched(settings: Any) -> list[str]:
+    """Settings of a run that a search decides itself, or has no use for."""
+    return [
+        field.name
+        for field in dataclasses.fields(settings)
+        if field.metadata["searched"]
+    ]

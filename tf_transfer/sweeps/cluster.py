@@ -16,8 +16,8 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tf_transfer.sweeps import local, states
-from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps import local, states, work
+from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -33,8 +33,8 @@ class Share:
     """The resources of each worker of a cluster.
 
     Attributes:
-        jobs: how many workers there are.
-        on_node: how many of them share a node at most.
+        jobs: the number of workers.
+        on_node: the most workers that share a node.
         cpus, gpus: of a node; fractions where they are shared.
         memory: bytes of a node; None where Ray does not say.
     """
@@ -56,9 +56,9 @@ def divide(
 
     Args:
         nodes: the resources of each, as `ray.nodes()` has them.
-        jobs: how many workers; None for one a GPU (and a place on it), or one
-            a node.
-        runs_per_gpu: how many workers may share a GPU.
+        jobs: the number of workers; None for as many as the GPUs have room
+            for, or without GPUs one per node.
+        runs_per_gpu: the number of workers that may share a GPU.
         needs_all: whether a run spreads over all GPUs of its node.
 
     Raises:
@@ -70,19 +70,19 @@ def divide(
         raise UserError("--engine=ray: no node of the cluster has free CPUs.")
     gpus = 0.0
     if with_gpus and needs_all:
-        places, gpus = len(nodes), min(int(node["GPU"]) for node in nodes)
+        most, gpus = len(nodes), min(int(node["GPU"]) for node in nodes)
         on_node = 1
     elif with_gpus:
-        of_node = [int(node["GPU"]) * runs_per_gpu for node in nodes]
-        places, gpus, on_node = sum(of_node), 1 / runs_per_gpu, max(of_node)
+        rooms = [int(node["GPU"]) * runs_per_gpu for node in nodes]
+        most, gpus, on_node = sum(rooms), 1 / runs_per_gpu, max(rooms)
     else:
-        places = jobs or len(nodes)
-        on_node = math.ceil(places / len(nodes))
-    jobs = jobs or places
-    if jobs > places:
+        most = jobs or len(nodes)
+        on_node = math.ceil(most / len(nodes))
+    jobs = jobs or most
+    if jobs > most:
         raise UserError(
-            f"--jobs={jobs}: the cluster has room for {places} workers on its "
-            f"GPUs. Give a larger --runs_per_gpu, or --jobs={places}."
+            f"--jobs={jobs}: the cluster has room for {most} workers on its "
+            f"GPUs. Give a larger --runs_per_gpu, or --jobs={most}."
         )
     cpus = min(node.get("CPU", 0) for node in nodes) / on_node
     memory = min(node.get("memory", math.inf) for node in nodes) / on_node
@@ -98,18 +98,21 @@ def divide(
 # === Workers ===
 
 
-class RayWorker:
-    """A worker on some node; see `work.Handle`.
+class RayWorker(work.Handle):
+    """A worker on some node.
 
     A Ray actor on the node has a local worker. Ray starts the actor where there
     is room, which may be later.
 
     Args:
-        share: what it has of the cluster.
+        share: its share of the cluster.
+        slot: its number; Ray chooses its cores and GPUs.
         log: of its first run.
     """
 
-    def __init__(self, share: Share, log: str) -> None:
+    is_ready = False
+
+    def __init__(self, share: Share, slot: int, log: str) -> None:
         import ray
 
         self._ray = ray
@@ -121,33 +124,27 @@ class RayWorker:
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": ENVIRONMENT},
         ).remote(
-            0,
-            1,  # Ray has chosen its GPUs; its cores it shares with the others
+            0,  # of one: it shares its cores with the others of its node
             self._log,
-            {machine.JOBS_VARIABLE: str(share.on_node)},
+            [{machine.JOBS_VARIABLE: str(share.on_node)}],
             os.getcwd(),
         )
         self._answer = self._worker.receive.remote()
-        self._is_ready = False
         self._exit_code: int | None = None
 
-    def is_ready(self) -> bool:
-        """Whether it has started."""
-        return self._is_ready
-
-    def send(self, run: Planned, log: str) -> None:
+    def send(self, order: Order) -> None:
         """Gives it a run to do."""
-        self._log = os.path.abspath(log)
-        self._worker.send_order.remote(local.make_order(run, self._log))
+        self._log = order.log
+        self._worker.send.remote(order)
 
     def receive(self) -> tuple[list[dict[str, Any]], int | None]:
-        """See `LocalWorker.receive`; does not wait."""
+        """Its new reports, and its exit code; does not wait for them."""
         ready, _ = self._ray.wait([self._answer], timeout=0)
         if self._exit_code is not None or not ready:
             return [], self._exit_code
         try:
             messages, exit_code = self._ray.get(self._answer)
-            self._is_ready = True
+            self.is_ready = True
         except self._ray.exceptions.RayError as error:
             with open(self._log, "a", encoding="utf-8") as file:
                 file.write(f"{error}\n")
@@ -158,9 +155,9 @@ class RayWorker:
             self._set_ended(exit_code)
         return messages, exit_code
 
-    def end(self, how: local.End) -> None:
+    def end(self, how: work.End) -> None:
         """Ends it; see `work.Handle`."""
-        if self._is_ready:
+        if self.is_ready:
             self._worker.end.remote(how)
         else:  # it waits for room
             self._set_ended(0)
@@ -178,7 +175,7 @@ def connect(address: str, out: str) -> Iterator[list[dict[str, float]]]:
     """Joins a cluster, and checks that its nodes can work below `out`.
 
     Args:
-        address: `auto`, or HOST:PORT.
+        address: HOST:PORT; empty or `auto` for the cluster of this machine.
         out: root of the run directories; exists.
 
     Returns:
@@ -195,6 +192,7 @@ def connect(address: str, out: str) -> Iterator[list[dict[str, float]]]:
             "--engine=ray: Ray is not installed here. Give "
             "pip install 'tf_transfer[cluster]', or leave --engine out."
         ) from None
+    address = address or "auto"
     _probe(address)
     try:
         ray.init(

@@ -3,7 +3,6 @@
 import collections
 import os
 import time
-from collections.abc import Collection
 from typing import Any
 
 import rich.console
@@ -26,7 +25,7 @@ class Display:
 
     Args:
         run_states: of the sweep.
-        jobs: how many run at the same time.
+        jobs: the number of runs at the same time.
         console: unset, the standard output.
     """
 
@@ -38,96 +37,83 @@ class Display:
     ) -> None:
         self.run_states = run_states
         self.jobs = jobs
-        self.durations = estimate.FinishedDurations(run_states)
         self._console = console or rich.console.Console(
             highlight=False, markup=False, emoji=False, soft_wrap=True
         )
-        self._live: rich.live.Live | None = None
-        self._refreshed = 0.0
+        self._live = rich.live.Live(
+            console=self._console, auto_refresh=False, transient=True
+        )
+        # Time and trained examples of the last refreshes.
         self._trained: collections.deque[tuple[float, int]] = collections.deque(
-            maxlen=SPEED_REFRESHES
+            [(time.monotonic(), 0)], maxlen=SPEED_REFRESHES
         )
         out = os.path.dirname(run_states.folder)
         self._console.print(f"{len(run_states.runs)} runs, below {out}")
         if self._console.is_terminal:
-            self._live = rich.live.Live(
-                console=self._console, auto_refresh=False, transient=True
-            )
             self._live.start()
 
     def report(
-        self,
-        event: Event,
-        run: Planned,
-        detail: dict[str, Any] | None,
-        running: Collection[str],
+        self, event: Event, run: Planned, detail: dict[str, Any]
     ) -> None:
         """Prints an event of a run; see `work.OnEvent`."""
         line = f"{time.strftime('%T')} {event:8} {run.label}"
-        if event == "finished" and detail is not None:
+        if event == "finished":
             metric = detail["metric"]
-            scores = detail["test"] or detail["validation"]
-            line += f"  {metric} {scores[metric]:.4f}"
-            line += f"  {detail['train_seconds']:.0f} s of training"
-        if event == "retried" and detail is not None:
+            score = (detail["test"] or detail["validation"])[metric]
+            seconds = detail["train_seconds"]
+            line += f"  {metric} {score:.4f}  {seconds:.0f} s of training"
+        elif event == "retried":
             line += f": {detail['reason']}; it is tried once more"
-        if event == "failed" and detail is not None:
+        elif event == "failed":
             output = "\n".join(f"    {line}" for line in detail["last_lines"])
             line += f": {detail['reason']}; its last lines:\n{output}\n"
             line += f"    its whole output: {self.run_states.log_file(run)}"
         self._console.print(line)
-        if self._live is None:
-            summary = self._summary(self.run_states.read(running))
-            self._console.print("         " + summary)
+        if not self._console.is_terminal:
+            self._console.print("         " + self._summary())
 
-    def refresh(self, running: Collection[str], examples: int = 0) -> None:
+    def refresh(self, examples: int) -> None:
         """Draws the table, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
-        if self._live is None or now - self._refreshed < REFRESH_SECONDS:
+        is_early = now - self._trained[-1][0] < REFRESH_SECONDS
+        if is_early or not self._console.is_terminal:
             return
-        self._refreshed = now
         self._trained.append((now, examples))
-        states = self.run_states.read(running)
         lines = [
             f"running: {run.label}{_progress(run)}"
-            for run in self.run_states.runs
-            if run.name in running
+            for run in self.run_states.running
         ]
-        lines.append(self._summary(states) + self._speed())
+        lines.append(self._summary() + self._speed())
         self._live.update(
-            rich.console.Group(
-                table(self.run_states.runs, states), "\n".join(lines)
-            ),
+            rich.console.Group(make_table(self.run_states), "\n".join(lines)),
             refresh=True,
         )
 
     def close(self) -> None:
         """Prints the final table."""
-        if self._live is not None:
-            self._live.stop()
-        states = self.run_states.read()
-        self._console.print(table(self.run_states.runs, states))
-        self._console.print(self._summary(states))
+        self._live.stop()
+        self._console.print(make_table(self.run_states))
+        self._console.print(self._summary())
 
-    def _summary(self, states: dict[str, State]) -> str:
-        count = collections.Counter(states.values())
-        phrases = [f"{count[State.FINISHED]} of {len(states)} finished"]
-        phrases += [
-            f"{count[state]} {state}"
-            for state in State
-            if state != State.FINISHED and count[state]
+    def _summary(self) -> str:
+        count = collections.Counter(self.run_states.read().values())
+        phrases = [
+            f"{count[State.FINISHED]} of {count.total()} finished",
+            *(
+                f"{count[state]} {state}"
+                for state in State
+                if count[state] and state != State.FINISHED
+            ),
         ]
-        unfinished = [
-            run
-            for run in self.run_states.runs
-            if states[run.name] in (State.RUNNING, State.PENDING)
-        ]
-        seconds, unknown = self.durations.remaining(unfinished, self.jobs)
-        if seconds:
-            about = f"about {formatting.duration(seconds)} left"
-            if unknown:
-                about += f", without {unknown} runs of unknown time"
-            phrases.append(about)
+        unfinished = self.run_states.select(State.RUNNING, State.PENDING)
+        seconds = estimate.predict_durations(self.run_states, unfinished)
+        known = [value for value in seconds if value is not None]
+        if sum(known):
+            about = formatting.duration(sum(known) / self.jobs)
+            phrases.append(f"about {about} left")
+            if len(known) < len(seconds):
+                unknown = len(seconds) - len(known)
+                phrases[-1] += f", without {unknown} runs of unknown time"
         return ", ".join(phrases)
 
     def _speed(self) -> str:
@@ -146,16 +132,13 @@ def _progress(run: Planned) -> str:
     return f", epoch {lines[-1]['epoch']} finished" if lines else ""
 
 
-def table(runs: list[Planned], states: dict[str, State]) -> rich.table.Table:
-    """Returns the number of runs in each state, by task and approach."""
-    counts: dict[tuple[str, str], collections.Counter[State]] = {}
-    for run in runs:
-        module = run.experiment.command_module.rpartition(".")[2]
-        task = getattr(run.settings, "task", module)
-        cached = " cached" if run.settings.runs_cached else ""
-        key = (task, run.settings.approach + cached)
-        counts.setdefault(key, collections.Counter())[states[run.name]] += 1
-    made = rich.table.Table(
+def make_table(run_states: RunStates) -> rich.table.Table:
+    """The number of runs in each state, by task and approach."""
+    states = run_states.read()
+    count = collections.Counter(
+        (_describe_group(run), states[run.name]) for run in run_states.runs
+    )
+    table = rich.table.Table(
         "task",
         "approach",
         *State,
@@ -163,6 +146,15 @@ def table(runs: list[Planned], states: dict[str, State]) -> rich.table.Table:
         pad_edge=False,
         padding=(0, 2, 0, 0),
     )
-    for key, count in counts.items():
-        made.add_row(*key, *(str(count[state] or "-") for state in State))
-    return made
+    for group in dict.fromkeys(group for group, _ in count):
+        numbers = [str(count[group, state] or "-") for state in State]
+        table.add_row(*group, *numbers)
+    return table
+
+
+def _describe_group(run: Planned) -> tuple[str, str]:
+    """Task and approach of a run."""
+    module = run.experiment.command_module.rpartition(".")[2]
+    cached = " cached" if run.settings.runs_cached else ""
+    task = getattr(run.settings, "task", module)
+    return task, run.settings.approach + cached

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.models import cost
+from tf_transfer.models import cost, freezing
+from tf_transfer.sweeps import peak
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 
 if TYPE_CHECKING:
     from tf_transfer.data.batches import BatchPlan
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
-    from tf_transfer.training.objectives import Phase
+    from tf_transfer.training.objectives import Objective, Phase
 
 # Only runs with equal values of the required settings are similar. Among them,
 # runs that agree in more of the preferred settings, from the left, are more
@@ -32,7 +32,7 @@ START_SECONDS = 15  # of a process, to load TensorFlow and to trace
 RUN_SECONDS = 1  # overhead of a further run of a process
 PROBE_SECONDS = 8  # of the fits by which it chooses
 BATCH_SECONDS = 0.002  # overhead of a batch: nearly all of last 0's seconds
-# Of the peak of matrix products, as measured (docs/feature_cache.md).
+# Shares of the peak of matrix products, as measured (docs/feature_cache.md).
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
 SMALL_BATCH = 4
@@ -54,46 +54,35 @@ SHARED_SETTINGS: dict[str, Any] = {
 }
 
 
-class FinishedDurations:
-    """Predicts the durations of runs from those that are finished."""
+def predict_durations(
+    run_states: RunStates, runs: Sequence[Planned]
+) -> list[float | None]:
+    """The median seconds of the finished runs most similar to each run.
 
-    def __init__(self, run_states: RunStates) -> None:
-        self.run_states = run_states
-        self._seconds: dict[str, float | None] = {}
+    Args:
+        run_states: of the sweep, with its finished runs.
+        runs: the runs.
 
-    def seconds(self, runs: Sequence[Planned]) -> list[float | None]:
-        """Returns, for each run, the median of those most similar, or None."""
-        known: dict[tuple, list[float]] = collections.defaultdict(list)
-        for run in self.run_states.runs:
-            is_new = run.name not in self._seconds
-            if is_new and self.run_states.result(run) is not None:
-                self._seconds[run.name] = self.run_states.seconds(run)
-            seconds = self._seconds.get(run.name)
-            if seconds is not None:
-                for match in _list_matches(run):
-                    known[match].append(seconds)
-        return [
-            next(
-                (
-                    statistics.median(known[match])
-                    for match in _list_matches(run)
-                    if match in known
-                ),
-                None,
-            )
-            for run in runs
-        ]
-
-    def remaining(self, runs: list[Planned], jobs: int) -> tuple[float, int]:
-        """The seconds of runs, `jobs` at the same time.
-
-        Returns:
-            Seconds, and the number of runs that they leave out: no similar run
-            is finished yet.
-        """
-        seconds = self.seconds(runs)
-        measured = [value for value in seconds if value is not None]
-        return sum(measured) / jobs, len(seconds) - len(measured)
+    Returns:
+        For each run, None if no similar run is finished.
+    """
+    known: dict[tuple, list[float]] = collections.defaultdict(list)
+    for run in run_states.runs:
+        seconds = run_states.seconds(run)
+        if seconds is not None:
+            for match in _list_matches(run):
+                known[match].append(seconds)
+    return [
+        next(
+            (
+                statistics.median(known[match])
+                for match in _list_matches(run)
+                if match in known
+            ),
+            None,
+        )
+        for run in runs
+    ]
 
 
 def _list_matches(run: Planned) -> list[tuple]:
@@ -134,6 +123,11 @@ class Estimate:
     updates: int = 0
     disk_bytes: int = 0
 
+    @property
+    def build_seconds(self) -> float:
+        """Seconds of building all its feature caches from nothing."""
+        return sum(build.seconds for build in self.builds.values())
+
 
 class Estimator:
     """Counts operations and bytes of runs, reading each data set once.
@@ -146,18 +140,14 @@ class Estimator:
     def __init__(
         self, measure_peak: Callable[[str], float] | None = None
     ) -> None:
-        if measure_peak is None:
-            from tf_transfer.sweeps import peak
-
-            measure_peak = peak.measure_peak
-        self._peak = functools.cache(measure_peak)
+        self._peak = functools.cache(measure_peak or peak.measure_peak)
         self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]
         ] = {}
 
     def estimate(self, run: Planned) -> Estimate:
-        """Returns the cost of a run; another rate or seed costs the same.
+        """The cost of a run; another rate or seed costs the same.
 
         Raises:
             UserError: encoder or data cannot be read here.
@@ -171,16 +161,13 @@ class Estimator:
         settings: Any = run.settings
         if settings.is_sparse:
             return Estimate(START_SECONDS, {}, START_SECONDS)
-        if settings.is_probe:
-            return self._count_probe(run)
-        from tf_transfer.models import freezing
-
         network, phases = self._prepare(run)
-        speed = peak = self._peak(settings.precision) * SHARE_OF_PEAK
+        if settings.is_probe:
+            return self._count_probe(run, network, phases)
+        speed = full_speed = self._peak(settings.precision) * SHARE_OF_PEAK
         if settings.batch_size <= SMALL_BATCH:
             speed = self._peak(settings.precision) * SHARE_AT_SMALL_BATCHES
-        operations, live, predicting, builds = 0.0, 0.0, 0.0, {}
-        batches = updates = trained = 0
+        needs: list[_Needs] = []
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -188,53 +175,60 @@ class Estimator:
                 trainable = run.experiment.trainable(
                     len(network.encoder.blocks)
                 )
-            cached = settings.runs_cached and trainable.has_prefix
-            trained = max(trained, freezing.count_trained(network, trainable))
-            for objective in phase.objectives:
-                needs = _ObjectiveNeeds(settings, network, objective, trainable)
-                operations += needs.operations(phase.max_epochs, cached)
-                live += needs.operations(phase.max_epochs, False)
-                predicting += needs.predict_operations()
-                batches += phase.max_epochs * needs.batches
-                updates += phase.max_epochs * len(needs.plan.lengths)
-                if cached:
-                    builds[_identify_cache(run, objective.name, needs)] = Build(
-                        needs.cache_bytes(),
-                        needs.build_operations() / peak,
-                    )
-        overhead = RUN_SECONDS + batches * BATCH_SECONDS
+            needs += [
+                _Needs(settings, network, objective, trainable, phase)
+                for objective in phase.objectives
+            ]
+        cached = sum(n.epochs * n.operations(n.is_cached) for n in needs)
+        live = sum(n.epochs * n.operations(False) for n in needs)
+        batches = sum(n.epochs * n.batches for n in needs)
+        overhead = RUN_SECONDS + BATCH_SECONDS * batches
         return Estimate(
-            overhead + operations / speed,
-            builds,
+            overhead + cached / speed,
+            {
+                n.identify_cache(run): n.estimate_build(full_speed)
+                for n in needs
+                if n.is_cached
+            },
             overhead + live / speed,
-            predicting / peak,
-            updates,
-            trained * FLOAT32_BYTES * (1 + 3),  # weights; with both moments
+            sum(n.predict_operations() for n in needs) / full_speed,
+            sum(n.epochs * len(n.plan) for n in needs),
+            # Weights; with both moments.
+            (1 + 3)
+            * FLOAT32_BYTES
+            * max(freezing.count_trained(network, n.trained) for n in needs),
         )
 
-    def _count_probe(self, run: Planned) -> Estimate:
+    def _count_probe(
+        self, run: Planned, network: "Network", phases: "list[Phase]"
+    ) -> Estimate:
         """A pass over all texts, two of pairs; then the fits."""
-        from tf_transfer.models.freezing import Trainable
-
-        settings: Any = run.settings
-        network, phases = self._prepare(run)
-        [objective] = phases[-1].objectives
-        blocks = len(network.encoder.blocks)
-        needs = _ObjectiveNeeds(
-            settings, network, objective, Trainable.heads(blocks)
+        phase, blocks = phases[-1], len(network.encoder.blocks)
+        [objective] = phase.objectives
+        needs = _Needs(
+            run.settings,
+            network,
+            objective,
+            freezing.parse("head", "", blocks),
+            phase,
         )
         needs.prefix = dataclasses.replace(
             needs.prefix, output="pooled_blocks", cls_from=0
         )
-        passes = len(run.experiment.task.texts)  # each by itself, and together
-        operations = passes * needs.build_operations()
-        speed = self._peak(settings.precision) * SHARE_OF_PEAK
-        build = Build(passes * needs.cache_bytes(), operations / speed)
+        # Each text of a pair by itself, and together.
+        passes = len(run.experiment.data.task.texts)
+        speed = self._peak(run.settings.precision) * SHARE_OF_PEAK / passes
+        build = needs.estimate_build(speed)
+        seconds = RUN_SECONDS + PROBE_SECONDS
         return Estimate(
-            RUN_SECONDS + PROBE_SECONDS,
-            {_identify_cache(run, objective.name, needs): build},
-            RUN_SECONDS + PROBE_SECONDS + build.seconds,
-            passes * needs.predict_operations() / speed,
+            seconds,
+            {
+                needs.identify_cache(run): Build(
+                    passes * build.bytes, build.seconds
+                )
+            },
+            seconds + build.seconds,
+            needs.predict_operations() / speed,
         )
 
     def _prepare(self, run: Planned) -> "tuple[Network, list[Phase]]":
@@ -248,48 +242,32 @@ class Estimator:
         return self._prepared[shared]
 
 
-def _identify_cache(
-    run: Planned, objective: str, needs: "_ObjectiveNeeds"
-) -> tuple:
-    """What distinguishes the feature cache of an objective."""
-    settings = run.settings
-    return (
-        settings.model,
-        settings.precision,
-        run.experiment.identities["data_identity"],
-        objective,
-        needs.prefix,
-    )
-
-
-class _ObjectiveNeeds:
+class _Needs:
     """The operations and bytes of training one objective of a phase."""
 
     def __init__(
         self,
         settings: Any,
         network: "Network",
-        objective: Any,
-        trainable: "Trainable",
+        objective: "Objective",
+        trainable: freezing.Trainable,
+        phase: "Phase",
     ) -> None:
         from tf_transfer.data import batches
         from tf_transfer.models import network as network_lib
 
         buckets = batches.buckets_up_to(settings.max_length)
+        self.epochs = phase.max_epochs
+        self.name = objective.name
         self.trained = trainable
+        self.is_cached = settings.runs_cached and trainable.has_prefix
         self.shape = cost.Shape.from_encoder(network.encoder)
         pooling = network.heads[objective.name].pooling
         self.cls_only = pooling in network_lib.CLS_ONLY
-        self.texts_per_example = objective.train.texts_per_example
         self.value_bytes = 4 if settings.cache_dtype == "float32" else 2
-        self.splits = [
-            objective.train,
-            *(
-                split
-                for splits in objective.evaluation.values()
-                for split in splits.values()
-            ),
-        ]
+        scored = [split for *_, split in objective.scored_splits]
+        self.splits = [objective.train, *scored]
+        self.texts_per_example = objective.train.texts_per_example
         self.prefix: Any = None
         if not trainable.embeddings:
             self.prefix = network.prefix(
@@ -309,52 +287,71 @@ class _ObjectiveNeeds:
             batches.plan_evaluation(
                 split.lengths, batches.EVALUATION_BATCH, 1, buckets
             )
-            for split in self.splits[1:]
+            for split in scored
         ]
 
     @property
     def batches(self) -> int:
-        """Those of an epoch, and of its evaluation."""
-        plans = (self.plan, *self.evaluation_plans)
-        return sum(len(plan.lengths) for plan in plans)
+        """The number in an epoch and its evaluation."""
+        return sum(map(len, (self.plan, *self.evaluation_plans)))
 
-    def operations(self, epochs: int, cached: bool) -> float:
-        """Returns the floating-point operations of this many epochs."""
-        shape, cut = self.shape, self.trained.cut
-        per_epoch = cost.count_epoch_operations(
-            shape, self.plan, self.trained, self.cls_only, cached
+    def operations(self, is_cached: bool) -> int:
+        """Floating-point operations of an epoch and its evaluation.
+
+        Args:
+            is_cached: whether the frozen prefix is read, not run.
+        """
+        cut = self.trained.cut if is_cached else 0
+        trained = cost.count_epoch_operations(
+            self.shape, self.plan, self.trained, self.cls_only, is_cached
         )
-        for plan in self.evaluation_plans:
-            per_epoch += cost.count_forward_operations(
-                shape, plan, cut if cached else 0, shape.blocks, self.cls_only
-            )
-        return self.texts_per_example * epochs * per_epoch
+        return self.texts_per_example * trained + self._forward(
+            self.evaluation_plans, cut, self.shape.blocks, self.cls_only
+        )
 
-    def predict_operations(self) -> float:
-        """Returns the operations of all blocks over what is evaluated."""
+    def predict_operations(self) -> int:
+        """Operations of all blocks over the scored splits."""
         return self._forward(
-            self.evaluation_plans, self.shape.blocks, self.cls_only
+            self.evaluation_plans, 0, self.shape.blocks, self.cls_only
         )
-
-    def build_operations(self) -> float:
-        """Returns the operations of running the prefix over all texts."""
-        plans = [self.plan, *self.evaluation_plans]
-        return self._forward(plans, self.trained.cut, False)
 
     def _forward(
-        self, plans: Sequence["BatchPlan"], top: int, cls_only: bool
-    ) -> float:
+        self,
+        plans: Sequence["BatchPlan"],
+        bottom: int,
+        top: int,
+        cls_only: bool,
+    ) -> int:
         return self.texts_per_example * sum(
-            cost.count_forward_operations(self.shape, plan, 0, top, cls_only)
+            cost.count_forward_operations(
+                self.shape, plan, bottom, top, cls_only
+            )
             for plan in plans
         )
 
-    def cache_bytes(self) -> int:
-        """Returns the bytes of the prefix's output for all texts."""
-        vectors = 0
-        for split in self.splits:
-            if self.prefix.output == "tokens":
-                vectors += int(split.tokens.lengths.sum())
-            else:
-                vectors += len(split) * self.texts_per_example
-        return vectors * self.prefix.width(self.shape.hidden) * self.value_bytes
+    def estimate_build(self, speed: float) -> Build:
+        """The cost of running the prefix over all texts, and storing it.
+
+        Args:
+            speed: operations per second.
+        """
+        vectors = sum(
+            int(split.tokens.lengths.sum())
+            if self.prefix.output == "tokens"
+            else len(split) * self.texts_per_example
+            for split in self.splits
+        )
+        width = self.prefix.width(self.shape.hidden)
+        plans = [self.plan, *self.evaluation_plans]
+        operations = self._forward(plans, 0, self.trained.cut, False)
+        return Build(vectors * width * self.value_bytes, operations / speed)
+
+    def identify_cache(self, run: Planned) -> tuple:
+        """The values that distinguish the feature cache from others."""
+        return (
+            run.settings.model,
+            run.settings.precision,
+            run.experiment.data.identity,
+            self.name,
+            self.prefix,
+        )

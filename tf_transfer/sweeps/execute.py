@@ -1,6 +1,7 @@
 """Does all runs of a list, and shows their progress."""
 
 import contextlib
+import functools
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -8,16 +9,25 @@ from typing import Any
 
 import filelock
 
-from tf_transfer.sweeps import cluster, local, plan, work
-from tf_transfer.sweeps import display as display_lib
+from tf_transfer.sweeps import cluster, local, plan
+from tf_transfer.sweeps.display import Display
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.work import Pool
+from tf_transfer.sweeps.states import RunStates, State
+from tf_transfer.sweeps.work import Pool, Scheduler
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 HANG_MINUTES = 30.0
 SHARE_OF_MEMORY = 0.8  # of the machine's, for all workers
+
+
+def check_engine(engine: str, ray_address: str) -> None:
+    """Raises `UserError` if an address is given that nothing reads."""
+    if ray_address and engine != "ray":
+        raise UserError(
+            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
+            "well, or leave it out."
+        )
 
 
 @contextlib.contextmanager
@@ -28,7 +38,8 @@ def open_pool(
     hang_minutes: float = HANG_MINUTES,
     worker_gb: float | None = None,
     out: str = "",
-    ray_address: str | None = None,
+    engine: str = "local",
+    ray_address: str = "",
 ) -> Iterator[Pool]:
     """Workers on this machine, or on the nodes of a Ray cluster.
 
@@ -36,14 +47,15 @@ def open_pool(
 
     Args:
         runs: what they will do, as far as that is known.
-        jobs: how many at most; None for one on each GPU, or without GPUs one,
+        jobs: the most workers; None for one on each GPU, or without GPUs one,
             of a cluster one on each node.
-        runs_per_gpu: how many may share a GPU.
+        runs_per_gpu: the number of workers that may share a GPU.
         hang_minutes: a worker without a step for this long is replaced.
         worker_gb: a worker that takes more memory is replaced; None for its
             share of the machine's memory, or of what Ray may give.
         out: of a cluster, the root of the run directories, on all nodes.
-        ray_address: of the cluster, see `cluster.connect`; None for none.
+        engine: `local` or `ray`.
+        ray_address: of the cluster; see `cluster.connect`.
 
     Raises:
         UserError: there are too few GPUs; see `cluster.connect` and
@@ -51,33 +63,28 @@ def open_pool(
     """
     needs_all = any(run.settings.strategy == "mirrored" for run in runs)
     with contextlib.ExitStack() as stack:
-        memory: float | None
-        if ray_address is None:
-            environments = local.assign_gpus(
-                local.list_gpus(), jobs, runs_per_gpu, needs_all
-            )
-            count = len(environments)
-            memory = SHARE_OF_MEMORY * machine.total_memory() / count
-
-            def start(slot: int, log: str) -> work.Handle:
-                changes = environments[slot]
-                return local.LocalWorker(slot, count, log, changes)
-
-        else:
+        if engine == "ray":
             os.makedirs(out, exist_ok=True)
             nodes = stack.enter_context(cluster.connect(ray_address, out))
             share = cluster.divide(nodes, jobs, runs_per_gpu, needs_all)
-            count, memory = share.jobs, share.memory
-
-            def start(slot: int, log: str) -> work.Handle:
-                return cluster.RayWorker(share, log)
-
-        pool = Pool(
-            start,
-            count,
-            60 * hang_minutes,
-            1e9 * worker_gb if worker_gb else memory,
-        )
+            pool = Pool(
+                functools.partial(cluster.RayWorker, share),
+                share.jobs,
+                most_memory=share.memory,
+            )
+        else:
+            environments = local.assign_gpus(
+                local.list_gpus(), jobs, runs_per_gpu, needs_all
+            )
+            memory = SHARE_OF_MEMORY * machine.total_memory()
+            pool = Pool(
+                functools.partial(local.LocalWorker, environments=environments),
+                len(environments),
+                most_memory=memory / len(environments),
+            )
+        pool.hang_seconds = 60 * hang_minutes
+        if worker_gb:
+            pool.most_memory = 1e9 * worker_gb
         yield stack.enter_context(contextlib.closing(pool))
 
 
@@ -92,11 +99,11 @@ def run_all(
     """Does the runs that are not finished; returns the states of all.
 
     Args:
-        runs: what to do.
+        runs: the runs.
         out: root of the run directories.
         pool: of workers.
-        limit: how many to start at most; 0 for all.
-        retry_failed: whether to try again what has failed before.
+        limit: the most runs to start; 0 for all.
+        retry_failed: whether to try again the runs that have failed before.
         shard: `--shard`.
 
     Raises:
@@ -106,7 +113,7 @@ def run_all(
     """
     run_states = RunStates(out, plan.order(runs))
     with lock(run_states.folder, shard):
-        failed = run_states.failed_runs()
+        failed = run_states.select(State.FAILED)
         if retry_failed:
             for run in failed:
                 run_states.clear_failure(run)
@@ -115,17 +122,12 @@ def run_all(
                 f"{len(failed)} runs have failed before and are left out; "
                 "--retry_failed tries them again."
             )
-        display = display_lib.Display(run_states, pool.jobs)
-        try:
-            work.Scheduler(
-                run_states,
-                pool,
-                limit,
-                on_event=display.report,
-                on_poll=display.refresh,
+        display = Display(run_states, pool.jobs)
+        with contextlib.closing(display):
+            todo = run_states.select(State.PENDING)[: limit or None]
+            Scheduler(
+                run_states, pool, todo, display.report, display.refresh
             ).work()
-        finally:
-            display.close()
     return run_states
 
 

@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -93,14 +93,8 @@ def read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             grid = json.load(file)
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path}:{error.lineno}: is not JSON: {error.msg}."
-        ) from None
-    except RecursionError:
-        raise UserError(f"{path}: is nested too deep for a grid.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "is not text"
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or f"is not JSON ({error})"
         raise UserError(
             f"{path}: {reason}. Give a grid such as "
             "experiments/glue/embedded.json."
@@ -116,16 +110,6 @@ def _check(path: str, grid: Any) -> None:
         if not is_right:
             raise UserError(f"{path}: {key}: {reason}")
 
-    def check_values(key: str, values: Iterable[Any]) -> None:
-        for value in values:
-            check(
-                isinstance(value, (str, int, float)),
-                key,
-                f"{cut(json.dumps(value))} is no flag's value. Give a text, a "
-                "number, true or false.",
-            )
-            check("\0" not in str(value), key, "holds a NUL character.")
-
     known = ", ".join(KEYS)
     if not isinstance(grid, dict):
         raise UserError(f"{path}: is not a JSON object with {known}.")
@@ -138,7 +122,6 @@ def _check(path: str, grid: Any) -> None:
         declared, meaning = KEYS[key]
         check(json_files.is_valid(value, declared), key, f"give {meaning}.")
     flags, axes = grid.get("flags", {}), grid.get("axes", {})
-    check_values("flagfile", [grid.get("flagfile", "")])
     for name in (*flags, *axes):
         check(name != "rerun", name, "a sweep skips finished runs.")
         check(
@@ -147,31 +130,44 @@ def _check(path: str, grid: Any) -> None:
             "belongs to the sweep, not to its grid: "
             f"python -m tf_transfer.sweep {path} --out=...",
         )
-    for name, value in flags.items():
-        check_values(f"flags.{name}", [value])
-    for name, values in axes.items():
-        key = f"axes.{name}"
+        check(
+            not (name in flags and name in axes),
+            name,
+            "is in flags and in axes.",
+        )
+    for key, values in {
+        "flagfile": [grid.get("flagfile", "")],
+        **{f"flags.{name}": [value] for name, value in flags.items()},
+        **{f"axes.{name}": values for name, values in axes.items()},
+    }.items():
         is_list = isinstance(values, list) and bool(values)
         check(is_list, key, "give a list of the flag's values.")
-        check_values(key, values)
+        for value in values:
+            check(
+                isinstance(value, (str, int, float)),
+                key,
+                f"{cut(json.dumps(value))} is no flag's value. Give a text, a "
+                "number, true or false.",
+            )
+            check("\0" not in str(value), key, "holds a NUL character.")
         is_unique = len(set(map(str, values))) == len(values)
         check(is_unique, key, "has a value twice.")
-        check(name not in flags, name, "is in flags and in axes.")
-    for rule in grid.get("exclude", []):
-        for name, excluded in rule.items():
+    for name, value in [
+        rule for rules in grid.get("exclude", []) for rule in rules.items()
+    ]:
+        check(
+            name in axes,
+            "exclude",
+            f"{cut(name)!r} is no axis. The axes are: {', '.join(axes)}.",
+        )
+        on_axis = [str(value) for value in axes[name]]
+        for excluded in _texts(value):
             check(
-                name in axes,
+                excluded in on_axis,
                 "exclude",
-                f"{cut(name)!r} is no axis. The axes are: {', '.join(axes)}.",
+                f"{name}={cut(excluded)} is not on the axis "
+                f"({cut(', '.join(on_axis))}).",
             )
-            on_axis = [str(value) for value in axes[name]]
-            for value in _texts(excluded):
-                check(
-                    value in on_axis,
-                    "exclude",
-                    f"{name}={cut(value)} is not on the axis "
-                    f"({cut(', '.join(on_axis))}).",
-                )
 
 
 def _texts(value: Any) -> list[str]:
@@ -212,19 +208,17 @@ def expand(
     if count > most_runs:
         raise UserError(
             f"{path}: has {count:,} combinations of its axes. Give --yes if "
-            "you want so many."
+            "you want all of them."
         )
     fixed = {"out": out, **grid.get("flags", {})}
     if cache_dir:
         fixed["cache_dir"] = cache_dir
+    if grid.get("flagfile"):
+        fixed = {"flagfile": grid["flagfile"], **fixed}
     runs: dict[str, Planned] = {}
     for point in _combinations(grid):
-        words = [
-            f"--{name}={_flag_value(value)}"
-            for name, value in {**fixed, **point}.items()
-        ]
-        if grid.get("flagfile"):
-            words.insert(0, f"--flagfile={grid['flagfile']}")
+        flags = {n: show_value(v) for n, v in {**fixed, **point}.items()}
+        words = [f"--{name}={value}" for name, value in flags.items()]
         try:
             experiment = experiment_class(
                 command_line.parse(experiment_class.Settings, words)
@@ -233,7 +227,7 @@ def expand(
             directory = experiment.find_run(replicas)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        axes = {name: _flag_value(value) for name, value in point.items()}
+        axes = {name: flags[name] for name in point}
         run = Planned(experiment, tuple(words), axes, directory)
         _check_equal(path, runs.setdefault(directory.path, run), run)
     if not runs:
@@ -259,18 +253,18 @@ def _check_equal(path: str, run: Planned, other: Planned) -> None:
     `cached` with nothing frozen is the live run. A flag that is not part of a
     run's name, such as --max_epochs under a constant rate, cannot be an axis.
     """
-    for name in run.axes:
-        if name in ("frozen_prefix", "cache_dtype"):
-            continue
-        if run.axes[name] != other.axes[name]:
+    for name, value in run.axes.items():
+        is_reason = name in ("frozen_prefix", "cache_dtype")
+        if value != other.axes[name] and not is_reason:
             raise UserError(
-                f"{path}: axes.{name}: {run.axes[name]} and {other.axes[name]} "
-                "are the same run, since this flag is not part of a run's "
-                "name. Give it one value, in `flags`."
+                f"{path}: axes.{name}: {value} and {other.axes[name]} are the "
+                "same run, since this flag is not part of a run's name. Give "
+                "it one value, in `flags`."
             )
 
 
-def _flag_value(value: Any) -> str:
+def show_value(value: Any) -> str:
+    """The value of a flag, as a command has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -280,39 +274,3 @@ def _count_replicas(settings: settings_lib.Settings) -> int:
     from tf_transfer.training import strategy  # imports TensorFlow
 
     return strategy.count_replicas(settings.strategy, settings.cpu_devices)
-
-
-def select(
-    path: str, runs: list[Planned], conditions: Iterable[str]
-) -> list[Planned]:
-    """Returns the runs that fulfil all conditions, such as `task=rte`.
-
-    Raises:
-        UserError: no such flag, or no such run.
-    """
-    for condition in conditions:
-        name, equals, value = condition.partition("=")
-        if not equals or not hasattr(runs[0].settings, name):
-            raise UserError(
-                f"--only={condition}: give a flag of the runs and its value, "
-                "such as task=rte."
-            )
-        known = {_value_of(run, name) for run in runs}
-        runs = [run for run in runs if _is_equal(_value_of(run, name), value)]
-        if not runs:
-            raise UserError(
-                f"--only={condition}: no run of {path} has this value. There "
-                f"are: {', '.join(sorted(known))}."
-            )
-    return runs
-
-
-def _is_equal(value: str, other: str) -> bool:
-    try:
-        return float(value) == float(other)  # 2e-5 and 2e-05
-    except ValueError:
-        return value == other
-
-
-def _value_of(run: Planned, name: str) -> str:
-    return run.axes.get(name, _flag_value(getattr(run.settings, name)))

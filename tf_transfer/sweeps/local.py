@@ -7,50 +7,51 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-from tf_transfer.sweeps.grid import Planned
+import msgspec
+
+from tf_transfer.sweeps import work
+from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SIGNALS = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
 
-End = Literal["close", "stop", "kill"]  # how to end a worker
 
-
-class LocalWorker:
-    """A worker in a process of its own; see `work.Handle`.
+class LocalWorker(work.Handle):
+    """A worker in a process of its own.
 
     Its input is a pipe from this process: where that ends, so does the worker.
 
     Args:
         slot: which share of the cores is its own, from 0.
-        jobs: how many workers share this machine.
         log: of its first run; errors before that run go there.
-        environment: changes of the environment.
+        environments: changes of the environment of each worker that shares
+            this machine, by slot.
         folder: that it works in; None for that of this process.
     """
 
     def __init__(
         self,
         slot: int,
-        jobs: int,
         log: str,
-        environment: dict[str, str],
+        environments: Sequence[dict[str, str]] = ({},),
         folder: str | None = None,
     ) -> None:
+        jobs = str(len(environments))
         command = [sys.executable, "-m", "tf_transfer.sweeps.worker"]
         with open(log, "ab") as file:
             self._process = subprocess.Popen(
-                [*command, str(slot), str(jobs)],
+                [*command, str(slot), jobs],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
                 env={
                     **os.environ,
-                    machine.JOBS_VARIABLE: str(jobs),
-                    **environment,
+                    machine.JOBS_VARIABLE: jobs,
+                    **environments[slot],
                 },
                 cwd=folder,
                 start_new_session=True,  # only the sweep hears Ctrl-C
@@ -60,48 +61,27 @@ class LocalWorker:
         os.set_blocking(self._answers.fileno(), False)
         self._unread = b""
 
-    def is_ready(self) -> bool:
-        """Always: it reads its orders when it has started."""
-        return True
-
-    def send(self, run: Planned, log: str) -> None:
+    def send(self, order: Order) -> None:
         """Gives it a run to do."""
-        self.send_order(make_order(run, log))
-
-    def send_order(self, order: dict[str, Any]) -> None:
-        """Gives it what `make_order` returned."""
         with contextlib.suppress(OSError):  # it has died: see `receive`
-            self._orders.write(json.dumps(order).encode() + b"\n")
+            self._orders.write(msgspec.json.encode(order) + b"\n")
             self._orders.flush()
 
     def receive(self) -> tuple[list[dict[str, Any]], int | None]:
-        """Its reports since the last time, and its exit code once it has ended.
-
-        A code of minus n means that signal n ended it.
-        """
+        """Its new reports, and its exit code once it has ended."""
         exit_code = self._process.poll()  # before its last words
         with contextlib.suppress(OSError):
             self._unread += self._answers.read() or b""
         *lines, self._unread = self._unread.split(b"\n")
         return [json.loads(line) for line in lines], exit_code
 
-    def end(self, how: End) -> None:
+    def end(self, how: work.End) -> None:
         """Ends it; see `work.Handle`."""
         with contextlib.suppress(OSError):  # it has ended already
             if how == "close":
                 self._orders.close()
             else:
                 self._process.send_signal(SIGNALS[how])
-
-
-def make_order(run: Planned, log: str) -> dict[str, Any]:
-    """The order of a run; see `worker.Order`."""
-    return {
-        "module": run.experiment.command_module,
-        "words": run.words,
-        "log": log,
-        "needs_tensorflow": not run.settings.is_sparse,
-    }
 
 
 # === GPUs ===
@@ -132,20 +112,20 @@ def assign_gpus(
 
     Args:
         gpus: what `list_gpus` returns.
-        jobs: how many workers; None for one, or one a GPU (and a place on it).
-        runs_per_gpu: how many workers may share one.
+        jobs: the number of workers; None for one, or for as many as the GPUs
+            have room for.
+        runs_per_gpu: the number of workers that may share a GPU.
         needs_all: whether a run spreads over all GPUs: then all see all.
 
     Raises:
-        UserError: there are more workers than places on GPUs.
+        UserError: there are more workers than the GPUs have room for.
     """
     if not gpus or needs_all:
         return [{}] * (jobs or 1)
-    places = len(gpus) * runs_per_gpu
-    jobs = jobs or places
-    if jobs > places:
+    most = len(gpus) * runs_per_gpu
+    if jobs and jobs > most:
         raise UserError(
             f"--jobs={jobs}: here are {len(gpus)} GPUs, and --runs_per_gpu="
-            f"{runs_per_gpu}. Give a larger --runs_per_gpu, or --jobs={places}."
+            f"{runs_per_gpu}. Give a larger --runs_per_gpu, or --jobs={most}."
         )
-    return [{VISIBLE: gpus[slot % len(gpus)]} for slot in range(jobs)]
+    return [{VISIBLE: gpus[n % len(gpus)]} for n in range(jobs or most)]

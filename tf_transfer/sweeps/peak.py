@@ -5,10 +5,8 @@ same product takes one of them twice as long.
 """
 
 import math
-import time
+import timeit
 from collections.abc import Callable
-
-import tensorflow as tf
 
 SHAPES = ((1024, 768, 3072), (2048, 2048, 2048))
 
@@ -18,16 +16,26 @@ def tensorflow_product(
 ) -> Callable[[], object]:
     """Returns a function that multiplies two random matrices in TensorFlow.
 
+    The function returns when the product is computed.
+
     Args:
         rows, inner, columns: the shapes are [rows, inner] and
             [inner, columns].
         precision: `mixed_bfloat16` multiplies in bfloat16, all others in
             float32.
     """
+    import tensorflow as tf
+
     dtype = tf.bfloat16 if precision == "mixed_bfloat16" else tf.float32
     left = tf.cast(tf.random.normal([rows, inner]), dtype)
     right = tf.cast(tf.random.normal([inner, columns]), dtype)
-    return lambda: tf.matmul(left, right)
+
+    def multiply() -> None:
+        tf.matmul(left, right)
+        # A GPU returns before it has multiplied.
+        tf.test.experimental.sync_devices()
+
+    return multiply
 
 
 def measure_peak(
@@ -42,14 +50,11 @@ def measure_peak(
     Args:
         precision: Keras dtype policy.
         make_product: what `tensorflow_product` is, for another library.
-        repetitions: how often each product is timed.
+        repetitions: number of times that each product is timed.
     """
     peak = 0.0
     for shape in SHAPES:
         multiply = make_product(*shape, precision)
-        for _ in range(repetitions):
-            start = time.perf_counter()
-            multiply()
-            seconds = time.perf_counter() - start
-            peak = max(peak, 2 * math.prod(shape) / seconds)
+        seconds = timeit.repeat(multiply, number=1, repeat=repetitions)
+        peak = max(peak, 2 * math.prod(shape) / min(seconds))
     return peak

@@ -1,45 +1,38 @@
-"""In which order runs are done, and which of them by one shard of a sweep."""
+"""The order in which workers do the runs of a sweep."""
 
 import dataclasses
-import re
-from collections.abc import Callable, Hashable, Sequence
+import itertools
+from collections.abc import Hashable, Sequence
 from typing import Any
 
-from tf_transfer.config import settings as settings_lib
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils.errors import UserError
 
 
 def order(runs: list[Planned]) -> list[Planned]:
     """Sorts runs so that those that share most follow each other.
 
-    Of the feature caches of one data set the lowest cut comes first: a higher
-    one continues from its states. Otherwise the grid's order stays.
+    Among the feature caches of one data set the lowest cut comes first: a
+    higher one continues from its states. Otherwise the grid's order stays.
     """
-    first_index: dict[Any, int] = {}
-    keys = []
-    for index, run in enumerate(runs):
-        shared = sharing(run)
-        cache = feature_cache(run)
-        groups = [
-            first_index.setdefault(shared[:level], index)
-            for level in range(1, len(shared) + 1)
-        ]
-        is_cached = (*shared[:CACHE], bool(cache))
-        groups[CACHE:CACHE] = [
-            first_index.setdefault(is_cached, index),
-            cache[1] if cache else 0,
-        ]
-        keys.append((*groups, index))
-    return [runs[key[-1]] for key in sorted(keys)]
+    first: dict[Any, int] = {}  # index of the first run of each group
+
+    def rank(indexed: tuple[int, Planned]) -> tuple[int, ...]:
+        index, run = indexed
+        shared, cache = sharing(run), feature_cache(run)
+        groups = [shared[:level] for level in range(1, len(shared) + 1)]
+        groups.insert(CACHE, (*shared[:CACHE], bool(cache)))
+        indices = [first.setdefault(group, index) for group in groups]
+        indices.insert(CACHE + 1, cache[1] if cache else 0)
+        return tuple(indices)
+
+    return [run for _, run in sorted(enumerate(runs), key=rank)]
 
 
-LEVELS = 5  # of `sharing`
 CACHE = 3  # the level of the feature cache
 
 
 def sharing(run: Planned) -> tuple[Hashable, ...]:
-    """What a worker keeps in memory between runs, the most expensive first.
+    """The state that a worker keeps between runs, the most expensive first.
 
     Returns:
         The kind of process; the encoder; its texts; their feature cache; and
@@ -89,30 +82,32 @@ def choose(
         running: what other workers do.
     """
 
-    def count_shared(run: Planned, other: Planned | None) -> int:
-        if other is None:
-            return 0
-        pairs = enumerate(zip(sharing(run), sharing(other)))
-        return next((level for level, (a, b) in pairs if a != b), LEVELS)
+    def count_shared(run: Planned, others: Sequence[Planned]) -> int:
+        """The most levels, from the first on, shared with one of the others."""
+        pairs = [zip(sharing(run), sharing(other)) for other in others]
+        equal = [[a == b for a, b in levels] for levels in pairs]
+        return max(
+            (sum(itertools.takewhile(bool, levels)) for levels in equal),
+            default=0,
+        )
 
-    with_last = [count_shared(run, last) for run in todo]
-    with_others = [
-        max((count_shared(run, other) for other in running), default=0)
-        for run in todo
-    ]
-    numbers = range(len(todo))
-    best = max(numbers, key=lambda i: (with_last[i], -with_others[i]))
-    if with_last[best] <= CACHE:
-        best = max(numbers, key=lambda i: (-with_others[i], with_last[i]))
+    before = [last] if last else []
+    counts = {
+        index: (count_shared(run, before), -count_shared(run, running))
+        for index, run in enumerate(todo)
+    }
+    best = max(counts, key=lambda index: counts[index])
+    if counts[best][0] <= CACHE:
+        best = max(counts, key=lambda index: counts[index][::-1])
     return todo[best]
 
 
 def feature_cache(run: Planned) -> tuple[Any, int] | None:
-    """What distinguishes the feature cache that a run reads.
+    """Identifies the feature cache that a run reads.
 
     Returns:
-        What its texts and states come from, and a number that rises with the
-        cut; None for a run without one.
+        The source of its texts and states, and a number that rises with the
+        cut; None for a run without a feature cache.
     """
     settings: Any = run.settings
     if not settings.runs_cached:
@@ -125,69 +120,9 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
         settings.precision,
         settings.cache_dtype,
     )
-    return texts, _depth(settings)
-
-
-def _depth(settings: settings_lib.Settings) -> int:
+    depth = 0  # with `all`, a phase freezes every block
     if settings.blocks:
-        return int(settings.blocks.partition("-")[0])
-    # With `all`, a phase freezes every block.
-    if settings.trainable_layers in ("all", "head"):
-        return 0
-    return -int(settings.trainable_layers)
-
-
-# === Shards ===
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """Reads `--shard`, such as `3/16`: which of how many.
-
-    Raises:
-        UserError: it is no such thing.
-    """
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
-    shard, count = map(int, match.groups()) if match else (0, 0)
-    if not 1 <= shard <= count:
-        raise UserError(
-            f"--shard={text[:40]}: give which of how many, such as 3/16 for "
-            "the third of sixteen."
-        )
-    return shard, count
-
-
-def choose_shard(
-    runs: list[Planned],
-    shard: int,
-    count: int,
-    seconds: Callable[[Planned], float],
-    build_seconds: Callable[[Planned], float],
-) -> list[Planned]:
-    """The runs of one shard: every shard has whole feature caches.
-
-    The largest group of runs goes to the shard that has least to do so far,
-    then the next. So the shards of a grid are the same on every machine, as
-    long as the seconds are.
-
-    Args:
-        runs: of the whole sweep.
-        shard: which, from 1.
-        count: how many shards there are.
-        seconds: what a run takes, apart from building a feature cache.
-        build_seconds: what building its feature cache takes.
-    """
-    groups: dict[Any, list[Planned]] = {}
-    for index, run in enumerate(runs):
-        groups.setdefault(feature_cache(run) or index, []).append(run)
-    costs = {
-        group: max(map(build_seconds, members)) + sum(map(seconds, members))
-        for group, members in groups.items()
-    }
-    loads = [0.0] * count
-    chosen: set[str] = set()
-    for group in sorted(groups, key=lambda group: -costs[group]):
-        index = loads.index(min(loads))
-        loads[index] += costs[group]
-        if index == shard - 1:
-            chosen |= {run.name for run in groups[group]}
-    return [run for run in runs if run.name in chosen]
+        depth = int(settings.blocks.partition("-")[0])
+    elif settings.trainable_layers not in ("all", "head"):
+        depth = -int(settings.trainable_layers)
+    return texts, depth

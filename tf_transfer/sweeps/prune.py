@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Sequence
+from typing import Any
 
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
@@ -18,45 +19,34 @@ from tf_transfer.utils import formatting
 
 def find(run_states: RunStates) -> list[str]:
     """The folders and files that may go, of a sweep's finished runs."""
-    states = run_states.read()
     paths = []
-    for run in run_states.runs:
-        if states[run.name] == State.FINISHED and not run.directory.is_locked():
-            folder = run.directory.file("checkpoint")
-            if os.path.isdir(folder) and not _may_be_extended(run, run_states):
-                paths.append(folder)
-            paths += filter(os.path.isfile, [run_states.log_file(run)])
-    return paths
+    for run in run_states.select(State.FINISHED):
+        if not run.directory.is_locked():
+            if not _may_be_extended(run, run_states.result(run) or {}):
+                paths.append(run.directory.file("checkpoint"))
+            paths.append(run_states.log_file(run))
+    return list(filter(os.path.exists, paths))
 
 
-def _may_be_extended(run: Planned, run_states: RunStates) -> bool:
+def _may_be_extended(run: Planned, result: dict[str, Any]) -> bool:
     """Whether more epochs, more time or the test would extend the run."""
-    result = run_states.result(run) or {}
-    if result.get("scores_test") is False:
-        return True
-    reason = result.get("stop_reason")
-    is_constant = "max_epochs" not in run.settings.hashed()
-    return reason == records.OUT_OF_TIME or (
-        reason == "max_epochs" and is_constant
-    )
+    reasons = [records.OUT_OF_TIME]
+    if "max_epochs" not in run.settings.hashed():  # the rate is constant
+        reasons.append("max_epochs")
+    is_scored = result.get("scores_test", True)
+    return not is_scored or result["stop_reason"] in reasons
 
 
 def describe(paths: Sequence[str], removes: bool) -> str:
     """Counts the files that may go, and deletes them where asked."""
-    size = sum(map(_size, paths))
-    if removes:
-        for path in paths:
-            if os.path.isdir(path):
-                shutil.rmtree(path)
-            else:
-                os.remove(path)
-    what = (
-        f"{len(paths)} checkpoints and logs of finished runs, "
-        f"{formatting.size(size)}"
-    )
-    if removes:
-        return f"Deleted: {what}."
-    return f"{what}, are no longer needed. Add --yes to delete them."
+    size = formatting.size(sum(map(_size, paths)))
+    what = f"{len(paths)} checkpoints and logs of finished runs, {size}"
+    if not removes:
+        return f"{what}, are no longer needed. Add --yes to delete them."
+    for path in paths:
+        remove = shutil.rmtree if os.path.isdir(path) else os.remove
+        remove(path)
+    return f"Deleted: {what}."
 
 
 def _size(path: str) -> int:

@@ -16,14 +16,13 @@ class SignsOfLife(Callback):
     """Reports that steps are trained, or texts go through the frozen blocks.
 
     Args:
-        report: called with a dict: `event` is `alive`, `examples` how many were
-            trained since the last time, `memory` the process's own in bytes.
+        report: called with a dict: `event` is `alive`, `examples` the number
+            trained since the last report, `memory` the process's own in bytes.
     """
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report
         self._examples = 0
-        self._has_trained = False
         self._last = 0.0
 
     def on_build(self, trainer: Any) -> None:
@@ -33,21 +32,19 @@ class SignsOfLife(Callback):
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
         self._examples += int(counts.sum())
-        self._send(at_once=not self._has_trained)
-        self._has_trained = True
+        self._send()
 
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
         self._send()
 
-    def _send(self, at_once: bool = False) -> None:
+    def _send(self) -> None:
         now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN and not at_once:
-            return
-        self._report(
-            {
-                "event": "alive",
-                "examples": self._examples,
-                "memory": machine.own_memory(),
-            }
-        )
-        self._examples, self._last = 0, now
+        if now - self._last >= SECONDS_BETWEEN:
+            self._report(
+                {
+                    "event": "alive",
+                    "examples": self._examples,
+                    "memory": machine.own_memory(),
+                }
+            )
+            self._examples, self._last = 0, now

@@ -1,13 +1,12 @@
 """The state of each run of a sweep, read from its files."""
 
-import collections
-import contextlib
+import datetime
 import enum
 import os
+import pathlib
 import signal
 import socket
 import time
-from collections.abc import Collection
 from typing import Any, TypedDict
 
 from tf_transfer.sweeps.grid import Planned
@@ -21,7 +20,7 @@ LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
 class State(enum.StrEnum):
-    """Of a run, as this sweep sees it."""
+    """The state of a run, as this sweep sees it."""
 
     FINISHED = "finished"
     RUNNING = "running"
@@ -30,7 +29,7 @@ class State(enum.StrEnum):
 
 
 class RunStates:
-    """The states of a sweep's runs, and the records of what failed.
+    """The states of a sweep's runs, and the records of failures.
 
     Args:
         out: root of the run directories.
@@ -38,7 +37,8 @@ class RunStates:
 
     Attributes:
         folder: the sweep's own, below `out`.
-        measured_seconds: of the runs that this process has done, by name.
+        running: the runs that workers of this process do now.
+        measured_seconds: see `seconds`, by name of the run.
 
     Raises:
         UserError: nothing can be written below `out`.
@@ -47,39 +47,34 @@ class RunStates:
     def __init__(self, out: str, runs: list[Planned]) -> None:
         self.folder = os.path.join(out, ".sweep")
         self.runs = runs
+        self.running: list[Planned] = []
+        self.measured_seconds: dict[str, float | None] = {}
+        self._results: dict[str, dict[str, Any]] = {}
         try:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
         except OSError as error:
             raise UserError(f"--out={out}: {error.strerror}.") from None
-        self.measured_seconds: dict[str, float] = {}
-        self._results: dict[str, dict[str, Any]] = {}
-
-    def add(self, run: Planned) -> None:
-        """Adds a run, or what replaces it: the same with more epochs."""
-        self.runs = [other for other in self.runs if other.name != run.name]
-        self.runs.append(run)
-        self._results.pop(run.name, None)
 
     # === Reading ===
 
-    def read(self, running_here: Collection[str] = ()) -> dict[str, State]:
-        """Returns the state of every run, by name.
+    def read(self) -> dict[str, State]:
+        """The state of every run, by name."""
+        states = {run.name: self._read_state(run) for run in self.runs}
+        return states | {run.name: State.RUNNING for run in self.running}
 
-        Args:
-            running_here: names of the runs that this process has started.
-        """
-        return {run.name: self._state(run, running_here) for run in self.runs}
-
-    def _state(self, run: Planned, running_here: Collection[str]) -> State:
-        if run.name in running_here:
-            return State.RUNNING
+    def _read_state(self, run: Planned) -> State:
         if self.result(run) is not None:
             return State.FINISHED
         return State.FAILED if self.failure(run) else State.PENDING
 
+    def select(self, *wanted: State) -> list[Planned]:
+        """The runs in some of the states."""
+        states = self.read()
+        return [run for run in self.runs if states[run.name] in wanted]
+
     def result(self, run: Planned) -> dict[str, Any] | None:
-        """Returns the result of a finished run, else None."""
+        """The result of a finished run, else None."""
         if run.name not in self._results:
             try:
                 result = run.directory.result()
@@ -91,41 +86,29 @@ class RunStates:
             self._results[run.name] = result
         return self._results[run.name]
 
+    def forget(self, run: Planned) -> None:
+        """Reads the result again: the run may ask for more epochs."""
+        self._results.pop(run.name, None)
+
     def failure(self, run: Planned) -> dict[str, Any] | None:
-        """Returns the record of a failed run, else None."""
-        path = self._failure_file(run)
+        """The record of a failed run, else None."""
         try:
-            return json_files.read(path, Failure)
+            return json_files.read(self._failure_file(run), Failure)
         except FileNotFoundError:
             return None
         except json_files.Damaged as error:  # the run has failed in any case
             return {"reason": str(error), "last_lines": []}
 
-    def failed_runs(self) -> list[Planned]:
-        """Returns the runs that have failed, and were not done since."""
-        return [
-            run
-            for run in self.runs
-            if self.failure(run) and self.result(run) is None
-        ]
-
     def seconds(self, run: Planned) -> float | None:
-        """Returns the seconds of a finished run from its start to its result.
+        """Seconds of a finished run from its start to its result.
 
-        None for an interrupted one: how long it paused is not known.
+        None for an unfinished run, and for one that was interrupted: how long
+        it paused is not known.
         """
-        if run.name in self.measured_seconds:
-            return self.measured_seconds[run.name]
-        starts = (run.directory.config() or {}).get("starts", [])
-        if len(starts) != 1:
-            return None
-        try:
-            form = "%Y-%m-%dT%H:%M:%S"
-            start = time.strptime(starts[0].get("started", "")[:19], form)
-        except ValueError:
-            return None
-        end = os.stat(run.directory.file("result.json")).st_mtime
-        return max(end - time.mktime(start), 0.0)
+        is_new = run.name not in self.measured_seconds
+        if is_new and self.result(run) is not None:
+            self.measured_seconds[run.name] = _read_seconds(run)
+        return self.measured_seconds.get(run.name)
 
     # === Files ===
 
@@ -142,39 +125,36 @@ class RunStates:
         """Writes, and returns, how a run ended, with its last lines.
 
         Args:
-            run: which.
+            run: the run.
             exit_code: of its process; minus the signal's number if by one.
             reason: of the failure, in words.
         """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
-            lines = collections.deque(
-                (line.rstrip() for line in f if line.strip()), LAST_LINES
-            )
+            lines = [line.rstrip() for line in f if line.strip()]
         record = {
             "command": run.command,
             "exit_code": exit_code,
             "reason": reason,
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "last_lines": list(lines),
+            "last_lines": lines[-LAST_LINES:],
         }
         files.write_json(self._failure_file(run), record)
         return record
 
-    @staticmethod
-    def explain(exit_code: int) -> str:
-        """How a process ended, in words."""
-        if exit_code == LOST:
-            return "its node was lost"
-        if exit_code >= 0:
-            return f"exit code {exit_code}"
-        name = signal.Signals(-exit_code).name
-        return name + (" (out of memory?)" if name == "SIGKILL" else "")
-
     def clear_failure(self, run: Planned) -> None:
         """Removes the record of a failure: the run is to be tried again."""
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self._failure_file(run))
+        pathlib.Path(self._failure_file(run)).unlink(missing_ok=True)
+
+
+def explain(exit_code: int) -> str:
+    """How a process ended, in words."""
+    if exit_code == LOST:
+        return "its node was lost"
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    name = signal.Signals(-exit_code).name
+    return name + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
 def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
@@ -183,4 +163,18 @@ def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
         getattr(run.settings, "max_seconds", None) is not None
         and result["stop_reason"] == records.OUT_OF_TIME
     )
-    return is_out_of_time or not records.is_extended(run.settings, result)
+    return is_out_of_time or not records.describe_extension(
+        run.settings, result
+    )
+
+
+def _read_seconds(run: Planned) -> float | None:
+    """See `RunStates.seconds`; of a finished run."""
+    starts = (run.directory.config() or {}).get("starts", [])
+    end = os.stat(run.directory.file("result.json")).st_mtime
+    try:
+        [began] = [start.get("started", "") for start in starts]
+        start = datetime.datetime.fromisoformat(began).timestamp()
+    except (ValueError, OverflowError):  # interrupted, or a damaged time
+        return None
+    return max(end - start, 0.0)

@@ -25,10 +25,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
+
+import msgspec
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
+from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
@@ -53,6 +56,16 @@ class Order:
     words: tuple[str, ...]
     log: str
     needs_tensorflow: bool
+
+    @classmethod
+    def of_run(cls, run: Planned, log: str) -> Self:
+        """The order of a run whose output goes to `log`."""
+        return cls(
+            run.experiment.command_module,
+            run.words,
+            os.path.abspath(log),
+            needs_tensorflow=not run.settings.is_sparse,
+        )
 
 
 class Worker:
@@ -112,13 +125,13 @@ class Worker:
         module = importlib.import_module(order.module)
         sys.argv = [module.__file__ or order.module, *order.words]
         cls = experiment_lib.load(order.module)
-        experiment = cls(command_line.parse(cls.Settings, order.words))
+        settings = command_line.parse(cls.Settings, order.words)
         callbacks = []
         if order.needs_tensorflow:
             from tf_transfer.sweeps import signs
 
             callbacks = [signs.SignsOfLife(self._report)]
-        experiment.train(callbacks, self._warm)
+        cls(settings, warm=self._warm).train(callbacks)
 
 
 # === The process ===
@@ -129,7 +142,7 @@ def main(slot: int, jobs: int) -> None:
 
     Args:
         slot: which of `jobs` shares of the cores is its own, from 0.
-        jobs: how many workers share this machine.
+        jobs: the number of workers that share this machine.
     """
     _take_cores(slot, jobs)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -186,8 +199,7 @@ def _read_orders(
 ) -> None:
     """Reads orders to their end; then lets a run save its state, and ends."""
     for line in sys.stdin:
-        order = json.loads(line)
-        orders.put(Order(**{**order, "words": tuple(order["words"])}))
+        orders.put(msgspec.json.decode(line, type=Order))
     orders.put(None)
     is_over.set()
     if is_busy.is_set():

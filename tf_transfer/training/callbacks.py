@@ -1,4 +1,4 @@
-"""Callbacks of the trainer: progress, TensorBoard, memory, checkpoints.
+"""Callbacks of the trainer: progress, TensorBoard, memory, time limits.
 
 Subclass `Callback` and hand an instance to an experiment's `run`.
 """
@@ -12,7 +12,7 @@ import tensorflow as tf
 import tqdm
 
 from tf_transfer.training import tensorboard
-from tf_transfer.training.progress import format_line
+from tf_transfer.training.progress import OVERALL
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import machine
 
@@ -56,11 +56,8 @@ class Callback:
             counts: int32 [steps]. The examples of each.
         """
 
-    def on_evaluation(self, trainer: Any, line: dict[str, Any]) -> None:
-        """A line of `epochs.jsonl` is about to be written; add to it here."""
-
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
-        """A line of `epochs.jsonl` was written."""
+        """A line of `epochs.jsonl` is about to be written; add to it here."""
 
     def on_save(self, trainer: Any) -> None:
         """A checkpoint was written."""
@@ -80,7 +77,7 @@ class PeakMemory(Callback):
     None where the system does not report it, or not for this run alone.
 
     Args:
-        is_own: whether the process has done no run before.
+        is_own: whether this is the first run of the process.
     """
 
     def __init__(self, is_own: bool = True) -> None:
@@ -101,7 +98,7 @@ class PeakMemory(Callback):
     ) -> None:
         self._own = max(self._own, machine.own_memory() or 0)
 
-    def on_evaluation(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
         peaks = [
             tf.config.experimental.get_memory_info(gpu)["peak"]
             for gpu in self._gpus
@@ -114,7 +111,7 @@ class ProgressBar(Callback):
     """A bar over each pass, and a line of scores after it."""
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._bar = tqdm.tqdm(disable=True)
 
     def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
         progress = trainer.progress
@@ -132,19 +129,17 @@ class ProgressBar(Callback):
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
         progress = trainer.progress
-        loss = progress.loss_sum / progress.examples
-        self._bar.set_postfix_str(f"loss {loss:.4f}")
+        self._bar.set_postfix_str(
+            f"loss {progress.loss_sum / progress.examples:.4f}"
+        )
         self._bar.update(int(counts.sum()))
 
-    def on_evaluation(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_close(self, trainer: Any) -> None:
         self._bar.close()
 
-    def on_close(self, trainer: Any) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
-        print(format_line(line), flush=True)
+        self._bar.close()
+        print(_format_line(line), flush=True)
 
 
 class TensorBoard(Callback):
@@ -183,8 +178,9 @@ class TensorBoard(Callback):
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
         optimizer, step = trainer.optimizer, trainer.progress.total_steps
-        loss = np.average(losses, weights=counts)
-        self._file.scalar("train/loss", loss, step)
+        self._file.scalar(
+            "train/loss", np.average(losses, weights=counts), step
+        )
         self._file.scalar("train/lr", optimizer.rate(optimizer.step - 1), step)
         self._file.flush()
 
@@ -205,24 +201,6 @@ class TensorBoard(Callback):
     def on_close(self, trainer: Any) -> None:
         if self._file is not None:
             self._file.close()
-
-
-class CheckpointTimer(Callback):
-    """Saves within an epoch whenever this many minutes have passed."""
-
-    def __init__(self, minutes: float) -> None:
-        self._seconds = 60 * minutes
-        self._saved_at = time.monotonic()
-
-    def on_save(self, trainer: Any) -> None:
-        self._saved_at = time.monotonic()
-
-    def on_steps_end(
-        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
-    ) -> None:
-        is_due = time.monotonic() - self._saved_at >= self._seconds
-        if is_due and trainer.steps_left:  # the end of an epoch saves anyway
-            trainer.save()
 
 
 class TimeLimit(Callback):
@@ -246,3 +224,22 @@ class TimeLimit(Callback):
         now = time.monotonic()
         self._longest = max(self._longest, now - self._epoch_began)
         trainer.is_out_of_time = now + self._longest > self._end
+
+
+def _format_line(line: dict[str, Any]) -> str:
+    """A line of `epochs.jsonl` as the terminal shows it."""
+    parts = [
+        f"epoch {line['phase_epoch']:>2}",
+        *([f"{line['task']:<10}"] if line["task"] else []),
+        f"loss {line['train_loss']:.4f}",
+    ]
+    for kind in ("validation", "test"):
+        metrics = line[kind] or {}
+        # Of several objectives, the overall metric.
+        shown = [OVERALL] if OVERALL in metrics else [*metrics][:2]
+        parts += [f"{kind} {metric} {metrics[metric]:.4f}" for metric in shown]
+    parts.append(
+        f"{line['train_seconds']:.1f} s "
+        f"({line['examples_per_second']:.1f} examples/s)"
+    )
+    return "  ".join(parts)

@@ -12,7 +12,8 @@ import contextlib
 import hashlib
 import json
 import os
-import re
+import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any, TypedDict
 
@@ -68,13 +69,9 @@ class Checkpoints:
         self.folder = folder
         self._owner = owner
 
-    def _steps(self) -> list[int]:
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else ()
-        matches = (re.fullmatch(r"step-(\d+)\.json", name) for name in names)
-        return sorted(int(match[1]) for match in matches if match)
-
-    def _path(self, step: int, kind: str) -> str:
-        return os.path.join(self.folder, f"step-{step:09d}.{kind}")
+    def _paths(self) -> list[pathlib.Path]:
+        """The JSON files of the checkpoints, oldest first."""
+        return sorted(pathlib.Path(self.folder).glob("step-[0-9]*.json"))
 
     def save(
         self, step: int, arrays: Arrays, state: dict[str, Any]
@@ -91,9 +88,10 @@ class Checkpoints:
             none of them needs.
         """
         os.makedirs(self.folder, exist_ok=True)
-        sha256 = write_arrays(self._path(step, "safetensors"), arrays)
+        path = pathlib.Path(self.folder, f"step-{step:09d}.json")
+        sha256 = write_arrays(str(path.with_suffix(".safetensors")), arrays)
         files.write_json(
-            self._path(step, "json"),
+            str(path),
             {
                 "sha256": sha256,
                 "state_sha256": self._hash(sha256, state),
@@ -102,52 +100,42 @@ class Checkpoints:
         )
         self.keep(KEPT)
         states = []
-        for kept in self._steps():
+        for kept in self._paths():
             with contextlib.suppress(UserError):  # damaged: nothing needs it
-                states.append(self._read_json(kept)["state"])
+                states.append(json_files.read(str(kept), Content)["state"])
         return states
 
     def count_bytes(self) -> int:
         """Size of the newest checkpoint's arrays; 0 without a checkpoint."""
         return sum(
-            os.path.getsize(self._path(step, "safetensors"))
-            for step in self._steps()[-1:]
+            os.path.getsize(p.with_suffix(".safetensors"))
+            for p in self._paths()[-1:]
         )
 
     def keep(self, count: int) -> None:
         """Removes all but the last `count` checkpoints and their files."""
-        steps = self._steps()
-        wanted = {
-            os.path.basename(self._path(step, kind))
-            for step in steps[-count:]
-            for kind in ("json", "safetensors")
-        }
-        for name in os.listdir(self.folder):
-            if name not in wanted:
-                os.remove(os.path.join(self.folder, name))
+        kept = {path.stem for path in self._paths()[-count:]}
+        for path in pathlib.Path(self.folder).iterdir():
+            if path.stem not in kept:
+                path.unlink()
 
-    def _read_json(self, step: int) -> dict[str, Any]:
-        return json_files.read(self._path(step, "json"), Content)
-
-    def has_whole(self) -> bool:
+    def has_intact(self) -> bool:
         """Whether there is a checkpoint that can be used."""
         try:
-            return self.newest(lambda line: None, remove=False) is not None
+            return self.newest(repair=False) is not None
         except UserError:
             return False
 
     def newest(
         self,
-        warn: Callable[[str], None],
-        remove: bool,
+        repair: bool,
         also_needs: Callable[[dict[str, Any]], None] = lambda state: None,
     ) -> tuple[Arrays, dict[str, Any]] | None:
-        """Arrays and state of the newest checkpoint that is whole.
+        """Arrays and state of the newest intact checkpoint.
 
         Args:
-            warn: called with a line of text about each damaged one.
-            remove: whether to remove damaged ones, so that they do not pass
-                for newer than what is saved next.
+            repair: whether to report damaged ones, and to remove them, so
+                that they do not pass for newer than what is saved next.
             also_needs: function of a state that raises ValueError where
                 another file that it needs is damaged.
 
@@ -155,22 +143,22 @@ class Checkpoints:
             (arrays, state), or `None` where there is no checkpoint.
 
         Raises:
-            UserError: there are checkpoints, but none is whole.
+            UserError: there are checkpoints, but none is intact.
         """
-        steps = self._steps()
-        for step in reversed(steps):
+        paths = self._paths()
+        for number, path in reversed([*enumerate(paths, 1)]):
             try:
-                content = self._read_json(step)
-                expected = self._hash(content["sha256"], content["state"])
-                if content["state_sha256"] != expected:
+                content = json_files.read(str(path), Content)
+                if content["state_sha256"] != self._hash(
+                    content["sha256"], content["state"]
+                ):
                     raise ValueError("its state is damaged or another run's")
                 arrays = read_arrays(
-                    self._path(step, "safetensors"), content["sha256"]
+                    str(path.with_suffix(".safetensors")), content["sha256"]
                 )
                 also_needs(content["state"])
-                if remove:
-                    for damaged in (s for s in steps if s > step):
-                        os.remove(self._path(damaged, "json"))
+                for damaged in paths[number:] if repair else ():
+                    damaged.unlink()
                 return arrays, content["state"]
             except (
                 json_files.Damaged,
@@ -180,11 +168,16 @@ class Checkpoints:
                 OSError,
             ) as error:
                 reason = str(error).removesuffix(".")
-                warn(f"Checkpoint at step {step} cannot be used: {reason}.")
-        if steps:
+                if repair:
+                    print(
+                        f"Checkpoint {path.stem} cannot be used: {reason}. "
+                        "Falling back to the one before.",
+                        file=sys.stderr,
+                    )
+        if paths:
             raise UserError(
-                f"{self.folder}: no checkpoint in it is whole. Remove the "
-                "run's folder and run the same command to begin anew."
+                f"{self.folder}: no checkpoint in it is intact. Remove the "
+                "run's folder and run the same command to start again."
             )
         return None
 

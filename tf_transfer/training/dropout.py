@@ -38,7 +38,7 @@ class DropoutSeeds:
         self.seed = tf.Variable(seed, dtype=tf.int64, trainable=False)
         self._base: tuple[tf.Tensor, tf.Tensor] | None = None
         self._count = 0
-        keras_private.replace_seeds(layers, self._next)
+        keras_private.replace_dropout(layers, self._next)
 
     @contextlib.contextmanager
     def at(
@@ -54,7 +54,7 @@ class DropoutSeeds:
             seed: int64 tensor, the value of `seed`.
             step: int64 tensor.
             replica: int32 tensor, unique over all workers.
-            objective: int. The objective's place in the step.
+            objective: int. The objective's position in the step.
         """
         # The two words of a stateless seed are hashed by Philox: different
         # words, however close, give unrelated masks. Keras takes each modulo

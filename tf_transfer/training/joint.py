@@ -27,13 +27,13 @@ class JointPlan:
     """The steps of a pass that several objectives share.
 
     Attributes:
-        parts: the batches of each objective.
+        plans: the batches of each objective.
         counts: int32 [steps]. Examples of each step.
         choices: int32 [steps]. The objective of each step; None where every
             step trains all.
     """
 
-    parts: list[BatchPlan]
+    plans: list[BatchPlan]
     counts: np.ndarray
     choices: np.ndarray | None = None
 
@@ -42,13 +42,13 @@ class JointPlan:
 
     def start_at(self, step: int) -> "JointPlan":
         """The rest of the plan from `step` on."""
-        done: Any = [step] * len(self.parts)
+        done: Any = [step] * len(self.plans)
         choices = self.choices
         if choices is not None:
-            done = np.bincount(choices[:step], minlength=len(self.parts))
+            done = np.bincount(choices[:step], minlength=len(self.plans))
             choices = choices[step:]
-        parts = [p.start_at(number) for p, number in zip(self.parts, done)]
-        return JointPlan(parts, self.counts[step:], choices)
+        plans = [p.start_at(number) for p, number in zip(self.plans, done)]
+        return JointPlan(plans, self.counts[step:], choices)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +83,11 @@ class Sum:
         """
         first_passes = [plan(0) for plan in passes]
         count = max(map(len, first_passes))
-        parts = [
+        plans = [
             _repeat(first, plan, count)
             for first, plan in zip(first_passes, passes)
         ]
-        return JointPlan(parts, np.sum([p.counts for p in parts], axis=0))
+        return JointPlan(plans, np.sum([p.counts for p in plans], axis=0))
 
     def merge(
         self,
@@ -129,11 +129,10 @@ class PCGrad(Sum):
             [count, count], tf.stack([seed, step])
         )
         shares = project(products, tf.argsort(random))
-        is_shared = set(shared)
         return [
             tf.add_n(
                 [
-                    shares[number] * gradient if i in is_shared else gradient
+                    shares[number] * gradient if i in shared else gradient
                     for number, gradient in enumerate(of_weight)
                 ]
             )
@@ -170,15 +169,15 @@ class Sampled(Sum):
         """The batches of an epoch; see `Sum.plan`."""
         exponent = self.first + (self.last - self.first) * share_done
         shares = np.asarray(sizes, np.float64) ** exponent
-        plans = [plan(0) for plan in passes]
-        count = sum(map(len, plans))
+        first_passes = [plan(0) for plan in passes]
+        count = sum(map(len, first_passes))
         choices = rng.choice(len(passes), count, p=shares / shares.sum())
-        counts, parts = np.zeros(count, np.int32), []
-        for index, (first, plan) in enumerate(zip(plans, passes)):
+        counts, plans = np.zeros(count, np.int32), []
+        for index, (first, plan) in enumerate(zip(first_passes, passes)):
             is_chosen = choices == index
-            parts.append(_repeat(first, plan, int(is_chosen.sum())))
-            counts[is_chosen] = parts[-1].counts
-        return JointPlan(parts, counts, choices.astype(np.int32))
+            plans.append(_repeat(first, plan, int(is_chosen.sum())))
+            counts[is_chosen] = plans[-1].counts
+        return JointPlan(plans, counts, choices.astype(np.int32))
 
 
 def project(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
@@ -213,9 +212,9 @@ def project(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
 
 
 def _add(gradients: Sequence[Gradients]) -> Gradients:
-    if len(gradients) == 1:
-        return gradients[0]
-    return [tf.add_n(list(parts)) for parts in zip(*gradients, strict=True)]
+    return [
+        tf.add_n(list(of_weight)) for of_weight in zip(*gradients, strict=True)
+    ]
 
 
 def _product(
@@ -228,6 +227,5 @@ def _repeat(
     first: BatchPlan, plan: Callable[[int], BatchPlan], count: int
 ) -> BatchPlan:
     """A plan of `count` steps, in as many passes as that takes."""
-    repeats = range(1, -(-count // len(first)))
-    plans = [first, *map(plan, repeats)]
+    plans = [first, *map(plan, range(1, -(-count // len(first))))]
     return BatchPlan.join(plans).slice_steps(slice(count))

@@ -213,9 +213,8 @@ def loss_for(kind: str, units: int) -> Loss:
         kind: `classes`, `labels`, `score` or `entities`.
         units: output units: one for a score or a yes/no.
     """
-    if kind == "classes":
-        return binary_loss if units == 1 else categorical_loss
     return {
+        "classes": binary_loss if units == 1 else categorical_loss,
         "labels": several_loss,
         "score": squared_loss,
         "entities": word_loss,

@@ -14,8 +14,9 @@ beta powers are those of the correction, and 0 turns the correction off.
 """
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -42,40 +43,36 @@ class AdamOptions:
 class LearningRate:
     """The rate at a step, counted from 0.
 
-    It rises from 0 over the first steps; `linear` is on the straight line from
-    the peak at step 0 to 0 at the end after that, as in BERT's own code.
+    It rises from 0 over the first steps. After that, `linear` falls on the
+    straight line from the peak at step 0 to 0 at the end, as in BERT's own
+    code.
 
     Args:
         schedule: `constant` or `linear`.
         warms_up: whether it rises at first.
 
-    Create it under the strategy's scope. Attributes, all tf.Variables:
-        peak: float32.
-        total_steps, warmup_steps: float32. All steps, and those of the rise.
+    Create it under the strategy's scope. Attributes:
+        numbers: float32 tf.Variable [3]. The peak, all steps, and those of the
+            rise.
     """
 
     def __init__(self, schedule: str, warms_up: bool) -> None:
         self.schedule = schedule
         self.warms_up = warms_up
-        self.peak = _number("peak")
-        self.total_steps = _number("total_steps", 1.0)
-        self.warmup_steps = _number("warmup_steps", 1.0)
+        self.numbers = _shared("rate", [0.0, 1.0, 1.0])
 
     def assign(self, peak: float, total_steps: int, warmup_steps: int) -> None:
         """Sets its numbers."""
-        self.peak.assign(peak)
-        self.total_steps.assign(total_steps)
-        self.warmup_steps.assign(warmup_steps)
+        self.numbers.assign([peak, total_steps, warmup_steps])
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """float32 []."""
         step = tf.cast(step, tf.float32)
-        peak = rate = tf.identity(self.peak)
+        peak, total_steps, warmup_steps = tf.unstack(tf.identity(self.numbers))
+        rate = peak
         if self.schedule == "linear":
-            done = step / tf.identity(self.total_steps)
-            rate = peak * tf.maximum(1.0 - done, 0.0)
+            rate = peak * tf.maximum(1.0 - step / total_steps, 0.0)
         if self.warms_up:
-            warmup_steps = tf.identity(self.warmup_steps)
             rate = tf.where(
                 step < warmup_steps, peak * step / warmup_steps, rate
             )
@@ -96,7 +93,8 @@ class BertAdam:
             its moments are corrected by. With `idle_heads` at `drift` it moves
             by its old moments after its first own update, as if it had a
             gradient of zeros.
-        summed: weights whose gradients are summed up, before clipping.
+        summed: lists of weights whose gradients are summed up, before
+            clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
@@ -114,7 +112,7 @@ class BertAdam:
         options: AdamOptions,
         scales: Sequence[float] | None = None,
         groups: Sequence[str] | None = None,
-        summed: Iterable[Any] = (),
+        summed: Sequence[Sequence[Any]] = (),
     ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
@@ -122,20 +120,19 @@ class BertAdam:
         self.rate = rate
         self.options = options
         self.scales_loss = options.precision == "mixed_float16"
-        self.step = _counter("step")
+        self.step = _shared("step", 0, tf.int64)
         self.updates = {
-            group: _counter("updates") for group in sorted({*self.groups, ""})
+            group: _shared("updates", 0, tf.int64)
+            for group in sorted({*self.groups, ""})
         }
-        self.good_steps = _counter("good_steps")
-        self.loss_scale = _number("loss_scale", self._first_loss_scale)
-        self.decay = _number("decay", options.weight_decay)
+        self.good_steps = _shared("good_steps", 0, tf.int64)
+        self.first_loss_scale = FIRST_LOSS_SCALE if self.scales_loss else 1.0
+        self.loss_scale = _shared("loss_scale", self.first_loss_scale)
+        self.decay = _shared("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
-        self.sums = {w.path: _slot(w, "sum") for w in summed}
-
-    @property
-    def _first_loss_scale(self) -> float:
-        return FIRST_LOSS_SCALE if self.scales_loss else 1.0
+        self.summed = summed
+        self.sums = {w.path: _slot(w, "sum") for ws in summed for w in ws}
 
     def reset(self, weight_decay: float) -> None:
         """Resets all state, as if the optimizer were new.
@@ -145,7 +142,7 @@ class BertAdam:
         """
         for variable in self.state().values():
             variable.assign(tf.zeros(variable.shape, variable.dtype))
-        self.loss_scale.assign(self._first_loss_scale)
+        self.loss_scale.assign(self.first_loss_scale)
         self.decay.assign(weight_decay)
 
     def state(self) -> dict[str, tf.Variable]:
@@ -163,13 +160,15 @@ class BertAdam:
             **{f"sum/{path}": total for path, total in self.sums.items()},
         }
 
-    def take_sums(self) -> dict[str, float]:
-        """The L1 norm of summed gradients by path; begins new sums."""
-        norms = {}
-        for path, total in self.sums.items():
-            norms[path] = float(tf.reduce_sum(tf.abs(total)).numpy())
+    def take_norms(self) -> list[float]:
+        """The L1 norm of each list's summed gradients; begins new sums."""
+        norm_of = {
+            path: float(tf.reduce_sum(tf.abs(total)).numpy())
+            for path, total in self.sums.items()
+        }
+        for total in self.sums.values():
             total.assign(tf.zeros(total.shape, total.dtype))
-        return norms
+        return [sum(norm_of[w.path] for w in ws) for ws in self.summed]
 
     def apply(
         self,
@@ -200,9 +199,7 @@ class BertAdam:
         drifts = self.options.idle_heads == "drift"
         idle = everyone - moved if drifts else set()
 
-        def update(strategy: Any, gradients: Any, norm: tf.Tensor) -> None:
-            self._update(strategy, gradients, norm, moved, idle)
-
+        update = functools.partial(self._update, groups=moved, idle=idle)
         context.merge_call(update, args=(gradients, norm))
         return norm
 
@@ -214,7 +211,7 @@ class BertAdam:
         groups: set[str],
         idle: set[str],
     ) -> None:
-        """Updates every replica's copy alike, across replicas."""
+        """Updates every replica's copy in the same way, across replicas."""
         update = strategy.extended.update
         options = self.options
         rate = self.rate(tf.identity(self.step))
@@ -305,29 +302,28 @@ class BertAdam:
         good = tf.constant(True)
         if self.scales_loss:
             norm = strategy.experimental_local_results(norm)[0]
-            good = tf.math.is_finite(norm)
+            good, none = tf.math.is_finite(norm), tf.constant(0, tf.int64)
+            streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
+            grow = streak >= STEPS_TO_GROW
+            scale = tf.identity(self.loss_scale)
+            grown = tf.where(grow, 2.0 * scale, scale)
+            scale = tf.where(good, grown, scale / 2.0)
+            self.loss_scale.assign(tf.maximum(scale, 1.0))
+            self.good_steps.assign(tf.where(grow, none, streak))
         for group in sorted(groups):
             self.updates[group].assign_add(tf.cast(good, tf.int64))
         for group in sorted(idle):  # its moments are 0 until its first update
             began = tf.identity(self.updates[group]) > 0
             self.updates[group].assign_add(tf.cast(good & began, tf.int64))
-        if not self.scales_loss:
-            return
-        none = tf.constant(0, tf.int64)
-        streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
-        grow = streak >= STEPS_TO_GROW
-        scale = tf.identity(self.loss_scale)
-        scale = tf.where(good, tf.where(grow, 2.0 * scale, scale), scale / 2.0)
-        self.loss_scale.assign(tf.maximum(scale, 1.0))
-        self.good_steps.assign(tf.where(grow, none, streak))
 
 
 def _add_finite(
     total: tf.Variable, gradient: tf.Tensor, norm: tf.Tensor
 ) -> None:
     """Adds a gradient of which the global norm is finite."""
-    finite = tf.math.is_finite(norm)
-    total.assign_add(tf.where(finite, gradient, tf.zeros_like(gradient)))
+    total.assign_add(
+        tf.where(tf.math.is_finite(norm), gradient, tf.zeros_like(gradient))
+    )
 
 
 def decays(weight: Any) -> bool:
@@ -335,20 +331,14 @@ def decays(weight: Any) -> bool:
     return re.split("[/_]", weight.path)[-1] not in UNDECAYED
 
 
-_SAME_EVERYWHERE = {
-    "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
-}
-
-
-def _counter(name: str) -> tf.Variable:
+def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:
+    """A variable of which all replicas have the same value."""
     return tf.Variable(
-        0, dtype=tf.int64, trainable=False, name=name, **_SAME_EVERYWHERE
-    )
-
-
-def _number(name: str, value: float = 0.0) -> tf.Variable:
-    return tf.Variable(
-        value, dtype=tf.float32, trainable=False, name=name, **_SAME_EVERYWHERE
+        value,
+        dtype=dtype,
+        trainable=False,
+        name=name,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
 
 

@@ -53,13 +53,12 @@ class PhasePrograms:
         warms_up: bool,
     ) -> None:
         scales = freezing.rate_scales(network, phase.layer_decay)
-        groups: dict[int, str] = {}
-        if len(phase.objectives) > 1:
-            groups = {
-                id(weight): objective.name
-                for objective in phase.objectives
-                for weight in network.heads[objective.name].weights
-            }
+        groups = {
+            id(weight): objective.name
+            for objective in phase.objectives
+            for weight in network.heads[objective.name].weights
+            if len(phase.objectives) > 1
+        }
         self.rate = LearningRate(options.schedule, warms_up)
         self.optimizer = BertAdam(
             weights,
@@ -68,10 +67,11 @@ class PhasePrograms:
             [scales[id(weight)] for weight in weights],
             [groups.get(id(weight), "") for weight in weights],
             [
-                weight
+                phase.trainable.weights_of(component)
                 for component in freezing.components(network)
-                if component.is_block and phase.freeze_percentile is not None
-                for weight in phase.trainable.weights_of(component)
+                if component.is_block
+                and phase.trainable.includes(component.name)
+                and phase.freeze_percentile is not None
             ],
         )
         self.objectives = [

@@ -1,12 +1,46 @@
-"""The position of a run, and a line of its record as text."""
+"""The position of a run, and the rule that stops a phase."""
 
 import dataclasses
 from typing import Any
 
-from tf_transfer.training.stopping import EarlyStopping
-
 OVERALL = "overall"  # the metric that summarises those of all objectives
 SAMPLE = "train"  # split name of a fixed sample of the training set
+
+
+@dataclasses.dataclass
+class EarlyStopping:
+    """Wang's rule: stop when validation has not risen for two epochs.
+
+    A rise is more than `min_delta` above the best score so far: many smaller
+    steps do not count, whatever their sum. The best epoch has the highest
+    score, the first of equal ones, whether it was a rise or not.
+
+    Attributes:
+        patience: epochs without a rise after which to stop; 0 never stops.
+        min_delta: the bound that a rise must exceed, in units of the score.
+        wait: epochs since the last rise.
+        best: the highest score so far, and `best_epoch` its epoch.
+    """
+
+    patience: int = 0
+    min_delta: float = 0.0
+    wait: int = 0
+    best: float | None = None
+    best_epoch: int = 0
+
+    def update(self, epoch: int, score: float) -> bool:
+        """Takes the score of an epoch. Returns whether it is the best."""
+        has_risen = self.best is None or score > self.best + self.min_delta
+        self.wait = 0 if has_risen else self.wait + 1
+        is_best = self.best is None or score > self.best
+        if is_best:
+            self.best, self.best_epoch = score, epoch
+        return is_best
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the patience is used up."""
+        return 0 < self.patience <= self.wait
 
 
 @dataclasses.dataclass
@@ -58,27 +92,3 @@ class Progress:
     phase_records: list[dict] = dataclasses.field(default_factory=list)
     epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
-
-
-def format_line(line: dict[str, Any]) -> str:
-    """A line of `epochs.jsonl` as the terminal shows it."""
-    parts = [
-        f"epoch {line['phase_epoch']:>2}",
-        *([f"{line['task']:<10}"] if line["task"] else []),
-        f"loss {line['train_loss']:.4f}",
-    ]
-    for kind in ("validation", "test"):
-        for metric, value in _headlines(line[kind] or {}):
-            parts.append(f"{kind} {metric} {value:.4f}")
-    parts.append(
-        f"{line['train_seconds']:.1f} s "
-        f"({line['examples_per_second']:.1f} examples/s)"
-    )
-    return "  ".join(parts)
-
-
-def _headlines(metrics: dict[str, float]) -> list[tuple[str, float]]:
-    """The first two metrics; of several objectives, the overall one."""
-    if OVERALL in metrics:
-        return [(OVERALL, metrics[OVERALL])]
-    return list(metrics.items())[:2]

@@ -3,11 +3,12 @@
     config.json   epochs.jsonl   result.json   predictions.npz
     depth_profile.json   tensorboard.out.tfevents.*        checkpoint/   model/
 
-`result.json` is written last: a run that has one is complete. It has the hashes
-of all files that are read again, of the key, and of itself: a file that was
-changed, or is another run's, is refused.
+`result.json` is written last: a run that has one is complete. It holds the
+hashes of all files that are read again, of the key, and of itself. A file that
+was changed, or belongs to another run, is refused.
 """
 
+import contextlib
 import dataclasses
 import fcntl
 import hashlib
@@ -19,7 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NotRequired, TextIO, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -87,6 +88,10 @@ Start = TypedDict(
         "concurrent_runs": int | None,
     },
     total=False,
+)
+START = (  # fields of `Start`, and those for people
+    *("started", "host", "command", "git_commit", "versions", "devices"),
+    *("threads", "processor", "machine", "concurrent_runs"),
 )
 Setting = str | int | float | bool | None
 Config = TypedDict(
@@ -183,6 +188,8 @@ def locate(
 ) -> "RunDirectory":
     """The directory of a run, known before anything is loaded.
 
+    With `--rerun` it is the first numbered one beside it that is not finished.
+
     Args:
         settings: resolved.
         experiment: name of the experiment.
@@ -191,38 +198,29 @@ def locate(
         replicas: the number that the batch is spread over.
     """
     key = make_key(settings, experiment, identities, replicas)
-    return RunDirectory.find(
-        os.path.join(settings.out, experiment, *folders),
-        run_name(settings, key),
-        key,
-        settings.rerun,
-    )
-
-
-def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
-    """Whether these settings ask a finished run for more.
-
-    That is for more epochs, or to score the test.
-    """
-    return _has_more_epochs(settings, result) or (
-        not result.get("scores_test", True)
-        and getattr(settings, "score_test", True)
-    )
+    name = run_name(settings, key)
+    path = os.path.join(settings.out, experiment, *folders, name)
+    run, number = RunDirectory(path, key), 2
+    while settings.rerun and os.path.exists(run.file("result.json")):
+        run, number = RunDirectory(f"{path}.{number}", key), number + 1
+    return run
 
 
 def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
-    """What a finished run that is extended does, in a line."""
-    if _has_more_epochs(settings, result):
-        return f"Extending a finished run to {settings.max_epochs} epochs."
-    return "Scoring the test with the weights of a finished run."
+    """What these settings ask of a finished run in addition, in a line.
 
-
-def _has_more_epochs(settings: Settings, result: dict[str, Any]) -> bool:
-    return (
+    That is more epochs, or to score the test; "" if it is neither.
+    """
+    if (
         result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
-        and bool(result.get("phases"))
+        and result.get("phases")
         and settings.max_epochs > result["phases"][-1]["epochs"]
-    )
+    ):
+        return f"Extending a finished run to {settings.max_epochs} epochs."
+    scores_test = getattr(settings, "score_test", True)
+    if scores_test and not result.get("scores_test", True):
+        return "Scoring the test with the weights of a finished run."
+    return ""
 
 
 def run_name(settings: Settings, key: dict[str, Any]) -> str:
@@ -232,8 +230,9 @@ def run_name(settings: Settings, key: dict[str, Any]) -> str:
 
 def hash_key(key: dict[str, Any] | None) -> str:
     """The SHA-256 of a run's key."""
-    text = json.dumps(key, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(key, sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 def summarize(result: dict[str, Any]) -> str:
@@ -265,7 +264,7 @@ def summarize(result: dict[str, Any]) -> str:
 
 
 class RunDirectory:
-    """The files of one run; `find` opens them.
+    """The files of one run; see `locate`.
 
     Attributes:
         path: str.
@@ -274,29 +273,12 @@ class RunDirectory:
 
     def __init__(self, path: str, key: dict[str, Any] | None) -> None:
         self.path = path
-        self.key = key
+        self.key = json.loads(json.dumps(key, default=str))
         self.checkpoints = checkpoint.Checkpoints(
             self.file("checkpoint"), hash_key(key)
         )
-        self._lock: TextIO | None = None
-        self._predictions: dict[str, str] = {}  # hashes, by file
-        self._models: dict[str, str] = {}
-
-    @classmethod
-    def find(
-        cls, parent: str, name: str, key: dict[str, Any], rerun: bool
-    ) -> "RunDirectory":
-        """The directory of this name.
-
-        With `rerun` it is a numbered one next to that: the first that is not
-        finished.
-        """
-        run = cls(os.path.join(parent, name), key)
-        number = 2
-        while rerun and os.path.exists(run.file("result.json")):
-            run = cls(os.path.join(parent, f"{name}.{number}"), key)
-            number += 1
-        return run
+        self._lock = contextlib.ExitStack()
+        self._models: dict[str, str] = {}  # hashes, by file
 
     def file(self, *names: str) -> str:
         """Path of a file in the directory."""
@@ -372,20 +354,20 @@ class RunDirectory:
                 to another config.
         """
         os.makedirs(self.path, exist_ok=True)
-        self._lock = open(self.file(".lock"), "a+")
+        lock = self._lock.enter_context(open(self.file(".lock"), "a+"))
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.seek(0)
-            owner = self._lock.read().strip() or "unknown"
-            self._lock.close()
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            self.close()
             raise UserError(
                 f"{self.path}: another process is using this run ({owner}). "
                 "Wait for it, or stop it, or give another --seed or --out."
             ) from None
-        self._lock.truncate(0)
-        self._lock.write(f"process {os.getpid()} on {socket.gethostname()}")
-        self._lock.flush()
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+        lock.flush()
         for folder in ((), ("checkpoint",), ("model",)):
             files.remove_litter(self.file(*folder))
         self.check_key()
@@ -402,9 +384,9 @@ class RunDirectory:
             return True
         return False
 
-    def note_concurrent_runs(self, runs: int | None) -> None:
+    def note_concurrent_runs(self) -> None:
         """Records that more runs share the machine than at the start."""
-        config = self.config()
+        config, runs = self.config(), machine.concurrent_runs()
         if runs and config and runs > (config["concurrent_runs"] or 0):
             files.write_json(
                 self.file("config.json"), {**config, "concurrent_runs": runs}
@@ -412,7 +394,7 @@ class RunDirectory:
 
     def check_key(self) -> None:
         """Raises `UserError` if the directory belongs to another config."""
-        known, own = (self.config() or {}).get("key"), _plain(self.key)
+        known, own = (self.config() or {}).get("key"), self.key
         if known not in (None, own):
             differing = sorted(
                 name
@@ -428,9 +410,7 @@ class RunDirectory:
 
     def close(self) -> None:
         """Releases the lock."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.close()
 
     # === Writing ===
 
@@ -442,7 +422,11 @@ class RunDirectory:
         split_sizes: dict[str, int],
         details: dict[str, Any] | None = None,
     ) -> None:
-        """Locks the directory, and records what runs in it, and where.
+        """Locks the directory, and writes `config.json`: what runs, and where.
+
+        Versions, devices and command are those that the run began with;
+        `starts` has an entry for every process that has continued it. Prints a
+        warning where they differ.
 
         Args:
             settings: resolved.
@@ -456,28 +440,66 @@ class RunDirectory:
         """
         self.lock()
         if self.result() is not None:  # a finished run is extended
-            if not self.checkpoints.has_whole():
+            if not self.checkpoints.has_intact():
                 raise UserError(
-                    f"{self.path}: is finished, and has no whole checkpoint to "
-                    "continue from. --rerun runs it again in a new folder."
+                    f"{self.path}: is finished, and has no intact checkpoint "
+                    "to continue from. --rerun runs it again in a new folder."
                 )
             os.remove(self.file("result.json"))
         print(f"Run directory: {self.path}", flush=True)
         runs_on_cpu = all("CPU" in name for name in devices.names)
-        self.write_config(
-            settings,
+        known = self.config() or {}
+        now = {
+            **(details or {}),
+            "parts": parts,
+            "split_sizes": split_sizes,
+            "devices": devices.names,
+            "replicas": devices.replicas,
+            "workers": devices.workers,
+            "threads": len(os.sched_getaffinity(0)),
+            "processor": machine.processor(),
+            # A GPU's name determines its speed, on whichever machine.
+            "machine": machine.start_of_machine() if runs_on_cpu else None,
+            "concurrent_runs": machine.concurrent_runs(),
+            "versions": machine.versions(),
+            "git_commit": machine.git_commit(),
+            "command": sys.argv,
+            "host": socket.gethostname(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        versions = known.get("versions") or now["versions"]
+        changed = [
+            name
+            for name, version in now["versions"].items()
+            if versions.get(name) != version
+        ] + [
+            name
+            for name in ("devices", "threads", "replicas", "git_commit")
+            if name in known and known[name] != now[name]
+        ]
+        if changed:
+            print(
+                "Warning: this run was started with another "
+                f"{', '.join(changed)}; its numbers may differ from those of "
+                "an uninterrupted run.",
+                file=sys.stderr,
+            )
+        files.write_json(
+            self.file("config.json"),
             {
-                **(details or {}),
-                "parts": parts,
-                "split_sizes": split_sizes,
-                "devices": devices.names,
-                "replicas": devices.replicas,
-                "workers": devices.workers,
-                "threads": len(os.sched_getaffinity(0)),
-                "processor": machine.processor(),
-                # A GPU's name determines its speed, on whichever machine.
-                "machine": machine.start_of_machine() if runs_on_cpu else None,
-                "concurrent_runs": machine.concurrent_runs(),
+                **now,
+                **known,
+                "split_sizes": {  # the test may be scored by another process
+                    **known.get("split_sizes", {}),
+                    **split_sizes,
+                },
+                "settings": dataclasses.asdict(settings),
+                "approach": settings.approach,
+                "key": self.key,
+                "starts": [
+                    *known.get("starts", []),
+                    {name: now[name] for name in START},
+                ],
             },
         )
 
@@ -496,74 +518,9 @@ class RunDirectory:
             if os.path.exists(self.file(name))
         }
         result["key_sha256"] = hash_key(self.key)
-        result["sha256"] = {**hashes, **self._predictions, **self._models}
+        result["sha256"] = {**hashes, **self._models}
         result["result_sha256"] = hash_key(result)
         files.write_json(self.file("result.json"), result)
-
-    def write_config(self, settings: Settings, details: dict[str, Any]) -> None:
-        """Writes `config.json` when a process starts on the run.
-
-        Versions, devices and command are those that the run began with;
-        `starts` has an entry for every process that has continued it. Prints a
-        warning where they differ.
-        """
-        known = self.config() or {}
-        now = {
-            **details,
-            "versions": machine.versions(),
-            "git_commit": machine.git_commit(),
-            "command": sys.argv,
-            "host": socket.gethostname(),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        }
-        versions = known.get("versions") or now["versions"]
-        changed = [
-            name
-            for name, version in now["versions"].items()
-            if versions.get(name) != version
-        ] + [
-            name
-            for name in ("devices", "threads", "replicas", "git_commit")
-            if name in known and known[name] != now.get(name)
-        ]
-        if changed:
-            print(
-                "Warning: this run was begun with another "
-                f"{', '.join(changed)}; its numbers may differ from an "
-                "undisturbed run's.",
-                file=sys.stderr,
-            )
-        start = {
-            name: now[name]
-            for name in (
-                "started",
-                "host",
-                "command",
-                "git_commit",
-                "versions",
-                "devices",
-                "threads",
-                "processor",
-                "machine",
-                "concurrent_runs",
-            )
-            if name in now
-        }
-        files.write_json(
-            self.file("config.json"),
-            {
-                **now,
-                **known,
-                "split_sizes": {  # the test may be scored by another process
-                    **known.get("split_sizes", {}),
-                    **now.get("split_sizes", {}),
-                },
-                "settings": dataclasses.asdict(settings),
-                "approach": settings.approach,
-                "key": _plain(self.key),
-                "starts": [*known.get("starts", []), start],
-            },
-        )
 
     def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
         """Writes `epochs.jsonl`, one line per evaluation."""
@@ -572,10 +529,10 @@ class RunDirectory:
 
     def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
         """Writes `predictions.npz`: the same bytes for the same arrays."""
-        content = compressed(dict(sorted(arrays.items())))
-        files.write_atomically(self.file("predictions.npz"), content)
-        sha256 = hashlib.sha256(content).hexdigest()
-        self._predictions = {"predictions.npz": sha256}
+        files.write_atomically(
+            self.file("predictions.npz"),
+            compressed(dict(sorted(arrays.items()))),
+        )
 
     def write_profile(self, profile: dict[str, Any]) -> None:
         """Writes `depth_profile.json`; see `probe.Probe.profile`."""
@@ -592,8 +549,10 @@ class RunDirectory:
     ) -> dict[str, Any]:
         """Writes weights below `model/`; returns an entry for `read_model`."""
         os.makedirs(self.file("model"), exist_ok=True)
-        path = self.file("model", f"{name}.safetensors")
-        return {"file": name, "sha256": checkpoint.write_arrays(path, arrays)}
+        sha256 = checkpoint.write_arrays(
+            self.file("model", f"{name}.safetensors"), arrays
+        )
+        return {"file": name, "sha256": sha256}
 
     def read_model(self, entry: dict[str, Any]) -> dict[str, np.ndarray]:
         """Weights that `write_model` wrote.
@@ -601,8 +560,9 @@ class RunDirectory:
         Raises:
             ValueError: missing or damaged.
         """
-        path = self.file("model", f"{entry['file']}.safetensors")
-        return checkpoint.read_arrays(path, entry["sha256"])
+        return checkpoint.read_arrays(
+            self.file("model", f"{entry['file']}.safetensors"), entry["sha256"]
+        )
 
     def keep_models(self, entries: list[dict[str, Any]]) -> None:
         """Removes every model file but these."""
@@ -623,11 +583,6 @@ def compressed(arrays: dict[str, np.ndarray]) -> bytes:
     named: Any = arrays
     np.savez_compressed(buffer, **named)
     return buffer.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON returns it."""
-    return json.loads(json.dumps(value, default=str))
 
 
 def _read_json(path: str, *types: Any) -> Any:

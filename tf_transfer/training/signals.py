@@ -1,10 +1,11 @@
 """Signals that ask a run to stop."""
 
+import contextlib
 import signal
 from typing import Any, Self
 
 
-class StopSignals:
+class StopSignals(contextlib.ExitStack):
     """A context in which SIGTERM and Ctrl-C only set a flag.
 
     A second Ctrl-C ends the run at once; the last checkpoint is complete.
@@ -13,23 +14,16 @@ class StopSignals:
         came: whether a signal came.
     """
 
-    def __init__(self) -> None:
-        self.came = False
-        self._before: dict[int, Any] = {}
+    came = False
 
     def __enter__(self) -> Self:
-        def note(number: int, frame: Any) -> None:
-            if self.came:
-                raise KeyboardInterrupt
-            self.came = True
-
-        try:
+        with contextlib.suppress(ValueError):  # in a thread of a notebook
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, note)
-        except ValueError:  # not the main thread: a notebook's worker
-            pass
+                handler = signal.signal(number, self._note)
+                self.callback(signal.signal, number, handler)
         return self
 
-    def __exit__(self, *unused: Any) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def _note(self, number: int, frame: Any) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+        self.came = True

@@ -1,15 +1,15 @@
 """What a step computes, what a pass over the data does, and predictions.
 
-A chunk of steps runs inside one TensorFlow program, so that Python is asked
-once in about half a second and nothing is copied to the host in between. It is
-traced once: the length of a batch is left open, which costs no time (a branch
-per bucket with static shapes was no faster, and took far longer to trace). XLA
-still compiles one program per bucket, at the bucket's first batch.
+A chunk of steps runs inside one TensorFlow program: control returns to Python
+about twice a second, and nothing is copied to the host in between. The program
+is traced once. It leaves the length of a batch open, which costs no time: a
+branch per bucket with static shapes was no faster, and took far longer to
+trace. XLA still compiles one program per bucket, at the bucket's first batch.
 """
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
 
 Batch = dict[str, tf.Tensor]
-AfterChunk = Callable[[np.ndarray, np.ndarray, float], bool]
 
 
 class NotFiniteError(UserError):
@@ -64,12 +63,9 @@ class ObjectiveProgram:
         options: Any,
     ) -> None:
         self.network = network
-        self.objective = objective
         self.devices = devices
         self.optimizer = optimizer
-        self.options = options
-        self._evaluation: dict[int, EvaluationBatches] = {}
-        self._pad = network.encoder.special.pad
+        self.take_over(objective, options)
         self._gradients = (
             tf.function(self._compute_gradients, jit_compile=True)
             if options.jit_compile
@@ -81,7 +77,7 @@ class ObjectiveProgram:
         """Serves another run, whose objective differs in its data alone."""
         self.objective = objective
         self.options = options
-        self._evaluation = {}
+        self._evaluation: dict[int, EvaluationBatches] = {}
 
     # === Training ===
 
@@ -99,10 +95,22 @@ class ObjectiveProgram:
             self.options.drop_last,
         )
 
-    def iterate(self, plan: BatchPlan) -> Iterator[Batch]:
-        """An iterator over the distributed batches of a plan."""
+    def feed(self, plan: BatchPlan, in_memory: bool) -> Any:
+        """The batches of a plan, for the program of a chunk.
+
+        Args:
+            plan: the batches.
+            in_memory: whether the program may gather batches by their number.
+
+        Returns:
+            An iterator; or tensors, see `batches.load_pooled`, where a text has
+            one vector: a step of a head alone takes less time than a pipeline.
+        """
         split = self.objective.train
-        return iter(_distribute(self.devices, split, plan, self._pad))
+        if in_memory and _is_pooled(split, self.devices):
+            return batches.load_pooled(split, plan)
+        pad = self.network.encoder.special.pad
+        return iter(_distribute(self.devices, self.objective.train, plan, pad))
 
     def gradients(
         self, batch: Batch, index: int
@@ -111,15 +119,15 @@ class ObjectiveProgram:
 
         Args:
             batch: see `batches.pipeline`.
-            index: the objective's place in the step; it has dropout masks of
-                its own.
+            index: the objective's position in the step; it has dropout masks
+                of its own.
 
         Returns:
             The loss, and the gradient of the *scaled* loss for each weight of
             the optimizer.
         """
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        loss, *gradients = self._gradients(
+        return self._gradients(
             self._complete(batch),
             tf.identity(self.network.seeds.seed),
             tf.identity(self.optimizer.step),
@@ -127,11 +135,10 @@ class ObjectiveProgram:
             tf.convert_to_tensor(replica),
             index,
         )
-        return loss, gradients
 
     def _complete(self, batch: Batch) -> Batch:
         """The batch with all states; those that are not stored are computed."""
-        if self.objective.prefix is None:
+        if self.objective.prefix is None or "mask" not in batch:
             return batch
         states = self.objective.prefix.complete(
             self.network.encoder, batch, same_shape=self.options.jit_compile
@@ -147,7 +154,7 @@ class ObjectiveProgram:
         loss_scale: tf.Tensor,
         replica: tf.Tensor,
         index: int,
-    ) -> list[tf.Tensor]:
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         weights = [weight.value for weight in self.optimizer.weights]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
@@ -158,14 +165,14 @@ class ObjectiveProgram:
                     training=True,
                     prefix=self.objective.prefix,
                 )
-            losses = self.objective.loss(batch["labels"], logits)
-            loss = tf.reduce_sum(losses * batch["weights"])
-            loss *= self.objective.weight
+            loss = self.objective.weight * tf.reduce_sum(
+                self.objective.loss(batch["labels"], logits) * batch["weights"]
+            )
             scaled = loss * loss_scale
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
-        return [loss, *(tf.convert_to_tensor(g) for g in gradients)]
+        return loss, [tf.convert_to_tensor(g) for g in gradients]
 
     # === Evaluation ===
 
@@ -173,7 +180,10 @@ class ObjectiveProgram:
         """Logits of a split; see `EvaluationBatches.predict`."""
         if id(split) not in self._evaluation:
             self._evaluation[id(split)] = EvaluationBatches(
-                self.devices, split, self._pad, self.options.max_length
+                self.devices,
+                split,
+                self.network.encoder.special.pad,
+                self.options.max_length,
             )
         return self._evaluation[id(split)].predict(self._predict)
 
@@ -212,7 +222,10 @@ class EvaluationBatches:
             replicas,
             batches.buckets_up_to(max_length),
         )
-        self._dataset = _distribute(devices, split, self._plan, pad)
+        dataset = _distribute(devices, split, self._plan, pad)
+        self._element_spec = dataset.element_spec
+        # Few vectors: an evaluation takes less time than a pipeline to begin.
+        self._batches = list(dataset) if _is_pooled(split, devices) else dataset
 
     def predict(self, program: Any) -> np.ndarray:
         """Runs a prediction program over the whole split.
@@ -225,43 +238,22 @@ class EvaluationBatches:
             are labelled, [words, units].
         """
         if not tf.config.functions_run_eagerly():  # one trace for all lengths
-            program.get_concrete_function(self._dataset.element_spec)
+            program.get_concrete_function(self._element_spec)
         outputs = [
             self._strategy.gather(program(batch), axis=0)
-            for batch in self._dataset
+            for batch in self._batches
         ]
-        rows, logits = [], []
-        for step, output in enumerate(outputs):
-            texts = self._plan.rows[step, : self._plan.counts[step]]
-            values = output.numpy()[: len(texts)]
-            if self._split.word_starts is not None:
-                texts, values = self._take_words(texts, values)
-            rows.append(texts)
-            logits.append(values)
-        unordered = np.concatenate(logits)
-        result = np.empty_like(unordered)
-        result[np.concatenate(rows)] = unordered
-        return result
-
-    def _take_words(
-        self, rows: np.ndarray, values: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The words of a batch: their rows in the split's order, and values.
-
-        Args:
-            rows: int64 [texts]. The texts of the batch.
-            values: float32 [texts, length, units].
-
-        Returns:
-            int64 [words], and float32 [words, units].
-        """
-        counts = self._split.words
-        starts = np.cumsum(counts) - counts
-        is_word = self._split.word_mask(rows, values.shape[1])
-        row, _ = np.nonzero(is_word)
-        first = np.cumsum(counts[rows]) - counts[rows]
-        position = starts[rows][row] + np.arange(len(row)) - first[row]
-        return position, values[is_word]
+        plan, split = self._plan, self._split
+        texts = [row[:count] for row, count in zip(plan.rows, plan.counts)]
+        logits = [output.numpy()[: len(t)] for output, t in zip(outputs, texts)]
+        if split.word_starts is not None:
+            logits = [
+                values[split.word_mask(t, values.shape[1])]
+                for values, t in zip(logits, texts)
+            ]
+        flat = np.concatenate(texts)
+        order = np.argsort(np.repeat(flat, split.words[flat]), kind="stable")
+        return np.concatenate(logits)[order]
 
 
 def _distribute(
@@ -313,24 +305,21 @@ class Pass:
             share_done,
         )
 
-    def train(self, plan: JointPlan, after_chunk: AfterChunk) -> bool:
-        """Trains on a plan.
+    def train(
+        self, plan: JointPlan
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+        """Trains on a plan, the steps that are left, in chunks of steps.
 
-        Args:
-            plan: the steps that are left.
-            after_chunk: function (losses, counts, seconds) called after each
-                chunk; training ends early where it returns True. Time spent
-                in it is not counted.
-
-        Returns:
-            Whether training ended early.
+        Yields:
+            The losses and the numbers of examples of a chunk's steps, and its
+            seconds. Time between chunks is not counted.
 
         Raises:
             NotFiniteError: naming the step.
         """
-        iterators = [
-            program.iterate(part)
-            for program, part in zip(self.programs, plan.parts, strict=True)
+        feeds = [
+            program.feed(own, in_memory=plan.choices is None)
+            for program, own in zip(self.programs, plan.plans, strict=True)
         ]
         done, size = 0, 1
         while done < len(plan):
@@ -340,20 +329,40 @@ class Pass:
             if plan.choices is not None:
                 choices[: stop - done] = plan.choices[done:stop]
             began = time.perf_counter()
+            if not done:
+                self._trace(feeds)
             records = self._chunk(
-                tf.constant(stop - done), iterators, tf.constant(choices)
+                tf.constant(done),
+                tf.constant(stop - done),
+                feeds,
+                tf.constant(choices),
             ).numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
-            if after_chunk(records[:, 0], plan.counts[done:stop], seconds):
-                return True
+            yield records[:, 0], plan.counts[done:stop], seconds
             size = self._next_size(stop - done, size, seconds)
             done = stop
-        return False
+
+    def _trace(self, feeds: list) -> None:
+        """Traces the program of a chunk once for data of every size."""
+        if tf.config.functions_run_eagerly():
+            return
+        size = tf.TensorSpec([], tf.int32)
+        self._chunk.get_concrete_function(
+            size,
+            size,
+            [
+                {name: _of_any_size(name, x) for name, x in feed.items()}
+                if isinstance(feed, dict)
+                else feed
+                for feed in feeds
+            ],
+            tf.TensorSpec([LONGEST_CHUNK], tf.int32),
+        )
 
     def _next_size(self, steps: int, size: int, seconds: float) -> int:
         """Steps that take about `CHUNK_SECONDS`; the same on all workers."""
-        seconds = self.devices.agree(seconds)[0] / self.devices.workers
+        seconds = self.devices.agree(seconds) / self.devices.workers
         wanted = int(CHUNK_SECONDS * steps / max(seconds, 1e-6))
         return max(1, min(wanted, 4 * size, LONGEST_CHUNK))
 
@@ -370,31 +379,43 @@ class Pass:
         raise NotFiniteError(what, step)
 
     def _run_chunk(
-        self, count: tf.Tensor, iterators: list, choices: tf.Tensor
+        self,
+        first: tf.Tensor,
+        count: tf.Tensor,
+        feeds: list,
+        choices: tf.Tensor,
     ) -> tf.Tensor:
         """Trains some steps; returns float32 [count, 2]: loss, norm.
 
         Args:
+            first: int32 []. The number of the first step in the plan.
             count: int32 []. The steps.
-            iterators: over distributed batches, one per objective.
+            feeds: one per objective, see `ObjectiveProgram.feed`.
             choices: int32 [LONGEST_CHUNK]. The objective of each step, where
                 a step is of one.
         """
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
-            record = self._run_step(choices[index], iterators)
+            record = self._run_step(first + index, choices[index], feeds)
             records = records.write(index, record)
         return records.stack()
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
-    def _run_step(self, choice: tf.Tensor, iterators: list) -> tf.Tensor:
+    def _run_step(
+        self, number: tf.Tensor, choice: tf.Tensor, feeds: list
+    ) -> tf.Tensor:
         """A step on all replicas: float32 [2], loss and gradient norm."""
 
         def run(indices: list[int]) -> tf.Tensor:
             strategy = self.devices.strategy
             loss, norm = strategy.run(
                 lambda *batches: self._step(indices, batches),
-                args=tuple(iterators[i].get_next() for i in indices),
+                args=tuple(
+                    batches.take_pooled(feeds[i], number)
+                    if isinstance(feeds[i], dict)
+                    else feeds[i].get_next()
+                    for i in indices
+                ),
             )
             loss = strategy.reduce("SUM", loss, axis=None)
             norm = strategy.reduce("MEAN", norm, axis=None)
@@ -426,3 +447,22 @@ class Pass:
         # A head that is not in the step stands still, and so do its moments.
         names = [program.objective.name for program in programs]
         return tf.add_n(losses), self.optimizer.apply(merged, ("", *names))
+
+
+def _is_pooled(split: EncodedSplit, devices: Devices) -> bool:
+    """Whether every text is one stored vector, and one replica reads them."""
+    states = split.states
+    return (
+        states is not None
+        and states.is_pooled
+        and bool(states.is_stored.all())
+        and devices.replicas == 1
+    )
+
+
+def _of_any_size(name: str, tensor: tf.Tensor) -> tf.TensorSpec:
+    """A tensor of `batches.load_pooled` for any number of steps and texts."""
+    width = tensor.shape[-1] if name == "vectors" else None
+    return tf.TensorSpec(
+        [None] * (tensor.shape.rank - 1) + [width], tensor.dtype
+    )

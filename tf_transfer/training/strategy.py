@@ -10,7 +10,6 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -81,8 +80,7 @@ def count_replicas(name: str, cpu_devices: int = 1) -> int:
         cpu_devices: the number of logical devices that the CPU would have.
     """
     if name == "mirrored":
-        gpus = tf.config.list_physical_devices("GPU")
-        return len(gpus) or cpu_devices
+        return len(tf.config.list_physical_devices("GPU")) or cpu_devices
     if name == "multi_worker":
         raise UserError(
             "--strategy=multi_worker: a sweep starts one process per run, and "
@@ -105,15 +103,11 @@ def _split_cpu(count: int) -> None:
             ) from None
 
 
+@functools.cache  # the next run of this process has the same variables
 def _choose(name: str) -> tf.distribute.Strategy:
-    if name == "multi_worker":  # first: it must find TensorFlow untouched
+    if name == "multi_worker":  # first: TensorFlow must be untouched
         _cluster()  # or an error that says what to set
         return tf.distribute.MultiWorkerMirroredStrategy()
-    return _choose_on_this_machine(name)
-
-
-@functools.lru_cache  # the next run of this process has the same variables
-def _choose_on_this_machine(name: str) -> tf.distribute.Strategy:
     gpus = tf.config.list_logical_devices("GPU")
     cpus = tf.config.list_logical_devices("CPU")
     if name == "one_device":
@@ -161,7 +155,7 @@ class Devices:
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             self.worker, self.workers = _cluster()
         self.local_replicas = self.replicas // self.workers
-        self._sum: Any = None
+        self._sum = tf.function(self._sum_over_workers)
 
     @property
     def is_chief(self) -> bool:
@@ -170,16 +164,14 @@ class Devices:
 
     @property
     def names(self) -> list[str]:
-        """The devices, for the record."""
-        details = [
+        """The devices of this process's replicas, for the record."""
+        names = [
             tf.config.experimental.get_device_details(device).get(
                 "device_name", device.name
             )
             for device in tf.config.list_physical_devices("GPU")
-        ]
-        return details or [
-            device.name for device in tf.config.list_logical_devices("CPU")
-        ]
+        ] or [device.name for device in tf.config.list_logical_devices("CPU")]
+        return names[: self.local_replicas]
 
     def run_local(
         self, program: Callable, dataset: tf.data.Dataset
@@ -192,16 +184,16 @@ class Devices:
                 make one batch.
 
         Yields:
-            The output for a whole batch, an array.
+            The output for a batch, an array.
         """
         here = self.local_replicas
         for group in dataset.batch(here, drop_remainder=True):
-            parts = [{n: v[i] for n, v in group.items()} for i in range(here)]
-            values = parts[0]
+            shares = [{n: v[i] for n, v in group.items()} for i in range(here)]
+            values = shares[0]
             if here > 1:
                 values = (
                     self.strategy.experimental_distribute_values_from_function(
-                        lambda c, parts=parts: parts[
+                        lambda c, shares=shares: shares[
                             c.replica_id_in_sync_group % here
                         ]
                     )
@@ -210,19 +202,17 @@ class Devices:
             outputs = self.strategy.experimental_local_results(outputs)
             yield np.concatenate([output.numpy() for output in outputs])
 
-    def agree(self, *values: float) -> np.ndarray:
-        """The sum of each value over all workers; waits for all of them.
+    def agree(self, value: float) -> float:
+        """The sum of a value over all workers; waits for all of them.
 
         A decision of one worker (by a clock, a signal) is shared here, so that
         all workers continue with the same collective operation.
         """
         if self.workers == 1:
-            return np.asarray(values, np.float64)
-        if self._sum is None:
-            self._sum = tf.function(self._sum_over_workers)
-        summed = self._sum(tf.constant(values, tf.float32))
-        return summed.numpy() / self.local_replicas
+            return float(value)
+        summed = self._sum(tf.constant(value, tf.float32)).numpy()
+        return float(summed) / self.local_replicas
 
-    def _sum_over_workers(self, values: tf.Tensor) -> tf.Tensor:
-        per_replica = self.strategy.run(lambda: tf.identity(values))
+    def _sum_over_workers(self, value: tf.Tensor) -> tf.Tensor:
+        per_replica = self.strategy.run(lambda: tf.identity(value))
         return self.strategy.reduce("SUM", per_replica, axis=None)

@@ -7,11 +7,10 @@ import struct
 import time
 from typing import Any
 
-import numpy as np
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.image import metadata as image_metadata
-from tensorboard.plugins.scalar import metadata as scalar_metadata
+from tensorboard.plugins.scalar import summary_v2 as scalar
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util import tensor_util
 
@@ -38,9 +37,10 @@ class EventFile:
             f"events.out.tfevents.{time.time():.6f}."
             f"{socket.gethostname()}.{os.getpid()}"
         )
-        file = open(os.path.join(folder, name), "ab", 1 << 20)
         self._folder = folder
-        self._writer = RecordWriter(file)
+        self._writer = RecordWriter(
+            open(os.path.join(folder, name), "ab", 1 << 20)
+        )
         self.write(file_version="brain.Event:2")
 
     def write(self, step: int = 0, **content: Any) -> None:
@@ -50,26 +50,19 @@ class EventFile:
 
     def scalar(self, tag: str, value: Any, step: int) -> None:
         """Writes a number."""
-        summary = summary_pb2.Summary()
-        entry = summary.value.add(tag=tag)
-        entry.metadata.CopyFrom(scalar_metadata.create_summary_metadata("", ""))
-        entry.tensor.CopyFrom(tensor_util.make_tensor_proto(np.float32(value)))
-        self.write(summary=summary, step=step)
+        self.write(summary=scalar.scalar_pb(tag, value), step=step)
 
     def image(self, tag: str, caption: str, png: bytes) -> None:
         """Writes a picture, given as the bytes of a PNG file."""
-        summary = summary_pb2.Summary()
-        entry = summary.value.add(tag=tag)
-        entry.metadata.CopyFrom(
-            image_metadata.create_summary_metadata(tag, caption)
-        )
         width, height = struct.unpack(">II", png[16:24])
-        entry.tensor.CopyFrom(
-            tensor_util.make_tensor_proto(
+        value = summary_pb2.Summary.Value(
+            tag=tag,
+            metadata=image_metadata.create_summary_metadata(tag, caption),
+            tensor=tensor_util.make_tensor_proto(
                 [str(width).encode(), str(height).encode(), png]
-            )
+            ),
         )
-        self.write(summary=summary)
+        self.write(summary=summary_pb2.Summary(value=[value]))
 
     def flush(self) -> None:
         """Lets readers see what was written.
@@ -97,14 +90,15 @@ class RunEvents(EventFile):
 
         TensorBoard then ignores later steps of older files.
         """
-        # Runs with equal settings would be merged under one trial.
-        trial = os.path.basename(self._folder)
         self.write(
             session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START),
             step=step,
         )
         self.write(
-            summary=hparams.hparams_pb(hyperparameters, trial_id=trial),
+            # Runs with equal settings would be merged under one trial.
+            summary=hparams.hparams_pb(
+                hyperparameters, trial_id=os.path.basename(self._folder)
+            ),
             step=step,
         )
 

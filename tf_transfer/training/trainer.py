@@ -3,20 +3,19 @@
     train ── phases ── epochs ── passes over the data ── chunks of steps
                           └── evaluation, selection, records, checkpoint
 
-A pass is one objective's data set, once; with several objectives an epoch has a
-pass for each, or one that they share (`joint`). `steps` computes a step.
+A pass goes once over the data of an objective. With several objectives, an
+epoch has one pass for each, or one that they share (`joint`). `steps` computes
+a step.
 
-A resumed run is the run that was not interrupted, bit for bit: order and
-dropout masks are functions of seed and position, and everything else is in the
-checkpoint. Callbacks do what is not training (progress, TensorBoard, memory,
-the interval of checkpoints).
+A resumed run equals an uninterrupted one, bit for bit: order and dropout masks
+are functions of seed and position, and everything else is in the checkpoint.
+Callbacks do what is not training (progress, TensorBoard, memory).
 """
 
 import collections
+import contextlib
 import dataclasses
-import functools
 import hashlib
-import sys
 import time
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -31,16 +30,16 @@ from tf_transfer.models.network import Network
 from tf_transfer.training import programs, progressive, steps
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
-from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
-from tf_transfer.training.progress import Progress
+from tf_transfer.training.progress import EarlyStopping, Progress
 from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
 from tf_transfer.training.signals import StopSignals
-from tf_transfer.training.stopping import EarlyStopping
 from tf_transfer.training.strategy import Devices
-from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted, UserError
+
+KINDS = ("validation", "test")  # of splits that are scored
+Scores = dict[str, dict[str, float]]  # by kind of split, then by metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +55,7 @@ class TrainingOptions:
     seed: int
     jit_compile: bool = False
     drop_last: bool = False
+    checkpoint_minutes: float = 5.0
 
 
 class Trainer:
@@ -74,7 +74,7 @@ class Trainer:
     Attributes:
         progress: the position of the run, and its scores.
         optimizer: of the current phase.
-        steps_left: of the current pass.
+        weights_that_train: all weights that train in some phase, by path.
         best_logits: dict of the outputs at the selected epoch, by name.
         is_out_of_time: whether the phase ends with this epoch; callbacks set
             it.
@@ -97,22 +97,19 @@ class Trainer:
         self.options = options
         self.progress = Progress()
         self.optimizer: Any = None
-        self.steps_left = 0
         self.best_logits: dict[str, np.ndarray] = {}
         self.is_out_of_time = False
         self._cache_options = cache
         self._callbacks = list(callbacks) if devices.is_chief else []
-        self._cache: cache_lib.FeatureCache | None = None
+        self._open_cache = contextlib.ExitStack()
+        self._saved_at = time.monotonic()
         self._signals = StopSignals()
         if network.seeds is None:
             with devices.strategy.scope():
                 network.seeds = DropoutSeeds(network.layers)
-        # The weights that train in a phase or in an earlier one. A weight that
-        # only a later phase trains is as loaded, so no checkpoint needs it.
-        self._moving_weights = [
-            _weights_that_train(network, self.phases[: number + 1])
-            for number in range(len(self.phases))
-        ]
+        self.weights_that_train = freezing.find_trained(
+            network, [phase.trainable for phase in self.phases]
+        )
 
     # === The run ===
 
@@ -130,15 +127,16 @@ class Trainer:
         arrays = self._restore()
         self._traces = arrays is not None  # the process before did
         progress = self.progress
-        moving = frozenset(self._moving_weights[-1])
-        # Where a run on this network has ended, it has checked the hash.
-        known = self.network.hashes.pop(moving, "")
-        frozen = known or self._hash_frozen_weights()
+        moving = frozenset(self.weights_that_train)
+        # A finished run on this network has checked the hash already.
+        frozen = (
+            self.network.hashes.pop(moving, "") or self._hash_frozen_weights()
+        )
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
-                f"{self.directory.path}: was begun with other encoder "
-                "weights than --model gives now. Remove that folder to begin "
-                "anew."
+                f"{self.directory.path}: was started with other encoder "
+                "weights than --model loads now. Remove that folder to start "
+                "again."
             )
         progress.frozen_sha256 = frozen
         if self.devices.is_chief:
@@ -162,7 +160,7 @@ class Trainer:
             self._call("on_train_end", result)
             return result
         finally:
-            self._close_cache()
+            self._open_cache.close()
             self._call("on_close")
 
     def _call(self, event: str, *arguments: Any) -> None:
@@ -226,25 +224,22 @@ class Trainer:
 
     def _with_frozen(self, phase: Phase) -> Phase:
         """The phase without the blocks that have been frozen in it."""
-        rest = progressive.freeze_below(phase.trainable, self.progress.first)
-        return dataclasses.replace(phase, trainable=rest)
+        return dataclasses.replace(
+            phase,
+            trainable=progressive.freeze_below(
+                phase.trainable, self.progress.first
+            ),
+        )
 
     def _freeze_more(self, phase: Phase) -> None:
         """Chooses the blocks that freeze, from their gradients."""
         assert phase.freeze_percentile is not None
-        progress, trainable = self.progress, phase.trainable
-        first = trainable.first
-        norm_of = self.optimizer.take_sums()
-        now = [
-            sum(norm_of[w.path] for w in trainable.weights_of(component))
-            for component in freezing.components(self.network)
-            if component.is_block and trainable.includes(component.name)
-        ]
+        progress, now = self.progress, self.optimizer.take_norms()
         if progress.norms:
             index = progressive.choose_first(
                 progress.norms, now, phase.freeze_percentile
             )
-            progress.first, now = first + index, now[index:]
+            progress.first, now = phase.trainable.first + index, now[index:]
         progress.norms = now
 
     def _attach_features(self, phase: Phase) -> Phase:
@@ -255,28 +250,29 @@ class Trainer:
         if self._cache_options is None or not phase.trainable.has_prefix:
             return phase
         progress, cut = self.progress, phase.trainable.cut
-        # The first phase finds the frozen weights as they were loaded, apart
-        # from those that a method added, which each run draws anew.
+        # In the first phase, frozen weights are as they were loaded, apart
+        # from those that a method added, which each run initialises.
         is_pristine = not (progress.phase or progress.first) and all(
             number > cut for number in self.network.encoder.added
         )
         hashes, key = self.network.hashes, ("prefix", cut)
-        self._close_cache()
-        self._cache = cache_lib.FeatureCache(
+        self._open_cache.close()
+        cache = cache_lib.FeatureCache(
             self.network.encoder,
             self.devices,
             self._cache_options,
             is_stopped=self._is_build_stopped,
             weights=hashes.get(key) if is_pristine else None,
         )
+        self._open_cache.callback(cache.close)
         if is_pristine:
-            hashes[key] = self._cache.weights
+            hashes[key] = cache.weights
         attached = []
         for objective in phase.objectives:
             prefix = self.network.prefix(
                 objective.name, phase.trainable, self._cache_options.dtype
             )
-            stored, cost = self._cache.attach(
+            stored, cost = cache.attach(
                 prefix,
                 {"train": objective.train}
                 | {
@@ -285,8 +281,7 @@ class Trainer:
                 },
             )
             attached.append(objective.with_states(prefix, stored.values()))
-            name = f"{progress.phase} {objective.name}"
-            name += f" {progress.first}" if progress.first else ""
+            name = f"{progress.phase} {objective.name} {progress.first}"
             if name not in progress.prefixes:
                 # No other run has stored blocks that froze in this one.
                 original = cost.paid if progress.first else cost.original
@@ -300,10 +295,6 @@ class Trainer:
         self._call("on_build")
         return self._signals.came
 
-    def _close_cache(self) -> None:
-        if self._cache is not None:
-            self._cache.close()
-
     # === A pass over the data ===
 
     def _train_pass(self, phase: Phase, one_pass: steps.Pass) -> None:
@@ -311,11 +302,9 @@ class Trainer:
         progress = self.progress
         share_done = (progress.epoch - 1) / max(1, phase.max_epochs - 1)
         plan = one_pass.plan(progress.total_epochs, share_done)
-        remaining = plan.start_at(progress.step)
         self._call("on_pass_begin", phase, plan)
-        after_chunk = functools.partial(self._after_chunk, plan)
-        if len(remaining) and one_pass.train(remaining, after_chunk):
-            self._leave()
+        for chunk in one_pass.train(plan.start_at(progress.step)):
+            self._after_chunk(len(plan), *chunk)
         began = time.perf_counter()
         scores, self._latest_logits = self._evaluate(phase, one_pass)
         self._record(phase, one_pass, scores, time.perf_counter() - began)
@@ -324,13 +313,17 @@ class Trainer:
         progress.train_seconds = 0.0
 
     def _after_chunk(
-        self,
-        plan: JointPlan,
-        losses: np.ndarray,
-        counts: np.ndarray,
-        seconds: float,
-    ) -> bool:
-        """Accounts for a chunk of steps. Returns whether training ends."""
+        self, size: int, losses: np.ndarray, counts: np.ndarray, seconds: float
+    ) -> None:
+        """Accounts for a chunk of steps.
+
+        Args:
+            size: steps of the pass.
+            losses, counts, seconds: see `steps.Pass.train`.
+
+        Raises:
+            Interrupted: a signal asked for it; the state is saved.
+        """
         progress = self.progress
         for loss, count in zip(losses.tolist(), counts.tolist()):
             progress.loss_sum += loss * count
@@ -339,12 +332,16 @@ class Trainer:
         progress.total_steps += len(counts)
         progress.train_seconds += seconds
         progress.elapsed += seconds
-        is_stopped = self._is_asked_to_stop()
-        self.steps_left = len(plan) - progress.step
         self._call("on_steps_end", losses, counts)
-        if is_stopped:
+        minutes = (time.monotonic() - self._saved_at) / 60
+        is_stopped = self.devices.agree(self._signals.came) > 0
+        if is_stopped or (
+            minutes >= self.options.checkpoint_minutes
+            and progress.step < size  # the end of an epoch saves anyway
+        ):
             self.save()
-        return is_stopped
+        if is_stopped:
+            self._leave()
 
     # === Evaluation ===
 
@@ -360,7 +357,7 @@ class Trainer:
             not phase.trainable.only_heads
             or self.options.adam.idle_heads == "drift"
         )
-        scores: dict[str, Any] = {"validation": None, "test": None}
+        scores: Scores = collections.defaultdict(dict)
         logits: dict[str, np.ndarray] = {}
         for program in self._programs:
             name = program.objective.name
@@ -369,33 +366,29 @@ class Trainer:
                 self._outputs[name] = self._score(program)
             metrics, arrays = self._outputs[name]
             for kind, values in metrics.items():
-                if values:
-                    scores[kind] = {**(scores[kind] or {}), **values}
+                scores[kind] |= values
             logits |= arrays
         if phase.summarize is not None:
-            for values in filter(None, scores.values()):
-                values.update(phase.summarize(values))
-        return scores, logits
+            for values in scores.values():
+                values |= phase.summarize(values)
+        return {kind: scores[kind] or None for kind in KINDS}, logits
 
     def _score(
-        self,
-        program: steps.ObjectiveProgram,
-        kinds: Collection[str] = ("validation", "test"),
-    ) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray]]:
+        self, program: steps.ObjectiveProgram, kinds: Collection[str] = KINDS
+    ) -> tuple[Scores, dict[str, np.ndarray]]:
         """Metrics by kind of split, and logits by name, of one objective."""
-        metrics: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
+        metrics: Scores = collections.defaultdict(dict)
         logits = {}
         for kind, prefix, split in program.objective.scored_splits:
-            if kind not in kinds:
-                continue
-            output = program.predict(split)
-            if not np.isfinite(output).all():
-                raise steps.NotFiniteError(
-                    f"{kind} output", self.progress.total_steps
-                )
-            logits[f"{kind}_{prefix}logits"] = output
-            for name, value in program.objective.measure(split, output).items():
-                metrics[kind][prefix + name] = value
+            if kind in kinds:
+                output = program.predict(split)
+                if not np.isfinite(output).all():
+                    raise steps.NotFiniteError(
+                        f"{kind} output", self.progress.total_steps
+                    )
+                logits[f"{kind}_{prefix}logits"] = output
+                values = program.objective.measure(split, output)
+                metrics[kind] |= {prefix + n: v for n, v in values.items()}
         return metrics, logits
 
     def _record(
@@ -424,11 +417,10 @@ class Trainer:
         if phase.freeze_percentile is not None:
             line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
-        self._call("on_evaluation", line)  # callbacks may add to it
+        self._call("on_record", line)  # callbacks may add to it
         if self.devices.is_chief:
             self.directory.write_epochs(progress.epochs)
-            self.directory.note_concurrent_runs(machine.concurrent_runs())
-        self._call("on_record", line)
+            self.directory.note_concurrent_runs()
 
     # === Selection: the end of an epoch, and of a phase ===
 
@@ -436,15 +428,12 @@ class Trainer:
         """Selects, saves, and returns why the phase is over, or ""."""
         progress = self.progress
         line = progress.epochs[-1]
+        metrics = line["validation"]
         if phase.is_eligible is not None:
-            is_best = progress.epoch == 1 or phase.is_eligible(
-                line["validation"]
-            )
-        elif phase.score is None:
-            is_best = True
+            is_best = progress.epoch == 1 or phase.is_eligible(metrics)
         else:
-            is_best = progress.stopping.update(
-                progress.epoch, phase.score(line["validation"])
+            is_best = phase.score is None or progress.stopping.update(
+                progress.epoch, phase.score(metrics)
             )
         if is_best or phase.select == "last":
             self.best_logits = self._latest_logits
@@ -454,12 +443,12 @@ class Trainer:
         progress.total_epochs += 1
         progress.task = 0
         reason = self._reason_to_stop(phase)
-        if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
+        if not reason and self.devices.agree(self.is_out_of_time) > 0:
             reason = OUT_OF_TIME
         if phase.freeze_percentile is not None:
             self._freeze_more(phase)
         self.save()
-        if not reason and self._is_asked_to_stop():
+        if not reason and self.devices.agree(self._signals.came) > 0:
             self._leave()
         return reason
 
@@ -474,7 +463,7 @@ class Trainer:
         """Restores the selected weights, from which the next phase starts.
 
         The position moves to the next phase, but nothing is saved: a resumed
-        run finds the phase ended and comes through here again.
+        run finds the phase finished and ends it again.
         """
         progress = self.progress
         lines = [e for e in progress.epochs if e["phase"] == progress.phase + 1]
@@ -488,7 +477,12 @@ class Trainer:
         if phase.select == "last":
             self._write_selected_weights(lines[-1])
         else:
-            self._read_selected_weights()
+            self.devices.agree(0)  # the chief has written them
+            self._assign(
+                self.moving_weights,
+                self.directory.read_model(progress.best["model"]),
+            )
+            self.devices.agree(0)  # all workers have read them
         if phase.is_eligible is not None:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
@@ -508,25 +502,19 @@ class Trainer:
             )
         self.progress.best = {"line": line, "model": entry}
 
-    def _read_selected_weights(self) -> None:
-        self.devices.agree(0)  # the chief has written them
-        self._assign(
-            self.moving_weights,
-            self.directory.read_model(self.progress.best["model"]),
-        )
-        self.devices.agree(0)  # all workers have read them
-
     # === Checkpoints ===
 
     @property
     def moving_weights(self) -> dict[str, Any]:
-        """Each weight that trains in this or an earlier phase, by path."""
-        return self._moving_weights[self.progress.phase]
+        """Each weight that trains in this or an earlier phase, by path.
 
-    @property
-    def weights_that_train(self) -> list[Any]:
-        """All weights that train in some phase."""
-        return list(self._moving_weights[-1].values())
+        A weight that only a later phase trains is as loaded, so no checkpoint
+        needs it.
+        """
+        phases = self.phases[: self.progress.phase + 1]
+        return freezing.find_trained(
+            self.network, [phase.trainable for phase in phases]
+        )
 
     def _variables(self) -> dict[str, Any]:
         return {**self.moving_weights, **self.optimizer.state()}
@@ -559,28 +547,22 @@ class Trainer:
         self.directory.keep_models(
             [state["best"]["model"] for state in kept if state["best"]]
         )
+        self._saved_at = time.monotonic()
         self._call("on_save")
 
     def _restore(self) -> dict[str, np.ndarray] | None:
-        """Continues at the newest whole checkpoint.
+        """Continues at the newest intact checkpoint.
 
         Returns:
             Its arrays, by the names of `_variables`; None where there is none.
         """
-        is_chief = self.devices.is_chief
 
         def check_selected_weights(state: dict[str, Any]) -> None:
             if state["best"]:
                 self.directory.read_model(state["best"]["model"])
 
-        def warn(line: str) -> None:
-            if is_chief:
-                print(
-                    f"{line} Falling back to the one before.", file=sys.stderr
-                )
-
         newest = self.directory.checkpoints.newest(
-            warn, is_chief, check_selected_weights
+            self.devices.is_chief, check_selected_weights
         )
         if newest is None:
             return None
@@ -591,7 +573,7 @@ class Trainer:
             for name, array in arrays.items()
             if name.startswith("best/")
         }
-        if is_chief:
+        if self.devices.is_chief:
             print(
                 f"Continuing at epoch {progress.epoch}, step {progress.step} "
                 f"({progress.total_steps} steps done).",
@@ -603,7 +585,7 @@ class Trainer:
         """A hash of every weight that never trains in this run."""
         digest = hashlib.sha256()
         for weight in self.network.weights:
-            if weight.path not in self._moving_weights[-1]:
+            if weight.path not in self.weights_that_train:
                 digest.update(weight.path.encode())
                 digest.update(_value(weight).data)
         return digest.hexdigest()
@@ -616,17 +598,14 @@ class Trainer:
         if best["test"] is not None:
             return
         began = time.perf_counter()
-        scores: dict[str, float] = {}
         for program in self._programs:
-            metrics, logits = self._score(program, ("test",))
-            scores |= metrics["test"]
+            metrics, logits = self._score(program, ["test"])
+            if metrics:
+                best["test"] = {**(best["test"] or {}), **metrics["test"]}
             self.best_logits |= logits
-        if not scores:
-            return
-        best["test"] = scores
         for line in self.progress.epochs:
             if line["epoch"] == best["epoch"]:
-                line["test"] = scores
+                line["test"] = best["test"]
                 line["eval_seconds"] += time.perf_counter() - began
         if self.devices.is_chief:
             self.directory.write_epochs(self.progress.epochs)
@@ -638,10 +617,16 @@ class Trainer:
         arrays = dict(self.best_logits)
         for objective in self.phases[-1].objectives:
             for kind, prefix, split in objective.scored_splits:
-                arrays[f"{kind}_{prefix}ids"] = split.ids
-                arrays[f"{kind}_{prefix}labels"] = split.targets
-                if split.word_starts is not None:
-                    arrays[f"{kind}_{prefix}starts"] = split.word_starts
+                columns = {
+                    "ids": split.ids,
+                    "labels": split.targets,
+                    "starts": split.word_starts,
+                }
+                arrays |= {
+                    f"{kind}_{prefix}{name}": column
+                    for name, column in columns.items()
+                    if column is not None
+                }
         self.directory.write_predictions(arrays)
 
     def _result(self) -> dict[str, Any]:
@@ -655,7 +640,6 @@ class Trainer:
             for epoch, spent in seconds.items()
             if epoch not in progress.started_in  # such an epoch traces
         ]
-        components = freezing.components(self.network)
         is_cached = self._cache_options is not None
         return {
             "validation": best["validation"],
@@ -676,12 +660,11 @@ class Trainer:
             "trainable_parameters": freezing.count_trained(
                 self.network, self.phases[-1].trainable
             ),
-            "total_parameters": sum(c.parameters for c in components),
+            "total_parameters": sum(
+                component.parameters
+                for component in freezing.components(self.network)
+            ),
         }
-
-    def _is_asked_to_stop(self) -> bool:
-        """Whether a signal came, to any of the workers."""
-        return self.devices.agree(self._signals.came)[0] > 0
 
     def _leave(self) -> None:
         raise Interrupted(
@@ -689,22 +672,6 @@ class Trainer:
             f"{self.progress.epoch}, step {self.progress.step}: "
             f"{self.directory.path}"
         )
-
-
-# === Weights ===
-
-
-def _weights_that_train(
-    network: Network, phases: Sequence[Phase]
-) -> dict[str, Any]:
-    """The weights that train in any of some phases, by path."""
-    by_path: dict[str, Any] = {}
-    for component in freezing.components(network):
-        for phase in phases:
-            for weight in phase.trainable.weights_of(component):
-                if by_path.setdefault(weight.path, weight) is not weight:
-                    raise ValueError("two weights of the network share a path")
-    return by_path
 
 
 def _value(variable: Any) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""What every room may use: errors, files, formatting, machine, network."""
+"""Shared by every room: errors, files, formatting, machine, network."""

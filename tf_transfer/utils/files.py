@@ -23,10 +23,8 @@ READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 def combined_sha256(paths: Iterable[str]) -> str:
     """One SHA-256 of the contents of several files, in their order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(bytes.fromhex(sha256(path)))
-    return digest.hexdigest()
+    digests = b"".join(bytes.fromhex(sha256(path)) for path in paths)
+    return hashlib.sha256(digests).hexdigest()
 
 
 def write_atomically(path: str, content: bytes) -> None:
@@ -44,7 +42,11 @@ def write_atomically(path: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(os.path.dirname(path))
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         if os.path.exists(temporary):
             os.remove(temporary)
@@ -112,14 +114,6 @@ def raise_if_full(path: str, error: OSError) -> None:
             "space and run the same command again: it continues at the last "
             "good checkpoint."
         ) from error
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # === The process's output ===

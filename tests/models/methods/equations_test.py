@@ -10,6 +10,7 @@ from tf_transfer.models import blocks, keras_private
 from tf_transfer.models.methods import added as added_lib
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.adapter import Adapter
+from tf_transfer.models.methods.base import Change, Method, NewWeight
 from tf_transfer.models.methods.ia3 import IA3
 from tf_transfer.models.methods.lora import LoRA
 
@@ -26,6 +27,25 @@ METHODS = (
     IA3(),
 )
 IDS = ("lora", "lora_all", "houlsby", "pfeiffer", "ia3")
+
+
+class EveryChange(Method):
+    """Changes each dense layer in every way that a method may."""
+
+    def new_weights(self, widths):
+        added = {}
+        for name, (inputs, outputs) in widths.items():
+            added[f"{name}_input"] = NewWeight((inputs,), "ones")
+            added[f"{name}_gain"] = NewWeight((outputs,), "ones")
+            added[f"{name}_a"] = NewWeight((inputs, 2), "normal", 0.3)
+            added[f"{name}_b"] = NewWeight((2, outputs), "normal", 0.3)
+        return added
+
+    def dense(self, weights, name):
+        members = ("input", "gain", "a", "b")
+        return Change(*(weights[f"{name}_{m}"] for m in members), scale=0.7)
+
+
 each_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
 
 
@@ -172,7 +192,9 @@ def test_gradients_are_the_slopes_of_the_equations(method):
         assert ours == pytest.approx(slope / 2e-6, rel=1e-4, abs=1e-4), name
 
 
-@each_method
+@pytest.mark.parametrize(
+    "method", [*METHODS, EveryChange()], ids=[*IDS, "every_change"]
+)
 def test_cls_alone_is_that_of_the_whole_block(method):
     block, one = built(), added_to(method)
     x, mask = inputs()
@@ -184,20 +206,21 @@ def test_cls_alone_is_that_of_the_whole_block(method):
 @pytest.mark.parametrize(
     "precision, tolerance", [("mixed_bfloat16", 0.15), ("mixed_float16", 0.02)]
 )
+@pytest.mark.parametrize("cls_only", [False, True])
 @each_method
 def test_half_precision_is_near_and_its_gradients_are_float32(
-    method, precision, tolerance
+    method, cls_only, precision, tolerance
 ):
     one = added_to(method)
     x, mask = inputs("float32")
-    exact = blocks.run(built("float32"), x, mask, False, added=one)
+    exact = blocks.run(built("float32"), x, mask, False, cls_only, one)
     weights = [weight.value for weight in one.weights]
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        half = blocks.run(built(precision), x, mask, False, added=one)
+        half = blocks.run(built(precision), x, mask, False, cls_only, one)
         loss = tf.reduce_sum(tf.cast(half, tf.float32) ** 2)
     assert half.dtype.size == 2
-    real = mask.numpy()
+    real = mask.numpy()[:, : half.shape[1]]
     error = np.abs(tf.cast(half, tf.float32).numpy() - exact.numpy())[real]
     assert error.max() < tolerance
     for gradient in tape.gradient(loss, weights):

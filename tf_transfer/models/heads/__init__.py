@@ -1,14 +1,15 @@
 """The heads that a task can put on an encoder, by kind of task and by name.
 
 To add a head, write its class (see `base.Head`) in a file of this folder, and
-give it a row in `HEADS`. A head outside of this package is added by `register`.
+give it a row in `HEADS`, and its options rows in `SIZES`, which become flags. A
+head outside of this package is added by `register`.
 
 TensorFlow is imported when a head's class is loaded and not before, so that
 settings are checked and runs are named without it.
 """
 
 import importlib
-from typing import Any, TYPE_CHECKING
+from typing import Any, NamedTuple, TYPE_CHECKING
 
 from tf_transfer.utils.errors import UserError
 
@@ -35,21 +36,57 @@ HEADS: dict[str, dict[str, str]] = {
     },
 }
 
-# By name: the arguments of a head's class that say how large it is; flags of
-# the same names set them.
-SIZES: dict[str, tuple[str, ...]] = {
-    "dense": ("inner_units",),
-    "bilstm": ("lstm_units", "lstm_layers"),
-    "highway": ("lstm_units",),
-    "densenet": ("growth", "kernel"),
-    "bimpm": ("perspectives", "context_units", "aggregation_units"),
-    "bimpm_without_context": ("perspectives", "aggregation_units"),
-    "sim_transformer": (
-        "perspectives",
-        "context_units",
-        "transformer_units",
-        "transformer_layers",
-        "transformer_heads",
+
+class Size(NamedTuple):
+    """An argument of heads that sets their size: a flag of its name gives it.
+
+    Attributes:
+        heads: the names of the heads that have it.
+        default, least, most: of its values.
+        help: the end of the flag's help text.
+    """
+
+    heads: tuple[str, ...]
+    default: int
+    help: str
+    least: int = 1
+    most: int = 2**14
+
+
+SIZES = {
+    "inner_units": Size(
+        ("dense",),
+        0,
+        "width of the first of its two layers (0: the encoder's).",
+        least=0,
+    ),
+    "lstm_units": Size(("bilstm", "highway"), 256, "units in each direction."),
+    "lstm_layers": Size(("bilstm",), 1, "layers, one on the other.", most=100),
+    "growth": Size(("densenet",), 64, "channels of a convolution."),
+    "kernel": Size(("densenet",), 3, "tokens that a convolution reads."),
+    "perspectives": Size(
+        ("bimpm", "bimpm_without_context", "sim_transformer"),
+        5,
+        "perspectives of each matching.",
+    ),
+    "context_units": Size(
+        ("bimpm", "sim_transformer"),
+        100,
+        "units of the first BiLSTM, in each direction.",
+    ),
+    "aggregation_units": Size(
+        ("bimpm", "bimpm_without_context"),
+        100,
+        "units of the last BiLSTM, in each direction.",
+    ),
+    "transformer_units": Size(
+        ("sim_transformer",), 256, "width of its blocks.", least=8
+    ),
+    "transformer_layers": Size(
+        ("sim_transformer",), 1, "its blocks.", most=100
+    ),
+    "transformer_heads": Size(
+        ("sim_transformer",), 4, "attention heads of a block.", most=100
     ),
 }
 
@@ -128,5 +165,4 @@ def build(
     Raises:
         UserError: the head does not fit the task or does not exist.
     """
-    head_class = load(task_kind, head)
-    return head_class(units, hidden, dropout, seed, dtype, **kwargs)
+    return load(task_kind, head)(units, hidden, dropout, seed, dtype, **kwargs)

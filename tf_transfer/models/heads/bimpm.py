@@ -70,16 +70,16 @@ class BiMPMHead(Head):
                 )
                 for direction in directions
             ]
-        matched_width = sum(matching.size for matching in self.matchings)
-        text_width = self.build_aggregation(matched_width, aggregation_units)
-        width = 2 * text_width
+        width = 2 * self.build_aggregation(
+            sum(matching.size for matching in self.matchings), aggregation_units
+        )
         self.inner = self.build_dense(
             width, width // 2, "inner", activation="relu"
         )
         self.output_layer = self.build_logits(width // 2)
 
     def build_aggregation(self, width: int, units: int) -> int:
-        """Builds the layers that turn matching vectors into one vector a text.
+        """Builds the layers from matching vectors to one vector per text.
 
         Args:
             width: of a matching vector.

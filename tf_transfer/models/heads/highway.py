@@ -4,8 +4,8 @@
 
 where h_t are the states of a bidirectional LSTM over x: the highway of
 Srivastava et al. (1505.00387, eq. 3) around it. The paper says "HighwayLSTM"
-and cites BIBREF34, which our copy, without the list of references, does not
-tell. Our choice: one layer of 256 units in each direction; C, which
+and cites BIBREF34, which is missing from our copy, since that has no list of
+references. Our choice: one layer of 256 units in each direction; C, which
 projects the input to the width of the output; b starts at -1, one of the
 values that Srivastava et al. name, so that the gate lets mostly the input
 through at first; and the maximum over the tokens, from which one dense layer

@@ -122,9 +122,8 @@ class PooledHead(keras.layers.Layer):
             dtype="float32",  # half-precision logits would coarsen the loss
             name=f"{self.name}_logits",
         )
-        width = hidden
-        if texts_per_example == 2:
-            width = pair_width(pair_features, hidden)
+        is_pair = texts_per_example == 2
+        width = pair_width(pair_features, hidden) if is_pair else hidden
         self.inner: keras.layers.Dense | None = None
         if inner_units:
             derived = np.random.SeedSequence([seed, 1]).generate_state(1)

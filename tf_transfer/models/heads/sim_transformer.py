@@ -14,7 +14,6 @@ projected to 256; one block of 4 attention heads, with a feed-forward layer of
 does; and the mean is that of all tokens but padding.
 """
 
-import math
 from typing import Any
 
 import keras
@@ -22,8 +21,9 @@ import keras_nlp
 import tensorflow as tf
 
 from tf_transfer.feature_cache.prefix import mean_pool
-from tf_transfer.models import blocks, keras_private
+from tf_transfer.models import blocks
 from tf_transfer.models.heads.bimpm import BiMPMHead
+from tf_transfer.models.methods import added
 
 FEEDFORWARD_RATIO = 4  # width of the feed-forward layer / width of the block
 
@@ -92,20 +92,10 @@ class SimTransformerHead(BiMPMHead):
             ),
             units,
         )
-        layers = keras_private.block_layers(block)
-        for layer in (
-            layers.query,
-            layers.key,
-            layers.value,
-            layers.attention_output,
-            layers.inner,
-            layers.outer,
-        ):
-            shape = layer.kernel.shape
-            outputs = math.prod(layer.bias.shape)
-            inputs = math.prod(shape) // outputs
-            matrix = self.next_initializer()((inputs, outputs))
-            layer.kernel.assign(keras.ops.reshape(matrix, shape))
+        for _, layer in added.dense_layers(block):
+            kernel, _ = added.matrix(layer)
+            drawn = self.next_initializer()(kernel.shape)
+            layer.kernel.assign(keras.ops.reshape(drawn, layer.kernel.shape))
         return block
 
     def aggregate(

@@ -17,10 +17,10 @@ from tf_transfer.utils.formatting import cut
 
 # By name: the module, absolute or relative to this package, and the class.
 METHODS: dict[str, str] = {
-    "full": ".full:Full",
+    "full": ".own_weights:Full",
     "lora": ".lora:LoRA",
-    "bias": ".bias:Bias",
-    "norm": ".norm:Norm",
+    "bias": ".own_weights:Bias",
+    "norm": ".own_weights:Norm",
     "adapter": ".adapter:Adapter",
     "ia3": ".ia3:IA3",
 }
@@ -77,8 +77,3 @@ def from_settings(settings: Any) -> Method:
             "Leave one of them out."
         )
     return method
-
-
-def rate_of(settings: Any) -> float | None:
-    """The method's default learning rate; None for `full`: the paper's."""
-    return load(settings.method).lr

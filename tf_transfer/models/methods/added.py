@@ -66,13 +66,9 @@ class AddedWeights(keras.layers.Layer):
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
-    def dense(self, name: str, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        """See `Method.dense`."""
-        return self.method.dense(_Values(self.by_name, y.dtype), name, x, y)
-
-    def hidden(self, x: tf.Tensor) -> tf.Tensor:
-        """See `Method.hidden`."""
-        return self.method.hidden(_Values(self.by_name, x.dtype), x)
+    def dense(self, name: str, dtype: tf.DType) -> base.Change | None:
+        """See `Method.dense`; the weights are cast to `dtype`."""
+        return self.method.dense(_Values(self.by_name, dtype), name)
 
     def sublayer(
         self,
@@ -118,7 +114,7 @@ def build(
     for number in range(trainable.first, trainable.last + 1):
         widths = {
             name: _shape(layer)
-            for name, layer in _dense_layers(encoder.blocks[number - 1])
+            for name, layer in dense_layers(encoder.blocks[number - 1])
         }
         if trainable.method.new_weights(widths):
             added[number] = AddedWeights(trainable.method, widths, number, seed)
@@ -139,9 +135,12 @@ def merged(encoder: Encoder) -> Iterator[None]:
     try:
         for number, one in added.items():
             weights = {n: w.value.numpy() for n, w in one.by_name.items()}
-            for name, layer in _dense_layers(encoder.blocks[number - 1]):
+            for name, layer in dense_layers(encoder.blocks[number - 1]):
+                change = one.method.dense(weights, name)
+                if change is None:
+                    continue
                 kept.append((layer, layer.get_weights()))
-                values = one.method.merge(weights, name, *_matrix(layer))
+                values = change.merge(*matrix(layer))
                 layer.set_weights(
                     [
                         np.reshape(value, weight.shape)
@@ -156,7 +155,8 @@ def merged(encoder: Encoder) -> Iterator[None]:
             layer.set_weights(values)
 
 
-def _dense_layers(block: keras.layers.Layer) -> list[tuple[str, Any]]:
+def dense_layers(block: keras.layers.Layer) -> list[tuple[str, Any]]:
+    """The dense layers of a block, by their names in `base.DENSE`."""
     layers = keras_private.block_layers(block)
     return [(name, getattr(layers, name)) for name in base.DENSE]
 
@@ -167,7 +167,7 @@ def _shape(layer: Any) -> tuple[int, int]:
     return math.prod(layer.kernel.shape) // outputs, outputs
 
 
-def _matrix(layer: Any) -> tuple[np.ndarray, np.ndarray]:
+def matrix(layer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Kernel [inputs, outputs] and bias [outputs] of a dense layer."""
     kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
     return kernel.reshape(_shape(layer)), bias.reshape(-1)

@@ -1,14 +1,14 @@
 """What a method is: which weights of a block train, and what it adds.
 
-A block, as `models.blocks` computes it, asks what was added at three places:
+A block, as `models.blocks` computes it, asks a method at two points:
 
-    dense       behind each of its dense layers, `query` to `outer`
-    hidden      behind the activation of the feed-forward layers
-    sublayer    behind the attention and behind the feed-forward layers, before
-                the sum with what went in
+    dense       for a change of each of its dense layers, `query` to `outer`
+    sublayer    after the attention and after the feed-forward layers, before
+                the sum with the sublayer's input
 
-All three act on each token by itself, so a block that is computed at [CLS]
-alone stays what the whole block has at [CLS].
+Both act on each token by itself, so a block that is computed at [CLS] alone
+gives what the whole block gives at [CLS]. A change of a dense layer is linear,
+so the attention of [CLS] can read it without the keys and values of all tokens.
 """
 
 import dataclasses
@@ -45,6 +45,37 @@ class NewWeight:
 
 
 @dataclasses.dataclass(frozen=True)
+class Change:
+    """A linear change of a dense layer x W + b.
+
+        y = gain ((input_gain x) W + b) + scale x A B
+
+    A member that is None changes nothing.
+
+    Attributes:
+        input_gain, gain: float [inputs] and [outputs].
+        a, b: float [inputs, rank] and [rank, outputs]; both or neither.
+        scale: of the product.
+    """
+
+    input_gain: Any = None
+    gain: Any = None
+    a: Any = None
+    b: Any = None
+    scale: float = 1.0
+
+    def merge(self, kernel: Any, bias: Any) -> tuple[Any, Any]:
+        """The kernel [inputs, outputs] and bias [outputs] of y."""
+        if self.input_gain is not None:
+            kernel = kernel * self.input_gain[:, None]
+        if self.gain is not None:
+            kernel, bias = kernel * self.gain, bias * self.gain
+        if self.a is not None:
+            kernel = kernel + self.scale * (self.a @ self.b)
+        return kernel, bias
+
+
+@dataclasses.dataclass(frozen=True)
 class Method:
     """What trains inside of the trainable blocks.
 
@@ -77,15 +108,16 @@ class Method:
         """Weights to add to a block, by name; all of them train."""
         return {}
 
-    # === Hooks on a block's states: float [tokens, width] ===
+    # === Hooks ===
 
-    def dense(self, weights: Weights, name: str, x: Any, y: Any) -> Any:
-        """The output of a dense layer, from its input and its own output."""
-        return y
+    def dense(self, weights: Weights, name: str) -> "Change | None":
+        """The change of a dense layer, or None.
 
-    def hidden(self, weights: Weights, x: Any) -> Any:
-        """What the second feed-forward layer reads, from the activation."""
-        return x
+        Args:
+            weights: the added weights.
+            name: one of `DENSE`.
+        """
+        return None
 
     def sublayer(
         self,
@@ -103,17 +135,3 @@ class Method:
             normalise: the LayerNorm of the sublayer, of x and its input.
         """
         return x
-
-    # === Export ===
-
-    def merge(
-        self, weights: Weights, name: str, kernel: Any, bias: Any
-    ) -> tuple[Any, Any]:
-        """A dense layer that does what it and its addition do.
-
-        Args:
-            weights: arrays of what was added.
-            name: one of `DENSE`.
-            kernel, bias: float [inputs, outputs] and [outputs].
-        """
-        return kernel, bias

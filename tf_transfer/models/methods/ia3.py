@@ -9,9 +9,15 @@ T0. Weight decay, which would pull them to zero, spares them: ours.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tf_transfer.models.methods.base import Method, NewWeight, Weights, Widths
+from tf_transfer.models.methods.base import (
+    Change,
+    Method,
+    NewWeight,
+    Weights,
+    Widths,
+)
 
 SCALED = ("key", "value")
 
@@ -30,21 +36,10 @@ class IA3(Method):
             for name, size in sizes.items()
         }
 
-    def dense(self, weights: Weights, name: str, x: Any, y: Any) -> Any:
-        """Scales keys and values."""
-        return y * weights[f"{name}_gamma"] if name in SCALED else y
-
-    def hidden(self, weights: Weights, x: Any) -> Any:
-        """Scales what is behind the activation."""
-        return x * weights["inner_gamma"]
-
-    def merge(
-        self, weights: Weights, name: str, kernel: Any, bias: Any
-    ) -> tuple[Any, Any]:
-        """Gains become part of the columns before, or the rows behind."""
+    def dense(self, weights: Weights, name: str) -> Change | None:
+        """Scales keys, values and what `outer` reads."""
         if name in SCALED:
-            gain = weights[f"{name}_gamma"]
-            return kernel * gain, bias * gain
+            return Change(gain=weights[f"{name}_gamma"])
         if name == "outer":
-            return kernel * weights["inner_gamma"][:, None], bias
-        return kernel, bias
+            return Change(input_gain=weights["inner_gamma"])
+        return None

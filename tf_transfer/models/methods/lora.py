@@ -1,4 +1,4 @@
-"""LoRA: a product of two thin matrices beside a frozen one.
+"""LoRA: a product of two thin matrices, added to a frozen one.
 
     y = x W + b + (alpha / rank) x A B      A [inputs, rank], B [rank, outputs]
 
@@ -16,10 +16,16 @@ whole kernel is computed, which LoRA spares.
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tf_transfer.models.methods import base
-from tf_transfer.models.methods.base import Method, NewWeight, Weights, Widths
+from tf_transfer.models.methods.base import (
+    Change,
+    Method,
+    NewWeight,
+    Weights,
+    Widths,
+)
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -54,10 +60,6 @@ class LoRA(Method):
             return base.DENSE
         return tuple(self.targets.split(","))
 
-    @property
-    def _scale(self) -> float:
-        return self.alpha / self.rank
-
     def new_weights(self, widths: Widths) -> dict[str, NewWeight]:
         """A and B of each target."""
         added = {}
@@ -70,20 +72,9 @@ class LoRA(Method):
             added[f"{name}_b"] = NewWeight((self.rank, outputs))
         return added
 
-    def dense(self, weights: Weights, name: str, x: Any, y: Any) -> Any:
+    def dense(self, weights: Weights, name: str) -> Change | None:
         """Adds (alpha / rank) x A B."""
         if name not in self._names:
-            return y
-        return (
-            y
-            + self._scale * (x @ weights[f"{name}_a"]) @ (weights[f"{name}_b"])
-        )
-
-    def merge(
-        self, weights: Weights, name: str, kernel: Any, bias: Any
-    ) -> tuple[Any, Any]:
-        """W + (alpha / rank) A B."""
-        if name in self._names:
-            product = weights[f"{name}_a"] @ weights[f"{name}_b"]
-            kernel = kernel + self._scale * product
-        return kernel, bias
+            return None
+        a, b = weights[f"{name}_a"], weights[f"{name}_b"]
+        return Change(a=a, b=b, scale=self.alpha / self.rank)

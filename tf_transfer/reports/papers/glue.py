@@ -1,8 +1,8 @@
 """Wang's tables and figures, from any runs of `tf_transfer.glue`.
 
-The page has each approach's score against training everything; here is what
-the paper tabulates beside it: both learning rates, every epoch, and what is
-reached within a time. The tables are described in its `tables.toml`.
+The page compares each approach with training everything. The tables here add
+what the paper tabulates: both learning rates, every epoch, and what is reached
+within a time. `experiments/glue/tables.toml` describes them.
 """
 
 import dataclasses
@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import (
-    choose,
     claims,
     frames,
     measures,
@@ -23,7 +22,7 @@ from tf_transfer.reports import (
 from tf_transfer.reports.study import Study
 from tf_transfer.utils import selection
 
-# Of the paper's tables of scores and times after each epoch.
+# The paper's tables of scores and times after each epoch, by task.
 TABLE_NUMBERS = {
     "mnli": 2,
     "qqp": 3,
@@ -51,20 +50,14 @@ def table_number(study: Study, runs: pd.DataFrame) -> int | None:
     return TABLE_NUMBERS.get(str(runs.task.iloc[0]))
 
 
-def _divide(study: Study) -> list[tables.Part]:
-    """A part for each task, which knows the number of the paper's table."""
-    return [
-        dataclasses.replace(
-            part,
-            words={
-                **part.words,
-                "number": f" (the paper's table {number})"
-                if (number := table_number(study, part.runs))
-                else "",
-            },
-        )
-        for part in tables.divide_by_task(study)
-    ]
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with `table`, the paper's table that those on a task fill."""
+    numbers = {t: table_number(study, of) for t, of in runs.groupby("text")}
+    tables_of = {
+        text: f" (the paper's table {number})" * bool(number)
+        for text, number in numbers.items()
+    }
+    return runs.assign(table=runs.text.map(tables_of))
 
 
 # === Costs and rates ===
@@ -83,11 +76,10 @@ def _measure_saving(line: tables.Line) -> float:
 
 def _find_published_saving(line: tables.Line) -> str:
     """The saving that the paper names for the task of a row at its settings."""
-    first = line.runs.iloc[0]
-    if first.cached or not table_number(line.part.study, line.runs):
-        return ""
-    saved = line.part.study.published.get("time_saved", {})
-    return saved.get(first.task, {}).get(first.approach, "")
+    first, study = line.runs.iloc[0], line.part.study
+    saved = study.published.get("time_saved", {}).get(first.task, {})
+    is_papers = not first.cached and table_number(study, line.runs)
+    return saved.get(first.approach, "") if is_papers else ""
 
 
 def _is_on_front(line: tables.Line) -> str:
@@ -132,17 +124,18 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
 
 
 def _show_epochs(line: tables.Line) -> dict[object, str]:
-    """`68.00 ± 0.71 / 256 (1)` after each epoch: of one run of several."""
-    timed = {*line.runs.path[line.runs.timed]}
-    rows = frames.epochs_frame(line.runs).itertuples()
+    """Score / seconds after each epoch, such as `68.00 ± 0.71 / 256`.
+
+    `(1)` follows where only one of several runs has the epoch.
+    """
+    epochs = frames.epochs_frame(line.runs).dropna(subset="test")
+    is_timed = epochs.path.isin(line.runs.path[line.runs.timed])
+    epochs["seconds"] = epochs.seconds.where(is_timed)
     cells = {}
-    for number, epochs in sorted(choose.split(rows, lambda e: e.epoch).items()):
-        scores = wording.known(epoch.test for epoch in epochs)
-        seconds = wording.mean(e.seconds for e in epochs if e.path in timed)
-        few = f" ({len(scores)})" * (len(scores) < len(line.runs))
-        both = wording.spread(scores), wording.number(seconds, 0)
-        text = " / ".join(filter(None, both)) + few
-        cells[number] = text * bool(scores)
+    for number, runs in epochs.groupby("epoch"):
+        few = f" ({len(runs)})" * (len(runs) < len(line.runs))
+        both = wording.spread(runs.test), wording.number(runs.seconds.mean(), 0)
+        cells[number] = tables.join(*both, mark=" / ") + few
     return cells
 
 
@@ -168,16 +161,18 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
         return
     times = study.published.get("fixed_times", {})
     is_papers = any(table_number(study, row.runs) for row in timed)
-    published = dict(times.get(part.runs.task.iloc[0], ())) if is_papers else {}
+    published = times.get(part.runs.task.iloc[0], ()) if is_papers else ()
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
-    for budget in sorted({*asked, *published}):
+    for budget in sorted({*asked, *dict(published)}):
         measured = {
             row.trains: measures.measure_runs("score_within", row.runs, budget)
             for row in timed
         }  # none where one run has none
-        scores = {n: [] if None in v else v for n, v in measured.items()}
-        means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
+        scores = {
+            n: [] if np.isnan(v).any() else v for n, v in measured.items()
+        }
+        means = pd.Series(scores).map(wording.mean)
         yield tables.Line(
             part,
             values={
@@ -185,7 +180,7 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
                 "reached": scores,
                 "best": ", ".join(means.index[means == means.max()]),
                 "published": wording.number(
-                    published.get(budget, np.nan), 2, "+"
+                    dict(published).get(budget, np.nan), 2, "+"
                 ),
             },
         )
@@ -210,28 +205,10 @@ MEASURES: dict[str, tables.Measure] = {
     "scores_by_seconds": _measure_epochs,
 }
 ROWS = {"rates": _list_rates, "budgets": _list_budgets}
-PARTS = {"task": _divide}
-
-
-# === What to know when reading ===
-
-
-def notes(study: Study) -> list[str]:
-    """What a reader must know of these tables, a sentence each."""
-    numbers = {
-        table_number(study, members)
+NOTES = {
+    "The numbers of the paper's tables 3, 4 and 9 are inferred from the order "
+    "of its tasks.": lambda study: any(
+        table_number(study, members) in (3, 4, 9)
         for _, members in study.runs.groupby(["task", "data_identity"])
-    }
-    notes = {
-        "The numbers of the paper's tables 3, 4 and 9 are inferred from the "
-        "order of its tasks.": bool(numbers & {3, 4, 9}),
-        "Cached runs have no dropout in their frozen blocks. They are rows of "
-        "their own, never averaged with live "
-        "ones.": bool(study.runs.cached.any()),
-    }
-    return [
-        *tables.select_notes(notes),
-        *tables.explain_tables(study),
-        "Settings on which the paper is silent, and what we chose: "
-        "docs/glue.md.",
-    ]
+    ),
+}

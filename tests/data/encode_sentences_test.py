@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from tf_transfer.data import conll, entities, tagging, tokens
+from tf_transfer.data import conll, entities, metrics, tokens, word_pieces
 
 ENCODER = types.SimpleNamespace(
     family="bert",
@@ -29,7 +29,7 @@ def make_sentences(count, seed=0):
 @pytest.mark.parametrize("max_length", [3, 8, 20, 1000])
 def test_an_encoded_split_holds_every_tag_in_order(max_length):
     sentences = make_sentences(50)
-    split = tagging.encode_sentences(
+    split = word_pieces.encode_sentences(
         sentences, conll.TAGS, ENCODER, max_length, "train"
     )
     assert split.lengths.max() <= max_length
@@ -43,7 +43,7 @@ def test_an_encoded_split_holds_every_tag_in_order(max_length):
 
 
 def test_a_word_mask_chooses_the_words_of_a_padded_batch():
-    split = tagging.encode_sentences(
+    split = word_pieces.encode_sentences(
         make_sentences(50), conll.TAGS, ENCODER, 12, "train"
     )
     rows = np.random.default_rng(1).permutation(len(split))[:20]
@@ -58,15 +58,19 @@ def test_a_word_mask_chooses_the_words_of_a_padded_batch():
 
 
 def test_scores_are_those_of_the_highest_logits():
-    split = tagging.encode_sentences(
+    split = word_pieces.encode_sentences(
         make_sentences(50), conll.TAGS, ENCODER, 12, "test"
     )
     logits = np.eye(len(conll.TAGS), dtype=np.float32)[split.targets]
-    scores = tagging.measure_entities(split, logits, conll.TAGS)
+    scores = metrics.measure_task(
+        conll.TASK, split.targets, logits, split.word_starts
+    )
     assert list(scores)[:2] == ["f1", "accuracy"]
     assert set(scores.values()) == {1.0}
     logits[0] = 0.0
     logits[0, (split.targets[0] + 1) % len(conll.TAGS)] = 1.0
-    scores = tagging.measure_entities(split, logits, conll.TAGS)
+    scores = metrics.measure_task(
+        conll.TASK, split.targets, logits, split.word_starts
+    )
     words = len(split.targets)
     assert scores["accuracy"] == pytest.approx((words - 1) / words)

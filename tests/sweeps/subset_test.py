@@ -5,8 +5,9 @@ import pathlib
 import pytest
 
 from tests.sweeps.fakes import finish
-from tf_transfer.sweeps import best
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import plan, subset
+from tf_transfer.sweeps.estimate import Build, Estimate
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError
 
@@ -52,7 +53,7 @@ def do_first_seed(sweep, **scores):
 
 def test_each_approach_keeps_its_best_rate_with_all_seeds(sweep):
     do_first_seed(sweep)
-    found = best.choose("grid.json", sweep, "lr", sweep.runs)
+    found = subset.select_best("grid.json", sweep, "lr", sweep.runs)
     chosen = [(*where(run), run.axes["seed"]) for run in found]
     assert chosen == [
         ("1", "0.002", "0"),
@@ -62,7 +63,7 @@ def test_each_approach_keeps_its_best_rate_with_all_seeds(sweep):
     ]
     # What more seeds say of the chosen one changes nothing.
     do(found[1], 0.1)
-    assert best.choose("grid.json", sweep, "lr", sweep.runs) == found
+    assert subset.select_best("grid.json", sweep, "lr", sweep.runs) == found
 
 
 def test_a_rate_that_fails_is_the_worst(sweep):
@@ -75,7 +76,7 @@ def test_a_rate_that_fails_is_the_worst(sweep):
                 sweep.record_failure(run, 1, "diverged")
             else:
                 do(run, SCORES[where(run)])
-    found = best.choose("grid.json", sweep, "lr", sweep.runs)
+    found = subset.select_best("grid.json", sweep, "lr", sweep.runs)
     assert {where(run) for run in found} == {("1", "0.001"), ("2", "0.001")}
 
 
@@ -85,10 +86,10 @@ def test_what_is_not_wanted_need_not_be_done(sweep):
         if run.axes["seed"] == "0":
             do(run, SCORES[where(run)])
     wanted = [run for run in few if run.axes["seed"] == "1"]
-    [found] = best.choose("grid.json", sweep, "lr", wanted)
+    [found] = subset.select_best("grid.json", sweep, "lr", wanted)
     assert (*where(found), found.axes["seed"]) == ("1", "0.002", "1")
     with pytest.raises(UserError) as raised:
-        best.choose("grid.json", sweep, "lr", sweep.runs)
+        subset.select_best("grid.json", sweep, "lr", sweep.runs)
     assert "trainable_layers=2 lr=0.001 seed=0. Run" in str(raised.value)
     assert str(raised.value).endswith("--only=seed=0")
 
@@ -96,10 +97,67 @@ def test_what_is_not_wanted_need_not_be_done(sweep):
 @pytest.mark.parametrize("axis", ["seed", "dropout"])
 def test_what_is_no_axis_is_refused(sweep, axis):
     with pytest.raises(UserError, match="These are: trainable_layers, lr"):
-        best.choose("grid.json", sweep, axis, sweep.runs)
+        subset.select_best("grid.json", sweep, axis, sweep.runs)
 
 
 def test_without_validation_nothing_can_be_chosen(sweep):
     do_first_seed(sweep, score=None)
     with pytest.raises(UserError, match="--best_of=lr.*no validation"):
-        best.choose("grid.json", sweep, "lr", sweep.runs)
+        subset.select_best("grid.json", sweep, "lr", sweep.runs)
+
+
+# === Shards ===
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two tasks, two cuts, two seeds, live and cached."""
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample"},
+        "axes": {
+            "seed": [0, 1],
+            "frozen_prefix": ["live", "cached"],
+            "task": ["rte", "sst2"],
+            "trainable_layers": [1, 2],
+        },
+    }
+    return grid_lib.expand("grid.json", grid, str(tmp_path))
+
+
+def shards(runs, count, seconds):
+    build = {("cache",): Build(0, 5.0)}
+
+    def estimate(run):
+        return Estimate(seconds(run), build, seconds(run))
+
+    return [
+        subset.select_shard(runs, shard, count, estimate)
+        for shard in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 20])
+def test_each_run_is_in_one_shard_and_no_feature_cache_in_two(runs, count):
+    parts = shards(runs, count, lambda run: 1.0)
+    names = [run.name for part in parts for run in part]
+    assert sorted(names) == sorted(run.name for run in runs)
+    caches = [set(map(plan.feature_cache, part)) - {None} for part in parts]
+    assert sum(map(len, caches)) == len(set.union(*caches)) == 4
+
+
+def test_shards_are_balanced_by_the_estimate(runs):
+    def seconds(run):
+        return 9.0 if run.axes["task"] == "sst2" else 1.0
+
+    loads = [sum(map(seconds, part)) for part in shards(runs, 4, seconds)]
+    assert max(loads) <= 1.3 * min(loads)
+
+
+@pytest.mark.parametrize(
+    "text", ["17/16", "0/16", "3", "a/b", "3/0", "1/2/3", "-1/4", "\u0663/16"]
+)
+def test_a_shard_that_there_is_not_is_an_error(text):
+    with pytest.raises(UserError, match=r"--shard=.*such as 3/16"):
+        subset.parse_shard(text)
+    assert subset.parse_shard("16/16") == (16, 16)

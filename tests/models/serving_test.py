@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer.data import tokens
-from tf_transfer.models import text_model
+from tf_transfer.models import serving
 
 BERT = tokens.SpecialTokens(start=101, end=102, pad=0, between=(102,))
 ROBERTA = tokens.SpecialTokens(start=0, end=2, pad=1, between=(2, 2))
@@ -25,10 +25,10 @@ def random_rows(texts):
 def test_serving_packs_as_training_does(special, texts):
     rows = random_rows(texts)
     columns = [tf.ragged.constant(c, tf.int32) for c in zip(*rows)]
-    in_graph = tf.function(text_model.pack)
+    in_graph = tf.function(serving.pack)
     for max_length, pack in (
-        (8, text_model.pack),
-        (9, text_model.pack),
+        (8, serving.pack),
+        (9, serving.pack),
         (21, in_graph),
     ):
         ids, first_lengths = pack(columns, special, max_length)

@@ -1,0 +1,203 @@
+"""Scenarios for `calibrate_verdicts`: what is true of runs, and is claimed."""
+
+import dataclasses
+from typing import Any
+
+from tf_transfer.reports import infer
+
+PUBLISHED = -2.0  # points, where a claim has a size
+MARGIN = 1.0  # points, where a claim is of no difference
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """The truth about made-up runs, and what is claimed about them.
+
+    Attributes:
+        name: in words.
+        claim: keys of `claims.Claim`.
+        false: verdicts that are false.
+        difference: true mean of the last blocks less that of fine-tuning.
+        deviations: standard deviations over seeds of both groups' scores.
+        others: those of three more approaches on the task.
+        rates: number of learning rates tried in each group; the one that is
+            best on validation counts.
+        correlation: between a run's scores on validation and test.
+        texts: standard deviation of each group over test texts.
+        failing: share of the seeds that lose 20 points, in both groups.
+        tasks: number of tasks of the claim.
+        of_tasks: standard deviation of the true difference over tasks.
+        in_folds: whether both groups were tested in the same folds.
+        drift: percent by which times change over a task's runs.
+        noise: standard deviation of the times of both groups, in percent.
+        apart: whether the groups were timed one after the other.
+        family: number of claims judged together; a set with any false verdict
+            counts as false.
+        seeds: numbers of seeds to try.
+    """
+
+    name: str
+    claim: dict[str, Any]
+    false: tuple[str, ...] = ()
+    difference: float = 0.0
+    deviations: tuple[float, float] = (1.0, 1.0)
+    others: tuple[float, ...] = ()
+    rates: int = 1
+    correlation: float = 0.5
+    texts: float = 0.0
+    failing: float = 0.0
+    tasks: int = 1
+    of_tasks: float = 0.0
+    in_folds: bool = False
+    drift: float = 0.0
+    noise: tuple[float, float] = (1.0, 1.0)
+    apart: bool = False
+    family: int = 1
+    seeds: tuple[int, ...] = (3, 5, 10)
+
+
+DIFFERENCE = {"published": PUBLISHED}
+SIGN = {"sign": -1}
+EQUAL = {"kind": "equal", "margin": MARGIN}
+TREND = {"kind": "trend", "sign": 1}
+SPREAD = {"kind": "spread", "margin": 1.0, "second": ()}
+SAME_TIME = {
+    "kind": "equal",
+    "margin": 10.0,
+    "measure": ("seconds", "seconds"),
+    "relative": True,
+}
+TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
+BOTH = (infer.AGREES, infer.IN_SIGN, infer.CONTRADICTS)
+AGREE = (infer.AGREES, infer.IN_SIGN)
+WRONG_SIZE = (infer.AGREES,)
+AGAINST = (infer.CONTRADICTS,)
+ALIKE, UNLIKE = (1.0, 1.0, 1.0), (1.8, 3.2, 5.6)
+SCENARIOS = (
+    Scenario("no difference", SIGN, BOTH),
+    Scenario("no difference, 3 approaches more", SIGN, BOTH, others=ALIKE),
+    Scenario(
+        "no difference, deviations 1 to 10",
+        SIGN,
+        BOTH,
+        deviations=(1.0, 10.0),
+        others=UNLIKE,
+    ),
+    Scenario(
+        "no difference, deviations 5 and 5, others 1",
+        SIGN,
+        BOTH,
+        deviations=(5.0, 5.0),
+        others=ALIKE,
+    ),
+    Scenario(
+        "no difference, a third of all seeds fail", SIGN, BOTH, failing=1 / 3
+    ),
+    Scenario("no difference, best of 2 rates a group", SIGN, BOTH, rates=2),
+    Scenario(
+        "no difference, best of 2 rates, validation is the test",
+        SIGN,
+        BOTH,
+        rates=2,
+        correlation=1.0,
+    ),
+    Scenario("no difference, on few test texts", SIGN, BOTH, texts=1.0),
+    Scenario(
+        "no difference on 4 tasks, mean", SIGN, BOTH, tasks=4, seeds=(3, 10)
+    ),
+    Scenario(
+        "no difference on 4 tasks, most",
+        SIGN | {"over": "most"},
+        BOTH,
+        tasks=4,
+        seeds=(3, 10),
+    ),
+    Scenario(
+        "no difference on 4 tasks, each",
+        SIGN | {"over": "each"},
+        BOTH,
+        tasks=4,
+        seeds=(3, 10),
+    ),
+    Scenario("no difference, 10 claims, any", SIGN, BOTH, family=10),
+    Scenario("no difference, 37 claims, any", SIGN, BOTH, family=37),
+    Scenario(
+        "no difference in the same 10 folds",
+        SIGN,
+        BOTH,
+        in_folds=True,
+        seeds=(1,),
+    ),
+    Scenario("no difference, -2 published", DIFFERENCE, AGREE),
+    Scenario("half of the published", DIFFERENCE, WRONG_SIZE, PUBLISHED / 2),
+    Scenario("twice the published", DIFFERENCE, WRONG_SIZE, 2 * PUBLISHED),
+    Scenario(
+        "2.5 times the published", DIFFERENCE, WRONG_SIZE, 2.5 * PUBLISHED
+    ),
+    Scenario("the published, -2", DIFFERENCE, AGAINST, PUBLISHED),
+    Scenario(
+        "the published, spreads 0.5", DIFFERENCE, AGAINST, PUBLISHED, (0.5, 0.5)
+    ),
+    Scenario(
+        "the published, 3 approaches more",
+        DIFFERENCE,
+        AGAINST,
+        PUBLISHED,
+        others=ALIKE,
+    ),
+    Scenario(
+        "the sign, -2, 10 claims, each", SIGN, AGAINST, PUBLISHED, family=10
+    ),
+    Scenario(
+        "the sign, -2, 37 claims, each", SIGN, AGAINST, PUBLISHED, family=37
+    ),
+    Scenario("the other sign", DIFFERENCE, AGREE, -PUBLISHED),
+    Scenario("equal claimed, and true", EQUAL, AGAINST),
+    Scenario("equal claimed, true, spread 0.3", EQUAL, AGAINST, 0, (0.3, 0.3)),
+    Scenario("equal claimed, at the margin", EQUAL, AGREE, -MARGIN),
+    Scenario(
+        "equal claimed, at it, spread 0.3", EQUAL, AGREE, -MARGIN, (0.3, 0.3)
+    ),
+    Scenario(
+        "equal claimed, within it, spread 0.3",
+        EQUAL,
+        AGAINST,
+        -0.9 * MARGIN,
+        (0.3, 0.3),
+    ),
+    Scenario("equal claimed, three times it", EQUAL, AGREE, -3 * MARGIN),
+    Scenario(
+        "trend claimed, 8 tasks differ by 2, not by size",
+        TREND,
+        BOTH,
+        tasks=8,
+        of_tasks=2.0,
+        seeds=(3, 10),
+    ),
+    Scenario("spread of 1 claimed, and true", SPREAD, BOTH),
+    Scenario(
+        "spread of 1 claimed, it is 0.3",
+        SPREAD,
+        AGAINST,
+        deviations=(0.3, 0.3),
+    ),
+    Scenario("times alike, in turn", TIME, BOTH),
+    Scenario(
+        "times alike, deviations 1 and 10 %", TIME, BOTH, noise=(1.0, 10.0)
+    ),
+    Scenario(
+        "times within 10 % claimed, they are 50 % apart",
+        SAME_TIME,
+        AGREE,
+        -50.0,
+    ),
+    Scenario("times alike, in turn, drift of 5 %", TIME, BOTH, drift=5.0),
+    Scenario(
+        "times alike, one group later, drift of 5 %",
+        TIME,
+        BOTH,
+        drift=5.0,
+        apart=True,
+    ),
+    Scenario("a group takes 5 % less, in turn", TIME, AGAINST, -5.0),
+)

@@ -1,0 +1,159 @@
+"""Published corpora: a folder with a file for each split, or a TFDS release."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.task import Examples, Source, Task
+from tf_transfer.utils import files, network
+from tf_transfer.utils.errors import UserError
+
+
+class FolderSource(Source):
+    """The splits of a task in the files of a folder.
+
+    Args:
+        task: The task.
+        folder: The folder of the files.
+        pattern: The name of a split's file, with `{}` for the split.
+        advice: What a user can do if a file is missing.
+        title: The beginning of the identity; the rest is a hash.
+        splits: The splits whose content is hashed.
+        read_file: Function (path, split) that reads a file.
+
+    Raises:
+        UserError: A file is missing.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        folder: str,
+        pattern: str,
+        advice: str,
+        title: str,
+        splits: Iterable[str],
+        read_file: Callable[[str, str], Any],
+    ) -> None:
+        self.task = task
+        self._folder, self._pattern = folder, pattern
+        self._advice, self._read_file = advice, read_file
+        digest = files.combined_sha256(map(self.find_file, splits))
+        self.identity = f"{title} sha256:{digest}"
+
+    def path_of(self, split: str) -> str:
+        """The path of a split's file, which may be missing."""
+        return os.path.join(self._folder, self._pattern.format(split))
+
+    def find_file(self, split: str) -> str:
+        """The path of a split's file.
+
+        Raises:
+            UserError: There is no such file.
+        """
+        path = self.path_of(split)
+        if not os.path.isfile(path):
+            raise UserError(f"{path}: no such file. {self._advice}")
+        return path
+
+    def read(self, split: str) -> Any:
+        """The `Examples` of a split, or its `Sentences`."""
+        return self._read_file(self.find_file(split), split)
+
+
+class TfdsSource(Source):
+    """A release of TensorFlow Datasets, fetched when it is first read.
+
+    Args:
+        task: The task.
+        name: The name of the release in TFDS, such as `glue/rte`.
+        instead: What a user without a network can do, as half a sentence.
+        url: The address of the download, unless TFDS knows it.
+        splits: Names of splits in TFDS, where they differ.
+        convert: Function (rows, split) to `Examples` or `Sentences`; a row is
+            a dict of NumPy values.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        name: str,
+        instead: str,
+        url: str,
+        splits: Mapping[str, str],
+        convert: Callable[[list[dict[str, Any]], str], Any],
+    ) -> None:
+        import tensorflow_datasets as tfds
+
+        self.task = task
+        self._name, self._instead, self._url = name, instead, url
+        self._splits, self._convert = splits, convert
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity(logging.ERROR)  # TFDS warns of an empty folder
+        try:
+            self._builder = tfds.builder(name)
+        finally:
+            logging.set_verbosity(verbosity)
+        self.identity = f"tfds {self._builder.info.full_name}"
+
+    def read(self, split: str) -> Any:
+        """The `Examples` of a split, or its `Sentences`.
+
+        Raises:
+            UserError: The release cannot be downloaded.
+        """
+        import tensorflow_datasets as tfds
+
+        if not self._builder.is_prepared():
+            self._prepare()
+        name = self._splits.get(split, split)
+        rows = list(tfds.as_numpy(self._builder.as_dataset(name)))
+        return self._convert(rows, split)
+
+    def _prepare(self) -> None:
+        config = self._builder.builder_config
+        url = getattr(config, "data_url", "") or self._url
+        problem = network.find_problem(url)
+        if problem:  # within seconds; TFDS would try again for minutes
+            raise UserError(
+                f"--data=tfds: cannot reach {url} ({problem}).\nCheck the "
+                f"network; or {self._instead}."
+            )
+        try:
+            self._builder.download_and_prepare()
+        except Exception as error:  # many libraries raise their own
+            first = (str(error).strip() or type(error).__name__).split("\n")[0]
+            raise UserError(
+                f"--data=tfds: could not prepare {self._name} ({first[:200]})."
+                f"\nRun the command again, or {self._instead}."
+            ) from error
+
+
+def make_examples(
+    table: Table, texts: list[list[str]], task: Task, is_hidden: bool
+) -> Examples:
+    """The rows of a table as examples.
+
+    Args:
+        table: Has the column `task.label`, unless labels are hidden.
+        texts: The columns of the texts.
+        task: Has the labels, or the range of the scores.
+        is_hidden: Whether the file has no labels.
+
+    Raises:
+        UserError: There are no rows, or a label is unknown; with the line.
+    """
+    if not len(table):
+        raise UserError(f"{table.files[0][0]}: holds no examples.")
+    labels = None
+    if not is_hidden and task.labels is None:
+        scores = table.scores(task.label, *(task.score_range or ()))
+        labels = np.asarray(scores, np.float32)
+    elif not is_hidden:
+        words = [*map(word_of, table.columns[task.label])]
+        labels = table.label_ids(task.label, words, task.labels or ())
+    return Examples(np.arange(len(table)), texts, labels)

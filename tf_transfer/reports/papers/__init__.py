@@ -1,0 +1,1 @@
+"""What only one paper's report needs: a module for each experiment."""

@@ -1,0 +1,350 @@
+"""Tables and figures of "Finetune minBERT", from runs of `multitask`.
+
+The runs at exactly the settings of a published row fill it, on the paper's
+encoder and data; a table without such runs is not shown. All runs have a table
+of their own. Runs that train their tasks in turn also show what a pass over one
+task does to the scores of the others; see `measures.mean_change`.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import claims, frames, measures, plots, tables, wording
+from tf_transfer.reports.study import Figure, Study
+
+METRICS = {
+    "cs224n": {
+        "overall": "overall",
+        "sentiment_accuracy": "SST",
+        "paraphrase_accuracy": "Quora",
+        "similarity_pearson": "STS r",
+    }
+}
+TRAINS = {
+    "head": "output layers",
+    "all": "everything",
+    "head_then_all": "output layers, then everything",
+}
+READS = {
+    "cls": "[CLS]",
+    "cls_state": "[CLS] without the pooler",
+    "mean": "mean",
+    "cls_for_sentiment": "[CLS] for sentiment",
+}
+COMBINES = {
+    "in_turn": "in turn",
+    "sum": "sum of losses",
+    "pcgrad": "PCGrad",
+    "sampled": "sampled",
+}
+TEXTS = ("task", "data_identity")
+THIN = {"color": "#000000", "marker": "", "linewidth": 1}
+ORDER = "paraphrase,similarity,sentiment"
+# Recipes that differ only in how the tasks are combined share a table.
+COMBINATION = (
+    "combine",
+    "head_combine",
+    "idle_heads",
+    "loss_weights",
+    "order",
+    "alpha",
+    "last_alpha",
+)
+USUAL = {
+    "combine": "in_turn",
+    "head_combine": "in_turn",
+    "loss_weights": "",
+    "order": ORDER,
+}
+TASKS = {
+    "sentiment": "sentiment_accuracy",
+    "paraphrase": "paraphrase_accuracy",
+    "similarity": "similarity_pearson",
+}
+LABELS = dict(zip(TASKS, ("SST accuracy", "Quora accuracy", "STS r")))
+
+
+# === Words for a recipe ===
+
+
+def name_approach(approach: str, settings: claims.Settings) -> str:
+    """What trains, and how, but no rate: `everything; mean; decay 0.95`."""
+    pairs, decay = settings["pairs"], settings["layer_decay"]
+    in_turn = settings["combine"] == "in_turn"
+    is_usual = in_turn and not settings["loss_weights"]
+    return tables.join(
+        TRAINS.get(settings["train"], str(settings["train"])),
+        READS.get(settings["pooling"], str(settings["pooling"])),
+        f"pairs {pairs}" * (pairs != "sbert"),
+        f"decay {decay:g}" * (decay != 1),
+        _combination(settings) * (not is_usual),
+        "idle heads still" * (in_turn and settings["idle_heads"] == "still"),
+        mark="; ",
+    )
+
+
+def recipe(settings: claims.Settings) -> str:
+    """All that identifies a group: `everything; mean; lr 1e-05; ...`."""
+    return tables.join(
+        name_approach("", settings),
+        _amount(settings),
+        tables.describe_cache(settings),
+        mark="; ",
+    )
+
+
+def _combination(settings: claims.Settings) -> str:
+    """How the tasks' losses are combined."""
+    combine, before = (
+        COMBINES.get(settings[name], str(settings[name]))
+        for name in ("combine", "head_combine")
+    )
+    first, last = (
+        claims.plain(settings.get(name)) for name in ("alpha", "last_alpha")
+    )
+    sizes = f" by size^{first}" + f" to size^{last}" * (last != first)
+    heads = (
+        " in both phases" if before == combine else f", output layers {before}"
+    )
+    is_apart = settings["head_combine"] != "in_turn"
+    return (
+        combine
+        + sizes * (first is not None)
+        + f", weights {settings['loss_weights']}"
+        * bool(settings["loss_weights"])
+        + heads * (is_apart and settings["train"] == "head_then_all")
+    )
+
+
+def _order(settings: claims.Settings) -> str:
+    """The order of the tasks, where it is not the usual one."""
+    order = settings["order"]
+    return f"order {order.replace(',', ', ')}" * (order != ORDER)
+
+
+def _amount(settings: claims.Settings) -> str:
+    """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
+    has_two = settings["train"] == "head_then_all"
+    epochs, before = settings["max_epochs"], settings.get("head_epochs")
+    return tables.join(
+        f"lr {settings['lr']:g}"
+        + f" after {claims.plain(settings.get('head_lr'))}" * has_two,
+        wording.count(epochs, "epoch")
+        + f" after {before}" * (has_two and before != epochs),
+        _order(settings),
+        mark="; ",
+    )
+
+
+# === Rows of tables ===
+
+
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with columns of their own, those of the best group first.
+
+    `rest`: equal for runs that differ in how the tasks are combined alone;
+    `has_combinations`: such runs with several combinations.
+    """
+    settings = runs.settings
+    runs = runs.assign(
+        recipe=settings.map(recipe),
+        shared_recipe=settings.map(lambda s: recipe({**s, **USUAL})),
+        rates=settings.map(_amount),
+        combination=[tables.join(_combination(s), _order(s)) for s in settings],
+        rest=settings.map(
+            lambda s: frames.dump(
+                {n: v for n, v in s.items() if n not in COMBINATION}
+            )
+        ),
+        mean=-runs.groupby("group").score.transform("mean"),
+    )
+    several = runs.groupby(["data_identity", "rest"]).group.transform("nunique")
+    return runs.assign(has_combinations=several > 1).sort_values(
+        ["mean", "group", "seed"], kind="stable"
+    )
+
+
+def _list_published(part: tables.Part) -> Iterator[tables.Line]:
+    """The rows of a published table with our scores, if any was run."""
+    for _, runs in part.runs.groupby("data_identity", sort=False):
+        find = functools.partial(tables.find_published, runs, part.study.paper)
+        rows = [(row, find(row["settings"])) for row in part.words["rows"]]
+        for row, ours in rows if any(len(ours) for _, ours in rows) else ():
+            figures = {
+                name: value
+                for (metric, title), theirs in zip(
+                    METRICS["cs224n"].items(), row["figures"]
+                )
+                for name, value in (
+                    (title, measures.measure_runs(metric, ours)),
+                    (f"{title}, paper", f"{100 * theirs:.1f}"),
+                )
+            }
+            known = {"name": row["name"], "runs": len(ours) or ""}
+            yield tables.Line(part, values={**known, "figures": figures})
+
+
+def _list_combinations(part: tables.Part) -> list[tables.Line]:
+    """Recipes in the order of `COMBINES`, each compared with the first."""
+    names = [*COMBINES]
+    lines = sorted(
+        tables.list_groups(part),
+        key=lambda line: (
+            [*names, line.settings["combine"]].index(line.settings["combine"]),
+            line.settings["order"] != ORDER,
+            line.settings["loss_weights"],
+        ),
+    )
+    base = lines[0].runs
+    return [dataclasses.replace(line, base=base) for line in lines]
+
+
+def _measure_changes(
+    group: pd.DataFrame, trained: str
+) -> dict[str, list[float]]:
+    """Mean changes of each task's score in passes over one, for each run."""
+    return {
+        LABELS[task]: wording.known(
+            measures.measure_runs(f"{measures.PASS}{trained}:{metric}", group)
+        )
+        for task, metric in TASKS.items()
+    }
+
+
+def _list_passes(part: tables.Part) -> list[tables.Line]:
+    """A line for each group and each of the paper's tasks passed over."""
+    return [
+        dataclasses.replace(line, values={"pass": trained, "changes": changes})
+        for line in tables.list_groups(part)
+        for trained in TASKS
+        if (changes := _measure_changes(line.runs, trained))[LABELS[trained]]
+    ]
+
+
+def _choose_passes(study: Study) -> Iterator[tables.Part]:
+    """The group with passes that has most runs, then fewest passes."""
+    for part in tables.divide_runs(study, TEXTS, {"task": "cs224n"}):
+        groups = [line.runs for line in _list_passes(part)]
+        if groups:
+            runs = max(
+                groups,
+                key=lambda g: (len(g), -len(g.record.iloc[0]["passes"])),
+            )
+            yield dataclasses.replace(part, runs=runs)
+
+
+def _list_scores(part: tables.Part) -> list[tables.Line]:
+    """The scores after passes over each task, and a line that joins all."""
+    passes = part.runs.record.iloc[0]["passes"]
+    metric = part.words["measured"]
+    per_epoch = len({line["task"] for line in passes})
+    scores = [
+        (line["task"], number / per_epoch, 100 * line["validation"][metric])
+        for number, line in enumerate(passes, 1)
+    ]
+    return [
+        tables.Line(
+            part,
+            values={
+                "pass": f"pass over {task}" if task else "_all",
+                "curve": {
+                    x: y for trained, x, y in scores if task in ("", trained)
+                },
+                "style": {"linestyle": "none"} if task else THIN,
+            },
+        )
+        for task in ("", *TASKS)
+    ]
+
+
+def _time_last_phase(line: tables.Line) -> list[float]:
+    """Seconds of an epoch of the last, expensive phase."""
+    phases = line.runs.record[line.runs.timed].str["phases"]
+    return [p[-1]["seconds"] / p[-1]["epochs"] for p in phases if p]
+
+
+MEASURES: dict[str, tables.Measure] = {
+    "name_or_failure": lambda line: tables.join(
+        line.runs.approach.iloc[0],
+        tables.describe_cache(line.settings),
+        tables.describe_failure(line.runs),
+        mark="; ",
+    ),
+    "last_phase": _time_last_phase,
+    # Among a warm worker's runs, only the memory of the first is known.
+    "gigabytes": lambda line: line.runs.memory.max() / 1e9,
+}
+ROWS = {
+    "published": _list_published,
+    "combinations": _list_combinations,
+    "passes": _list_passes,
+    "passes_of_a_run": _list_scores,
+}
+PARTS = {
+    # A panel for each task's score after every pass of the first seed.
+    "passes": lambda study: [
+        dataclasses.replace(part, name=LABELS[task], words={"measured": metric})
+        for part in _choose_passes(study)
+        for task, metric in TASKS.items()
+    ],
+}
+NOTES = {
+    "No runs here have the settings, the data and the encoder of a row of the "
+    "paper's: its tables are not shown.": lambda study: (
+        bool(study.published)
+        and not any(
+            [*_list_published(part)]
+            for part in tables.PARTS["published"](study)
+        )
+    ),
+}
+
+
+# === Figures ===
+
+
+def figures(study: Study) -> list[Figure]:
+    """What a pass over one task does to the others, as a heat map."""
+    return [_draw_heat_map(part) for part in _choose_passes(study)]
+
+
+def _draw_heat_map(part: tables.Part) -> Figure:
+    """Numbers on colours: blue above 0, red below."""
+    numbers = np.array(
+        [
+            [*map(wording.mean, _measure_changes(part.runs, trained).values())]
+            for trained in TASKS
+        ]
+    )
+    figure, [axis] = plots.make_panels(1)
+    figure.set_size_inches(6.7, 3.2)
+    most = 1.25 * np.nanmax(np.abs(numbers)) or 1.0  # the darkest look black
+    picture = axis.imshow(
+        numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
+    )
+    for (y, x), value in np.ndenumerate(numbers):
+        axis.text(
+            x,
+            y,
+            wording.number(value, 2, "+"),
+            ha="center",
+            va="center",
+            color="white" if abs(value) > 0.55 * most else "black",
+        )
+    axis.set_xticks(range(len(TASKS)), list(LABELS.values()))
+    rows = [f"a pass over\n{task}" for task in TASKS]
+    axis.set_yticks(range(len(TASKS)), rows)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    figure.colorbar(picture, label="change, points")
+    return plots.finish(
+        figure,
+        {},
+        f"forgetting_{part.words['number']}",
+        "Change of each task's score on dev during a pass over one task, mean "
+        f"in points: {part.runs.recipe.iloc[0]}",
+    )

@@ -1,0 +1,497 @@
+"""Tables and figures of "To Tune or Not To Tune?", from runs of `stacking`.
+
+The paper's tables are lost, only differences survive: these are its claims. So
+its rows stand here as head and adaptation, ours alone.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from tf_transfer.reports import (
+    choose,
+    claims,
+    frames,
+    infer,
+    measures,
+    overview,
+    stacking_ensembles,
+    tables,
+    wording,
+)
+from tf_transfer.reports.study import Study
+from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils import selection
+
+HEADS = {
+    "dense": "two dense layers",
+    "bilstm": "BiLSTM",
+    "densenet": "DenseNet",
+    "highway": "Highway LSTM",
+    "bimpm": "BiMPM",
+    "bimpm_without_context": "BiMPM without its first BiLSTM",
+    "sim_transformer": "Sim-Transformer",
+    stacking_ensembles.HEAD: "ensemble of three",
+}
+ADAPTATIONS = {
+    "finetune_only": "finetune-only",
+    "stack_only": "stack-only",
+    "stack_and_finetune": "stack-and-finetune",
+    "joint": "joint",
+    **stacking_ensembles.METHODS,
+}
+METRICS = {  # of each task, and what the tables call them
+    "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
+    "text": {"accuracy": "accuracy", "f1": "F1", "f1_macro": "macro F1"},
+    "pairs": {"accuracy": "accuracy", "f1": "F1"},
+}
+PHASES = {"head": "head alone", "all": "everything"}
+TEXTS = ("task", "data_identity")  # equal for runs on the same texts
+STACKED = {"adaptation": "stack_and_finetune"}
+BASE = {"head": "dense", "adaptation": "finetune_only"}
+SHARED = ("max_epochs", "max_train_examples")  # by all that are compared
+SPLITS = {"training sample": f"{SAMPLE}_accuracy", "validation": "accuracy"}
+# How curves of figures look.
+RING = {
+    "marker": "o",
+    "markersize": 12,
+    "markerfacecolor": "none",
+    "linestyle": "none",
+}
+THIN = {"linewidth": 1, "alpha": 0.55, "marker": "."}
+END = {"linestyle": "none", "markersize": 7}
+
+ensembles = stacking_ensembles.join_predictions  # see `summary`
+
+
+# === Words ===
+
+
+def name_approach(approach: str, settings: claims.Settings) -> str:
+    """The head and the adaptation, in words."""
+    return f"{_head(settings)}, {ADAPTATIONS[settings['adaptation']]}"
+
+
+def _head(settings: claims.Settings) -> str:
+    """A head in words, with the settings that are not its defaults."""
+    is_dense = settings["head"] == "dense"
+    return tables.join(
+        HEADS.get(settings["head"], str(settings["head"])),
+        "[CLS] without the pooler"
+        * (is_dense and settings.get("pooling") == "cls_state"),
+        "each text by itself" * (is_dense and settings.get("pairs") == "sbert"),
+        *(
+            f"{name} {settings[name]}"
+            for name, usual in stacking_ensembles.USUAL_SIZES.items()
+            if settings.get(name, usual) != usual
+        ),
+    )
+
+
+def _describe_phases(settings: claims.Settings) -> list[str]:
+    """Rate and epochs of each phase: `0.001 for 1` and `2e-05 for 3`."""
+    phases = [f"{settings['lr']:g} for {settings['max_epochs']}"]
+    if "phase_one_epochs" in settings:
+        first = f"{settings['head_lr']:g} for {settings['phase_one_epochs']}"
+        phases = [first, *phases]
+    phases[0] += _gap(settings)
+    return phases
+
+
+def _gap(settings: claims.Settings) -> str:
+    """The gap that ends a phase on the frozen encoder: ` (gap 0.01)`."""
+    gap = settings.get("phase_one_gap", -1)
+    return f" (gap {gap:g})" * (gap >= 0)
+
+
+# === Groups ===
+
+
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with columns of their own, by task, head, adaptation and rates.
+
+    `has_most`: on the most examples of their texts; `length`: equal for runs
+    that differ in nothing but when the first phase ended; `has_lengths`: such
+    runs with several numbers of epochs.
+    """
+    settings = study.runs.settings
+    adaptations = map(ADAPTATIONS.get, settings.str["adaptation"])
+    own = {"phase_one_epochs", "phase_one_gap"}
+    phases = settings.map(_describe_phases)
+    caches = settings.map(tables.describe_cache)
+    runs = study.runs.assign(
+        head=settings.map(_head),
+        head_order=pd.Categorical(settings.str["head"], [*HEADS]),
+        adaptation=pd.Categorical([*adaptations], [*ADAPTATIONS.values()]),
+        rates=[*map(tables.join, phases.str.join(", then "), caches)],
+        phase_one=phases.str[:-1].str.join(""),
+        folder=study.runs.data.str.rstrip("/").str.rpartition("/")[2],
+        examples=[sizes.get("train", 0) for sizes in study.runs.sizes],
+        is_ensemble=["members" in record for record in study.runs.record],
+        has_curve=[bool(record["curve"]) for record in study.runs.record],
+        length=settings.map(
+            lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
+        ),
+        epochs_one=settings.str.get("phase_one_epochs"),
+        cache=caches.map(lambda cache: f", {cache}" * bool(cache)),
+    )
+    most = runs.groupby([*TEXTS]).examples.transform("max")
+    lengths = runs.groupby([*TEXTS, "length"]).epochs_one.transform("nunique")
+    few = runs.examples.map(", {:,} examples".format)
+    return runs.assign(
+        has_most=runs.examples == most,
+        has_lengths=lengths > 1,
+        few=few.where(runs.examples < most, ""),
+    ).sort_values(
+        ["task", "examples", "head_order", "adaptation", "rates", "seed"],
+        ascending=[True, False, True, True, True, True],
+    )
+
+
+def _split(runs: pd.DataFrame) -> list[pd.DataFrame]:
+    return [group for _, group in runs.groupby("group", sort=False)]
+
+
+def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
+    """The group that is best on validation, over the seeds that all have."""
+    return groups[
+        selection.best_on_validation(
+            {n: [*zip(g.seed, g.validation)] for n, g in enumerate(groups)}
+        )
+    ]
+
+
+def _find_base(group: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The group of finetune-only that a group is compared with.
+
+    It has as many examples and epochs, the usual sizes and pairs, as far as
+    there is such a group; of several rates, the one that is best on validation.
+    Without any, it is the group itself.
+    """
+    first, runs = group.iloc[0], study.labelled
+    bases = _split(
+        runs[
+            (runs.task == first.task)
+            & (runs.data_identity == first.data_identity)
+            & (runs.examples == first.examples)
+            & (runs.adaptation == "finetune-only")
+        ]
+    )
+    epochs = first.settings["max_epochs"]
+    usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
+    for name, value in usual.items():
+        alike = [
+            b for b in bases if b.settings.iloc[0].get(name, value) == value
+        ]
+        bases = alike or bases
+    return _best_of(bases) if bases else group
+
+
+def _choose(
+    runs: pd.DataFrame, paper: claims.Paper | None, wanted: claims.Settings
+) -> list[pd.DataFrame]:
+    """Runs with some settings and finetune-only, as the groups of a claim.
+
+    Both have the best of equally many rates; empty where that cannot be.
+
+    Args:
+        runs: of a task on the same data.
+        paper: without it nothing says which settings may vary.
+        wanted: of the first group.
+    """
+    base = {n: v for n, v in wanted.items() if n in SHARED} | BASE
+    if paper is None:
+        return []
+    try:
+        chosen = choose.choose_groups(
+            choose.list_groups(runs), paper, [wanted, base]
+        )
+    except choose.NotFound:
+        return []
+    return [choose.take_rows(runs, groups) for groups in chosen]
+
+
+# === Rows of tables ===
+
+
+def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
+    """Each group with its base, see `_find_base`."""
+    for line in tables.list_groups(part):
+        base = _find_base(line.runs, part.study)
+        hidden = {"against": ""} if tables.describe_failure(base) else {}
+        yield dataclasses.replace(line, base=base, values=hidden)
+
+
+def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
+    """Each head at its own best rate, where several were tried."""
+    paper = part.study.paper
+    varied = {*frames.VARIED, "max_epochs", *(paper.varied if paper else ())}
+    wanted = part.runs.settings.map(
+        lambda s: {n: s[n] for n in sorted(varied - {"lr"}) if n in s}
+    )
+    # Runs on the frozen encoder have the rate of the first phase.
+    tried = part.runs[part.runs.adaptation != "stack-only"]
+    for _, runs in tried.groupby(wanted.map(frames.dump), sort=False):
+        rates = sorted({*runs.lr})
+        chosen = _choose(part.runs, paper, wanted[runs.index[0]])
+        if len(rates) > 1 and chosen:
+            best, base = chosen
+            tried_rates = {"tried": ", ".join(map("{:g}".format, rates))}
+            yield tables.Line(part, best, base=base, values=tried_rates)
+
+
+def _list_members(part: tables.Part) -> list[tables.Line]:
+    """An ensemble's members of the same seeds, then it, by each method."""
+    methods = tables.list_groups(part)
+    by_path = part.study.labelled.set_index("path", drop=False)
+    members = [
+        by_path.loc[[*paths]]
+        for paths in zip(*methods[0].runs.record.str["members"])
+    ]
+    best = max(members, key=lambda group: group.validation.mean())
+    groups = [*members, *(line.runs for line in methods)]
+    return [
+        tables.Line(
+            part,
+            group,
+            base=members[0],
+            values={"against_best": tables.compare(group, best)}
+            if number >= len(members)
+            else {},
+        )
+        for number, group in enumerate(groups)
+    ]
+
+
+# === Measures ===
+
+
+def _share(group: pd.DataFrame, base: pd.DataFrame) -> str:
+    """Time in percent of that of a base."""
+    cells = measures.Cells().measure(("seconds", "seconds"), (group, base))
+    ours, theirs = (wording.mean(cell.values) for cell in cells)
+    return wording.ranged(overview.Ranged(100 * ours / theirs), 0, unit=" %")
+
+
+def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
+    """Seconds of the phases that train so, of each run that has such."""
+    records = line.runs.record[line.runs.timed]
+    return {
+        title: [
+            sum(times)
+            for record in records
+            if (
+                times := [
+                    phase["seconds"]
+                    for phase in record["phases"]
+                    if phase["trainable_layers"] == layers
+                ]
+            )
+        ]
+        for layers, title in PHASES.items()
+    }
+
+
+# === Curves of figures ===
+
+
+def kept_epoch(record: frames.Record, number: int) -> int:
+    """The epoch whose weights a phase ended with, counted within it."""
+    *before, phase = record["phases"][:number]
+    is_last = number == len(record["phases"])
+    chosen = phase.get("kept_epoch", phase["epochs"])  # by a rule, or none
+    if (
+        is_last
+        and "kept_epoch" not in phase
+        and record["key"]["select"] != "last"
+    ):
+        chosen = record["best_epoch"] - sum(p["epochs"] for p in before)
+    return chosen
+
+
+def _divide_phases(study: Study) -> Iterator[tables.Part]:
+    """Of each data set a run that stacked first.
+
+    It is the first run of the group with most runs; of several groups, of one
+    with a big head, and of those of the one that is best on validation.
+    """
+    stacked = ADAPTATIONS["stack_and_finetune"]
+    only = {"has_most": True, "has_curve": True, "adaptation": stacked}
+    for part in tables.divide_runs(study, TEXTS, only):
+        group = max(
+            _split(part.runs),
+            key=lambda group: (
+                len(group),
+                group.settings.iloc[0]["head"] != "dense",
+                group.validation.mean(),
+            ),
+        )
+        record = group.record.iloc[0]
+        phases = [
+            f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
+            for phase in record["phases"]
+        ]
+        curve = pd.DataFrame(record["curve"])
+        words = {
+            "phases": ", then ".join(phases),
+            "bounds": curve.groupby("phase").size().cumsum()[:-1],
+        }
+        yield dataclasses.replace(part, runs=group, words=words)
+
+
+def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
+    """Accuracies epoch by epoch, and the epochs that phases end with."""
+    record = part.runs.record.iloc[0]
+    for split, key in SPLITS.items():
+        accuracies = (100 * epoch[key] for epoch in record["curve"])
+        points = dict(enumerate(accuracies, 1))
+        yield tables.Line(part, values={"split": split, "curve": points})
+    begins = [0, *part.words["bounds"]]
+    ends = [n + kept_epoch(record, i) for i, n in enumerate(begins, 1)]
+    kept = {"split": "kept epoch", "curve": {n: points[n] for n in ends}}
+    yield tables.Line(part, values={**kept, "style": RING})
+
+
+def _list_lengths(part: tables.Part) -> list[tables.Line]:
+    """Each group, by its epochs in the first phase.
+
+    A line joins those with as many as were asked for, none those with a gap.
+    """
+    apart = {"style": {"linestyle": "none"}}
+    base = _find_base(part.runs, part.study)
+    lines = [
+        dataclasses.replace(
+            line, base=base, values=apart if _gap(line.settings) else {}
+        )
+        for line in tables.list_groups(part)
+    ]
+    return sorted(lines, key=MEASURES["kept_epochs"])
+
+
+def _list_best_groups(part: tables.Part) -> list[tables.Line]:
+    """Each head and adaptation at the better rates, live and cached apart.
+
+    Two lines of each: its epochs, and the end. A single one has nothing to be
+    compared with, so it is left out.
+    """
+    own = part.runs[part.runs.validation.notna()]
+    lines = []
+    for name, alike in own.groupby(["approach", "cached"], sort=False):
+        group = _best_of(_split(alike))
+        epochs = frames.epochs_frame(group).groupby("epoch").mean(True)
+        end = wording.deviation(group.seconds), wording.deviation(group.score)
+        for curve, style in (
+            (dict(zip(epochs.seconds, epochs.test)), THIN),
+            (dict([end]), END),
+        ):
+            name_of_curve = {"curve_name": f"{name}, {style}"}
+            values = {**name_of_curve, "curve": curve, "style": style}
+            lines.append(tables.Line(part, group, values=values))
+    return lines if len(lines) > 2 else []
+
+
+MEASURES: dict[str, tables.Measure] = {
+    "name_or_failure": lambda line: tables.join(
+        line.runs["head"].iloc[0], tables.describe_failure(line.runs)
+    ),
+    "types": lambda line: {
+        name.removeprefix("f1_"): measures.measure_runs(name, line.runs)
+        for name in line.runs.metrics.iloc[0]
+        if name.startswith("f1_")
+    },
+    "base_rate": lambda line: (
+        line.base.lr.iloc[0] if tables.compare(line.runs, line.base) else ""
+    ),
+    "base_score": lambda line: (
+        math.nan if line.base is line.part.runs else line.base.score.mean()
+    ),
+    "n_timed": lambda line: int(line.runs.timed.sum()),
+    "base_share": lambda line: (
+        ""
+        if line.base.index.equals(line.runs.index)
+        else _share(line.runs, line.base)
+    ),
+    "seconds_to_base": lambda line: tables.describe_seconds_to(
+        line.runs, line.base.validation.mean()
+    ),
+    "timed_prefix": lambda line: tables.MEASURES["prefix_seconds"](
+        dataclasses.replace(line, runs=line.runs[line.runs.timed])
+    ),
+    "phases": _seconds_by_phase,
+    "gap": lambda line: _gap(line.settings).strip(" ()") or "no gap",
+    "kept_epochs": lambda line: wording.mean(
+        kept_epoch(record, 1) for record in line.runs.record
+    ),
+}
+ROWS = {
+    "groups": _list_groups,
+    "groups_and_majority": lambda part: [
+        *_list_groups(part),
+        tables.describe_majority(part),
+    ],
+    "best_rates": _list_best_rates,
+    "members": _list_members,
+    "phases": _list_phases,
+    "lengths": _list_lengths,
+    "best_groups": _list_best_groups,
+}
+PARTS = {"phases": _divide_phases}
+
+
+# === Sentences ===
+
+NOTES = {
+    "`joint` trains the large head and everything else from the first step. It "
+    "is ours, unless the paper's finetune-only on entities has the BiLSTM, "
+    "which its text leaves open.": lambda study: (
+        "joint" in {*study.runs.settings.str["adaptation"]}
+    ),
+    "`sample` is a few examples to try the command with.": lambda study: (
+        "sample" in {*study.runs.data}
+    ),
+}
+
+
+def describe_study(study: Study, rows: object) -> list[str]:
+    """What stacking a big head first gains and costs, a sentence a task.
+
+    The head is the one that is best on validation. It and finetune-only have
+    their own best of equally many rates.
+
+    Args:
+        study: see there.
+        rows: of the overview, which are not looked at.
+    """
+    sentences = []
+    for part in tables.divide_runs(study, TEXTS, {"has_most": True}):
+        heads = {*part.runs.settings.str["head"]}
+        pairs = [
+            _choose(part.runs, study.paper, {"head": head, **STACKED})
+            for head in sorted(heads - {"dense", stacking_ensembles.HEAD})
+        ]
+        pairs = [*filter(None, pairs)]
+        if pairs:
+            best = _best_of([first for first, _ in pairs])
+            [base] = [second for first, second in pairs if first is best]
+            sentences.append(f"On {part.name}, {_describe_gain(best, base)}")
+    return sentences
+
+
+def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
+    name = best.approach.iloc[0]
+    both = {name: best, "finetune-only": base}
+    failed = [n for n, runs in both.items() if tables.describe_failure(runs)]
+    if failed:
+        are = "is" if len(failed) == 1 else "are"
+        return (
+            f"{' and '.join(failed)} {are} {infer.FAILED}, so nothing is "
+            "compared."
+        )
+    share, n = _share(best, base), min(len(best), len(base))
+    return (
+        f"{name}, is {tables.compare(best, base)} points against finetune-only"
+        + f", in {share} of its time" * bool(share)
+        + f" ({wording.count(n, 'seed')})."
+    )

@@ -1,0 +1,206 @@
+"""Tables and figures of "Task-Specific Training", from runs of `tweets`.
+
+The paper tests sparse baselines in ten folds, and encoders ten times on one
+held-out set. Baselines that were tested on that set (`--folds=0`) are in the
+tables of the encoders. Any table of texts and labels may replace the paper's.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from tf_transfer.reports import claims, measures, plots, tables, wording
+from tf_transfer.reports.study import Figure, Study
+
+NAMES = {"fine_tuning": "unfrozen", "last_2": "last two blocks"}
+F1 = {"f1": "F1", "f1_macro": "macro F1"}  # of two labels, and of many
+# Columns that are equal for runs on the same texts.
+SPLIT = ["task", "data_identity", "in_folds"]
+MOST_BOXES = 8
+
+
+def name_approach(approach: str, settings: claims.Settings) -> str:
+    """What is trained, as the paper calls it."""
+    if approach.startswith("probe"):
+        return "the probe (ours)"
+    if "features" in settings:
+        is_raw = settings["preprocessing"] == "none"
+        return approach + " of raw words" * is_raw
+    is_frozen = settings.get("pooler") == "frozen"
+    if approach == "last_0":
+        return "frozen" if is_frozen else "pooler trained"
+    loaded = settings.get("load_blocks", "all")
+    blocks = "nothing" if loaded == "none" else f"blocks {loaded}"
+    return (
+        NAMES.get(approach, approach.replace("_", " "))
+        + f", {blocks} loaded" * (loaded != "all")
+        + ", pooler frozen" * is_frozen
+    )
+
+
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with columns of their own, the most trained first, baselines last.
+
+    `has_sizes`: what was trained on several numbers of examples at its rate;
+    `has_grid`: of its number of examples, two or more have several rates.
+    """
+    caches = map(tables.describe_cache, runs.settings)
+    runs = runs.assign(
+        label=[*map(tables.join, runs.approach, caches)],
+        rate=runs.lr.map("{:g}".format).where(~runs.baseline, ""),
+        trained=runs.trainable_parameters.where(~runs.baseline, 0),
+        examples=[sizes.get("train", 0) for sizes in runs.sizes],
+        in_folds=[bool(record["folds"]) for record in runs.record],
+        texts=[
+            wording.count(len(record["folds"]), "fold")
+            if record["folds"]
+            else f"{record['sizes'].get('test', 0):,} held-out texts"
+            for record in runs.record
+        ],
+        guess=runs.majority.map("{:.1f}".format).replace("nan", "not known"),
+    )
+    runs["named"] = [*map(tables.join, runs.label, runs.rate)]
+    sizes = runs.groupby([*SPLIT, "named"]).examples.transform("nunique")
+    rates = runs.groupby([*SPLIT, "examples", "label"]).lr.transform("nunique")
+    runs["tried"] = runs.label.where(rates > 1)
+    tried = runs.groupby([*SPLIT, "examples"]).tried.transform("nunique")
+    return runs.assign(has_sizes=sizes > 1, has_grid=tried > 1).sort_values(
+        ["baseline", "trained", "approach", "examples", "lr", "cached"],
+        ascending=[True, False, True, False, True, True],
+    )
+
+
+# === Tables ===
+
+
+def _measure_price(line: tables.Line) -> str:
+    """Seconds for half a point over the best baseline on the same texts."""
+    first, others = line.runs.iloc[0], line.part.runs
+    alike = others[others.baseline & (others.examples == first.examples)]
+    times = tables.seconds(line.runs)
+    if first.baseline or alike.empty or not times:
+        return ""
+    points = line.runs.score.mean() - alike.score.max()
+    if points <= 0:
+        return "never"
+    return f"{wording.mean(times) / (2 * points):.1f}"
+
+
+def _find_published(line: tables.Line) -> dict[str, Any]:
+    """The published row that a group's runs fill, or {}."""
+    study = line.part.study
+    rows = (
+        row
+        for row in study.published.get("rows", ())
+        if len(tables.find_published(line.runs, study.paper, row["settings"]))
+    )
+    return next(rows, {})
+
+
+def _show_published_f1(line: tables.Line) -> str:
+    """The paper's F1, and the standard one of the same runs if it differs."""
+    row = _find_published(line)
+    standard = f" ({row['f1']:.1f})" if "printed_as" in row else ""
+    return f"{row['printed_f1']:.1f}{standard}" if row else ""
+
+
+def _show_extremes(line: tables.Line) -> str:
+    scores = wording.known(measures.measure_runs("accuracy", line.runs))
+    return f"{min(scores):.1f} to {max(scores):.1f}" if scores[1:] else ""
+
+
+def _measure_f1(line: tables.Line) -> dict[str, list[float]]:
+    """F1; of encoders on the paper's texts also what the paper calls so."""
+    names = {name: F1[name] for name in _choose_f1(line.part)}
+    first, paper = line.runs.iloc[0], line.part.study.paper
+    sizes = paper.sizes.get(first.task) if paper else None
+    differ = claims.list_size_differences(line.runs.sizes, sizes)
+    if sizes and not differ and not first.baseline:
+        names["f1_hart"] = "the paper's F1"
+    return {
+        title: measures.measure_runs(name, line.runs)
+        for name, title in names.items()
+    }
+
+
+def _choose_f1(part: tables.Part) -> list[str]:
+    """The F1 that all runs have: of one label, if there are two."""
+    return [name for name in F1 if name in part.metrics][:1]
+
+
+MEASURES: dict[str, tables.Measure] = {
+    "trains": lambda line: tables.join(
+        line.runs.label.iloc[0], tables.describe_failure(line.runs)
+    ),
+    "f1": _measure_f1,
+    "extremes": _show_extremes,
+    "price": _measure_price,
+    "published_accuracy": lambda line: _find_published(line).get(
+        "printed_accuracy"
+    ),
+    "published_f1": _show_published_f1,
+}
+# === Figures ===
+
+
+def figures(study: Study) -> list[Figure]:
+    """Boxes of folds and of trials, the paper's figures."""
+    return [
+        _draw_boxes(part, boxes)
+        for part in tables.divide_runs(study, SPLIT)
+        if (boxes := _choose_boxes(part))
+    ]
+
+
+def _choose_boxes(part: tables.Part) -> list[tables.Line]:
+    """Groups of several values; of many groups, those at the paper's rate."""
+    lines = [
+        line
+        for line in tables.list_groups(part)
+        if _show_extremes(line) and not tables.describe_failure(line.runs)
+    ]
+    if len(lines) > MOST_BOXES:
+        rate = part.study.paper and part.study.paper.settings["lr"]
+        most = max(line.runs.examples.iloc[0] for line in lines)
+        lines = [x for x in lines if x.runs.examples.iloc[0] == most]
+        lines = [x for x in lines if x.runs.lr.iloc[0] == rate] or lines
+    return lines[:MOST_BOXES]
+
+
+def _draw_boxes(part: tables.Part, lines: Sequence[tables.Line]) -> Figure:
+    """Box plots: a panel for each metric, a box for each group."""
+    first = part.runs.iloc[0]
+    over, number = ("folds", 1) if first.in_folds else ("trials", 2)
+    shown = ["accuracy", *_choose_f1(part)]
+    figure, axes = plots.make_panels(len(shown), 1.2 + 0.45 * len(lines))
+    for axis, metric in zip(axes, shown):
+        axis.boxplot(
+            [
+                wording.known(measures.measure_runs(metric, line.runs))
+                for line in lines
+            ],
+            orientation="horizontal",
+            tick_labels=[
+                tables.join(
+                    line.runs.named.iloc[0],
+                    f"{size:,} examples"
+                    if (size := line.settings.get("max_train_examples"))
+                    else "",
+                )
+                if axis is axes[0]
+                else ""
+                for line in lines
+            ],
+            widths=0.55,
+            medianprops={"color": plots.APPROACH_COLOURS["last_4"]},
+        )
+        axis.invert_yaxis()
+        plots.add_frame(axis, "", f"{F1.get(metric, metric)}, points")
+    return plots.finish(
+        figure,
+        {},
+        f"{over}_{part.words['number']}_{first.task}",
+        f"{first.task}, {first.texts}: accuracy and F1 over {over}, as in the "
+        f"paper's figure {number}" + ", but for its F1" * (number == 2),
+    )

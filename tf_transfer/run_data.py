@@ -1,0 +1,298 @@
+"""The data of a run: where its texts come from, their splits and their ids.
+
+A task names its texts and labels; a source reads them. `RunData` splits what
+they read and encodes it for a model. A paper with another source, other splits
+or another encoding subclasses it.
+"""
+
+import dataclasses
+import functools
+from typing import Any, TYPE_CHECKING
+
+import numpy as np
+
+from tf_transfer.data import (
+    batches,
+    card,
+    registry,
+    splits,
+    table_source,
+    task_file,
+    tokens,
+    word_pieces,
+)
+from tf_transfer.data.task import Source, Task
+from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
+
+if TYPE_CHECKING:
+    from tf_transfer.models.encoder import Encoder
+
+# By `train`, `validation` and `test`, then by split name.
+Texts = dict[str, dict[str, Any]]
+Splits = dict[str, dict[str, batches.EncodedSplit]]
+
+
+class RunData:
+    """The texts of a run's tasks.
+
+    Args:
+        settings: resolved.
+        warm: keeps the ids of texts from one run to the next.
+        source: the source of the texts, in place of the one that the settings
+            name.
+
+    Attributes:
+        cut_share: the fraction of the training texts that were cut; 0 until
+            `encode_splits`.
+        chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
+    """
+
+    def __init__(
+        self, settings: Any, warm: WarmState, source: Source | None = None
+    ) -> None:
+        self.settings = settings
+        self.warm = warm
+        self.given_source = source
+        self.cut_share = 0.0
+        self.chosen: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The task's name in folders and tables."""
+        if self.given_source is not None:
+            return self.given_source.task.name
+        return self.settings.task_name
+
+    def open_source(self) -> Source:
+        """The source that the settings name, where there is one task.
+
+        Raises:
+            UserError: there is no such task, file or column.
+        """
+        settings = self.settings
+        return self.open_task(
+            settings.own_task if settings.is_own else settings.task
+        )
+
+    def open_task(self, task: str | task_file.TaskFile) -> Source:
+        """The source of a built-in task, or of one of the user's own.
+
+        Raises:
+            UserError: there is no such task, file or column.
+        """
+        settings = self.settings
+        if isinstance(task, task_file.TaskFile):
+            return table_source.TableSource(task, settings.split_seed)
+        return registry.open_source(task, settings.data, settings.cache_folder)
+
+    @functools.cached_property
+    def sources(self) -> dict[str, Source]:
+        """The source of each task, by the task's name."""
+        source = self.given_source or self.open_source()
+        return {source.task.name: source}
+
+    @functools.cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks as the network answers them, by the names of its heads."""
+        settings, tasks = self.settings, {}
+        trains = settings.features == "bert"
+        loss_head = settings.loss_head if trains else "sigmoid"
+        for name, source in self.sources.items():
+            tasks[name] = source.task.with_loss_head(loss_head)
+            if settings.is_probe:  # a regression needs no unit
+                tasks[name] = dataclasses.replace(tasks[name], score_scale=None)
+            elif settings.scales_scores:
+                tasks[name] = tasks[name].scaled()
+        return tasks
+
+    @property
+    def source(self) -> Any:
+        """The only source."""
+        [source] = self.sources.values()
+        return source
+
+    @property
+    def task(self) -> Task:
+        """The only task."""
+        [task] = self.tasks.values()
+        return task
+
+    @property
+    def identity(self) -> str:
+        """The identity of the data in a run's key, and its unit of scores."""
+        identity = "; ".join(s.identity for s in self.sources.values())
+        if self.settings.scales_scores and any(
+            source.task.scaled() != source.task
+            for source in self.sources.values()
+        ):
+            identity += " scaled"
+        return identity
+
+    # === Splits ===
+
+    @property
+    def reads_without_tensorflow(self) -> bool:
+        """Whether `examples` may be read before the devices are set up.
+
+        TFDS reads with TensorFlow, and a user's own source may.
+        """
+        return self.given_source is None and (
+            self.settings.is_own or self.settings.data != "tfds"
+        )
+
+    @functools.cached_property
+    def examples(self) -> dict[str, Texts]:
+        """The texts of each task, by its name, until `forget`."""
+        examples = {name: self.read(task) for name, task in self.tasks.items()}
+        for name, texts in examples.items() if self.settings.is_own else ():
+            flat = splits.flatten(texts)
+            for split, count in card.count_shared(flat).items():
+                if count:
+                    print(
+                        f"{name}: {count:,} of the {len(flat[split]):,} texts "
+                        f"of {split} are also in the training set. `group` as "
+                        "duplicates keeps equal texts in one split.",
+                        flush=True,
+                    )
+        return examples
+
+    def read(self, task: Task) -> Texts:
+        """The training, validation and test texts of a task.
+
+        A task without a validation split holds out a fraction of its training
+        set. The official development sets are the test: the first has the
+        split name "", MNLI's other one `mismatched`.
+
+        Raises:
+            UserError: a row is invalid; the message names file and line.
+        """
+        settings, source = self.settings, self.sources[task.name]
+        train = source.read("train")
+        if task.validation:
+            rows = np.arange(len(train))
+            validation = {"": source.read(task.validation)}
+        else:
+            rows, held = splits.split_train_validation(
+                train.labels,
+                settings.validation_fraction,
+                settings.split_seed,
+                source.group(train.ids),
+            )
+            validation = {"": train.take(held)} if len(held) else {}
+        chosen = splits.choose_subset(
+            train.labels[rows], settings.max_train_examples, settings.split_seed
+        )
+        return {
+            "train": {"": train.take(rows[chosen])},
+            "validation": validation,
+            "test": {
+                name.removeprefix("dev_") if number else "": source.read(name)
+                for number, name in enumerate(task.development)
+            },
+        }
+
+    def forget(self) -> None:
+        """Frees the texts."""
+        self.__dict__.pop("examples", None)
+        for source in self.sources.values():
+            source.forget()
+
+    # === Encoding ===
+
+    def texts_per_row(self, task: Task) -> int:
+        """Number of texts of an example that run as rows of their own.
+
+        Raises:
+            UserError: `--pairs` is given, and the task has no pairs.
+        """
+        if self.chosen:
+            return 2 if self.chosen["pair_features"] else 1
+        if self.settings.pairs != "sbert":
+            return 1
+        if len(task.texts) == 1:
+            raise UserError(
+                f"--pairs=sbert: task {task.name} has one text an example, no "
+                "pairs. Leave it out."
+            )
+        return len(task.texts)
+
+    def name_split(self, kind: str, task: str, split: str) -> str:
+        """The name of a split in `config.json`, such as `test_mismatched`."""
+        if split == SAMPLE:
+            return "sample"
+        task = task if len(self.tasks) > 1 else ""
+        return "_".join(filter(None, (kind, task, split)))
+
+    def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
+        """The examples of a task as token ids; prints how much is cut."""
+        settings = self.settings
+        title = f"{task.name} " if len(self.tasks) > 1 else ""
+        encoded = {
+            kind: {
+                name: self.encode(some, task, encoder, f"{title}{kind}")
+                for name, some in named.items()
+                if kind != "test" or settings.score_test
+            }
+            for kind, named in self.examples[task.name].items()
+        }
+        ids = encoded["train"][""].tokens
+        if ids.lost is not None and ids.lost.any():
+            share = float(np.mean(ids.lost > 0))
+            lost = ids.lost.sum() / (ids.lost.sum() + ids.lengths.sum())
+            print(
+                f"Cut: {share:.1%} of the training texts have more than "
+                f"--max_length={settings.max_length} tokens; {lost:.1%} of all "
+                "tokens are left out.",
+                flush=True,
+            )
+            self.cut_share = max(self.cut_share, share)
+        return encoded
+
+    def encode(
+        self,
+        examples: Any,
+        task: Task,
+        encoder: "Encoder",
+        name: str,
+        texts_per_row: int | None = None,
+    ) -> batches.EncodedSplit:
+        """Tokenises examples.
+
+        Args:
+            examples: `Examples`, labelled or not, or `Sentences` of a task
+                that labels words.
+            task: the task of the examples.
+            encoder: the encoder, which has the tokenizer.
+            name: text of the progress bar.
+            texts_per_row: number of texts of an example that run as rows of
+                their own. None: as `texts_per_row` returns.
+        """
+        settings = self.settings
+        if task.is_tagging:
+            return word_pieces.encode_sentences(
+                examples, task.labels or (), encoder, settings.max_length, name
+            )
+        texts_per_row = texts_per_row or self.texts_per_row(task)
+        columns = [examples.texts]
+        if texts_per_row == 2:
+            columns = [[column] for column in examples.texts]
+        ids = tokens.join(
+            [
+                self.warm.encode(
+                    encoder,
+                    texts,
+                    settings.max_length,
+                    name,
+                    settings.long_texts,
+                )
+                for texts in columns
+            ]
+        )
+        labels = examples.labels
+        if labels is None:
+            labels = np.zeros(len(examples), np.int64)
+        return batches.EncodedSplit(
+            ids, labels, examples.ids, texts_per_example=texts_per_row
+        )

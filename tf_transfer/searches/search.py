@@ -1,0 +1,273 @@
+"""A search, from its settings to its answer."""
+
+import contextlib
+import gc
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tf_transfer import train
+from tf_transfer.config import command_line
+from tf_transfer.config.settings import pick
+from tf_transfer.models import loading
+from tf_transfer.reports import answer as reports
+from tf_transfer.searches import answer, costs, page
+from tf_transfer.searches.history import Clock, History
+from tf_transfer.searches.plan import (
+    estimate_costs,
+    list_approaches,
+    Plan,
+    PROBE,
+)
+from tf_transfer.searches.planner import (
+    Action,
+    answer_seconds,
+    MARGIN,
+    MARGIN_UNMEASURED,
+    noise_of,
+    Options,
+    Planner,
+)
+from tf_transfer.searches.runner import Runner, say
+from tf_transfer.searches.space import Choice, list_searched, VARIED
+from tf_transfer.sweeps import execute
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils.errors import Interrupted, UserError
+
+# Share of the budget that scoring the test may take: else it is not scored.
+TEST_SHARE = 0.15
+# Share of the time left that the probe may take: else it is left out.
+PROBE_SHARE = 0.6
+LEAST_SECONDS = 1.0  # with fewer seconds left, a search repeats its answer
+FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
+
+
+def check_validation(settings: Any, validation: Mapping[str, Any]) -> int:
+    """The number of validation texts.
+
+    Args:
+        settings: of the search.
+        validation: by split name; see `RunData.read`.
+
+    Raises:
+        UserError: there are too few, or all have one label.
+    """
+    texts = validation.get("", ())
+    if len(texts) < FEWEST_VALIDATING:
+        raise UserError(
+            f"--task={settings.task_name}: only {len(texts)} validation texts; "
+            f"a search needs {FEWEST_VALIDATING}. Give a larger "
+            "--validation_fraction, or more labelled texts."
+        )
+    labels: Any = getattr(texts, "labels", None)  # tagged sentences have tags
+    if np.ndim(labels) == 1 and len(np.unique(labels)) == 1:
+        raise UserError(
+            f"--task={settings.task_name}: all {len(texts)} validation texts "
+            "have one label, so a search cannot choose by them. Give another "
+            "--split_seed, or more labelled texts."
+        )
+    return len(texts)
+
+
+class Search:
+    """A search, from its settings to its answer.
+
+    Args:
+        settings: resolved.
+        began: when the command began, by `time.monotonic`.
+
+    Raises:
+        UserError: the task, the data or `--out` cannot be used. Nothing was
+            written.
+    """
+
+    def __init__(self, settings: Any, began: float) -> None:
+        self.settings = settings
+        experiment = train.Train(pick(train.Settings, settings, refit=False))
+        data = experiment.data
+        if not data.reads_without_tensorflow:
+            command_line.import_tensorflow()
+        [texts] = data.examples.values()
+        self.validating = check_validation(settings, texts["validation"])
+        self.training = len(texts["train"][""])
+        self.testing = sum(map(len, texts["test"].values()))
+        data.forget()
+        self.history = History(settings.out, self._key(experiment))
+        record = self.history.record
+        # Without time that is left the answer is given once more.
+        self.end = settings.seconds - answer_seconds(settings.seconds)
+        self.is_over = record.spent >= self.end - LEAST_SECONDS
+        self.clock = Clock(began, self.history)
+        if record.blocks is None:
+            command_line.import_tensorflow()  # without its notices
+            record.blocks = loading.count_blocks(
+                settings.model, settings.cache_folder, settings.keep_blocks
+            )
+        self.space = list_approaches(settings, record.blocks)
+        self.plan = Plan(settings, self.space)
+        for approach in self.space:  # a run takes every combination
+            self.plan(Action(approach.choices[0], 1, 0.0), None)
+        self.baselines = {reports.PROBE: self.plan.baseline("frozen")}
+        if self.training <= train.MOST_FOR_BASELINE:
+            name = reports.name_baseline("tfidf", data.task.is_tagging)
+            tfidf = {name: self.plan.baseline("tfidf")}
+            self.baselines = tfidf | self.baselines
+        self.planner: Planner | None = None
+        self.refit: Planned | None = None
+        self.runs: dict[Choice, Planned] = {}
+
+    def _key(self, experiment: train.Train) -> dict[str, Any]:
+        settings = experiment.settings
+        varied = [
+            n for flag, n in VARIED.items() if getattr(self.settings, flag)
+        ]
+        left_out = {*list_searched(settings), *varied, "max_epochs"}
+        hashed = settings.hashed().items()
+        return {
+            **{name: value for name, value in hashed if name not in left_out},
+            "frozen_prefix": settings.frozen_prefix,
+            "cache_dtype": settings.cache_dtype,
+            **experiment.identities,
+        }
+
+    def run(self) -> None:
+        """Searches until the budget is over, or nothing is worth trying."""
+        settings = self.settings
+        run_states = RunStates(settings.out, [])
+        first = self.plan(Action(self.space[0].choices[0], 1, 0.0), None)
+        with execute.lock(run_states.folder):
+            try:
+                with execute.open_pool(
+                    [first],
+                    jobs=settings.jobs,
+                    out=settings.out,
+                    engine=settings.engine,
+                    ray_address=settings.ray_address,
+                ) as pool:
+                    runner = Runner(
+                        self.plan,
+                        pool,
+                        run_states,
+                        self.history,
+                        self.clock,
+                        self.end,
+                    )
+                    self.runs = runner.runs
+                    self._work(runner)
+            except Interrupted:
+                print("Stopped: the answer so far.", flush=True)
+            finally:
+                self.clock.stop()
+            page.give(self)
+
+    def _work(self, runner: Runner) -> None:
+        settings = self.settings
+        runner.backups.restore_all()
+        self._fit_baselines(runner)
+        planner = self.planner = self._make_planner()
+        runner.recall(planner)
+        if not self.is_over:
+            runner.reserved = self._seconds_for_test(planner)
+            asked = [settings.seconds, settings.max_epochs, *planner.space]
+            if self.history.record.ended != asked:
+                runner.do_all(planner)
+                self.history.record.ended = asked
+        self._score_answer(runner, planner)
+
+    def _fit_baselines(self, runner: Runner) -> None:
+        """Fits the baselines, as far as there is time for them."""
+        *tfidf, probe = self.baselines.values()
+        for run in tfidf:
+            if not self.is_over and run.directory.result() is None:
+                runner.do_alone(run, on_start=self._count_costs)
+        self._count_costs()
+        prior = self.history.record.priors[PROBE]
+        seconds = prior.epoch_seconds + prior.build_seconds
+        is_short = seconds <= PROBE_SHARE * runner.left
+        if not self.is_over and is_short and probe.directory.result() is None:
+            runner.do_alone(probe)
+
+    def _count_costs(self) -> None:
+        """Estimates the costs that no earlier start has estimated."""
+        record = self.history.record
+        unknown = [a for a in self.space if a.name not in record.priors]
+        if unknown or PROBE not in record.priors:
+            self.clock.start()
+            command_line.import_tensorflow()
+            from tf_transfer.training import strategy
+
+            strategy.share_gpus()  # workers need them
+            with contextlib.redirect_stdout(io.StringIO()):  # printed before
+                known = estimate_costs(unknown, self.plan)
+            # Made anew, as the clock's thread may read the other.
+            record.priors = {**record.priors, **known}
+            gc.collect()
+
+    def _make_planner(self) -> Planner:
+        """A planner that knows the baselines, and how fast the probe ran."""
+        settings, floor, pass_seconds = self.settings, 0.0, None
+        for name, run in self.baselines.items():
+            result = run.directory.result()
+            if result is not None:
+                metric = result["metric"]
+                score = 100 * result["validation"][metric]
+                floor = max(floor, score)
+                pass_seconds = result["prefix_build_seconds"]  # of the probe
+                say(f"Validation {metric} of {name}: {score:.1f}")
+        priors = self.history.record.priors
+        slowness = costs.slowness(pass_seconds, priors[PROBE].build_seconds)
+        return Planner(
+            self.space,
+            costs.Costs(
+                {a.name: priors[a.name].times(slowness) for a in self.space}
+            ),
+            Options(
+                settings.seconds,
+                settings.max_epochs,
+                train.usual_epochs(self.training, settings.batch_size),
+            ),
+            noise_of(self.validating),
+            floor,
+        )
+
+    def _seconds_for_test(self, planner: Planner) -> float:
+        """Seconds that scoring the test takes at most.
+
+        The encoder runs over texts that it has not seen. 0 where there are
+        none, or it would take too long.
+        """
+        priors = planner.costs.priors.values()
+        validating = max(prior.predict_seconds for prior in priors)
+        seconds = MARGIN_UNMEASURED * (
+            validating * self.testing / self.validating
+        )
+        seconds += costs.FIRST_RUN_SECONDS
+        is_short = seconds <= TEST_SHARE * self.settings.seconds
+        return seconds if self.testing and is_short else 0.0
+
+    def _score_answer(self, runner: Runner, planner: Planner) -> None:
+        """Scores the answer on the test, once: a refit, or what was chosen."""
+        rows = answer.rank_approaches(self)
+        if not rows or not planner.beats_floor(rows[0].setting):
+            return
+        row, refit = rows[0], None
+        if self.settings.refit and self.testing:
+            # On all texts, for as many updates.
+            epochs = row.choice.linear_epochs or row.record["best_epoch"]
+            epochs *= self.training / (self.training + self.validating)
+            action = Action(row.choice, max(1, round(epochs)), 0.0)
+            refit = self.plan(action, None, score_test=True, refit=True)
+            seconds = planner.costs.seconds(row.name, action.epochs)
+            seconds *= MARGIN * (1 + self.validating / self.training)
+            is_missing = refit.directory.result() is None
+            if runner.reserved and is_missing and seconds <= runner.left:
+                runner.do_alone(refit)
+        if answer.is_better_refit(row, refit):
+            self.refit = refit
+        elif runner.reserved:
+            action = Action(row.choice, row.record["epochs_run"], 0.0)
+            runner.reserved = 0.0
+            runner.extend_alone(self.plan(action, None, score_test=True))
