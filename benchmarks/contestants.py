@@ -22,8 +22,7 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
 from tf_transfer.feature_cache.cache import CacheOptions, FeatureCache
 from tf_transfer.feature_cache.prefix import FrozenPrefix
-from tf_transfer.models import cost, freezing, loading
-from tf_transfer.models import encoder as encoder_lib
+from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
 from tf_transfer.training import dropout, joint, steps
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import AdamOptions, BertAdam

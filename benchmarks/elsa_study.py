@@ -34,8 +34,7 @@ from benchmarks import documents, frameworks, hugging_face
 from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.models import loading
-from tf_transfer.sweeps import execute
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import execute, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils.errors import UserError
 

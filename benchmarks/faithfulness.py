@@ -15,10 +15,8 @@ from typing import Any
 
 import scipy.stats
 
-from tf_transfer.data import glue as glue_data
-from tf_transfer.data import metrics
-from tf_transfer.reports import predictions as predictions_lib
-from tf_transfer.reports import reading
+from tf_transfer.data import glue as glue_data, metrics
+from tf_transfer.reports import predictions as predictions_lib, reading
 
 COLUMNS = (
     "data, metric",

@@ -11,9 +11,11 @@ import numpy as np
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
-from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import freezing
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import (
+    encoder as encoder_lib,
+    freezing,
+    network as network_lib,
+)
 
 
 def build(

@@ -16,8 +16,7 @@ from typing import Any
 
 from benchmarks import search_regret
 from benchmarks.search_world import World
-from tf_transfer.searches import costs
-from tf_transfer.searches import planner as planner_lib
+from tf_transfer.searches import costs, planner as planner_lib
 from tf_transfer.searches.costs import Costs, Prior
 from tf_transfer.searches.space import Approach, EVERYTHING
 

@@ -12,8 +12,7 @@ from tf_transfer.models import loading
 from tf_transfer.searches import space as space_lib
 from tf_transfer.searches.costs import RUN_SECONDS
 from tf_transfer.searches.plan import prior_of
-from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 

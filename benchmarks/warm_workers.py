@@ -22,8 +22,7 @@ from absl import app, flags
 
 from benchmarks import documents
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import execute
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import execute, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils.errors import UserError
 

@@ -16,8 +16,7 @@ from absl import app, flags
 
 from benchmarks import documents
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import execute, local, work
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import execute, grid as grid_lib, local, work
 from tf_transfer.utils.errors import UserError
 
 MARK = "memory"

@@ -7,8 +7,7 @@ import shutil
 
 import pytest
 
-from tests.support import commands
-from tests.support import forks as forks_lib
+from tests.support import commands, forks as forks_lib
 from tf_transfer import glue, report
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data

@@ -8,8 +8,7 @@ from tests.support import commands
 from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
-from tf_transfer.reports import claims
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import claims, summary as summary_lib
 
 
 def read_choices():

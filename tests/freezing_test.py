@@ -11,8 +11,7 @@ from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer import experiment, freezing
 from tf_transfer.config import command_line
-from tf_transfer.models import freezing as models_freezing
-from tf_transfer.models import tiny
+from tf_transfer.models import freezing as models_freezing, tiny
 from tf_transfer.sweeps import execute, work
 from tf_transfer.utils.errors import UserError
 

@@ -10,8 +10,7 @@ import pytest
 from tests.conftest import tiny_settings
 from tests.support.run_files import epochs_of, model_of, read, scalars_of
 from tf_transfer import experiment, glue, trained
-from tf_transfer.data import glue as glue_data
-from tf_transfer.data import metrics
+from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.models import tiny
 from tf_transfer.training import steps, tensorboard
 

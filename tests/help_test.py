@@ -9,8 +9,7 @@ from absl import flags
 import tf_transfer.__main__ as main
 from tests.support import commands
 from tf_transfer import experiment, glue, multitask, predict, stacking, train
-from tf_transfer.config import command_line
-from tf_transfer.config import help as help_lib
+from tf_transfer.config import command_line, help as help_lib
 from tf_transfer.config.fields import Group
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.utils import machine

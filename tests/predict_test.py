@@ -11,8 +11,7 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.support import commands, cs224n_runs, quick, stacking_data
 from tf_transfer import experiment, glue, multitask, predict, stacking, trained
-from tf_transfer.data import conll, cs224n, metrics
-from tf_transfer.data import glue as glue_data
+from tf_transfer.data import conll, cs224n, glue as glue_data, metrics
 from tf_transfer.data.task import Examples
 from tf_transfer.models import heads
 from tf_transfer.training import strategy

@@ -13,8 +13,7 @@ import pytest
 import tf_transfer
 from benchmarks import frameworks
 from tests.conftest import run_folder, tiny_settings
-from tests.support import commands as commands_lib
-from tests.support import own_data, quick
+from tests.support import commands as commands_lib, own_data, quick
 from tf_transfer import (
     cache,
     ensemble,

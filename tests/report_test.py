@@ -21,10 +21,12 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from tests.reports import synthetic
 from tests.support import commands
 from tf_transfer import report
-from tf_transfer.reports import overview
-from tf_transfer.reports import page as page_lib
-from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import (
+    overview,
+    page as page_lib,
+    study as study_lib,
+    summary as summary_lib,
+)
 from tf_transfer.training import tensorboard
 
 

@@ -15,9 +15,7 @@ from tests.support import commands
 from tests.sweeps.fakes import finish, plan_runs
 from tf_transfer import sweep
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import display as display_lib
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import peak
+from tf_transfer.sweeps import display as display_lib, grid as grid_lib, peak
 from tf_transfer.sweeps.states import RunStates
 
 FLAGS = {

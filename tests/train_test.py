@@ -12,9 +12,12 @@ from tf_transfer import train
 from tf_transfer.baselines import usual
 from tf_transfer.data import entities, metrics
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.reports import answer, overview
-from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import (
+    answer,
+    overview,
+    study as study_lib,
+    summary as summary_lib,
+)
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from tf_transfer.config import command_line
-from tf_transfer.config import settings as settings_lib
+from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.utils import formatting, wheels
 from tf_transfer.utils.errors import UserError

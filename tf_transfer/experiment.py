@@ -15,8 +15,7 @@ from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.config import command_line
-from tf_transfer.config import settings as settings_lib
+from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
 from tf_transfer.data import batches, card, glue, splits
 from tf_transfer.data.task import Source, Task
@@ -432,8 +431,10 @@ class Experiment:
             from tf_transfer.baselines import probe_run
 
             return Result(self, *probe_run.run(self))
-        from tf_transfer.training import callbacks as callbacks_lib
-        from tf_transfer.training import trainer as trainer_lib
+        from tf_transfer.training import (
+            callbacks as callbacks_lib,
+            trainer as trainer_lib,
+        )
         from tf_transfer.training.optimizer import AdamOptions
 
         devices = self.set_up_devices()

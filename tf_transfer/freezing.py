@@ -495,8 +495,13 @@ def format_report(
         runs: runs of one or several studies.
         names: beginnings of the names of the tables.
     """
-    from tf_transfer.reports import options, reading, summary, tables
-    from tf_transfer.reports import study as lib
+    from tf_transfer.reports import (
+        options,
+        reading,
+        study as lib,
+        summary,
+        tables,
+    )
 
     records = []
     # With a validation file, a run of the search may also be a trial.

@@ -29,13 +29,13 @@ import keras_nlp
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data import batches
-from tf_transfer.data import tokens as tokens_lib
-from tf_transfer.feature_cache import cache as cache_lib
-from tf_transfer.feature_cache import prefix as prefix_lib
-from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import freezing
+from tf_transfer.data import batches, tokens as tokens_lib
+from tf_transfer.feature_cache import (
+    cache as cache_lib,
+    prefix as prefix_lib,
+    store as store_lib,
+)
+from tf_transfer.models import encoder as encoder_lib, freezing
 from tf_transfer.training import strategy
 
 BACKBONES = (keras_nlp.models.BertBackbone, keras_nlp.models.RobertaBackbone)

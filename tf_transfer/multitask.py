@@ -38,8 +38,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tf_transfer import experiment, run_data
-from tf_transfer import tasks as tasks_lib
+from tf_transfer import experiment, run_data, tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Group, setting
 from tf_transfer.data import cs224n, splits, task_file

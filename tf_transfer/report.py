@@ -22,9 +22,11 @@ from typing import Any, TYPE_CHECKING
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.reports import operating
-from tf_transfer.reports import options as options_lib
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import (
+    operating,
+    options as options_lib,
+    summary as summary_lib,
+)
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 

@@ -41,8 +41,7 @@ from absl import logging
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, Reader, setting
-from tf_transfer.data import batches
-from tf_transfer.data import task as task_lib
+from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Task
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory

@@ -6,8 +6,14 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import batches, entities, glue, tables, tagged
-from tf_transfer.data import texts as texts_lib
+from tf_transfer.data import (
+    batches,
+    entities,
+    glue,
+    tables,
+    tagged,
+    texts as texts_lib,
+)
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.training import checkpoint, records

@@ -38,11 +38,9 @@ import numpy as np
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.baselines import sparse
-from tf_transfer.config import fields
-from tf_transfer.config import settings as settings_lib
+from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
-from tf_transfer.data import held_out
-from tf_transfer.data import texts as texts_lib
+from tf_transfer.data import held_out, texts as texts_lib
 from tf_transfer.data.task import Examples, join, Source
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading

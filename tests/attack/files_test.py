@@ -14,9 +14,11 @@ from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer import report
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.reports import predictions as predictions_lib
-from tf_transfer.reports import reading
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import (
+    predictions as predictions_lib,
+    reading,
+    summary as summary_lib,
+)
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import checkpoint
 from tf_transfer.utils import wheels

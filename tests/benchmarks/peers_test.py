@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from benchmarks import elsa_study, hugging_face, keras_fit, transformers_trial
 from tests.conftest import tiny_settings
-from tf_transfer import freezing as elsa
-from tf_transfer import glue
+from tf_transfer import freezing as elsa, glue
 from tf_transfer.data import batches
 from tf_transfer.models import exports, freezing, loading
 from tf_transfer.models.heads import pooled as pooled_lib

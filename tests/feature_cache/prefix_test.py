@@ -11,8 +11,7 @@ from tf_transfer.feature_cache.prefix import (
     hash_prefixes,
     mean_pool,
 )
-from tf_transfer.models import freezing
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import freezing, network as network_lib
 from tf_transfer.models.heads import pooled
 
 

@@ -8,11 +8,9 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer.data import batches, tokens
-from tf_transfer.feature_cache import cache as cache_lib
-from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.feature_cache import cache as cache_lib, store as store_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
-from tf_transfer.models import freezing, loading, tiny
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import freezing, loading, network as network_lib, tiny
 from tf_transfer.models.heads import pooled
 
 LENGTH = 24

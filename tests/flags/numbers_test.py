@@ -17,8 +17,7 @@ from tests.support.flag_runs import (
     shows,
 )
 from tf_transfer import experiment
-from tf_transfer.data import glue as glue_data
-from tf_transfer.data import metrics
+from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.data.task import Examples
 from tf_transfer.models import tiny
 

@@ -7,8 +7,7 @@ import pytest
 
 from tests.models import encoders
 from tests.models.encoders import batch_of, states
-from tf_transfer.models import encoder as encoder_module
-from tf_transfer.models import tiny
+from tf_transfer.models import encoder as encoder_module, tiny
 
 SINGLES = encoders.PAIRS[:1]
 

@@ -15,9 +15,14 @@ from tests.models import encoders, saving
 from tests.models.encoders import batch_of, states
 from tests.support import commands
 from tf_transfer.data import tokens
-from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import freezing, keras_private, loading, tiny
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import (
+    encoder as encoder_lib,
+    freezing,
+    keras_private,
+    loading,
+    network as network_lib,
+    tiny,
+)
 from tf_transfer.utils import network, wheels
 from tf_transfer.utils.errors import UserError
 

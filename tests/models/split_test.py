@@ -2,8 +2,7 @@
 
 import pytest
 
-from tf_transfer.models import freezing, loading, tiny
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import freezing, loading, network as network_lib, tiny
 from tf_transfer.models.heads import pooled
 from tf_transfer.utils.errors import UserError
 

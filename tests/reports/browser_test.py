@@ -7,8 +7,7 @@ import pytest
 
 from tests.support import commands
 from tf_transfer import report
-from tf_transfer.reports import page as page_lib
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import page as page_lib, summary as summary_lib
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None

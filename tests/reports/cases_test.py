@@ -19,9 +19,9 @@ from tf_transfer.reports import (
     overview,
     page,
     resampling,
+    study as study_lib,
     verdicts,
 )
-from tf_transfer.reports import study as study_lib
 
 TWO, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")

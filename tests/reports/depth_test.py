@@ -4,8 +4,13 @@ import pytest
 
 from tests.support import own_data, quick
 from tf_transfer import train
-from tf_transfer.reports import brief, depth, first_figure, summary
-from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import (
+    brief,
+    depth,
+    first_figure,
+    study as study_lib,
+    summary,
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, operating
-from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports import claims, operating, tables as tables_lib
 from tf_transfer.reports.papers import freezing
 from tf_transfer.reports.tables import list_notes
 

@@ -7,9 +7,11 @@ import pytest
 
 from tests.reports import synthetic
 from tf_transfer import glue
-from tf_transfer.reports import overview
-from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import (
+    overview,
+    study as study_lib,
+    summary as summary_lib,
+)
 from tf_transfer.reports.papers import glue as glue_module
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, plots
-from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports import claims, plots, tables as tables_lib
 from tf_transfer.reports.overview import Ranged
 from tf_transfer.reports.tables import list_notes
 

@@ -4,8 +4,7 @@ import os
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims
-from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import claims, study as study_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "stacking"))

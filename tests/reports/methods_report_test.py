@@ -16,9 +16,9 @@ from tf_transfer.reports import (
     overview,
     page,
     plots,
+    study as study_lib,
     tables,
 )
-from tf_transfer.reports import study as study_lib
 from tf_transfer.reports.papers import methods as report
 from tf_transfer.sweeps import grid as grid_lib
 

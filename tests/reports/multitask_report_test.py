@@ -6,8 +6,7 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, tables
-from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import claims, study as study_lib, tables
 from tf_transfer.reports.papers import multitask
 from tf_transfer.reports.tables import list_notes
 

@@ -22,11 +22,11 @@ from tf_transfer.reports import (
     measures,
     options,
     overview,
+    page as page_lib,
+    study as study_lib,
+    summary as summary_lib,
     verdicts,
 )
-from tf_transfer.reports import page as page_lib
-from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import summary as summary_lib
 
 EXPERIMENTS = os.path.join(commands.ROOT, "experiments")
 PAPER = made_up.make_paper(

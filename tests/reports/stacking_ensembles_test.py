@@ -14,9 +14,11 @@ from tests.reports.made_up_stacking import (
     write,
 )
 from tests.support import run_files, stacking_data
-from tf_transfer.reports import predictions as predictions_lib
-from tf_transfer.reports import stacking_ensembles
-from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports import (
+    predictions as predictions_lib,
+    stacking_ensembles,
+    tables as tables_lib,
+)
 from tf_transfer.training import records as runs_lib
 
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])

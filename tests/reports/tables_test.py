@@ -4,9 +4,13 @@ import pytest
 
 from tests.reports import synthetic
 from tests.reports.generic_test import MyOwn
-from tf_transfer.reports import page, tables, wording
-from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import (
+    page,
+    study as study_lib,
+    summary as summary_lib,
+    tables,
+    wording,
+)
 from tf_transfer.reports.overview import Ranged
 from tf_transfer.utils.errors import UserError
 

@@ -6,9 +6,13 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import brief, claims, infer
-from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports import (
+    brief,
+    claims,
+    infer,
+    study as study_lib,
+    tables as tables_lib,
+)
 from tf_transfer.reports.papers import tweets
 from tf_transfer.reports.tables import list_notes
 

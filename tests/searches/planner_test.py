@@ -4,10 +4,12 @@ import pytest
 
 from benchmarks import search_contestants, search_regret, search_world
 from tests.searches import made_up
-from tf_transfer.searches import costs as costs_lib
-from tf_transfer.searches import gains
-from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches import space as space_lib
+from tf_transfer.searches import (
+    costs as costs_lib,
+    gains,
+    planner as planner_lib,
+    space as space_lib,
+)
 from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.space import Choice
 

@@ -12,12 +12,14 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import search as command
-from tf_transfer import train
+from tf_transfer import search as command, train
 from tf_transfer.config import command_line
-from tf_transfer.searches import history as history_lib
-from tf_transfer.searches import plan, search
-from tf_transfer.searches import runner as runner_lib
+from tf_transfer.searches import (
+    history as history_lib,
+    plan,
+    runner as runner_lib,
+    search,
+)
 from tf_transfer.utils.errors import Interrupted, UserError
 
 

@@ -15,8 +15,7 @@ import pytest
 from tests import search_test
 from tests.searches import fake_runs
 from tests.sweeps import worker_test
-from tf_transfer.sweeps import cluster, execute, work
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import cluster, execute, grid as grid_lib, work
 from tf_transfer.sweeps.cluster import Share
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils.errors import UserError

@@ -4,8 +4,7 @@ import pytest
 
 from tests.support import cs224n_runs, tweets_table
 from tests.sweeps.fakes import finish
-from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.states import RunStates
 
 

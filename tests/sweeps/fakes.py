@@ -4,8 +4,7 @@ import contextlib
 import os
 
 from tests.support import run_files
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import work
+from tf_transfer.sweeps import grid as grid_lib, work
 from tf_transfer.training import records
 from tf_transfer.utils import files
 

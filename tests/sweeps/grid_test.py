@@ -6,8 +6,7 @@ import pytest
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import subset
+from tf_transfer.sweeps import grid as grid_lib, subset
 from tf_transfer.utils.errors import UserError
 
 GRID = {

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.support import tweets_table
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import plan
+from tf_transfer.sweeps import grid as grid_lib, plan
 
 
 @pytest.fixture

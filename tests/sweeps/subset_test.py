@@ -5,8 +5,7 @@ import pathlib
 import pytest
 
 from tests.sweeps.fakes import finish
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import plan, subset
+from tf_transfer.sweeps import grid as grid_lib, plan, subset
 from tf_transfer.sweeps.estimate import Build, Estimate
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError

@@ -9,8 +9,7 @@ from tests.support import run_files
 from tests.sweeps import fakes
 from tests.sweeps.fakes import finish, plan_runs
 from tests.utils import disks
-from tf_transfer.sweeps import execute, work
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import execute, grid as grid_lib, work
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils.errors import Interrupted, UserError
 

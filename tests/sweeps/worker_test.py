@@ -11,9 +11,7 @@ import time
 import pytest
 
 from tests.support import commands, tweets_table
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import local
-from tf_transfer.sweeps import worker as worker_lib
+from tf_transfer.sweeps import grid as grid_lib, local, worker as worker_lib
 from tf_transfer.utils.errors import FullDiskError, Interrupted, UserError
 
 GRID = {

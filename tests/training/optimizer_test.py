@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import encoders
-from tf_transfer.models import freezing
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import freezing, network as network_lib
 from tf_transfer.models.heads import pooled
 from tf_transfer.training import optimizer
 

@@ -12,8 +12,13 @@ from tf_transfer import glue
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.models import network as network_lib
 from tf_transfer.models.freezing import Trainable
-from tf_transfer.training import objectives as objectives_lib
-from tf_transfer.training import records, steps, strategy, trainer
+from tf_transfer.training import (
+    objectives as objectives_lib,
+    records,
+    steps,
+    strategy,
+    trainer,
+)
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.optimizer import AdamOptions
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from tf_transfer.config import help as help_lib
-from tf_transfer.config import settings as settings_lib
+from tf_transfer.config import help as help_lib, settings as settings_lib
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.formatting import cut

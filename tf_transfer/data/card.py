@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transfer.data import entities
-from tf_transfer.data import splits as splits_lib
-from tf_transfer.data import texts as texts_lib
+from tf_transfer.data import entities, splits as splits_lib, texts as texts_lib
 from tf_transfer.data.task import Task
 from tf_transfer.utils import formatting
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tf_transfer.data import tables
-from tf_transfer.data import texts as texts_lib
+from tf_transfer.data import tables, texts as texts_lib
 from tf_transfer.data.table_source import read_ids, Rows, TableSource
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Task

@@ -24,8 +24,8 @@ from tf_transfer.data import (
     tables,
     tagged,
     task_file,
+    texts as texts_lib,
 )
-from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table, word_of
 from tf_transfer.data.task import (
     choose_metrics,

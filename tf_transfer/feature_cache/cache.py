@@ -28,9 +28,11 @@ import tensorflow as tf
 import tqdm
 
 from tf_transfer.data import batches
-from tf_transfer.feature_cache import prefix as prefix_lib
-from tf_transfer.feature_cache import rows as rows_lib
-from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.feature_cache import (
+    prefix as prefix_lib,
+    rows as rows_lib,
+    store as store_lib,
+)
 from tf_transfer.feature_cache.prefix import Encoder, FrozenPrefix
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tf_transfer.data import batches
-from tf_transfer.data import tokens as tokens_lib
+from tf_transfer.data import batches, tokens as tokens_lib
 from tf_transfer.feature_cache import store as store_lib
 
 

@@ -17,8 +17,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.utils import files as files_lib
-from tf_transfer.utils import network, wheels
+from tf_transfer.utils import files as files_lib, network, wheels
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:

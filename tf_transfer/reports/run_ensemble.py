@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_transfer.data import ensembles, metrics
-from tf_transfer.reports import predictions as predictions_lib
-from tf_transfer.reports import reading, stacking_ensembles
+from tf_transfer.reports import (
+    predictions as predictions_lib,
+    reading,
+    stacking_ensembles,
+)
 from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]

@@ -70,8 +70,10 @@ def summarize(
     """
     import tqdm
 
-    from tf_transfer.reports import predictions as lib  # they load pandas
-    from tf_transfer.reports import study
+    from tf_transfer.reports import (
+        predictions as lib,  # they load pandas
+        study,
+    )
 
     predictions = lib.Predictions(root)
     runs = [

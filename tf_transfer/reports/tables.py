@@ -54,10 +54,10 @@ from tf_transfer.reports import (
     measures,
     overview,
     plots,
+    study as study_lib,
     verdicts,
     wording,
 )
-from tf_transfer.reports import study as study_lib
 from tf_transfer.utils.errors import UserError
 
 

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import answer as reports
-from tf_transfer.reports import depth, plots
-from tf_transfer.reports import page as reports_page
+from tf_transfer.reports import (
+    answer as reports,
+    depth,
+    page as reports_page,
+    plots,
+)
 from tf_transfer.reports.study import Figure, Table
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row

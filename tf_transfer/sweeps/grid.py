@@ -24,8 +24,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tf_transfer import experiment as experiment_lib
-from tf_transfer.config import command_line
-from tf_transfer.config import settings as settings_lib
+from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.training import records
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError

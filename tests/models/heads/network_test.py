@@ -5,8 +5,7 @@ import pytest
 
 from tests.models import encoders
 from tests.models.heads.heads_test import ALL, SMALL
-from tf_transfer.models import freezing, heads
-from tf_transfer.models import network as network_lib
+from tf_transfer.models import freezing, heads, network as network_lib
 
 # One head for each of what a head may read: tokens, [CLS], two texts.
 KINDS = [("ner", "dense"), ("text", "dense"), ("pairs", "sim_transformer")]

@@ -7,8 +7,7 @@ import scipy.special
 import tensorflow as tf
 
 from tf_transfer.models import blocks, keras_private
-from tf_transfer.models.methods import added as added_lib
-from tf_transfer.models.methods import base
+from tf_transfer.models.methods import added as added_lib, base
 from tf_transfer.models.methods.adapter import Adapter
 from tf_transfer.models.methods.base import Change, Method, NewWeight
 from tf_transfer.models.methods.ia3 import IA3
