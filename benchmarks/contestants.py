@@ -208,7 +208,7 @@ def load_encoder(
         settings: resolved.
         shape: blocks and width, such as 12x768; empty for that of the model.
     """
-    options = (settings.dropout, settings.precision, settings.seed)
+    options = (settings.dropout, settings.dtype_policy, settings.seed)
     encoder = loading.load(settings.model, settings.cache_folder, *options)
     if not shape:
         return encoder

@@ -113,6 +113,9 @@ def build(
         max_position_embeddings=encoder.max_positions,
         num_labels=classes,
     )
+    torch.set_float32_matmul_precision(
+        "high" if settings.precision == "tf32" else "highest"
+    )
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
     model = transformers.BertForSequenceClassification(config).train()

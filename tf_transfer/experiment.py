@@ -190,7 +190,7 @@ class Experiment:
             settings.model,
             settings.cache_folder,
             settings.dropout,
-            settings.precision,
+            settings.dtype_policy,
             settings.seed,
             # A fitted probe needs no block above the one that it reads.
             chosen["block"] if chosen else settings.keep_blocks or None,
@@ -231,7 +231,7 @@ class Experiment:
                 pair_features=chosen["pair_features"] or "difference",
                 name=name,
             )
-        shared = settings.head_dropout, settings.seed, settings.precision
+        shared = settings.head_dropout, settings.seed, settings.dtype_policy
         if task.is_tagging and is_deep:
             raise UserError(
                 f"--head=mlp: the head of task {task.name}, which labels "
@@ -533,6 +533,7 @@ class Experiment:
             settings.strategy,
             settings.batch_size,
             cpu_devices=settings.cpu_devices,
+            precision=settings.precision,
             deterministic=settings.deterministic,
             seed=settings.seed,
         )

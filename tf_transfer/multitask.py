@@ -398,7 +398,7 @@ class Multitask(experiment.Experiment):
             pooling,
             settings.head_dropout,
             3 * settings.seed + [*self.data.tasks].index(task.name),
-            settings.precision,
+            settings.dtype_policy,
             texts_per_example=self.data.texts_per_row(task),
             pair_features="both"
             if settings.pairs == "concat"

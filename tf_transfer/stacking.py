@@ -382,7 +382,7 @@ class Stacking(experiment.Experiment):
             encoder.hidden,
             settings.head_dropout,
             settings.seed,
-            settings.precision,
+            settings.dtype_policy,
             jit_compile=settings.jit_compile,
             name=f"head_{task.name}",
             **options,

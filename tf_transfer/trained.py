@@ -110,6 +110,7 @@ class Predictor:
         if len(self.tasks) == 1:
             self.task = run.experiment.data.task
         self.threshold = 0.5
+        strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
         self._programs: dict[str, Any] = {}
         self.network: Any = run.network
@@ -355,7 +356,8 @@ class Predictor:
         name = self.task.name
         if name not in self._programs:  # traced once, however often asked
             self._programs[name] = tf.function(
-                lambda batch: self.network.logits(name, batch, training=False)
+                lambda batch: self.network.logits(name, batch, training=False),
+                autograph=False,  # traced sooner
             )
         output = steps.EvaluationBatches(
             self.devices,

@@ -258,6 +258,49 @@ def test_a_tf_config_that_will_not_do_says_what_to_set(value, monkeypatch):
         strategy.set_up("multi_worker", 8)
 
 
+def devices_of_an_optimizer():
+    """Prints the device of each of its variables; CPU:1 stands for a GPU."""
+    import keras
+
+    from tf_transfer.training import optimizer
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    with tf.device("CPU:1"):
+        weights = [keras.Variable(np.ones(3, np.float32), name="kernel")]
+        rate = optimizer.LearningRate("linear", True)
+        adam = optimizer.BertAdam(weights, rate, optimizer.AdamOptions())
+    variables = {**adam.state(), "optimizer/rate": rate.numbers}
+    outcome = {name: variable.device for name, variable in variables.items()}
+    print("RESULT" + json.dumps(outcome), flush=True)
+
+
+@pytest.mark.slow
+def test_counters_are_on_the_host_and_moments_on_the_device(forks, tmp_path):
+    start = forks.start(devices_of_an_optimizer, folder=str(tmp_path))
+    [devices] = start.results()
+    assert {name.split("/")[0] for name in devices} == {"optimizer", "m", "v"}
+    for name, device in devices.items():
+        assert device.endswith("CPU:0") == name.startswith("optimizer"), name
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_products_are_rounded_only_where_tf32_is_asked_for(
+    monkeypatch, precision
+):
+    gpus = ["GPU:0"]
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    strategy.set_up("default", 8, precision=precision)
+    is_allowed = tf.config.experimental.tensor_float_32_execution_enabled()
+    assert is_allowed == (precision == "tf32")
+    gpus.clear()
+    if precision == "tf32":
+        with pytest.raises(UserError, match="--precision=tf32: this machine"):
+            strategy.set_up("default", 8, precision=precision)
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_record_names_the_gpus_that_a_run_uses(monkeypatch, replicas):
     gpus = [types.SimpleNamespace(name=f"GPU:{i}") for i in range(2)]

@@ -332,9 +332,10 @@ class Settings:
     # === How it runs ===
     precision: str = setting(
         "float32",
-        "dtype of the arithmetic; the weights themselves stay float32.",
+        "dtype of the arithmetic; the weights themselves stay float32. `tf32` "
+        "is float32, but a GPU rounds the factors of its products to 10 bits.",
         group=Group.RUNNING,
-        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        choices=("float32", "tf32", "mixed_bfloat16", "mixed_float16"),
         read_by=Reader.ENCODER,
     )
     strategy: str = setting(
@@ -479,6 +480,11 @@ class Settings:
     def reads_table(self) -> bool:
         """Whether the texts are a table that a `HeldOutSource` reads."""
         return False
+
+    @property
+    def dtype_policy(self) -> str:
+        """Keras' name of `precision`."""
+        return "float32" if self.precision == "tf32" else self.precision
 
     @property
     def cache_folder(self) -> str:

@@ -62,7 +62,7 @@ class CacheOptions:
     Attributes:
         folder: the cache folder that all runs share.
         model: `--model`, for people who list the cache.
-        precision: Keras dtype policy that the encoder computes in.
+        precision: the value of `--precision`.
         dtype: dtype to which states are rounded: `float16`, `bfloat16` or
             `float32`.
         limit_gb: maximum size of all entries in GB; None for half of the free

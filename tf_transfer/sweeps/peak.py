@@ -21,11 +21,13 @@ def tensorflow_product(
     Args:
         rows, inner, columns: the shapes are [rows, inner] and
             [inner, columns].
-        precision: `mixed_bfloat16` multiplies in bfloat16, all others in
-            float32.
+        precision: the value of `--precision`.
     """
     import tensorflow as tf
 
+    from tf_transfer.training import strategy
+
+    strategy.allow_tf32(precision)
     dtype = tf.bfloat16 if precision == "mixed_bfloat16" else tf.float32
     left = tf.cast(tf.random.normal([rows, inner]), dtype)
     right = tf.cast(tf.random.normal([inner, columns]), dtype)
@@ -48,7 +50,7 @@ def measure_peak(
     """Returns the most operations per second that matrix products reach.
 
     Args:
-        precision: Keras dtype policy.
+        precision: the value of `--precision`.
         make_product: what `tensorflow_product` is, for another library.
         repetitions: number of times that each product is timed.
     """

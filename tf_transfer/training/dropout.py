@@ -35,7 +35,8 @@ class DropoutSeeds:
         self, layers: Iterable[keras.layers.Layer], seed: int = 0
     ) -> None:
         self.phase = 0
-        self.seed = tf.Variable(seed, dtype=tf.int64, trainable=False)
+        with tf.device("CPU:0"):  # where layers read their seeds
+            self.seed = tf.Variable(seed, dtype=tf.int64, trainable=False)
         self._base: tuple[tf.Tensor, tf.Tensor] | None = None
         self._count = 0
         keras_private.replace_dropout(layers, self._next)

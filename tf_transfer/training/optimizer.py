@@ -332,14 +332,19 @@ def decays(weight: Any) -> bool:
 
 
 def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:
-    """A variable of which all replicas have the same value."""
-    return tf.Variable(
-        value,
-        dtype=dtype,
-        trainable=False,
-        name=name,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
+    """A variable of which all replicas have the same value.
+
+    The host has it, unless a strategy places it: the rate and the seeds of
+    dropout follow from the step, and would wait for a GPU.
+    """
+    with tf.device("CPU:0"):
+        return tf.Variable(
+            value,
+            dtype=dtype,
+            trainable=False,
+            name=name,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
 
 
 def _slot(weight: Any, name: str) -> tf.Variable:

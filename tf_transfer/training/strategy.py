@@ -21,6 +21,7 @@ def set_up(
     name: str,
     batch_size: int,
     cpu_devices: int = 1,
+    precision: str = "float32",
     deterministic: bool = False,
     seed: int = 0,
 ) -> "Devices":
@@ -33,12 +34,20 @@ def set_up(
         name: the value of `--strategy`.
         batch_size: examples per step, over all replicas.
         cpu_devices: the number of logical devices that the CPU is split into.
+        precision: the value of `--precision`.
         deterministic: whether operations must be.
         seed: of the libraries' own generators, in addition to our streams.
 
     Raises:
-        UserError: the batch does not fill the replicas; no TF_CONFIG.
+        UserError: the batch does not fill the replicas; no TF_CONFIG; no GPU
+            for `tf32`.
     """
+    if precision == "tf32" and not tf.config.list_physical_devices("GPU"):
+        raise UserError(
+            "--precision=tf32: this machine has no GPU that TensorFlow can "
+            "use, and CPUs have no TensorFloat-32. Give --precision=float32."
+        )
+    allow_tf32(precision)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     if cpu_devices > 1:
@@ -54,6 +63,14 @@ def set_up(
             f"Give {devices.replicas} or more."
         )
     return devices
+
+
+def allow_tf32(precision: str) -> None:
+    """Lets GPUs round the factors of float32 products, if `precision` is tf32.
+
+    TensorFlow allows it by default.
+    """
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
 
 
 def share_gpus() -> None:
