@@ -49,7 +49,7 @@ def test_a_probe_is_compared_with_training_everything(study):
 
 
 def test_its_star_is_in_the_first_figure(study):
-    approaches = brief.group_alike(study.rows)
+    approaches = brief.group_approaches(study.rows)
     figure = first_figure.draw_costs(study, approaches)
     assert "Star: the probe" in figure.caption
     [axis] = figure.render.args[0].axes

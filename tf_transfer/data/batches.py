@@ -68,8 +68,8 @@ class EncodedSplit:
         tokens: The texts. With two texts an example, all first ones stand
             before all second ones, here and in `states`.
         labels: int64 or float32 [examples]; zeros where hidden. With
-            `word_starts` int64 [tokens] beside `tokens.flat`: the label of a
-            token that stands for a word, `IGNORED` of all others.
+            `word_starts` int64 [tokens], one for each of `tokens.flat`: the
+            label of a token that stands for a word, `IGNORED` for all others.
         ids: int64 [examples]. Row numbers in the source.
         states: The output of the frozen prefix for the texts, or None where
             every block is run.
@@ -131,7 +131,7 @@ class EncodedSplit:
         """The examples at `rows`, without stored states.
 
         Raises:
-            ValueError: Words are labelled: their labels stand beside the
+            ValueError: Words are labelled: there is a label for each of the
                 tokens, and a sentence may be several examples.
         """
         if self.word_starts is not None:
@@ -394,7 +394,7 @@ def _gatherer(
         is_stored = tf.constant(states.is_stored)
         state_starts = tf.constant(np.where(states.is_stored, states.starts, 0))
 
-    # Each pass and evaluation traces this anew: the fewer operations, the
+    # Each pass and evaluation traces this again: the fewer operations, the
     # sooner it begins. Slices such as `[:, None]` take four.
     def column(values: "tf.Tensor") -> "tf.Tensor":
         return tf.expand_dims(values, 1)

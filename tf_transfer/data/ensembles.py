@@ -24,7 +24,7 @@ class Member:
         splits: The settings that split its data, by name.
         ids: int64 [examples].
         labels: int64 [examples].
-        logits: float32 [examples, units]; one unit tells two labels apart.
+        logits: float32 [examples, units]; one unit for two labels.
     """
 
     name: str

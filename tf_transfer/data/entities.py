@@ -175,10 +175,10 @@ def count_by_sentence(
         rates = _rates(*of_types[:, :, number])
         counts.update({f"{key}_{name}": rates[key] for key in rates})
     is_right = expected.ids == predicted.ids
-    is_inside, is_said = expected.ids > 0, predicted.ids > 0
+    is_inside, is_predicted = expected.ids > 0, predicted.ids > 0
     words = [
         _sum_by_sentence(flags, expected)
-        for flags in (is_right & is_inside, is_inside, is_said, is_right)
+        for flags in (is_right & is_inside, is_inside, is_predicted, is_right)
     ]
     lengths = _sum_by_sentence(np.ones(len(is_right)), expected)
     counts["accuracy"] = np.stack([words[3], lengths], axis=1)

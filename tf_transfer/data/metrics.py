@@ -23,7 +23,7 @@ def decide(logits: np.ndarray) -> np.ndarray:
     """Chooses the label id of the highest logit.
 
     Args:
-        logits: float [examples, units]; one unit tells two labels apart: its
+        logits: float [examples, units]; one unit for two labels: its
             sigmoid is compared with one half.
 
     Returns:
@@ -55,7 +55,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     """The probability of each class.
 
     Args:
-        logits: float [examples, units]; one unit tells two labels apart: its
+        logits: float [examples, units]; one unit for two labels: its
             sigmoid is the probability of label 1.
 
     Returns:

@@ -173,7 +173,7 @@ class Table:
         Args:
             column: The name of the column.
             parse: Function of a cell; it returns None for an invalid one.
-            problem: What the message says of an invalid cell.
+            problem: The problem of an invalid cell, for the message.
 
         Raises:
             UserError: A cell is invalid.

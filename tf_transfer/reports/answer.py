@@ -1,6 +1,6 @@
 """The result of a finished run in a few lines, at the end of a command.
 
-Its score with an interval, beside what the majority baseline and a baseline
+Its score with an interval, next to what the majority baseline and a baseline
 score on the same texts; what it took; what to try next; and how to predict.
 """
 

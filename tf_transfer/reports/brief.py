@@ -96,7 +96,7 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     """
     margin = study.options.margin
     rows = overview.keep_largest(rows)
-    approaches = sorted(group_alike(rows), key=_cost)
+    approaches = sorted(group_approaches(rows), key=_cost)
     if not approaches:
         return []
     enough = [*filter(_is_cheaper, _shown_to_lose_less(approaches, margin))]
@@ -252,7 +252,7 @@ def describe_points(margin: float) -> str:
     return "1 point" if margin == 1 else f"{margin:g} points"
 
 
-def group_alike(rows: Sequence[Row]) -> list[Approach]:
+def group_approaches(rows: Sequence[Row]) -> list[Approach]:
     """Rows that are compared, of one approach on all tasks that it has.
 
     Where some approaches have fewer tasks than others, only those with the

@@ -22,7 +22,7 @@ import pandas as pd
 from tf_transfer.reports import measures
 from tf_transfer.utils.errors import UserError
 
-SIZES_ALIKE = 0.01  # of a split: counts of header lines and the like
+SIZE_TOLERANCE = 0.01  # of a split: counts of header lines and the like
 # A paper's values of settings that it does not name.
 PAPER_DEFAULTS = {
     "class_weights": "none",
@@ -396,7 +396,7 @@ def list_size_differences(
     words = []
     for split, size in official.items():
         here = sorted({size_of(ours, split) for ours in sizes})
-        wrong = [n for n in here if abs(n - size) > SIZES_ALIKE * size]
+        wrong = [n for n in here if abs(n - size) > SIZE_TOLERANCE * size]
         if wrong:
             words.append(
                 f"{' or '.join(f'{n:,}' for n in wrong)} examples in "

@@ -10,21 +10,21 @@ from tf_transfer.reports import brief, overview, plots, tables, wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, Study
 
-FEWEST_POINTS = 2  # beside training everything
+FEWEST_POINTS = 2  # in addition to training everything
 MOST_POINTS = 14  # that have room for a name
 MOST_ROWS = 20
 NEAR_THE_END = 80  # percent, from which on names stand on the left
 
 
 def draw(study: Study, rows: Sequence[Row]) -> Figure | None:
-    """The figure that shows what a study found; None of a single row.
+    """The figure that shows the result of a study; None of a single row.
 
     An experiment's `tables.toml` may have its own `first_figure`.
     """
     if own := tables.draw_figures(study, "first_figure"):
         return own[0]
     rows = overview.keep_largest(rows)
-    approaches = brief.group_alike(rows)
+    approaches = brief.group_approaches(rows)
     if FEWEST_POINTS <= len(approaches) <= MOST_POINTS:
         return draw_costs(study, approaches)
     if len([row for row in rows if row.score.is_known]) > 1:
@@ -37,7 +37,7 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
 
     Args:
         study: theirs.
-        approaches: rows of each, see `brief.group_alike`.
+        approaches: rows of each, see `brief.group_approaches`.
     """
     shares = [brief.share_of_time(rows)[0].value for rows in approaches]
     # A probe is fitted once, often in another environment than the others.

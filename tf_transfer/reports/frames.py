@@ -108,9 +108,9 @@ def runs_frame(
     frame["group"] = frame.groupby(
         ["study", "task", "data_identity", "approach", settings], sort=True
     ).ngroup()
-    alike = _has_modal_value(frame, ~frame.mixed, "environment")
-    frame.loc[~alike, "seconds_per_epoch"] = np.nan
-    frame["timed"] = _has_modal_value(frame, alike, "traced")
+    is_modal = _has_modal_value(frame, ~frame.mixed, "environment")
+    frame.loc[~is_modal, "seconds_per_epoch"] = np.nan
+    frame["timed"] = _has_modal_value(frame, is_modal, "traced")
     # Columns of a type lie together: rows are taken several times as fast.
     texts = frame.select_dtypes(["string"]).columns
     return frame.astype(dict.fromkeys(texts, object)).copy()

@@ -85,11 +85,10 @@ class Predictions:
         return arrays["ids"], arrays["labels"], arrays["logits"]
 
     def describe(self, record: Record) -> dict[str, Any]:
-        """What a record is completed by.
+        """The fields that complete a record.
 
-        Its test is looked at, or where there is none, what validates. The
-        majority baseline is scored once for all runs on the same texts, split
-        alike.
+        They describe its test split, or without one its validation split. The
+        majority baseline is scored once for all runs with the same splits.
 
         Returns:
             `majorities`: dict from the run's metrics to what the majority

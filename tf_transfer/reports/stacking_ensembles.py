@@ -132,10 +132,10 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records of the three members that differ in nothing else.
 
     All train everything at the same rate, for as many epochs; both heads are
-    stacked alike. All heads are as usual.
+    stacked the same. All heads are as usual.
     """
-    alike: dict[str, dict[str, dict[tuple[str, str], Record]]]
-    alike = collections.defaultdict(lambda: collections.defaultdict(dict))
+    by_shared: dict[str, dict[str, dict[tuple[str, str], Record]]]
+    by_shared = collections.defaultdict(lambda: collections.defaultdict(dict))
     texts = (
         record
         for record in records
@@ -151,9 +151,9 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
             stacked_as = [
                 key.get(name) for name in OF_STACKED[2:] if model != BASE
             ]
-            groups = alike[json.dumps(shared, sort_keys=True)]
+            groups = by_shared[json.dumps(shared, sort_keys=True)]
             groups[json.dumps(stacked_as)][model] = record
-    for groups in alike.values():
+    for groups in by_shared.values():
         base = groups.pop("[]", {}).get(BASE)
         for stacked in groups.values():
             if base is not None and len(stacked) == len(STACKED):

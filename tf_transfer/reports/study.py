@@ -119,7 +119,7 @@ class Study:
 
     @property
     def model(self) -> str:
-        """What `--model` said; nothing, if all runs are baselines."""
+        """The value of `--model`; empty if all runs are baselines."""
         return str(self.runs.model.max())
 
     @property

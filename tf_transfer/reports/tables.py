@@ -1,6 +1,6 @@
 """An experiment's tables and figures as data: `tables.toml`, filled with runs.
 
-The file lies beside `claims.toml`. Each `[[table]]` or `[[figure]]` of it names
+The file is next to `claims.toml`. Each `[[table]]` or `[[figure]]` of it names
 
     of: a name of `PARTS`, or a list of columns of the runs: there is a table
         or a panel for each part, or for each combination of their values
@@ -479,14 +479,14 @@ def _fill(
             or frame[title].equals(frame.get(equal_to.get(title)))
         ]
         frame = frame.drop(columns=dropped)
-        said = [
+        sentences = [
             f"`{column[0]}`: {column[3]}"
             for column in columns
             if column[0] in frame and column[3:]
         ]
         yield study_lib.Table(
             _word(where, name, part),
-            ". ".join([_word(where, caption, part), *said]),
+            ". ".join([_word(where, caption, part), *sentences]),
             frame,
             open,
         )
@@ -587,8 +587,8 @@ def _draw(
             deviation. A y with named values is a whole curve by x.
         xlabel, ylabel, title: of each panel, texts as the caption.
         label: measure that names a curve: rows of one name are one curve.
-        colour, marker: measures by which curves look alike, the label if not
-            given; where they differ the legend shows both.
+        colour, marker: measures that decide the look of a curve; the label if
+            not given. Where they differ the legend shows both.
         levels: horizontal lines: by label a number, or a measure of the first
             row.
         style: of all curves, see `plots.Curve`.

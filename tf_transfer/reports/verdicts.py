@@ -39,7 +39,7 @@ from tf_transfer.reports.claims import (
     list_size_differences,
     Paper,
     Settings,
-    SIZES_ALIKE,
+    SIZE_TOLERANCE,
 )
 from tf_transfer.reports.estimates import Cell
 from tf_transfer.reports.infer import (
@@ -375,7 +375,9 @@ def _choose_files(
     )
     tested = chosen.sizes.iloc[0].get("test", 0)
     has_size = runs.sizes.map(
-        lambda sizes: abs(sizes.get("test", 0) - tested) <= SIZES_ALIKE * tested
+        lambda sizes: (
+            abs(sizes.get("test", 0) - tested) <= SIZE_TOLERANCE * tested
+        )
     )
     return runs[runs.index.isin(chosen.index) | (folded & has_size)]
 

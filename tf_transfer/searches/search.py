@@ -202,7 +202,7 @@ class Search:
             strategy.share_gpus()  # workers need them
             with contextlib.redirect_stdout(io.StringIO()):  # printed before
                 known = estimate_costs(unknown, self.plan)
-            # Made anew, as the clock's thread may read the other.
+            # A new dictionary, as the clock's thread may read the other.
             record.priors = {**record.priors, **known}
             gc.collect()
 

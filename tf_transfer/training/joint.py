@@ -76,7 +76,7 @@ class Sum:
 
         Args:
             passes: for each objective a function from the number of the pass
-                within the epoch to a pass over its data, shuffled anew.
+                within the epoch to a pass over its data, shuffled again.
             sizes: examples of each.
             rng: of this epoch.
             share_done: of the phase's epochs, from 0 to 1.

@@ -188,7 +188,8 @@ def locate(
 ) -> "RunDirectory":
     """The directory of a run, known before anything is loaded.
 
-    With `--rerun` it is the first numbered one beside it that is not finished.
+    With `--rerun` it is the first numbered directory next to it without a
+    finished run.
 
     Args:
         settings: resolved.

@@ -1,4 +1,4 @@
-"""DenseNet beside [CLS], for text classification.
+"""DenseNet and [CLS], for text classification.
 
 "The DenseNet structure contains four independent blocks and each block has
 four CNNs connected by residual [...] we concat the output vector of DenseNet
@@ -29,7 +29,7 @@ from tf_transfer.models.heads.base import Head, max_pool
 
 
 class DenseNetHead(Head):
-    """Blocks of densely connected convolutions, and [CLS] beside them.
+    """Blocks of densely connected convolutions, concatenated with [CLS].
 
     Args:
         blocks: independent blocks.

@@ -76,7 +76,7 @@ class SimTransformerHead(BiMPMHead):
         return units
 
     def _build_block(self, units: int, name: str) -> keras.layers.Layer:
-        """A block whose kernels are drawn anew, each seen as a matrix.
+        """A block with new random kernels, each seen as a matrix.
 
         The block would give one seed to several layers, and Keras would count
         the axis of attention heads as inputs.

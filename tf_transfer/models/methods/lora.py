@@ -3,12 +3,12 @@
     y = x W + b + (alpha / rank) x A B      A [inputs, rank], B [rank, outputs]
 
 Edward Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models"
-(arXiv 2106.09685). As there: beside query and value, A drawn and B zero, so
+(arXiv 2106.09685). As there: added to query and value, A drawn and B zero, so
 that nothing changes at first; rank 8 on GLUE. As in its authors' code: A
 uniform within 1 / sqrt(inputs). Rates of its GLUE runs of RoBERTa-base: 4e-4
 and 5e-4. Ours: alpha 16 (the paper has 8 there), and no dropout of its own.
 
-keras-hub's `enable_lora` is not used: beside a kernel of three axes its A has a
+keras-hub's `enable_lora` is not used: for a kernel of three axes its A has a
 part for every attention head (six times the paper's weights at BERT-base), it
 adds the whole product to the kernel at every step, and the gradient of the
 whole kernel is computed, which LoRA spares.
@@ -32,7 +32,7 @@ from tf_transfer.utils.formatting import cut
 
 @dataclasses.dataclass(frozen=True)
 class LoRA(Method):
-    """A B beside some of the dense layers.
+    """A B added to some of the dense layers.
 
     Attributes:
         rank: columns of A, rows of B.

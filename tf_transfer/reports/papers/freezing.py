@@ -177,7 +177,7 @@ def _find_published(
 
     Args:
         study: theirs.
-        runs: figures stand beside these alone, at the authors' settings.
+        runs: figures are compared with these alone, at the authors' settings.
         ignored: settings that may be others.
     """
     first = runs.iloc[0]
@@ -266,10 +266,10 @@ def _list_points(part: tables.Part) -> Iterator[tables.Line]:
         (curve for curve in curves if curve.words["task"] != LEFT_OUT),
         lambda curve: (curve.words["mode"], curve.words["untrained"]),
     )
-    for alike in kinds.values():
-        if 1 < len({curve.name for curve in alike}) == len(alike):
+    for curves in kinds.values():
+        if 1 < len({curve.name for curve in curves}) == len(curves):
             for quality in options.qualities:
-                yield _find_common_point(alike, quality)
+                yield _find_common_point(curves, quality)
 
 
 def _find_points(curve: tables.Part, quality: float) -> list[int | None]:
@@ -390,7 +390,7 @@ def _list_savings(part: tables.Part) -> Iterator[tables.Line]:
         same = runs[runs.number.isin(equal)]
         live, cached = same[~same.cached], same[same.cached]
         if len(live) and len(cached):
-            # Each cut goes on from a shallower one, so that building the
+            # Each cut continues from a shallower one, so that building the
             # deepest one takes in all of them, whichever run paid for it.
             building = [r["prefix_build_seconds"] for r in cached.record]
             seconds = (cached.seconds - building).sum() + max(building)

@@ -101,9 +101,9 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
     `lower` is in percent how much lower a rate scores than the better one, over
     the seeds that all have; nothing where nothing validates.
     """
-    for _, alike in part.runs.groupby(["text", "trains"], sort=False):
+    for _, group in part.runs.groupby(["text", "trains"], sort=False):
         validated, tested = (
-            {r: [*zip(g.seed, g[name])] for r, g in alike.groupby("lr")}
+            {r: [*zip(g.seed, g[name])] for r, g in group.groupby("lr")}
             for name in ("validation", "score")
         )
         if len(validated) > 1:
@@ -111,9 +111,9 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
             means = pd.Series(selection.means_over_seeds(tested))
             lower = (100 - 100 * means / means[best]).map("{:.1f}".format)
             lower[best] = "better"
-            lower *= int(alike.validation.notna().all())
+            lower *= int(group.validation.notna().all())
             for line in tables.list_groups(
-                dataclasses.replace(part, runs=alike)
+                dataclasses.replace(part, runs=group)
             ):
                 yield dataclasses.replace(
                     line, values={"lower": lower[line.runs.lr.iloc[0]]}

@@ -182,10 +182,10 @@ def _find_base(group: pd.DataFrame, study: Study) -> pd.DataFrame:
     epochs = first.settings["max_epochs"]
     usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
     for name, value in usual.items():
-        alike = [
+        similar = [
             b for b in bases if b.settings.iloc[0].get(name, value) == value
         ]
-        bases = alike or bases
+        bases = similar or bases
     return _best_of(bases) if bases else group
 
 
@@ -378,8 +378,8 @@ def _list_best_groups(part: tables.Part) -> list[tables.Line]:
     """
     own = part.runs[part.runs.validation.notna()]
     lines = []
-    for name, alike in own.groupby(["approach", "cached"], sort=False):
-        group = _best_of(_split(alike))
+    for name, runs in own.groupby(["approach", "cached"], sort=False):
+        group = _best_of(_split(runs))
         epochs = frames.epochs_frame(group).groupby("epoch").mean(True)
         end = wording.deviation(group.seconds), wording.deviation(group.score)
         for curve, style in (

@@ -77,11 +77,11 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
 def _measure_price(line: tables.Line) -> str:
     """Seconds for half a point over the best baseline on the same texts."""
     first, others = line.runs.iloc[0], line.part.runs
-    alike = others[others.baseline & (others.examples == first.examples)]
+    baselines = others[others.baseline & (others.examples == first.examples)]
     times = tables.seconds(line.runs)
-    if first.baseline or alike.empty or not times:
+    if first.baseline or baselines.empty or not times:
         return ""
-    points = line.runs.score.mean() - alike.score.max()
+    points = line.runs.score.mean() - baselines.score.max()
     if points <= 0:
         return "never"
     return f"{wording.mean(times) / (2 * points):.1f}"
