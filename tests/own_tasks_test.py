@@ -1,5 +1,6 @@
 """A task of one's own goes wherever a built-in one does."""
 
+import dataclasses
 import json
 import os
 
@@ -20,6 +21,7 @@ from tf_transfer import (
 )
 from tf_transfer.data import tables
 from tf_transfer.sweeps import grid
+from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")
@@ -265,6 +267,27 @@ def test_big_heads_fit_a_task_by_its_texts(name, head, folder):
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_sample_of_the_training_set_counts_as_no_leak(folder, capsys):
+    settings = stacking.Settings(
+        task=str(folder / "stars.toml"), head="dense", **SMALL
+    )
+    [texts] = stacking.Stacking(settings).data.examples.values()
+    assert SAMPLE in texts["validation"]
+    assert "are also in the training set" not in capsys.readouterr().out
+
+
+def test_a_mix_is_opened_again_whatever_it_held_out(folder):
+    settings = multitask.Settings(
+        tasks=f"{folder / 'stars.toml'},sst2",
+        data="sample",
+        validation_fraction=0.2,
+        **SMALL,
+    ).resolve()
+    config = {"settings": dataclasses.asdict(settings)}
+    recalled = multitask.Multitask.recall_settings(config)
+    assert not multitask.Settings(**recalled).resolve().tasks
+
+
 def test_a_big_head_trains_on_a_task_of_ones_own(folder, tmp_path):
     result = stacking.run(
         stacking.Settings(

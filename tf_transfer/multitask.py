@@ -84,6 +84,7 @@ class Settings(
     defaults=RECIPE,
     help=HELP,
     rates=tasks_lib.Rates(LR, LR, LR),
+    changes={"validation_fraction": {"recalled": False}},
 ):
     """The shared settings with the paper's defaults, and its choices."""
 
@@ -323,11 +324,16 @@ class MultitaskData(run_data.RunData):
     """Tasks of any kind and source: the paper's three, or your own."""
 
     @functools.cached_property
+    def _papers(self) -> tuple[dict[str, Source], str]:
+        """The paper's sources, and their joint identity."""
+        return cs224n.open_all(self.settings.data, self.settings.cache_folder)
+
+    @functools.cached_property
     def sources(self) -> dict[str, Source]:
         """The source of each task; of the paper's, the dev files validate."""
         settings = self.settings
         if not settings.tasks:
-            sources, _ = cs224n.open_all(settings.data, settings.cache_folder)
+            sources, _ = self._papers
             for source in sources.values():
                 source.task = dataclasses.replace(
                     source.task, validation="dev", development=()
@@ -342,10 +348,7 @@ class MultitaskData(run_data.RunData):
     @property
     def identity(self) -> str:
         """The identity of the data; the project's files have one together."""
-        settings = self.settings
-        if settings.tasks:
-            return super().identity
-        return cs224n.open_all(settings.data, settings.cache_folder)[1]
+        return super().identity if self.settings.tasks else self._papers[1]
 
     def read(self, task: Task) -> run_data.Texts:
         """The texts of a task; those of the test if all tasks have one.

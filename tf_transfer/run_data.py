@@ -147,7 +147,9 @@ class RunData:
         """The texts of each task, by its name, until `forget`."""
         examples = {name: self.read(task) for name, task in self.tasks.items()}
         for name, texts in examples.items() if self.settings.is_own else ():
-            flat = splits.flatten(texts)
+            # Without a sample of the training set, which is scored with it.
+            whole = {kind: {"": s[""]} for kind, s in texts.items() if "" in s}
+            flat = splits.flatten(whole)
             for split, count in card.count_shared(flat).items():
                 if count:
                     print(

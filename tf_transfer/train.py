@@ -80,7 +80,7 @@ HELP = {
 }
 
 # Number of training texts, by the identity and the settings of their split.
-_TEXTS: dict[tuple[str, float, int, int], int] = {}
+_TEXTS: dict[tuple[str, float, int, int, bool], int] = {}
 
 
 def usual_epochs(texts: int, batch_size: int) -> int:
@@ -204,6 +204,7 @@ class Train(experiment.Experiment):
                 settings.validation_fraction,
                 settings.split_seed,
                 settings.max_train_examples,
+                settings.refit,
             )
             if split not in _TEXTS:  # a sweep asks for each of its runs
                 _TEXTS[split] = len(data.examples[data.task.name]["train"][""])

@@ -185,7 +185,7 @@ class Settings(
         "a range of blocks, such as 11-12. Everything else of it begins at "
         "random, as BERT's own training does, drawn from --seed.",
         pattern=f"all|none|{fields.RANGE}",
-        advice=fields.RANGE_ADVICE,
+        advice="give `all`, `none` or a range such as 7-8.",
         unnamed="all",
     )
     pooler: str = setting(
@@ -327,7 +327,9 @@ class TweetsData(run_data.RunData):
                 (settings.text_column,),
                 (settings.label_column,),
                 SplitOrigin((settings.data,)),
-                test=SplitOrigin((), settings.test_fraction, settings.test_ids),
+                test=SplitOrigin(
+                    fraction=settings.test_fraction, ids=settings.test_ids
+                ),
                 id=settings.id_column,
                 keyword=settings.keyword_column,
                 is_cleaned=settings.clean == "basic",

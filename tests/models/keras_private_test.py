@@ -127,3 +127,11 @@ def test_half_precision_drops_as_often_as_float32(precision):
     exact, half = (layer(ones, training=True) for layer in layers)
     assert half.dtype.size == 2
     np.testing.assert_array_equal(exact == 0, half == 0)
+
+
+def test_half_precision_drops_whole_channels_where_a_layer_does():
+    layer = keras.layers.SpatialDropout1D(0.5, dtype="mixed_bfloat16")
+    seed = tf.constant([3, 4])
+    keras_private.replace_dropout([layer], lambda ordered=True: seed)
+    kept = layer(tf.ones([2, 5, 40]), training=True).numpy() != 0
+    assert (kept == kept[:, :1]).all() and kept.any() and not kept.all()

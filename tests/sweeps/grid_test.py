@@ -108,10 +108,10 @@ def changed(**changes):
 @pytest.mark.parametrize(
     "grid, message",
     [
-        ("{", r"grid.json: is not JSON .*line 1 "),
+        ("{", r"grid.json, line 1: is not JSON"),
         (
             '{"experiment": "glue",\n "axes": {,}}',
-            r"grid.json: is not JSON .*line 2 ",
+            r"grid.json, line 2: is not JSON",
         ),
         ("[]", "is not a JSON object"),
         (changed(axis={}), "axis: is not a key"),

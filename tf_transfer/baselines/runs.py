@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tf_transfer.training import records
 
 # The devices that `RunDirectory.begin` records.
-CPU = types.SimpleNamespace(names=("/device:CPU:0",), replicas=1, workers=1)
+CPU = types.SimpleNamespace(names=["/device:CPU:0"], replicas=1, workers=1)
 
 
 def run(

@@ -515,7 +515,9 @@ class Settings:
             approach = "probe"
         elif self.freeze_schedule != "none":
             approach += f"_{self.freeze_schedule}"
-        return approach + f"_keep{self.keep_blocks}" * bool(self.keep_blocks)
+        if self.keep_blocks:
+            approach += f"_keep{self.keep_blocks}"
+        return approach
 
     @property
     def trains_everything(self) -> bool:

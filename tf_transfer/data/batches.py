@@ -354,7 +354,7 @@ def pipeline(
     dataset = tf.data.Dataset.from_tensor_slices(
         (
             by_replica(plan.rows),
-            by_replica(_weigh_rows(split, plan)),
+            by_replica(_loss_weights(split, plan)),
             np.repeat(plan.lengths, local_replicas),
         )
     )
@@ -458,24 +458,27 @@ def _gatherer(
 
 
 def load_pooled(split: EncodedSplit, plan: BatchPlan) -> dict[str, "tf.Tensor"]:
-    """What `take_pooled` makes batches of.
+    """Loads the tensors from which `take_pooled` takes batches.
+
+    The vectors are those of the whole entry, so they stay on the host.
 
     Args:
         split: The examples; each text has one stored vector.
-        plan: Which of them make which batch.
+        plan: The examples of each batch.
     """
     import tensorflow as tf
 
     states = split.states
     assert states is not None
     starts = states.starts.reshape(split.texts_per_example, -1)
-    return {
-        "rows": tf.constant(plan.rows),
-        "weights": tf.constant(_weigh_rows(split, plan)),
-        "labels": tf.constant(split.labels),
-        "starts": tf.constant(starts),
-        "vectors": states.tensor,
-    }
+    with tf.device("CPU:0"):
+        return {
+            "rows": tf.constant(plan.rows),
+            "weights": tf.constant(_loss_weights(split, plan)),
+            "labels": tf.constant(split.labels),
+            "starts": tf.constant(starts),
+            "vectors": states.tensor,
+        }
 
 
 def take_pooled(
@@ -489,16 +492,17 @@ def take_pooled(
     """
     import tensorflow as tf
 
-    rows = loaded["rows"][step]
-    starts = tf.gather(loaded["starts"], rows, axis=1)
-    return {
-        "labels": tf.gather(loaded["labels"], rows),
-        "weights": loaded["weights"][step],
-        "states": tf.gather(loaded["vectors"], tf.reshape(starts, [-1])),
-    }
+    with tf.device("CPU:0"):
+        rows = loaded["rows"][step]
+        starts = tf.gather(loaded["starts"], rows, axis=1)
+        return {
+            "labels": tf.gather(loaded["labels"], rows),
+            "weights": loaded["weights"][step],
+            "states": tf.gather(loaded["vectors"], tf.reshape(starts, [-1])),
+        }
 
 
-def _weigh_rows(split: EncodedSplit, plan: BatchPlan) -> np.ndarray:
+def _loss_weights(split: EncodedSplit, plan: BatchPlan) -> np.ndarray:
     """float32 [steps, batch]. Shares of the examples in the mean of a batch."""
     counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
     weights = split.words[plan.rows] * counted

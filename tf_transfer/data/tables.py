@@ -132,15 +132,18 @@ class Table:
             UserError: A cell is empty, or is neither.
         """
 
-        def parse(cell: Any) -> list[str] | None:
+        sentences = []
+        for row, cell in enumerate(self.columns[column]):
             words = cell.split() if isinstance(cell, str) else cell
-            is_valid = isinstance(words, list) and all(
-                isinstance(word, str) and word.strip() for word in words
-            )
-            return (words or None) if is_valid else None
-
-        problem = "is not a list of words. Give one for each sentence."
-        return self.convert(column, parse, problem)
+            if not words or not isinstance(words, list):
+                raise self.error(row, column, "has no words. Give a list.")
+            for word in words:
+                if not isinstance(word, str) or not word.strip():
+                    raise self.error(
+                        row, column, f"{word!r:.60} is not a word."
+                    )
+            sentences.append(words)
+        return sentences
 
     def scores(
         self, column: str, low: float = -math.inf, high: float = math.inf
@@ -499,17 +502,23 @@ def _bar(path: str, parts: Iterable[Any], rows: int = 1) -> Iterable[Any]:
 
 
 def _read_json(path: str, columns: Mapping[str, str | None] | None) -> Content:
-    rows = {
-        number: _parse_object(f"{path}, line {number}", line)
-        for number, line in enumerate(read_lines(path), 1)
-        if line.strip()
-    }
-    names: Iterable[str] = dict.fromkeys(itertools.chain(*rows.values()))
-    if columns is not None and rows:
-        number, first = next(iter(rows.items()))
-        names = _choose_columns(f"{path}, line {number}", columns, list(first))
-    cells = {name: [row.get(name) for row in rows.values()] for name in names}
-    return [*rows], cells
+    lines: list[int] = []
+    cells: dict[str, list[Any]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        row = _parse_object(where, line)
+        if columns is None:
+            for name in row:
+                cells.setdefault(name, [None] * len(lines))
+        elif not lines:
+            names = _choose_columns(where, columns, list(row))
+            cells = {name: [] for name in names}
+        lines.append(number)
+        for name, column in cells.items():
+            column.append(row.get(name))
+    return lines, cells
 
 
 def _parse_object(where: str, line: str) -> dict[str, Any]:

@@ -98,21 +98,23 @@ def encode(
     """
     between = special.between if len(texts) == 2 else ()
     rows = []
-    for begin in tqdm.tqdm(
-        range(0, len(texts[0]), CHUNK),
+    bar = tqdm.tqdm(
+        total=len(texts[0]),
         desc=f"tokenising {name}",
         unit=" texts",
-        unit_scale=CHUNK,
         leave=False,
         disable=None,
         file=sys.stderr,
         delay=1,
-    ):
+    )
+    for begin in range(0, len(texts[0]), CHUNK):
         columns = [tokenize(column[begin : begin + CHUNK]) for column in texts]
+        bar.update(len(columns[0]))
         for row in zip(*columns):
             ids, first_length = pack(row, special, max_length, long_texts)
             whole = sum(map(len, row)) + len(between) + 2
             rows.append((ids, len(ids), first_length, whole - len(ids)))
+    bar.close()
     packed, *counts = zip(*rows)
     lengths, first_lengths, lost = np.asarray(counts, np.int32)
     ends = np.cumsum(lengths, dtype=np.int64)

@@ -73,7 +73,7 @@ class FrozenPrefix:
         cut: blocks in it.
         output: `tokens`, the states of every token; `cls`, those of [CLS];
             `mean`, the mean of all tokens' states; `cls_blocks`, those of
-            [CLS] above each block from `cls_from` on, side by side; or
+            [CLS] above each block from `cls_from` on, concatenated; or
             `pooled_blocks`, [CLS] and the mean below block 1 and above every
             block, side by side, which `pooled_columns` finds again. All but
             the first only where no block trains: then the head reads nothing

@@ -103,7 +103,9 @@ def _attention(
     size = query.shape[-1]
     query *= tf.cast(1 / math.sqrt(size), query.dtype)
     scores = tf.matmul(query, key, transpose_b=True)
-    weights = _weigh(layers, scores, mask[:, None, None, :], training)
+    weights = _attention_weights(
+        layers, scores, mask[:, None, None, :], training
+    )
     mixed = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
     shape = tf.shape(x)
     mixed = tf.reshape(mixed, [shape[0], shape[1], mixed.shape[2] * size])
@@ -125,7 +127,7 @@ def _attention_of_cls(
     query = tf.transpose(tf.reshape(query, [-1, heads, size]), [1, 0, 2])
     query = tf.transpose(_query_states(layers, query, added), [1, 0, 2])
     scores = tf.matmul(query, x, transpose_b=True)
-    weights = _weigh(layers, scores, mask[:, None, :], training)
+    weights = _attention_weights(layers, scores, mask[:, None, :], training)
     total = tf.transpose(tf.reduce_sum(weights, -1, keepdims=True), [1, 0, 2])
     mixed = tf.transpose(tf.matmul(weights, x), [1, 0, 2])
     mixed = _mixed_values(layers, mixed, total, added)
@@ -192,7 +194,7 @@ def _mixed_values(
     return values
 
 
-def _weigh(
+def _attention_weights(
     layers: BlockLayers, scores: tf.Tensor, mask: tf.Tensor, training: bool
 ) -> tf.Tensor:
     """Softmax of the scores of real tokens, with dropout.

@@ -2,13 +2,13 @@
 
     embeddings -> block 1 ... block L -> pooler
 
-The layers are keras-nlp's own; what is ours is that they are run one by one
-(`blocks`), so that a run may stop at a cut, and that both families look alike:
-keras-nlp's RoBERTa has no pooler, so it gets a new one, a dense tanh layer, as
-in the classifier that the authors of "What Would Elsa Do?" used.
+The layers are keras-nlp's own. They are run one by one here (`blocks`), so a
+run can stop at a cut. Both families have one interface: keras-nlp's RoBERTa has
+no pooler, so it gets a new one, a dense tanh layer, as in the classifier that
+the authors of "What Would Elsa Do?" used.
 
-BERT's own tokeniser strips accents where it lowers case; keras-nlp's does not
-unless told to, so it is told to.
+BERT's own tokeniser strips accents where it lowers case. keras-nlp's does so on
+request, which is made here.
 """
 
 import functools
@@ -179,8 +179,9 @@ class Encoder:
             first, last: no block runs where `first` is above `last`.
             training: whether dropout is active.
             cls_only: whether [CLS] is all that is read of the top block, L:
-                then that block computes nothing else, which is about a sixth
-                of its work. It has no effect on the blocks below.
+                then that block computes nothing else, which is about a
+                twentieth of its products. It has no effect on the blocks
+                below.
 
         Returns:
             float [batch, length, hidden]; length 1 with `cls_only`, if block

@@ -116,7 +116,8 @@ def replace_dropout(
                 continue
             generator.next = next_seed
             is_half = tf.as_dtype(inner.compute_dtype).size == 2
-            if is_half and isinstance(inner, keras.layers.Dropout):
+            is_plain = type(inner) is keras.layers.Dropout
+            if is_half and is_plain and inner.noise_shape is None:
                 inner.call = functools.partial(
                     _drop_in_float32, inner.rate, generator
                 )

@@ -274,7 +274,8 @@ def read_presets() -> dict[str, dict[str, Any]]:
     An entry's `kaggle_handle` names the release.
     """
     spec = importlib.util.find_spec("keras_hub")
-    assert spec is not None and spec.origin is not None
+    if spec is None or spec.origin is None:
+        raise ImportError("keras-hub is not installed.")
     models = os.path.join(os.path.dirname(spec.origin), "src", "models")
     presets: dict[str, dict[str, Any]] = {}
     for family in ("bert", "roberta"):

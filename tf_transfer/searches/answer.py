@@ -75,12 +75,15 @@ def rank_approaches(search: Any) -> list[Row]:
     for setting in planner.best_of_approaches() if planner else ():
         choice = planner.best_seed(setting)
         run = search.runs[choice]
+        record = run.directory.result()
+        if record is None:
+            continue
         rows.append(
             Row(
                 setting,
                 choice,
                 run,
-                run.directory.result(),
+                record,
                 f"{planner.rate_of(choice):g}",
                 _interval(setting, run.directory.path),
                 sum(

@@ -110,7 +110,8 @@ class Search:
         self.plan = Plan(settings, self.space)
         for approach in self.space:  # a run takes every combination
             self.plan(Action(approach.choices[0], 1, 0.0), None)
-        self.baselines = {reports.PROBE: self.plan.baseline("frozen")}
+        self.probe = self.plan.baseline("frozen")
+        self.baselines = {reports.PROBE: self.probe}
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", data.task.is_tagging)
             tfidf = {name: self.plan.baseline("tfidf")}
@@ -179,16 +180,21 @@ class Search:
 
     def _fit_baselines(self, runner: Runner) -> None:
         """Fits the baselines, as far as there is time for them."""
-        *tfidf, probe = self.baselines.values()
-        for run in tfidf:
+        for run in self.baselines.values():
+            if run is self.probe:
+                continue
             if not self.is_over and run.directory.result() is None:
                 runner.do_alone(run, on_start=self._count_costs)
         self._count_costs()
         prior = self.history.record.priors[PROBE]
         seconds = prior.epoch_seconds + prior.build_seconds
         is_short = seconds <= PROBE_SHARE * runner.left
-        if not self.is_over and is_short and probe.directory.result() is None:
-            runner.do_alone(probe)
+        if (
+            not self.is_over
+            and is_short
+            and self.probe.directory.result() is None
+        ):
+            runner.do_alone(self.probe)
 
     def _count_costs(self) -> None:
         """Estimates the costs that no earlier start has estimated."""
@@ -208,16 +214,17 @@ class Search:
 
     def _make_planner(self) -> Planner:
         """A planner that knows the baselines, and how fast the probe ran."""
-        settings, floor, pass_seconds = self.settings, 0.0, None
+        settings, floor = self.settings, 0.0
         for name, run in self.baselines.items():
             result = run.directory.result()
             if result is not None:
                 metric = result["metric"]
                 score = 100 * result["validation"][metric]
                 floor = max(floor, score)
-                pass_seconds = result["prefix_build_seconds"]  # of the probe
                 say(f"Validation {metric} of {name}: {score:.1f}")
         priors = self.history.record.priors
+        fitted = self.probe.directory.result() or {}
+        pass_seconds = fitted.get("prefix_build_seconds")
         slowness = costs.slowness(pass_seconds, priors[PROBE].build_seconds)
         return Planner(
             self.space,

@@ -3,6 +3,7 @@
 import collections
 import os
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import rich.console
@@ -70,7 +71,8 @@ class Display:
             line += f"    its whole output: {self.run_states.log_file(run)}"
         self._console.print(line)
         if not self._console.is_terminal:
-            self._console.print("         " + self._summary())
+            states = self.run_states.read()
+            self._console.print("         " + self._summary(states))
 
     def refresh(self, examples: int) -> None:
         """Draws the table, in a terminal; see `work.OnPoll`."""
@@ -79,24 +81,28 @@ class Display:
         if is_early or not self._console.is_terminal:
             return
         self._trained.append((now, examples))
+        states = self.run_states.read()
         lines = [
             f"running: {run.label}{_progress(run)}"
             for run in self.run_states.running
         ]
-        lines.append(self._summary() + self._speed())
+        lines.append(self._summary(states) + self._speed())
         self._live.update(
-            rich.console.Group(make_table(self.run_states), "\n".join(lines)),
+            rich.console.Group(
+                make_table(self.run_states.runs, states), "\n".join(lines)
+            ),
             refresh=True,
         )
 
     def close(self) -> None:
         """Prints the final table."""
         self._live.stop()
-        self._console.print(make_table(self.run_states))
-        self._console.print(self._summary())
+        states = self.run_states.read()
+        self._console.print(make_table(self.run_states.runs, states))
+        self._console.print(self._summary(states))
 
-    def _summary(self) -> str:
-        count = collections.Counter(self.run_states.read().values())
+    def _summary(self, states: Mapping[str, State]) -> str:
+        count = collections.Counter(states.values())
         phrases = [
             f"{count[State.FINISHED]} of {count.total()} finished",
             *(
@@ -105,7 +111,11 @@ class Display:
                 if count[state] and state != State.FINISHED
             ),
         ]
-        unfinished = self.run_states.select(State.RUNNING, State.PENDING)
+        unfinished = [
+            run
+            for run in self.run_states.runs
+            if states[run.name] in (State.RUNNING, State.PENDING)
+        ]
         seconds = estimate.predict_durations(self.run_states, unfinished)
         known = [value for value in seconds if value is not None]
         if sum(known):
@@ -132,11 +142,17 @@ def _progress(run: Planned) -> str:
     return f", epoch {lines[-1]['epoch']} finished" if lines else ""
 
 
-def make_table(run_states: RunStates) -> rich.table.Table:
-    """The number of runs in each state, by task and approach."""
-    states = run_states.read()
+def make_table(
+    runs: Sequence[Planned], states: Mapping[str, State]
+) -> rich.table.Table:
+    """The number of runs in each state, by task and approach.
+
+    Args:
+        runs: of the sweep.
+        states: by the names of runs.
+    """
     count = collections.Counter(
-        (_describe_group(run), states[run.name]) for run in run_states.runs
+        (_describe_group(run), states[run.name]) for run in runs
     )
     table = rich.table.Table(
         "task",

@@ -92,6 +92,10 @@ def read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             grid = json.load(file)
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{path}, line {error.lineno}: is not JSON: {error.msg}."
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or f"is not JSON ({error})"
         raise UserError(

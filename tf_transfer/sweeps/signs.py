@@ -23,6 +23,7 @@ class SignsOfLife(Callback):
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report
         self._examples = 0
+        self._has_trained = False
         self._last = 0.0
 
     def on_build(self, trainer: Any) -> None:
@@ -32,6 +33,8 @@ class SignsOfLife(Callback):
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
         self._examples += int(counts.sum())
+        if not self._has_trained:  # other runs wait for its feature cache
+            self._has_trained, self._last = True, 0.0
         self._send()
 
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The state of each run of a sweep, read from its files."""
 
+import collections
 import datetime
 import enum
 import os
@@ -130,14 +131,16 @@ class RunStates:
             reason: of the failure, in words.
         """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
-            lines = [line.rstrip() for line in f if line.strip()]
+            lines = collections.deque(  # a log may be large
+                (line.rstrip() for line in f if line.strip()), LAST_LINES
+            )
         record = {
             "command": run.command,
             "exit_code": exit_code,
             "reason": reason,
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "last_lines": lines[-LAST_LINES:],
+            "last_lines": [*lines],
         }
         files.write_json(self._failure_file(run), record)
         return record

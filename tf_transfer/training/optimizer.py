@@ -334,8 +334,9 @@ def decays(weight: Any) -> bool:
 def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:
     """A variable of which all replicas have the same value.
 
-    The host has it, unless a strategy places it: the rate and the seeds of
-    dropout follow from the step, and would wait for a GPU.
+    It is on the host unless a strategy places it. The rate and the seeds of
+    dropout are computed there from the step; on a GPU, each step would wait for
+    the copy.
     """
     with tf.device("CPU:0"):
         return tf.Variable(

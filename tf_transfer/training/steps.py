@@ -317,6 +317,8 @@ class Pass:
         Raises:
             NotFiniteError: naming the step.
         """
+        if not len(plan):
+            return
         feeds = [
             program.feed(own, in_memory=plan.choices is None)
             for program, own in zip(self.programs, plan.plans, strict=True)
@@ -352,7 +354,7 @@ class Pass:
             size,
             size,
             [
-                {name: _of_any_size(name, x) for name, x in feed.items()}
+                {name: _relax_shape(name, x) for name, x in feed.items()}
                 if isinstance(feed, dict)
                 else feed
                 for feed in feeds
@@ -460,7 +462,7 @@ def _is_pooled(split: EncodedSplit, devices: Devices) -> bool:
     )
 
 
-def _of_any_size(name: str, tensor: tf.Tensor) -> tf.TensorSpec:
+def _relax_shape(name: str, tensor: tf.Tensor) -> tf.TensorSpec:
     """A tensor of `batches.load_pooled` for any number of steps and texts."""
     width = tensor.shape[-1] if name == "vectors" else None
     return tf.TensorSpec(
