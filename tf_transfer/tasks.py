@@ -243,17 +243,17 @@ class TaskSettings(RunSettings):
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
-        if (self.task or self.reads_table) and not (
-            self.has_task_file or re.fullmatch(settings_lib.NAME, self.task)
-        ):
+        is_name = bool(re.fullmatch(settings_lib.NAME, self.task))
+        needs_name = bool(self.task or self.reads_table)
+        if needs_name and not self.has_task_file and not is_name:
             raise UserError(
                 f"--task={cut(self.task)}: becomes a folder's name: give 1 to "
                 "100 characters without / and \\ and line breaks, not `..`."
             )
         if not self.is_own and not self.reads_table:
             registry.check(self.task)
-        few = self.trainable_layers in ("0", "1", "head")
-        if few and self.freeze_schedule != "none":
+        trains_two_blocks = self.trainable_layers not in ("0", "1", "head")
+        if not trains_two_blocks and self.freeze_schedule != "none":
             raise UserError(
                 f"--freeze_schedule={self.freeze_schedule}: takes two blocks "
                 "that train, or more. Give --trainable_layers=2, say."

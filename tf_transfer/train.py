@@ -254,13 +254,13 @@ class Train(experiment.Experiment):
             # The test must not decide which one predicts.
             if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
                 answering = probe
+        texts = " ".join(["--text=..."] * len(task.texts))
         predict = (
-            f"python -m tf_transfer.predict --run={answering.path}"
-            + " --text=..." * len(task.texts)
-            + ", or --input=FILE --output=FILE"
-            + " (the probe, which is better on validation)"
-            * (answering is not run)
+            f"python -m tf_transfer.predict --run={answering.path} {texts}, or "
+            "--input=FILE --output=FILE"
         )
+        if answering is not run:
+            predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
         steps = answer.suggest(run, baselines, settings, self.data.cut_share)

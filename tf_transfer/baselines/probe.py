@@ -203,7 +203,9 @@ class Probe:
             for block in numbers
             for pooling in ("mean", "cls_state")
         ]
-        return candidates + [States(self.blocks, "cls")] * self.has_pooler
+        if self.has_pooler:
+            candidates.append(States(self.blocks, "cls"))
+        return candidates
 
     def _screen(self, subset: "_Subset") -> list[States]:
         """The default, and the states that ridge regression finds best."""

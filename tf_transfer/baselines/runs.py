@@ -175,7 +175,9 @@ def _score(
 def _mean_scores(
     lines: list[dict[str, Any]], kind: str
 ) -> dict[str, float] | None:
-    return lines[0][kind] and {
+    if lines[0][kind] is None:
+        return None
+    return {
         metric: float(np.mean([line[kind][metric] for line in lines]))
         for metric in lines[0][kind]
     }

@@ -86,9 +86,8 @@ class Baseline:
         source: What messages call the texts.
     """
 
-    chosen: ClassVar[
-        dict[str, Any]
-    ] = {}  # no setting is chosen by cross-validation
+    # No setting is chosen by cross-validation.
+    chosen: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, features: str, source: str = "the texts") -> None:
         from sklearn.linear_model import LogisticRegression

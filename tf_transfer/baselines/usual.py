@@ -137,12 +137,11 @@ class Usual:
     def _folds(self, rows: int) -> Any:
         from sklearn import model_selection
 
-        is_classes = self.task.kind == "classes"
-        return (
-            model_selection.StratifiedKFold
-            if is_classes
-            else model_selection.KFold
-        )(max(2, min(FOLDS, rows)), shuffle=True, random_state=self.seed)
+        kfold = model_selection.KFold
+        if self.task.kind == "classes":
+            kfold = model_selection.StratifiedKFold
+        count = max(2, min(FOLDS, rows))
+        return kfold(count, shuffle=True, random_state=self.seed)
 
 
 def _make_features(vectoriser: Any, examples: Examples) -> Any:

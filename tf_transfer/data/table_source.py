@@ -347,7 +347,7 @@ class TableSource(Source):
         row_ids = self._row_ids(self._read("train").table)
         counts = collections.Counter(row_ids)
         paths = self.task_file.train.paths
-        table = paths[0] + ", ..." * (len(paths) > 1)
+        table = f"{paths[0]}, ..." if len(paths) > 1 else paths[0]
         missing = [word for word in ids if not counts[word]]
         if missing:
             raise UserError(

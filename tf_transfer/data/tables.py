@@ -96,7 +96,8 @@ class Table:
         path, number = next(itertools.islice(places, row, None))
         if is_parquet(path):
             return f"{path}, row {number}"
-        return f"{path}, line {number + offset * is_plain(path)}"
+        line = number + offset if is_plain(path) else number
+        return f"{path}, line {line}"
 
     def error(self, row: int, column: str, problem: str) -> UserError:
         """An error that names the file, the line and the column of a cell."""
