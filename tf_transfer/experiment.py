@@ -205,8 +205,8 @@ class Experiment:
     def build_head(self, task: Task, encoder: "Encoder") -> "Layer":
         """The head of a task: pooling, dropout, one dense layer or two.
 
-        Of a task that labels words, the token head; of a fitted probe, the
-        head that holds its weights.
+        A task that labels words has the token head. A fitted probe has the head
+        that holds its weights.
 
         Raises:
             UserError: `--head=mlp` is given for a task that labels words.

@@ -112,9 +112,10 @@ class Settings(
     )
     pooling: str = setting(
         "mean",
-        "What the output layers read: [CLS] through the pooler; [CLS] as the "
-        "last block leaves it; the mean of all tokens; or the first for "
-        "sentiment and the last for pairs.",
+        "What the output layers read: `cls` for [CLS] through the pooler; "
+        "`cls_state` for [CLS] of the last block; `mean` for the mean of all "
+        "tokens; `cls_for_sentiment` for `cls` on single texts and `mean` on "
+        "pairs.",
         group=Group.TRAINED,
         choices=("cls", "cls_state", "mean", "cls_for_sentiment"),
     )
@@ -204,12 +205,12 @@ class Settings(
 
     @property
     def task_name(self) -> str:
-        """What folders and tables call the tasks."""
+        """The tasks' name in folders and tables."""
         return "+".join(task_names(self)) if self.tasks else self.task
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """What trains in each phase: `head` or `all`."""
+        """The weights that train in each phase: `head` or `all`."""
         return PHASES[self.train]
 
     @property

@@ -196,12 +196,12 @@ class Settings(
 
     @property
     def approach(self) -> str:
-        """What trains when, and which head."""
+        """The adaptation and the head."""
         return f"{self.adaptation}_{self.head}{self.method_label}"
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """What trains in each phase: `head` or `all`."""
+        """The weights that train in each phase: `head` or `all`."""
         return ADAPTATIONS[self.adaptation]
 
     @property

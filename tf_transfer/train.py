@@ -124,8 +124,8 @@ class Settings(
     also_cache: str = setting(
         "",
         "Numbers of last blocks, such as 1,2,4, for which the output of the "
-        "frozen blocks below is stored, too, as it is computed on the way to "
-        "that of this run: it takes disk and next to no time.",
+        "frozen blocks below is also stored. It is computed for this run "
+        "anyway, so it costs disk space and little time.",
         pattern="([0-9]{1,3}(,[0-9]{1,3})*)?",
         advice="give numbers of last blocks, such as 1,2,4.",
         hashed=False,

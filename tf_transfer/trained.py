@@ -235,11 +235,11 @@ class Predictor:
     ) -> bytes:
         """The content of a file with the answers to another one.
 
-        A file with one word per line, as CoNLL's, has the tag behind each
-        word. A table has the answers in further columns. Delimited text is
-        answered by: of a task of your own, the format of the output; of a
-        table that the run's flags describe, CSV; otherwise, text columns
-        separated by tabs, without quoting, which is how it is read, too.
+        A file with one word per line gets the tag after each word. A table gets
+        further columns. The output of delimited text has the format of
+        `output` for a task of your own, and is CSV for a table that the run's
+        flags describe. Other tasks have text columns separated by tabs,
+        without quoting, as the input.
 
         Args:
             path: The file to answer.

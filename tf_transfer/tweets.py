@@ -19,15 +19,20 @@ correction, clipping at 1.0), rising over a tenth of the steps and falling to 0,
 the last state tested, no validation. Sparse: NLTK's tokens, Porter stems, no
 punctuation, no stop words; ten folds drawn with seed 57.
 
-Where the paper is silent or contradicts itself, ours: `--trainable_layers=0`
-freezes the pooler, too ("completely frozen"), and trains a dense layer on its
-output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
-"the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
-the default reading being the last; his code as committed freezes nothing, but
-loads less (`--load_blocks`); the output is the code's softmax of two units, not
-the text's logistic unit (`--loss_head=sigmoid`); a seed decides head, order and
-dropout; the held-out set is the author's with `--test_ids`, else a tenth, drawn
-by `--split_seed`; line breaks separate words (his code drops them).
+Our choices, where the paper is silent or contradicts itself:
+
+- `--trainable_layers=0` also freezes the pooler ("completely frozen"), and
+  trains a dense layer on its output. RoBERTa's pooler is new, so it trains.
+- The paper has both "the first two encoders" (`--blocks=1-2`) and "the last two
+  layers" (`--trainable_layers=2`). The last two are the default reading.
+- The author's code as committed freezes nothing, but loads fewer blocks
+  (`--load_blocks`).
+- The output is the code's softmax of two units, not the text's logistic unit
+  (`--loss_head=sigmoid`).
+- A seed decides head, order and dropout.
+- `--test_ids` gives the author's held-out set. Without it a tenth is held out,
+  drawn by `--split_seed`.
+- Line breaks separate words. The author's code drops them.
 """
 
 import dataclasses

@@ -138,7 +138,7 @@ def cross_validate(
     """Fits and tests a baseline in every fold.
 
     Args:
-        settings: `tweets.TweetsSettings`, resolved, with sparse features.
+        settings: `tweets.Settings`, resolved, with sparse features.
         directory: The run directory.
         task: The task.
         examples: The texts and their labels.

@@ -563,7 +563,7 @@ class Settings:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """What trains in each phase, as --trainable_layers names it."""
+        """The weights trained per phase, as --trainable_layers names them."""
         return (self.trainable_layers,)
 
     @property

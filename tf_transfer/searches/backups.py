@@ -1,7 +1,7 @@
 """Backups of finished runs that a search extends.
 
-A finished run that is extended has no result until it is finished again. Its
-backup are links: they cost nothing, since a run writes new files and
+A finished run that is extended has no result until it is finished again. A
+backup consists of links. They cost nothing, since a run writes new files and
 renames them.
 """
 

@@ -97,7 +97,7 @@ class Phase:
             where each has its own pass in every epoch, one after the other.
         score: function from validation metrics to the score that stops and
             selects; None without validation texts.
-        patience, min_delta: see `stopping.EarlyStopping`.
+        patience, min_delta: see `progress.EarlyStopping`.
         select: `best` or `last`: the epoch whose weights the phase ends with.
         layer_decay: see `models.freezing.rate_scales`.
         is_eligible: function from validation metrics to whether an epoch may

@@ -208,9 +208,9 @@ def locate(
 
 
 def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
-    """What these settings ask of a finished run in addition, in a line.
+    """Describes in a line how these settings extend a finished run.
 
-    That is more epochs, or to score the test; "" if it is neither.
+    They may add epochs or score the test; "" if they do neither.
     """
     if (
         result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
