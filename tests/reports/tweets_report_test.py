@@ -298,6 +298,21 @@ def test_published_figures_stand_beside_the_runs_they_come_from(study):
     assert folds["accuracy"]["count"] == "80.00 ± 2.58"
 
 
+def test_published_rows_are_searched_once_for_all_tables(monkeypatch):
+    searched = []
+
+    def find(runs, paper, row):
+        searched.append(row)
+        return find_published(runs, paper, row)
+
+    find_published = tables_lib.find_published
+    monkeypatch.setattr(tables_lib, "find_published", find)
+    [study] = collect(*the_paper_s_runs())
+    tables_of(study)
+    splits = 2  # the folds and the held-out texts
+    assert len(searched) == splits * len(study.published["rows"])
+
+
 def test_one_s_own_texts_have_nothing_of_the_paper_s_tweets():
     own = {"names": ("f1_macro",)}
     sizes = {"train": 900, "test": 100}

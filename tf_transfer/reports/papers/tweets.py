@@ -43,7 +43,8 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with columns of their own, the most trained first, baselines last.
 
     `has_sizes`: what was trained on several numbers of examples at its rate;
-    `has_grid`: of its number of examples, two or more have several rates.
+    `has_grid`: of its number of examples, two or more have several rates;
+    `published`: the row of the paper that its group fills, or {}.
     """
     caches = map(tables.describe_cache, runs.settings)
     runs = runs.assign(
@@ -65,10 +66,24 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     rates = runs.groupby([*SPLIT, "examples", "label"]).lr.transform("nunique")
     runs["tried"] = runs.label.where(rates > 1)
     tried = runs.groupby([*SPLIT, "examples"]).tried.transform("nunique")
+    published = _find_published(study, runs)
+    runs["published"] = [published.get(group, {}) for group in runs.group]
     return runs.assign(has_sizes=sizes > 1, has_grid=tried > 1).sort_values(
         ["baseline", "trained", "approach", "examples", "lr", "cached"],
         ascending=[True, False, True, False, True, True],
     )
+
+
+def _find_published(study: Study, runs: pd.DataFrame) -> dict[int, Any]:
+    """The published rows that groups of runs fill, by the group's number."""
+    return {
+        group: row
+        for _, members in runs.groupby(SPLIT)
+        for row in study.published.get("rows", ())
+        for group in tables.find_published(
+            members, study.paper, row["settings"]
+        ).group
+    }
 
 
 # === Tables ===
@@ -87,22 +102,13 @@ def _measure_price(line: tables.Line) -> str:
     return f"{wording.mean(times) / (2 * points):.1f}"
 
 
-def _find_published(line: tables.Line) -> dict[str, Any]:
-    """The published row that a group's runs fill, or {}."""
-    study = line.part.study
-    rows = (
-        row
-        for row in study.published.get("rows", ())
-        if len(tables.find_published(line.runs, study.paper, row["settings"]))
-    )
-    return next(rows, {})
-
-
 def _show_published_f1(line: tables.Line) -> str:
     """The paper's F1, and the standard one of the same runs if it differs."""
-    row = _find_published(line)
+    row = line.runs.published.iloc[0]
+    if not row:
+        return ""
     standard = f" ({row['f1']:.1f})" if "printed_as" in row else ""
-    return f"{row['printed_f1']:.1f}{standard}" if row else ""
+    return f"{row['printed_f1']:.1f}{standard}"
 
 
 def _show_extremes(line: tables.Line) -> str:
@@ -136,7 +142,7 @@ MEASURES: dict[str, tables.Measure] = {
     "f1": _measure_f1,
     "extremes": _show_extremes,
     "price": _measure_price,
-    "published_accuracy": lambda line: _find_published(line).get(
+    "published_accuracy": lambda line: line.runs.published.iloc[0].get(
         "printed_accuracy"
     ),
     "published_f1": _show_published_f1,
