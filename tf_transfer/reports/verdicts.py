@@ -64,8 +64,9 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     """A verdict on each claim by each study that has runs for it.
 
     Holm's correction is over all that could be tested, of all studies; of those
-    that are not comparable, see `conclude_local`. Claims that no study has runs
-    for have one verdict, without a study, which names what is missing.
+    that are not comparable, see `correct_for_many` with `are_local`. Claims
+    that no study has runs for have one verdict, without a study, which names
+    what is missing.
 
     Args:
         runs: of the paper's experiment, see `frames.runs_frame`.
@@ -157,7 +158,7 @@ def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
 
 
 def judge_claim(
-    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim, study: str = "A"
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim, study: str
 ) -> Verdict | None:
     """The verdict of a study on a claim; None if its runs are not for it.
 
