@@ -406,16 +406,16 @@ def _describe_needed(
 
 def _name_comparison(claim: Claim, comparison: Comparison) -> str:
     """`last_4 on rte at 1.1`, without what all comparisons of a claim share."""
-    group = comparison.settings[-1].items()
-    other = {n: v for n, v in group if n not in claim.both}
-    approach = f"{comparison.runs[0].approach.iloc[0]} on "
-    against = f" against {choose.describe(other)}"
-    return (
-        approach * (len(claim.first) > 1)
-        + comparison.task
-        + f" at {comparison.at:g} epochs" * (len(claim.at) > 1)
-        + against * (len(claim.second) > 1 and not claim.paired)
-    )
+    name = comparison.task
+    if len(claim.first) > 1:
+        name = f"{comparison.runs[0].approach.iloc[0]} on {name}"
+    if len(claim.at) > 1:
+        name += f" at {comparison.at:g} epochs"
+    if len(claim.second) > 1 and not claim.paired:
+        group = comparison.settings[-1].items()
+        other = {n: v for n, v in group if n not in claim.both}
+        name += f" against {choose.describe(other)}"
+    return name
 
 
 def add_other_measure(

@@ -631,7 +631,8 @@ def _draw(
             }
             curve = curves.setdefault(text, plots.Curve([], look, has_band))
             curve.points.extend(points)
-            compared += points * (not (line.row and line.row.failed))
+            if not (line.row and line.row.failed):
+                compared += points
         if has_front and compared:
             curves["_front"] = plots.draw_front(compared)
         values = {

@@ -185,7 +185,7 @@ def judge_claim(
     on = tuple({c.task: None for c in chosen.complete})
     verdict = Verdict(
         claim,
-        study * bool(comparisons),
+        study if comparisons else "",
         INCONCLUSIVE,
         chosen.problem,
         runs=fewest,
@@ -355,7 +355,9 @@ def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
     """The groups that are compared; see `Claim`."""
     if claim.paired:
         return zip(claim.first, claim.second, strict=True)
-    return itertools.product(claim.first, *[claim.second] * bool(claim.second))
+    if not claim.second:
+        return ((group,) for group in claim.first)
+    return itertools.product(claim.first, claim.second)
 
 
 def _choose_files(
@@ -408,12 +410,11 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
             is_timed_apart = bool(asked & {*measures.TIMES}) and all(
                 len(runs) >= FEWEST_SEEDS for runs in one.runs
             )
-            return (
-                f"{one.fewest} run{'s' * (one.fewest != 1)} in a group on "
-                f"{one.task}"
-                + " timed in an environment that both share" * is_timed_apart
-                + f"; {FEWEST_SEEDS} are needed"
-            )
+            runs_there = f"{wording.count(one.fewest, 'run')} in a group"
+            where = f"on {one.task}"
+            if is_timed_apart:
+                where += " timed in an environment that both share"
+            return f"{runs_there} {where}; {FEWEST_SEEDS} are needed"
         if asked & {*measures.DURATIONS} and not all(
             cell.in_turn for cell in one.cells
         ):

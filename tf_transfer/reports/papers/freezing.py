@@ -481,6 +481,14 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
     ]
 
 
+def _list_study(study: Study) -> list[tables.Part]:
+    """The study as one part; none if its runs are a search."""
+    if study.labelled.is_search.any():
+        return []
+    words = {"level": f"{100 * study.options.level:g}"}
+    return [tables.Part(study, study.labelled, words=words)]
+
+
 MEASURES: dict[str, tables.Measure] = {
     **dict.fromkeys(
         ("interval", "untried", "published", "relative", "share")
@@ -518,16 +526,7 @@ ROWS = {
     ],
 }
 PARTS = {
-    "study": lambda study: (
-        [
-            tables.Part(
-                study,
-                study.labelled,
-                words={"level": f"{100 * study.options.level:g}"},
-            )
-        ]
-        * (not study.labelled.is_search.any())
-    ),
+    "study": _list_study,
     "curves": list_curves,
     "tasks": lambda study: [
         tables.Part(study, study.runs, name)

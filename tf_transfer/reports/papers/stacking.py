@@ -138,7 +138,7 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
             lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
         ),
         epochs_one=settings.str.get("phase_one_epochs"),
-        cache=caches.map(lambda cache: f", {cache}" * bool(cache)),
+        cache=caches.map(lambda cache: f", {cache}" if cache else ""),
     )
     most = runs.groupby([*TEXTS]).examples.transform("max")
     lengths = runs.groupby([*TEXTS, "length"]).epochs_one.transform("nunique")
