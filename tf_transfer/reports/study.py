@@ -164,7 +164,7 @@ def collect(
         options: what the reader asks for.
     """
     studies = []
-    by_experiment = choose.split(summary["runs"], lambda r: r["experiment"])
+    by_experiment = choose.group_by(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None

@@ -286,7 +286,7 @@ def _list_points(part: tables.Part) -> Iterator[tables.Line]:
             yield _find_point(curve, quality, options.level)
         yield _describe_blocks(curve, none, fewest, fewest)
     # Only where each task has one curve, so that it is clear which is meant.
-    kinds = choose.split(
+    kinds = choose.group_by(
         (curve for curve in curves if curve.words["task"] != LEFT_OUT),
         lambda curve: (curve.words["mode"], curve.words["untrained"]),
     )
