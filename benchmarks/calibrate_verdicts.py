@@ -190,7 +190,7 @@ def simulate(
     judged = []
     for claim in paper.claims:
         of_claim = {task: tasks[task] for task in claim.tasks}
-        verdict = verdicts.judge_claim(of_claim, paper, claim)
+        verdict = verdicts.judge_claim(of_claim, paper, claim, "A")
         assert verdict is not None
         judged.append(verdict)
     families = [

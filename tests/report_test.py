@@ -479,3 +479,16 @@ def test_the_summaries_that_are_kept_name_no_folder_of_a_machine():
         text = json.dumps(json.load(open(name)))
         assert "/work" not in text and "/tmp" not in text
         assert "/root" not in text and "/home" not in text
+
+
+def test_studies_of_one_title_are_all_printed(capsys):
+    parts = [
+        types.SimpleNamespace(
+            study=types.SimpleNamespace(title="glue"), short=[sentence]
+        )
+        for sentence in ("The first.", "The second.")
+    ]
+    report._print_short(types.SimpleNamespace(parts=parts, summary={}))
+    assert capsys.readouterr().out == (
+        "\nglue\n- The first.\n\nglue\n- The second.\n"
+    )

@@ -152,11 +152,11 @@ def _parse_seconds(word: str) -> float:
 
 
 def _print_short(page: "Page") -> None:
-    shown = {part.study.title: part.short for part in page.parts}
+    shown = [(part.study.title, part.short) for part in page.parts]
     for search in page.summary.get("searches", ()):
-        shown[f"Search in {search['path']}"] = search["lines"]
+        shown.append((f"Search in {search['path']}", search["lines"]))
     fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
-    for title, sentences in [*shown.items()][:SHOWN_PARTS]:
+    for title, sentences in shown[:SHOWN_PARTS]:
         print("\n".join([f"\n{title}", *map(fill.fill, sentences)]))
 
 

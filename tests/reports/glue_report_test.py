@@ -366,4 +366,3 @@ def test_cached_runs_are_explained():
     assert any("no dropout" in note for note in list_notes(collect(cached)))
     notes = list_notes(collect(write(FINALS)))
     assert not any("no dropout" in note for note in notes)
-    assert any("docs/glue.md" in note for note in PAPER.notes)

@@ -342,6 +342,12 @@ def test_entities_have_their_types():
     assert rows.PER[0] == "82.50 ± 0.50" and rows.ORG[0] == "78.50 ± 0.50"
 
 
+def test_labelled_runs_have_the_columns_of_all_experiments_too():
+    [study] = collect(*entities())
+    assert {*study.labelled.text} == {"ner"}
+    assert "trains" in study.labelled
+
+
 def test_times_are_by_phase_with_the_whole_prefix_and_alike_on_both_sides():
     cached = {"frozen_prefix": "cached"}
     [study] = collect(

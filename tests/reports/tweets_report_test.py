@@ -292,10 +292,33 @@ def test_published_figures_stand_beside_the_runs_they_come_from(study):
         "frozen": "82.4",
     }
     assert table["published F1"]["frozen"] == "87.2 (80.7)"
+    assert table[tweets.PAPER_F1]["frozen"] == "80.00 ± 0.79"
     assert table["lowest to highest"]["unfrozen"] == "79.0 to 87.0"
     folds = tables_of(study)["folds_1_tweets"].set_index("features")
     assert folds["published F1"]["count"] == "74.6"
     assert folds["accuracy"]["count"] == "80.00 ± 2.58"
+
+
+def test_the_paper_s_f1_is_shown_next_to_published_rows_only():
+    [study] = collect(write({**ALL, "lr": 1e-3}, [80.0, 81.0]))
+    table = tables_of(study)["held_out_1_tweets"]
+    assert "F1" in table and "published F1" not in table
+    assert tweets.PAPER_F1 not in table
+
+
+def test_published_rows_are_searched_once_for_all_tables(monkeypatch):
+    searched = []
+
+    def find(runs, paper, row):
+        searched.append(row)
+        return find_published(runs, paper, row)
+
+    find_published = tables_lib.find_published
+    monkeypatch.setattr(tables_lib, "find_published", find)
+    [study] = collect(*the_paper_s_runs())
+    tables_of(study)
+    splits = 2  # the folds and the held-out texts
+    assert len(searched) == splits * len(study.published["rows"])
 
 
 def test_one_s_own_texts_have_nothing_of_the_paper_s_tweets():
@@ -318,8 +341,7 @@ def test_one_s_own_texts_have_nothing_of_the_paper_s_tweets():
     assert "87.55" in table.accuracy[0]  # the best was not in the report once
     assert "macro F1" in table and "F1" not in table
     assert not [name for name in table if "published" in name]
-    assert "the paper's F1" not in table
-    assert not [said for said in list_notes(study) if "paper" in said]
+    assert tweets.PAPER_F1 not in table
     assert all(
         verdict.word in ("not comparable", "inconclusive")
         for verdict in study.verdicts

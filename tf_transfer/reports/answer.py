@@ -292,44 +292,55 @@ def suggest(
         cut_share: share of its texts that were cut.
     """
     record, is_probe = run.record, _is_probe(run)
+    steps: list[str] = []
     if record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
+    if is_probe:
+        steps.append(
+            "the same command without --features=frozen trains the encoder."
+        )
     leads = _find_leads(run, baselines)
     ahead = [name for name, (_, _, high) in leads.items() if high < 0]
     known = majority(run)
-    has_failed = known is not None and run.score <= known + 0.05
-    is_worse = bool(ahead) and not is_probe
-    may_be_chance = any(low <= 0 for _, low, _ in leads.values())
-    # Of a probe both are unset, and no step below names them.
-    more_epochs = f"--max_epochs={2 * (settings.max_epochs or 0)}"
-    lr = settings.lr or 0
-    keep_ends = "--long_texts=head_tail, or "
+    if ahead and not is_probe:
+        advice = "stay with it"
+        if PROBE in ahead:
+            advice = "--features=frozen gives it"
+        steps.append(
+            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
+            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
+            "another rate."
+        )
+    elif known is not None and run.score <= known + 0.05:
+        if not is_probe:
+            steps.append(
+                "it has not learned: another rate, such as "
+                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
+            )
+    elif any(low <= 0 for _, low, _ in leads.values()):
+        steps.append(
+            "more labelled texts would show whether training is worth it; "
+            "until then the cheapest of these may do."
+        )
+    if cut_share > CUT_SHARE:
+        keep_ends = "--long_texts=head_tail, or "
+        if settings.long_texts == "head_tail":
+            keep_ends = ""
+        steps.append(
+            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
+            "--max_length."
+        )
+    if is_probe:
+        return steps
+    if record["best_epoch"] == record["epochs_run"]:
+        steps.append(
+            "the last epoch was the best: "
+            f"--max_epochs={2 * settings.max_epochs}."
+        )
     change = "--trainable_layers=all trains everything"
     if settings.trains_everything:
         change = (
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster"
         )
-    steps = {
-        "the same command without --features=frozen trains the "
-        "encoder.": is_probe,
-        f"what was trained is worse than {' and '.join(ahead)}: "
-        + ("--features=frozen gives it" if PROBE in ahead else "stay with it")
-        + f"; or more updates, {more_epochs}, or another rate.": is_worse,
-        "it has not learned: another rate, such as "
-        f"--lr={lr / 3:.0e} or --lr={lr * 3:.0e}.": (
-            has_failed and not is_worse and not is_probe
-        ),
-        "more labelled texts would show whether training is worth it; until "
-        "then the cheapest of these may do.": (
-            may_be_chance and not has_failed and not is_worse
-        ),
-        f"{cut_share:.0%} of the texts are cut: "
-        + keep_ends * (settings.long_texts != "head_tail")
-        + "a larger --max_length.": cut_share > CUT_SHARE,
-        f"the last epoch was the best: {more_epochs}.": (
-            not is_probe and record["best_epoch"] == record["epochs_run"]
-        ),
-        f"{change}; --seed=1 shows how much chance there is.": not is_probe,
-    }
-    return [step for step, holds in steps.items() if holds]
+    return [*steps, f"{change}; --seed=1 shows how much chance there is."]

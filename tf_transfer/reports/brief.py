@@ -259,7 +259,7 @@ def group_approaches(rows: Sequence[Row]) -> list[Approach]:
     most are taken, so that means are over the same tasks.
     """
     compared = [row for row in rows if row.kept.is_known]
-    groups = choose.split(compared, lambda row: row.trains).values()
+    groups = choose.group_by(compared, lambda row: row.trains).values()
     most = max(map(len, groups), default=0)
     return [tuple(members) for members in groups if len(members) == most]
 
@@ -320,7 +320,7 @@ def describe_best(rows: Sequence[Row]) -> list[str]:
     Next to an encoder's score stands that of TF-IDF, and the other way round.
     """
     known = [row for row in rows if row.score.is_known and not row.failed]
-    by_task = choose.split(known, lambda row: row.task)
+    by_task = choose.group_by(known, lambda row: row.task)
     return [
         _describe_best_of(task, of_task)
         for task, of_task in [*by_task.items()][:MOST_NAMED]
@@ -531,8 +531,8 @@ def end_of_rates(row: Row) -> str:
 
 def name_rows(rows: Sequence[Row]) -> str:
     """`last 1 and last 2 on cola, last 3 on rte`."""
-    by_task = choose.split(rows, lambda row: row.task)
-    by_names = choose.split(
+    by_task = choose.group_by(rows, lambda row: row.task)
+    by_names = choose.group_by(
         by_task, lambda task: join([row.trains for row in by_task[task]])
     )
     return list_first(

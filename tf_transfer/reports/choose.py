@@ -55,7 +55,7 @@ class Group:
 def list_groups(runs: pd.DataFrame) -> list[Group]:
     """The groups of a frame, by number."""
     rows = runs.assign(position=range(len(runs))).itertuples()
-    groups = split(rows, lambda row: row.group)
+    groups = group_by(rows, lambda row: row.group)
     return [
         Group(
             first,
@@ -72,7 +72,7 @@ def list_groups(runs: pd.DataFrame) -> list[Group]:
     ]
 
 
-def split(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:
+def group_by(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:
     """Lists of the values that have the same key."""
     lists = collections.defaultdict(list)
     for value in values:
@@ -342,7 +342,7 @@ def _combine(
 ) -> dict[tuple[str, ...], list[Group]]:
     """Groups by their values of some settings."""
     ordered = sorted(names)
-    return split(
+    return group_by(
         groups,
         lambda group: tuple(str(group.settings.get(n, "")) for n in ordered),
     )

@@ -83,7 +83,11 @@ def runs_frame(
         (all nan where not known), `started` (seconds, nan where not known),
         `epochs_run`, `stop_reason`; `timed` (whether its other times may be
         compared with those of most runs on its texts, which traced or were
-        warm as it did or was); `study` (`A`, the largest, `B`,
+        warm as it did or was); `environment` (text: equal for runs timed under
+        the same conditions, apart from tracing), `traced` (text: what the run
+        traced, or `TRACES_NOTHING`), `mixed` (whether its epochs were timed in
+        several environments); `record` (dict: what the row is made from);
+        `study` (`A`, the largest, `B`,
         ...; of a baseline that belongs to others an empty string, see
         `studies`), `shared` (dict: settings that a study's runs have in
         common) and `group` (a number).
@@ -99,11 +103,11 @@ def runs_frame(
         baseline and any(shared.items() <= other.items() for other in distinct)
         for shared, baseline in zip(frame.shared, frame.baseline)
     ]
-    texts = frame.shared.map(dump).where(~np.array(belongs, dtype=bool))
-    sizes = texts.value_counts()
+    shared_texts = frame.shared.map(dump).where(~np.array(belongs, dtype=bool))
+    sizes = shared_texts.value_counts()
     ranked = sorted(sizes.index, key=lambda text: (-sizes[text], text))
     letters = {text: letters_of(rank) for rank, text in enumerate(ranked)}
-    frame["study"] = [letters.get(text, "") for text in texts]
+    frame["study"] = [letters.get(text, "") for text in shared_texts]
     settings = frame.settings.map(dump).rename("settings_text")
     frame["group"] = frame.groupby(
         ["study", "task", "data_identity", "approach", settings], sort=True
@@ -112,8 +116,8 @@ def runs_frame(
     frame.loc[~is_modal, "seconds_per_epoch"] = np.nan
     frame["timed"] = _has_modal_value(frame, is_modal, "traced")
     # Columns of a type lie together: rows are taken several times as fast.
-    texts = frame.select_dtypes(["string"]).columns
-    return frame.astype(dict.fromkeys(texts, object)).copy()
+    text_columns = frame.select_dtypes(["string"]).columns
+    return frame.astype(dict.fromkeys(text_columns, object)).copy()
 
 
 def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -172,7 +172,7 @@ def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
         values = np.mean([cell.values for cell in cells], axis=0)
         return dataclasses.replace(cells[0], values=values)
 
-    by_runs = choose.split(
+    by_runs = choose.group_by(
         comparisons, lambda c: (c.task, *(tuple(runs.path) for runs in c.runs))
     )
     return [
@@ -221,7 +221,7 @@ def _test_trend(
     The tasks differ in more than their size: the error of the line is estimated
     from their distances to it.
     """
-    by_task = choose.split(comparisons, lambda c: c.task).values()
+    by_task = choose.group_by(comparisons, lambda c: c.task).values()
     sizes = [
         size_of(of_task[0].runs[0].sizes.iloc[0], "train_and_validation")
         for of_task in by_task
@@ -406,16 +406,16 @@ def _describe_needed(
 
 def _name_comparison(claim: Claim, comparison: Comparison) -> str:
     """`last_4 on rte at 1.1`, without what all comparisons of a claim share."""
-    group = comparison.settings[-1].items()
-    other = {n: v for n, v in group if n not in claim.both}
-    approach = f"{comparison.runs[0].approach.iloc[0]} on "
-    against = f" against {choose.describe(other)}"
-    return (
-        approach * (len(claim.first) > 1)
-        + comparison.task
-        + f" at {comparison.at:g} epochs" * (len(claim.at) > 1)
-        + against * (len(claim.second) > 1 and not claim.paired)
-    )
+    name = comparison.task
+    if len(claim.first) > 1:
+        name = f"{comparison.runs[0].approach.iloc[0]} on {name}"
+    if len(claim.at) > 1:
+        name += f" at {comparison.at:g} epochs"
+    if len(claim.second) > 1 and not claim.paired:
+        group = comparison.settings[-1].items()
+        other = {n: v for n, v in group if n not in claim.both}
+        name += f" against {choose.describe(other)}"
+    return name
 
 
 def add_other_measure(
@@ -453,7 +453,7 @@ def _test_spread(
     """
     p_values, bounds = [], {}
     chi2, tail = scipy.stats.chi2, (1 - estimates.LEVEL) / 2
-    for task, of_task in choose.split(comparisons, lambda c: c.task).items():
+    for task, of_task in choose.group_by(comparisons, lambda c: c.task).items():
         pool = estimates.pool(
             [cell.values for c in of_task for cell in c.cells]
         )

@@ -252,7 +252,9 @@ def _select_shared_environment(
     """
     groups = [runs[~runs.mixed] for runs in groups]
 
-    def select(runs: pd.DataFrame, environment: str, traced: str) -> pd.Series:
+    def select(
+        runs: pd.DataFrame, environment: str, traced: str
+    ) -> pd.DataFrame:
         may_trace = runs.traced.isin([traced, frames.TRACES_NOTHING])
         is_so = (runs.environment == environment) & (
             may_trace | ignores_tracing

@@ -119,7 +119,7 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
     names = _name_groups(groups)
     rows: list[Row] = []
     cells = Cells()
-    for _, members in sorted(choose.split(groups, _describe_recipe).items()):
+    for _, members in sorted(choose.group_by(groups, _describe_recipe).items()):
         rows += _match(members, names, runs, cells)
     counts = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
@@ -185,7 +185,7 @@ def keep_largest(rows: Sequence[Row]) -> list[Row]:
 
     Smaller files hold some of the data: the table has them, no mean does.
     """
-    by_task = choose.split(rows, lambda row: row.runs.task.iloc[0])
+    by_task = choose.group_by(rows, lambda row: row.runs.task.iloc[0])
     largest = {
         max(of_task, key=lambda row: sum(row.runs.sizes.iloc[0].values())).task
         for of_task in by_task.values()
@@ -264,7 +264,7 @@ def describe_differences(
 
 def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     """What each group trains, in words; with settings, where these differ."""
-    by_approach = choose.split(
+    by_approach = choose.group_by(
         groups,
         lambda group: (
             *(group.first.text, group.first.data_identity),
@@ -291,7 +291,9 @@ def _match(
     # base.
     least = min(map(_untrained, filter(_trains_everything, groups)), default="")
     rows = []
-    for _, members in sorted(choose.split(groups, _describe_approach).items()):
+    for _, members in sorted(
+        choose.group_by(groups, _describe_approach).items()
+    ):
         best = choose.keep_best_rate(members)
         for group in best or members:
             own = choose.take_rows(runs, [group])

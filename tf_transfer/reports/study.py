@@ -164,7 +164,7 @@ def collect(
         options: what the reader asks for.
     """
     studies = []
-    by_experiment = choose.split(summary["runs"], lambda r: r["experiment"])
+    by_experiment = choose.group_by(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None
@@ -207,7 +207,10 @@ def collect(
 def _describe_differences(
     studies: Mapping[str, pd.DataFrame],
 ) -> dict[str, str]:
-    """The settings by which studies differ, of those that all have; by name."""
+    """The settings by which studies differ, of those that all have; by name.
+
+    Studies that differ in none of these have their letter, too.
+    """
     shared = [members.shared.iloc[0] for members in studies.values()]
     common = set.intersection(*map(set, shared)) - {"model"}
     differences = overview.describe_differences(
@@ -215,7 +218,10 @@ def _describe_differences(
     )
     if len(studies) == 1:
         return dict.fromkeys(studies, "")
+    texts = [text.removeprefix(", ") for text in differences]
     return {
-        name: settings.removeprefix(", ") or f"study {name}"
-        for name, settings in zip(studies, differences)
+        name: text
+        if text and texts.count(text) == 1
+        else ", ".join(filter(None, [text, f"study {name}"]))
+        for name, text in zip(studies, texts)
     }

@@ -152,8 +152,8 @@ def compare(runs: pd.DataFrame, base: pd.DataFrame) -> str:
 def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
     """Seconds until validation reached a score, and how many runs did so.
 
-    `12.3 ± 0.4 (2 of 3 runs)`; the number only if some did not, `never` if none
-    did, nothing if no run is timed.
+    `12.3 ± 0.4 (2 of 3 runs)`: of the timed runs, unless all runs are timed and
+    did so; `never` if none did, nothing if no run is timed.
     """
     times = [
         measures.seconds_to_score(record, score)
@@ -161,8 +161,13 @@ def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
         if record["epochs"] and not pd.isna(score)
     ]
     count = len(wording.known(times))
-    few = f" ({count} of {len(times)} runs)" * (0 < count < len(times))
-    return (wording.spread(times, 1) or "never" * bool(times)) + few
+    if not times:
+        return ""
+    text = wording.spread(times, 1) if count else "never"
+    agreeing = count or len(times)
+    if agreeing < len(runs):
+        text += f" ({count} of {wording.count(len(times), 'run')})"
+    return text
 
 
 def _of_row(name: str) -> Measure:
@@ -626,7 +631,8 @@ def _draw(
             }
             curve = curves.setdefault(text, plots.Curve([], look, has_band))
             curve.points.extend(points)
-            compared += points * (not (line.row and line.row.failed))
+            if not (line.row and line.row.failed):
+                compared += points
         if has_front and compared:
             curves["_front"] = plots.draw_front(compared)
         values = {

@@ -64,8 +64,9 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     """A verdict on each claim by each study that has runs for it.
 
     Holm's correction is over all that could be tested, of all studies; of those
-    that are not comparable, see `conclude_local`. Claims that no study has runs
-    for have one verdict, without a study, which names what is missing.
+    that are not comparable, see `correct_for_many` with `are_local`. Claims
+    that no study has runs for have one verdict, without a study, which names
+    what is missing.
 
     Args:
         runs: of the paper's experiment, see `frames.runs_frame`.
@@ -157,7 +158,7 @@ def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
 
 
 def judge_claim(
-    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim, study: str = "A"
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim, study: str
 ) -> Verdict | None:
     """The verdict of a study on a claim; None if its runs are not for it.
 
@@ -184,7 +185,7 @@ def judge_claim(
     on = tuple({c.task: None for c in chosen.complete})
     verdict = Verdict(
         claim,
-        study * bool(comparisons),
+        study if comparisons else "",
         INCONCLUSIVE,
         chosen.problem,
         runs=fewest,
@@ -354,7 +355,9 @@ def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
     """The groups that are compared; see `Claim`."""
     if claim.paired:
         return zip(claim.first, claim.second, strict=True)
-    return itertools.product(claim.first, *[claim.second] * bool(claim.second))
+    if not claim.second:
+        return ((group,) for group in claim.first)
+    return itertools.product(claim.first, claim.second)
 
 
 def _choose_files(
@@ -407,12 +410,11 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
             is_timed_apart = bool(asked & {*measures.TIMES}) and all(
                 len(runs) >= FEWEST_SEEDS for runs in one.runs
             )
-            return (
-                f"{one.fewest} run{'s' * (one.fewest != 1)} in a group on "
-                f"{one.task}"
-                + " timed in an environment that both share" * is_timed_apart
-                + f"; {FEWEST_SEEDS} are needed"
-            )
+            runs_there = f"{wording.count(one.fewest, 'run')} in a group"
+            where = f"on {one.task}"
+            if is_timed_apart:
+                where += " timed in an environment that both share"
+            return f"{runs_there} {where}; {FEWEST_SEEDS} are needed"
         if asked & {*measures.DURATIONS} and not all(
             cell.in_turn for cell in one.cells
         ):

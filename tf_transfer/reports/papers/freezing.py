@@ -67,7 +67,8 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
 
     `number`: of trained blocks, or `all`, as text; `mode`: live or how it is
     cached; `untrained`: what a full model leaves out; `is_search`: a run that
-    validates, where all train everything; `best`: the rate that does so best.
+    validates, where all train everything; `best`: the rate that does so best;
+    `published_sweep`: the authors' own score at its rate, or nan.
     """
     is_full = (runs.approach == "fine_tuning") & ~runs.cached
     runs = runs.assign(
@@ -76,6 +77,14 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         untrained=runs.settings.map(lambda s: str(s.get("untrained", ""))),
         is_search=runs.validation.notna() & is_full.all(),
     )
+    sweeps = {
+        text: _find_sweep(study, members)
+        for text, members in runs.groupby("text")
+    }
+    runs["published_sweep"] = [
+        sweeps[text].get(str(round(lr / SWEEP_UNIT)), math.nan)
+        for text, lr in zip(runs.text, runs.lr)
+    ]
     validation = runs.groupby(["text", "untrained", "lr"]).validation
     means = validation.transform("mean")
     best = means.groupby([runs.text, runs.untrained]).transform("max")
@@ -195,6 +204,21 @@ def _find_published(
     }
 
 
+def _find_sweep(study: Study, runs: pd.DataFrame) -> dict[str, float]:
+    """The authors' own scores by rate, in units of `SWEEP_UNIT`; or {}.
+
+    They held out nothing, and nobody knows what their full models left
+    untrained.
+
+    Args:
+        study: theirs.
+        runs: on one task.
+    """
+    ignored = dict.fromkeys(("validation_fraction", "untrained"))
+    sweeps = _find_published(study, runs, ignored).get("rate_sweep", {})
+    return sweeps.get(PUBLISHED_TASKS.get(runs.task.iloc[0], ""), {})
+
+
 # === Tables ===
 
 
@@ -262,7 +286,7 @@ def _list_points(part: tables.Part) -> Iterator[tables.Line]:
             yield _find_point(curve, quality, options.level)
         yield _describe_blocks(curve, none, fewest, fewest)
     # Only where each task has one curve, so that it is clear which is meant.
-    kinds = choose.split(
+    kinds = choose.group_by(
         (curve for curve in curves if curve.words["task"] != LEFT_OUT),
         lambda curve: (curve.words["mode"], curve.words["untrained"]),
     )
@@ -366,20 +390,6 @@ def _list_parameters(part: tables.Part) -> list[tables.Line]:
     ]
 
 
-def _find_sweep(line: tables.Line) -> float | None:
-    """The authors' own score at a rate.
-
-    They held out nothing, and nobody knows what their full models left
-    untrained.
-    """
-    first, study = line.runs.iloc[0], line.part.study
-    runs = study.labelled[study.labelled.text == first.text]
-    ignored = dict.fromkeys(("validation_fraction", "untrained"))
-    sweeps = _find_published(study, runs, ignored).get("rate_sweep", {})
-    sweep = sweeps.get(PUBLISHED_TASKS.get(first.task, ""), {})
-    return sweep.get(str(round(first.lr / SWEEP_UNIT)))
-
-
 def _list_savings(part: tables.Part) -> Iterator[tables.Line]:
     """What the frozen runs of a task took cached, compared with live."""
     known = part.runs[part.runs.seconds.notna()]
@@ -471,6 +481,14 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
     ]
 
 
+def _list_study(study: Study) -> list[tables.Part]:
+    """The study as one part; none if its runs are a search."""
+    if study.labelled.is_search.any():
+        return []
+    words = {"level": f"{100 * study.options.level:g}"}
+    return [tables.Part(study, study.labelled, words=words)]
+
+
 MEASURES: dict[str, tables.Measure] = {
     **dict.fromkeys(
         ("interval", "untried", "published", "relative", "share")
@@ -483,7 +501,6 @@ MEASURES: dict[str, tables.Measure] = {
         / line.part.runs[line.part.runs.number == ALL].seconds_per_epoch.mean()
     ),
     "gigabytes": lambda line: line.runs.memory.mean() / 1e9,
-    "published_sweep": _find_sweep,
 }
 ROWS = {
     "points": _list_points,
@@ -509,16 +526,7 @@ ROWS = {
     ],
 }
 PARTS = {
-    "study": lambda study: (
-        [
-            tables.Part(
-                study,
-                study.labelled,
-                words={"level": f"{100 * study.options.level:g}"},
-            )
-        ]
-        * (not study.labelled.is_search.any())
-    ),
+    "study": _list_study,
     "curves": list_curves,
     "tasks": lambda study: [
         tables.Part(study, study.runs, name)

@@ -92,7 +92,7 @@ def _is_on_front(line: tables.Line) -> str:
     ]
     front = plots.find_front([(r.seconds.value, r.score.value) for r in known])
     is_on = any(r is line.row and is_on for r, is_on in zip(known, front))
-    return "yes" * (is_on and len(known) > 1)
+    return "yes" if is_on and len(known) > 1 else ""
 
 
 def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
@@ -111,7 +111,8 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
             means = pd.Series(selection.means_over_seeds(tested))
             lower = (100 - 100 * means / means[best]).map("{:.1f}".format)
             lower[best] = "better"
-            lower *= int(group.validation.notna().all())
+            if not group.validation.notna().all():
+                lower[:] = ""
             for line in tables.list_groups(
                 dataclasses.replace(part, runs=group)
             ):
@@ -186,16 +187,20 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
         )
 
 
+def _show_share_of_blocks(line: tables.Line) -> str:
+    """The trained blocks in percent of all."""
+    row = line.row
+    if row and row.blocks is not None:
+        return f"{100 * row.blocks / line.runs.blocks.iloc[0]:.3g}"
+    return "100" if row and row.is_base else ""
+
+
 MEASURES: dict[str, tables.Measure] = {
     "saved": _measure_saving,
     "saved_share": lambda line: 100 - line.row.share.value if line.row else "",
     "published_saving": _find_published_saving,
     "on_front": _is_on_front,
-    "share_of_blocks": lambda line: (
-        f"{100 * line.row.blocks / line.runs.blocks.iloc[0]:.3g}"
-        if line.row and line.row.blocks is not None
-        else "100" * bool(line.row and line.row.is_base)
-    ),
+    "share_of_blocks": _show_share_of_blocks,
     "other_metrics": lambda line: {
         name: measures.measure_runs(name, line.runs)
         for name in line.runs.metrics.iloc[0]

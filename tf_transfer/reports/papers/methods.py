@@ -34,7 +34,7 @@ def _divide_means(study: Study) -> list[tables.Part]:
         if not row.failed and (row.is_base or row.kept.is_known)
     ]
     tasks = sorted({row.task for row in rows})
-    by_name = choose.split(compared, lambda row: row.trains).values()
+    by_name = choose.group_by(compared, lambda row: row.trains).values()
     groups = [group for group in by_name if len(group) == len(tasks)]
     if all(group[0].is_base for group in groups):
         return []

@@ -114,39 +114,55 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
 
     `has_most`: on the most examples of their texts; `length`: equal for runs
     that differ in nothing but when the first phase ended; `has_lengths`: such
-    runs with several numbers of epochs.
+    runs with several numbers of epochs; `base`: the number of the group that
+    its group is compared with, see `_find_base`.
     """
-    settings = study.runs.settings
+    settings = runs.settings
     adaptations = map(ADAPTATIONS.get, settings.str["adaptation"])
     own = {"phase_one_epochs", "phase_one_gap"}
     phases = settings.map(_describe_phases)
     caches = settings.map(tables.describe_cache)
-    runs = study.runs.assign(
+    runs = runs.assign(
+        # Also of runs that were timed apart: those may be compared, too.
+        seconds=study.runs.seconds,
         head=settings.map(_head),
         head_order=pd.Categorical(settings.str["head"], [*HEADS]),
         adaptation=pd.Categorical([*adaptations], [*ADAPTATIONS.values()]),
         rates=[*map(tables.join, phases.str.join(", then "), caches)],
         phase_one=phases.str[:-1].str.join(""),
-        folder=study.runs.data.str.rstrip("/").str.rpartition("/")[2],
-        examples=[sizes.get("train", 0) for sizes in study.runs.sizes],
-        is_ensemble=["members" in record for record in study.runs.record],
-        has_curve=[bool(record["curve"]) for record in study.runs.record],
+        folder=runs.data.str.rstrip("/").str.rpartition("/")[2],
+        examples=[sizes.get("train", 0) for sizes in runs.sizes],
+        is_ensemble=["members" in record for record in runs.record],
+        has_curve=[bool(record["curve"]) for record in runs.record],
         length=settings.map(
             lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
         ),
         epochs_one=settings.str.get("phase_one_epochs"),
-        cache=caches.map(lambda cache: f", {cache}" * bool(cache)),
+        cache=caches.map(lambda cache: f", {cache}" if cache else ""),
     )
     most = runs.groupby([*TEXTS]).examples.transform("max")
     lengths = runs.groupby([*TEXTS, "length"]).epochs_one.transform("nunique")
     few = runs.examples.map(", {:,} examples".format)
+    bases = {
+        number: _find_base(group, runs)
+        for number, group in runs.groupby("group")
+    }
     return runs.assign(
+        base=runs.group.map(bases),
         has_most=runs.examples == most,
         has_lengths=lengths > 1,
         few=few.where(runs.examples < most, ""),
     ).sort_values(
-        ["task", "examples", "head_order", "adaptation", "rates", "seed"],
-        ascending=[True, False, True, True, True, True],
+        [
+            "task",
+            "examples",
+            "head_order",
+            "adaptation",
+            "head",
+            "rates",
+            "seed",
+        ],
+        ascending=[True, False, True, True, True, True, True],
     )
 
 
@@ -163,14 +179,18 @@ def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
     ]
 
 
-def _find_base(group: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """The group of finetune-only that a group is compared with.
+def _find_base(group: pd.DataFrame, runs: pd.DataFrame) -> int:
+    """The number of the group of finetune-only that a group is compared with.
 
     It has as many examples and epochs, the usual sizes and pairs, as far as
     there is such a group; of several rates, the one that is best on validation.
     Without any, it is the group itself.
+
+    Args:
+        group: runs that differ by seed alone.
+        runs: of the study.
     """
-    first, runs = group.iloc[0], study.labelled
+    first = group.iloc[0]
     bases = _split(
         runs[
             (runs.task == first.task)
@@ -186,7 +206,12 @@ def _find_base(group: pd.DataFrame, study: Study) -> pd.DataFrame:
             b for b in bases if b.settings.iloc[0].get(name, value) == value
         ]
         bases = similar or bases
-    return _best_of(bases) if bases else group
+    return (_best_of(bases) if bases else group).group.iloc[0]
+
+
+def _take_base(runs: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The runs of the group that some runs are compared with."""
+    return study.labelled[study.labelled.group == runs.base.iloc[0]]
 
 
 def _choose(
@@ -217,9 +242,9 @@ def _choose(
 
 
 def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
-    """Each group with its base, see `_find_base`."""
+    """Each group with its base."""
     for line in tables.list_groups(part):
-        base = _find_base(line.runs, part.study)
+        base = _take_base(line.runs, part.study)
         hidden = {"against": ""} if tables.describe_failure(base) else {}
         yield dataclasses.replace(line, base=base, values=hidden)
 
@@ -360,7 +385,7 @@ def _list_lengths(part: tables.Part) -> list[tables.Line]:
     A line joins those with as many as were asked for, none those with a gap.
     """
     apart = {"style": {"linestyle": "none"}}
-    base = _find_base(part.runs, part.study)
+    base = _take_base(part.runs, part.study)
     lines = [
         dataclasses.replace(
             line, base=base, values=apart if _gap(line.settings) else {}
@@ -405,7 +430,9 @@ MEASURES: dict[str, tables.Measure] = {
         line.base.lr.iloc[0] if tables.compare(line.runs, line.base) else ""
     ),
     "base_score": lambda line: (
-        math.nan if line.base is line.part.runs else line.base.score.mean()
+        line.base.score.mean()
+        if line.base.adaptation.iloc[0] == ADAPTATIONS["finetune_only"]
+        else math.nan
     ),
     "n_timed": lambda line: int(line.runs.timed.sum()),
     "base_share": lambda line: (

@@ -15,6 +15,7 @@ from tf_transfer.reports.study import Figure, Study
 
 NAMES = {"fine_tuning": "unfrozen", "last_2": "last two blocks"}
 F1 = {"f1": "F1", "f1_macro": "macro F1"}  # of two labels, and of many
+PAPER_F1 = "F1, computed as in the paper"
 # Columns that are equal for runs on the same texts.
 SPLIT = ["task", "data_identity", "in_folds"]
 MOST_BOXES = 8
@@ -43,7 +44,8 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with columns of their own, the most trained first, baselines last.
 
     `has_sizes`: what was trained on several numbers of examples at its rate;
-    `has_grid`: of its number of examples, two or more have several rates.
+    `has_grid`: of its number of examples, two or more have several rates;
+    `published`: the row of the paper that its group fills, or {}.
     """
     caches = map(tables.describe_cache, runs.settings)
     runs = runs.assign(
@@ -65,10 +67,24 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     rates = runs.groupby([*SPLIT, "examples", "label"]).lr.transform("nunique")
     runs["tried"] = runs.label.where(rates > 1)
     tried = runs.groupby([*SPLIT, "examples"]).tried.transform("nunique")
+    published = _find_published(study, runs)
+    runs["published"] = [published.get(group, {}) for group in runs.group]
     return runs.assign(has_sizes=sizes > 1, has_grid=tried > 1).sort_values(
         ["baseline", "trained", "approach", "examples", "lr", "cached"],
         ascending=[True, False, True, False, True, True],
     )
+
+
+def _find_published(study: Study, runs: pd.DataFrame) -> dict[int, Any]:
+    """The published rows that groups of runs fill, by the group's number."""
+    return {
+        group: row
+        for _, members in runs.groupby(SPLIT)
+        for row in study.published.get("rows", ())
+        for group in tables.find_published(
+            members, study.paper, row["settings"]
+        ).group
+    }
 
 
 # === Tables ===
@@ -87,22 +103,13 @@ def _measure_price(line: tables.Line) -> str:
     return f"{wording.mean(times) / (2 * points):.1f}"
 
 
-def _find_published(line: tables.Line) -> dict[str, Any]:
-    """The published row that a group's runs fill, or {}."""
-    study = line.part.study
-    rows = (
-        row
-        for row in study.published.get("rows", ())
-        if len(tables.find_published(line.runs, study.paper, row["settings"]))
-    )
-    return next(rows, {})
-
-
 def _show_published_f1(line: tables.Line) -> str:
     """The paper's F1, and the standard one of the same runs if it differs."""
-    row = _find_published(line)
+    row = line.runs.published.iloc[0]
+    if not row:
+        return ""
     standard = f" ({row['f1']:.1f})" if "printed_as" in row else ""
-    return f"{row['printed_f1']:.1f}{standard}" if row else ""
+    return f"{row['printed_f1']:.1f}{standard}"
 
 
 def _show_extremes(line: tables.Line) -> str:
@@ -111,13 +118,10 @@ def _show_extremes(line: tables.Line) -> str:
 
 
 def _measure_f1(line: tables.Line) -> dict[str, list[float]]:
-    """F1; of encoders on the paper's texts also what the paper calls so."""
+    """F1; of encoders next to published ones also what the paper calls so."""
     names = {name: F1[name] for name in _choose_f1(line.part)}
-    first, paper = line.runs.iloc[0], line.part.study.paper
-    sizes = paper.sizes.get(first.task) if paper else None
-    differ = claims.list_size_differences(line.runs.sizes, sizes)
-    if sizes and not differ and not first.baseline:
-        names["f1_hart"] = "the paper's F1"
+    if any(line.part.runs.published) and not line.runs.baseline.iloc[0]:
+        names["f1_hart"] = PAPER_F1
     return {
         title: measures.measure_runs(name, line.runs)
         for name, title in names.items()
@@ -136,7 +140,7 @@ MEASURES: dict[str, tables.Measure] = {
     "f1": _measure_f1,
     "extremes": _show_extremes,
     "price": _measure_price,
-    "published_accuracy": lambda line: _find_published(line).get(
+    "published_accuracy": lambda line: line.runs.published.iloc[0].get(
         "printed_accuracy"
     ),
     "published_f1": _show_published_f1,
