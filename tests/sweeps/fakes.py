@@ -19,6 +19,21 @@ def plan_runs(out, count):
     return grid_lib.expand("grid.json", grid, str(out))
 
 
+def plan_sixteen(out):
+    """Runs of two tasks, two cuts and two seeds, live and cached."""
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample"},
+        "axes": {
+            "seed": [0, 1],
+            "frozen_prefix": ["live", "cached"],
+            "task": ["rte", "sst2"],
+            "trainable_layers": [1, 2],
+        },
+    }
+    return grid_lib.expand("grid.json", grid, str(out))
+
+
 def finish(run, **result):
     """Writes what a finished run leaves."""
     write_finished(run.directory.path, run.directory.key, **result)

@@ -3,23 +3,13 @@
 import pytest
 
 from tests.support import tweets_table
+from tests.sweeps.fakes import plan_sixteen
 from tf_transfer.sweeps import grid as grid_lib, plan
 
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two tasks, two cuts, two seeds, live and cached."""
-    grid = {
-        "experiment": "glue",
-        "flags": {"model": "tiny", "data": "sample"},
-        "axes": {
-            "seed": [0, 1],
-            "frozen_prefix": ["live", "cached"],
-            "task": ["rte", "sst2"],
-            "trainable_layers": [1, 2],
-        },
-    }
-    return grid_lib.expand("grid.json", grid, str(tmp_path))
+    return plan_sixteen(tmp_path)
 
 
 def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(runs):

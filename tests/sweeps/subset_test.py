@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from tests.sweeps.fakes import finish
+from tests.sweeps.fakes import finish, plan_sixteen
 from tf_transfer.sweeps import grid as grid_lib, plan, subset
 from tf_transfer.sweeps.estimate import Build, Estimate
 from tf_transfer.sweeps.states import RunStates
@@ -110,18 +110,7 @@ def test_without_validation_nothing_can_be_chosen(sweep):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two tasks, two cuts, two seeds, live and cached."""
-    grid = {
-        "experiment": "glue",
-        "flags": {"model": "tiny", "data": "sample"},
-        "axes": {
-            "seed": [0, 1],
-            "frozen_prefix": ["live", "cached"],
-            "task": ["rte", "sst2"],
-            "trainable_layers": [1, 2],
-        },
-    }
-    return grid_lib.expand("grid.json", grid, str(tmp_path))
+    return plan_sixteen(tmp_path)
 
 
 def shards(runs, count, seconds):
