@@ -141,7 +141,7 @@ def test_a_head_on_stored_vectors_needs_no_new_program_for_other_data(
             cache_dir=str(tmp_path / "cache"),
             max_train_examples=examples,
         )
-        glue.Glue(settings).train((), warm)
+        glue.Glue(settings, warm=warm).train()
     assert len(traced) == 1
 
 

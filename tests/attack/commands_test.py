@@ -100,7 +100,8 @@ def run_experiment(name, *words):
     cls = experiment.load(name)
 
     def main():
-        experiment.execute(cls(command_line.parse(cls.Settings, words)))
+        run = cls(command_line.parse(cls.Settings, words))
+        experiment.Experiment.execute(run)  # one run, of a study as well
 
     return call(main, lambda: None)
 
