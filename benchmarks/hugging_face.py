@@ -23,16 +23,6 @@ if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
     from tf_transfer.models import encoder as encoder_lib
 
 
-# Their names of the dense layers of a block.
-LAYERS = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "attention_output": "attention.output.dense",
-    "inner": "intermediate.dense",
-    "outer": "output.dense",
-}
-
 # Their names of a batch's arrays.
 INPUTS = {
     "input_ids": "ids",
@@ -158,7 +148,7 @@ def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
         lora_alpha=lora.alpha,
         lora_dropout=0.0,  # ours has none either
         target_modules=[
-            f"bert.encoder.layer.{number - 1}.{LAYERS[name]}"
+            f"bert.encoder.layer.{number - 1}.{base.TRANSFORMERS_NAMES[name]}"
             for number in range(trainable.first, trainable.last + 1)
             for name in names
         ],

@@ -14,6 +14,7 @@ import numpy as np
 from tf_transfer.data import (
     batches,
     card,
+    held_out,
     registry,
     splits,
     table_source,
@@ -86,6 +87,28 @@ class RunData:
         if isinstance(task, task_file.TaskFile):
             return table_source.TableSource(task, settings.split_seed)
         return registry.open_source(task, settings.data, settings.cache_folder)
+
+    def open_table(
+        self, test: task_file.SplitOrigin, **options: Any
+    ) -> held_out.HeldOutSource:
+        """The table that the settings name.
+
+        Args:
+            test: where its test rows come from.
+            options: further fields of `held_out.HeldOutTable`.
+        """
+        settings = self.settings
+        table = held_out.HeldOutTable(
+            settings.data,
+            settings.task,
+            (settings.text_column,),
+            (settings.label_column,),
+            task_file.SplitOrigin((settings.data,)),
+            test=test,
+            encoding=settings.encoding,
+            **options,
+        )
+        return held_out.HeldOutSource(table, settings.split_seed)
 
     @functools.cached_property
     def sources(self) -> dict[str, Source]:

@@ -32,7 +32,7 @@ from typing import Any
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import conll, cs224n, glue, held_out, splits, yahoo
+from tf_transfer.data import conll, cs224n, glue, splits, yahoo
 from tf_transfer.data.task import Source, Task
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import heads
@@ -286,20 +286,10 @@ class StackingData(run_data.RunData):
             return self._open_table()
         return yahoo.open_classes(settings.data, settings.classes)
 
-    def _open_table(self) -> held_out.HeldOutSource:
+    def _open_table(self) -> Source:
         settings = self.settings
-        source = held_out.HeldOutSource(
-            held_out.HeldOutTable(
-                settings.data,
-                settings.task,
-                (settings.text_column,),
-                (settings.label_column,),
-                SplitOrigin((settings.data,)),
-                test=SplitOrigin(fraction=TEST_FRACTION),
-                encoding=settings.encoding,
-                duplicates="group",
-            ),
-            settings.split_seed,
+        source = self.open_table(
+            SplitOrigin(fraction=TEST_FRACTION), duplicates="group"
         )
         _ = source.task  # a wrong line is reported as it is
         try:

@@ -325,26 +325,15 @@ class TweetsData(run_data.RunData):
         settings = self.settings
         if settings.is_own:
             return super().open_source()
-        return held_out.HeldOutSource(
-            held_out.HeldOutTable(
-                settings.data,
-                settings.task,
-                (settings.text_column,),
-                (settings.label_column,),
-                SplitOrigin((settings.data,)),
-                test=SplitOrigin(
-                    fraction=settings.test_fraction, ids=settings.test_ids
-                ),
-                id=settings.id_column,
-                keyword=settings.keyword_column,
-                is_cleaned=settings.clean == "basic",
-                encoding=settings.encoding,
-                duplicates=settings.duplicates,
-                folds=settings.folds if settings.is_sparse else 0,
-                fold_seed=settings.fold_seed,
-                row_order=settings.row_order,
-            ),
-            settings.split_seed,
+        return self.open_table(
+            SplitOrigin(fraction=settings.test_fraction, ids=settings.test_ids),
+            id=settings.id_column,
+            keyword=settings.keyword_column,
+            is_cleaned=settings.clean == "basic",
+            duplicates=settings.duplicates,
+            folds=settings.folds if settings.is_sparse else 0,
+            fold_seed=settings.fold_seed,
+            row_order=settings.row_order,
         )
 
     def read_folds(self) -> tuple[Examples, list[held_out.Split]]:

@@ -159,7 +159,7 @@ def test_peft_trains_as_many_parameters_as_our_lora(
     trainable, model, _ = lora_beside(settings, encoder, layers, lora)
     names = base.DENSE if targets == "all" else targets.split(",")
     expected = {
-        f"{number - 1}.{hugging_face.LAYERS[name]}.lora_{side}"
+        f"{number - 1}.{base.TRANSFORMERS_NAMES[name]}.lora_{side}"
         for number in range(trainable.first, trainable.last + 1)
         for name in names
         for side in "AB"
@@ -197,7 +197,7 @@ def test_peft_adds_the_product_that_ours_adds(encoder, tmp_path):
     encoder.added = added.build(encoder, trainable, 0)
     for number, one in encoder.added.items():
         for name in ("query", "value"):
-            theirs = modules[f"{number - 1}.{hugging_face.LAYERS[name]}"]
+            theirs = modules[f"{number - 1}.{base.TRANSFORMERS_NAMES[name]}"]
             for side in "ab":
                 weight = one.by_name[f"{name}_{side}"]
                 weight.assign(random.normal(0, 0.1, weight.shape))

@@ -58,19 +58,19 @@ def settings(**changes):
 )
 def test_what_training_brings_is_said_in_words(ours, theirs, count, sentence):
     baselines = {answer.PROBE: scored(theirs, count, "probe")}
-    said = answer.describe(scored(ours, count), baselines, "so", [])
-    assert sentence in said.splitlines()
+    text = answer.describe(scored(ours, count), baselines, "so", [])
+    assert sentence in text.splitlines()
     first = f"Test: accuracy {100 * ours / count:.1f} ("
-    assert said.strip().startswith(first)
+    assert text.strip().startswith(first)
 
 
 def test_few_long_reviews_are_answered_with_tfidf():
     """192 of them: 56.7 where TF-IDF has 83.3."""
     run, words = scored(68, 120), scored(100, 120, "tfidf")
     baselines = {answer.TFIDF: words}
-    said = answer.describe(run, baselines, "so", [])
-    assert "26.7 points more (" in said and "points ahead" not in said
-    assert "Training loses 26.7 points to the TF-IDF baseline." in said
+    text = answer.describe(run, baselines, "so", [])
+    assert "26.7 points more (" in text and "points ahead" not in text
+    assert "Training loses 26.7 points to the TF-IDF baseline." in text
     [first, *_] = answer.suggest(run, baselines, settings())
     assert first.startswith(
         "what was trained is worse than the TF-IDF baseline: stay with it; or "

@@ -403,8 +403,8 @@ def test_records_of_others_are_called_so():
     records = write()
     for record in records:
         record["key"]["recorded_by"] = "the authors"
-    told = list_notes(collect(records))
-    assert any("are records of the authors, not ours." in n for n in told)
+    notes = list_notes(collect(records))
+    assert any("are records of the authors, not ours." in n for n in notes)
 
 
 def test_parameters_add_up():

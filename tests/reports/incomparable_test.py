@@ -1,4 +1,4 @@
-"""What is told where runs are not all that a claim asks for."""
+"""Reports on runs that are not all that a claim asks for."""
 
 import math
 

@@ -66,8 +66,8 @@ def test_what_is_left_of_a_drawn_plan_goes_on_where_it_was():
     assert len(plan) == 2 + 5
     left = plan.start_at(3)
     assert left.choices.tolist() == plan.choices.tolist()[3:]
-    for place, (whole, part) in enumerate(zip(plan.plans, left.plans)):
-        behind = int((plan.choices[:3] == place).sum())
+    for index, (whole, part) in enumerate(zip(plan.plans, left.plans)):
+        behind = int((plan.choices[:3] == index).sum())
         assert rows_of(part) == rows_of(whole)[behind:]
     assert left.counts.tolist() == plan.counts.tolist()[3:]
 
@@ -92,8 +92,8 @@ def test_tasks_are_drawn_by_size_to_the_power_of_alpha(done, share):
     rng = np.random.default_rng(0)
     plan = joint.Sampled(1.0, 0.0).plan(many, sizes, rng, done)
     assert np.mean(plan.choices) == pytest.approx(share, abs=0.02)
-    for place, part in enumerate(plan.plans):
-        assert len(part) == np.sum(plan.choices == place)
+    for index, part in enumerate(plan.plans):
+        assert len(part) == np.sum(plan.choices == index)
 
 
 # === Gradient surgery ===

@@ -22,19 +22,20 @@ layer and sublayer.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import keras
 import tensorflow as tf
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.keras_private import BlockLayers
+from tf_transfer.models.methods.base import Change
 
 
 class Added(Protocol):
     """What a block asks of what was added; see `methods.added`."""
 
-    def dense(self, name: str, dtype: tf.DType) -> Any: ...
+    def dense(self, name: str, dtype: tf.DType) -> Change: ...
 
     def sublayer(
         self,
@@ -147,16 +148,16 @@ def _query_states(
     Returns:
         float [heads, texts, hidden].
     """
-    change = added.dense("key", query.dtype) if added is not None else None
+    change = _change(added, "key", query.dtype)
     heads = query.shape[0]
     gained = query
-    if change is not None and change.gain is not None:
+    if change.gain is not None:
         gained *= tf.reshape(change.gain, [heads, 1, -1])
     kernel = _by_head(layers.key.kernel.value, heads, query.dtype)
     states = tf.matmul(gained, kernel, transpose_b=True)
-    if change is not None and change.input_gain is not None:
+    if change.input_gain is not None:
         states *= change.input_gain
-    if change is not None and change.a is not None:
+    if change.a is not None:
         b = _by_head(change.b, heads, query.dtype)
         thin = change.scale * tf.matmul(query, b, transpose_b=True)
         states += tf.matmul(thin, change.a, transpose_b=True)
@@ -178,17 +179,17 @@ def _mixed_values(
     Returns:
         float [heads, texts, size].
     """
-    change = added.dense("value", mixed.dtype) if added is not None else None
+    change = _change(added, "value", mixed.dtype)
     heads = mixed.shape[0]
     kernel = _by_head(layers.value.kernel.value, heads, mixed.dtype)
     bias = tf.cast(layers.value.bias.value, mixed.dtype)
     scaled = mixed
-    if change is not None and change.input_gain is not None:
+    if change.input_gain is not None:
         scaled *= change.input_gain
     values = tf.matmul(scaled, kernel) + total * bias[:, None, :]
-    if change is not None and change.gain is not None:
+    if change.gain is not None:
         values *= tf.reshape(change.gain, [heads, 1, -1])
-    if change is not None and change.a is not None:
+    if change.a is not None:
         thin = change.scale * tf.matmul(mixed, change.a)
         values += tf.matmul(thin, _by_head(change.b, heads, mixed.dtype))
     return values
@@ -230,7 +231,7 @@ def _dense(
 ) -> tf.Tensor:
     """x W + b, with W seen as a matrix; [batch, length, units]."""
     layer = getattr(layers, name)
-    change = added.dense(name, x.dtype) if added is not None else None
+    change = _change(added, name, x.dtype)
     width = x.shape[-1]
     kernel = tf.cast(layer.kernel.value, x.dtype)
     kernel = tf.reshape(kernel, [width, -1])
@@ -238,14 +239,19 @@ def _dense(
     shape = tf.shape(x)
     x = tf.reshape(x, [shape[0] * shape[1], width])
     read = x
-    if change is not None and change.input_gain is not None:
+    if change.input_gain is not None:
         read *= change.input_gain
     y = tf.nn.bias_add(tf.matmul(read, kernel), bias)
-    if change is not None and change.gain is not None:
+    if change.gain is not None:
         y *= change.gain
-    if change is not None and change.a is not None:
+    if change.a is not None:
         y += change.scale * (x @ change.a) @ change.b
     return tf.reshape(y, [shape[0], shape[1], bias.shape[0]])
+
+
+def _change(added: Added | None, name: str, dtype: tf.DType) -> Change:
+    """What a method makes of a dense layer; nothing without a method."""
+    return Change() if added is None else added.dense(name, dtype)
 
 
 def _normalise_sum(

@@ -17,20 +17,12 @@ import safetensors.numpy
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import PooledHead
-from tf_transfer.models.methods import added
+from tf_transfer.models.methods import added, base
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]
 POSITIONS_BEFORE = 2  # first positions of RoBERTa's table, never used
-NAMES = {  # of a block's dense layers
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "attention_output": "attention.output.dense",
-    "inner": "intermediate.dense",
-    "outer": "output.dense",
-}
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -184,7 +176,7 @@ def _encoder_arrays(encoder: Encoder) -> Arrays:
         layers = keras_private.block_layers(block)
         here = f"{root}.encoder.layer.{number}"
         for name, layer in added.dense_layers(block):
-            arrays |= _dense(f"{here}.{NAMES[name]}", layer)
+            arrays |= _dense(f"{here}.{base.TRANSFORMERS_NAMES[name]}", layer)
         arrays |= _norm(
             f"{here}.attention.output.LayerNorm", layers.attention_norm
         )

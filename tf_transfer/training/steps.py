@@ -110,7 +110,7 @@ class ObjectiveProgram:
         if in_memory and _is_pooled(split, self.devices):
             return batches.load_pooled(split, plan)
         pad = self.network.encoder.special.pad
-        return iter(_distribute(self.devices, self.objective.train, plan, pad))
+        return iter(_distribute(self.devices, split, plan, pad))
 
     def gradients(
         self, batch: Batch, index: int
@@ -138,12 +138,13 @@ class ObjectiveProgram:
 
     def _complete(self, batch: Batch) -> Batch:
         """The batch with all states; those that are not stored are computed."""
-        if self.objective.prefix is None or "mask" not in batch:
+        if self.objective.prefix is None:
             return batch
         states = self.objective.prefix.complete(
             self.network.encoder, batch, same_shape=self.options.jit_compile
         )
-        rest = {name: batch[name] for name in ("mask", "labels", "weights")}
+        names = ("mask", "labels", "weights")
+        rest = {name: x for name, x in batch.items() if name in names}
         return {**rest, "states": states}
 
     def _compute_gradients(

@@ -66,7 +66,7 @@ class AddedWeights(keras.layers.Layer):
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
-    def dense(self, name: str, dtype: tf.DType) -> base.Change | None:
+    def dense(self, name: str, dtype: tf.DType) -> base.Change:
         """See `Method.dense`; the weights are cast to `dtype`."""
         return self.method.dense(_Values(self.by_name, dtype), name)
 
@@ -137,8 +137,6 @@ def merged(encoder: Encoder) -> Iterator[None]:
             weights = {n: w.value.numpy() for n, w in one.by_name.items()}
             for name, layer in dense_layers(encoder.blocks[number - 1]):
                 change = one.method.dense(weights, name)
-                if change is None:
-                    continue
                 kept.append((layer, layer.get_weights()))
                 values = change.merge(*matrix(layer))
                 layer.set_weights(

@@ -15,8 +15,17 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
-# The dense layers of a block, as in `keras_private.BlockLayers`.
-DENSE = ("query", "key", "value", "attention_output", "inner", "outer")
+# The dense layers of a block, as in `keras_private.BlockLayers`, and their
+# names in transformers.
+TRANSFORMERS_NAMES = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "attention_output": "attention.output.dense",
+    "inner": "intermediate.dense",
+    "outer": "output.dense",
+}
+DENSE = tuple(TRANSFORMERS_NAMES)
 SUBLAYERS = ("attention", "feedforward")
 
 Widths = Mapping[str, tuple[int, int]]  # inputs and outputs of each of `DENSE`
@@ -110,14 +119,14 @@ class Method:
 
     # === Hooks ===
 
-    def dense(self, weights: Weights, name: str) -> "Change | None":
-        """The change of a dense layer, or None.
+    def dense(self, weights: Weights, name: str) -> Change:
+        """The change of a dense layer.
 
         Args:
             weights: the added weights.
             name: one of `DENSE`.
         """
-        return None
+        return Change()
 
     def sublayer(
         self,

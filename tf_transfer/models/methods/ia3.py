@@ -36,10 +36,10 @@ class IA3(Method):
             for name, size in sizes.items()
         }
 
-    def dense(self, weights: Weights, name: str) -> Change | None:
+    def dense(self, weights: Weights, name: str) -> Change:
         """Scales keys, values and what `outer` reads."""
         if name in SCALED:
             return Change(gain=weights[f"{name}_gamma"])
         if name == "outer":
             return Change(input_gain=weights["inner_gamma"])
-        return None
+        return Change()

@@ -72,9 +72,9 @@ class LoRA(Method):
             added[f"{name}_b"] = NewWeight((self.rank, outputs))
         return added
 
-    def dense(self, weights: Weights, name: str) -> Change | None:
+    def dense(self, weights: Weights, name: str) -> Change:
         """Adds (alpha / rank) x A B."""
         if name not in self._names:
-            return None
+            return Change()
         a, b = weights[f"{name}_a"], weights[f"{name}_b"]
         return Change(a=a, b=b, scale=self.alpha / self.rank)
