@@ -14,13 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import tqdm
-from absl import app, flags
+from absl import flags
 
+from benchmarks import documents
 from benchmarks.verdict_scenarios import Scenario, SCENARIOS
+from tf_transfer.config import command_line
 from tf_transfer.reports import claims, frames, infer, resampling, verdicts
 from tf_transfer.utils import formatting
 
-BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 OTHERS = ("1", "3", "4")  # trained blocks of the other approaches on a task
 LEVEL = 5.0  # percent of verdicts that may be false
@@ -235,28 +236,17 @@ def tabulate() -> list[tuple[str, ...]]:
     return rows
 
 
-def to_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Writes rows as a Markdown table; the first row is its head."""
-    head, *body = ("| " + " | ".join(row) + " |" for row in rows)
-    return "\n".join([head, "| --- " * len(rows[0]) + "|", *body])
-
-
 def main(argv: Sequence[str]) -> None:
     """Simulates, and prints or writes the table."""
     del argv
     rows = tabulate()
     print(formatting.aligned(rows))
     if document.value:
-        with open(document.value, encoding="utf-8") as file:
-            before, rest = file.read().split(BEGIN)
-        _, after = rest.split(END)
-        table = (
-            f"Percent of {simulations.value:,} simulations.\n\n"
-            f"{to_markdown(rows)}"
-        )
-        with open(document.value, "w", encoding="utf-8") as file:
-            file.write(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+        rule = ["---"] * len(rows[0])
+        table = documents.as_markdown([rows[0], rule, *rows[1:]])
+        text = f"Percent of {simulations.value:,} simulations.\n\n{table}"
+        documents.fill(document.value, "verdicts", text)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command_line.start_with_words(main)

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks import documents, frameworks, hugging_face
 from tf_transfer import freezing
@@ -302,4 +302,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

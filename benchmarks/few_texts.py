@@ -13,7 +13,7 @@ import glob
 import os
 import statistics
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks import documents
 from tf_transfer import train
@@ -89,4 +89,4 @@ def main(argv: list[str]) -> None:
 if __name__ == "__main__":
     flags.DEFINE_string("runs", "runs/few", "Root of the run directories.")
     flags.DEFINE_string("document", "", "Document to write the table into.")
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

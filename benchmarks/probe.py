@@ -19,7 +19,7 @@ import statistics
 from typing import Any
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks import documents
 from tf_transfer import train
@@ -214,4 +214,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import matplotlib.ticker
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks import (
     documents,
@@ -191,4 +191,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

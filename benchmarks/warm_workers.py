@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks import documents
 from tf_transfer.config import command_line
@@ -189,4 +189,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

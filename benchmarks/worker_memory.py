@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks import documents
 from tf_transfer.config import command_line
@@ -20,7 +20,7 @@ from tf_transfer.sweeps import execute, grid as grid_lib, local, work
 from tf_transfer.utils.errors import UserError
 
 MARK = "memory"
-TOLD = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
+SHOWN = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
 
 
 def define_flags() -> None:
@@ -108,7 +108,7 @@ def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
     ]
     rows += [
         (str(number), *(f"{of[number - 1] / 1e6:.0f}" for of in (memory, peak)))
-        for number in TOLD
+        for number in SHOWN
         if number <= len(memory)
     ]
     return documents.as_markdown(rows)
@@ -128,4 +128,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

@@ -238,7 +238,7 @@ def test_runs_without_a_test_score_are_not_merged_with_tested_ones(written):
     [first, *others] = whole["runs"]
     searched = {**first, "test": None, "path": "searched"}
     searched["key"] = {**first["key"], "seed": 99}
-    other = {**whole, "runs": [searched], "left_out": [], "paired": []}
+    other = {**whole, "runs": [searched], "left_out": []}
     for summaries in ([whole, other], [other, whole]):
         merged = summary_lib.merge(summaries)
         paths = {record["path"] for record in merged["runs"]}

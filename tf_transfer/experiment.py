@@ -417,8 +417,8 @@ class Experiment:
             callbacks: see `training.callbacks.Callback`.
         """
         began, data = time.monotonic(), self.data
-        is_baseline = self.settings.features != "bert"
-        if is_baseline or self.settings.strategy in ("default", "one_device"):
+        knows_replicas = self.settings.strategy in ("default", "one_device")
+        if knows_replicas or not self.settings.trains:
             finished = self.find_finished()  # before TensorFlow is loaded
             if finished is not None:
                 return finished
@@ -575,7 +575,7 @@ class Experiment:
         """
         data, settings, network = self.data, self.settings, None
         tasks = [*data.tasks.values()]
-        if settings.features == "bert":
+        if settings.trains:
             command_line.import_tensorflow()
             network = self.build_network(self.set_up_devices())
             tasks = tasks if data.reads_without_tensorflow else []

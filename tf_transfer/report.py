@@ -217,7 +217,7 @@ def _write_overview(page: "Page", root: str) -> None:
     tensorboard.write_overview(
         os.path.join(root, tensorboard.OVERVIEW),
         {
-            figure.name: (figure.caption, figure.render("png"))
+            figure.name: (figure.caption, figure.png)
             for figure in page.first_figures
         },
     )
@@ -270,10 +270,7 @@ def fill_in(text: str, page: "Page") -> str:
 
 def _render_pngs(page: "Page") -> dict[str, bytes]:
     """The figures that a document shows, by the names of their files."""
-    return {
-        f"{figure.name}.png": figure.render("png")
-        for figure in page.first_figures
-    }
+    return {f"{figure.name}.png": figure.png for figure in page.first_figures}
 
 
 def _write(folder: str, contents: Mapping[str, bytes]) -> None:

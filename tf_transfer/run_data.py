@@ -120,8 +120,7 @@ class RunData:
     def tasks(self) -> dict[str, Task]:
         """The tasks as the network answers them, by the names of its heads."""
         settings, tasks = self.settings, {}
-        trains = settings.features == "bert"
-        loss_head = settings.loss_head if trains else "sigmoid"
+        loss_head = settings.loss_head if settings.trains else "sigmoid"
         for name, source in self.sources.items():
             tasks[name] = source.task.with_loss_head(loss_head)
             if settings.is_probe:  # a regression needs no unit
@@ -171,12 +170,11 @@ class RunData:
         examples = {name: self.read(task) for name, task in self.tasks.items()}
         for name, texts in examples.items() if self.settings.is_own else ():
             # Without a sample of the training set, which is scored with it.
-            whole = {kind: {"": s[""]} for kind, s in texts.items() if "" in s}
-            flat = splits.flatten(whole)
-            for split, count in card.count_shared(flat).items():
+            whole = {kind: s[""] for kind, s in texts.items() if "" in s}
+            for split, count in card.count_shared(whole).items():
                 if count:
                     print(
-                        f"{name}: {count:,} of the {len(flat[split]):,} texts "
+                        f"{name}: {count:,} of the {len(whole[split]):,} texts "
                         f"of {split} are also in the training set. `group` as "
                         "duplicates keeps equal texts in one split.",
                         flush=True,
@@ -248,7 +246,7 @@ class RunData:
         if split == SAMPLE:
             return "sample"
         task = task if len(self.tasks) > 1 else ""
-        return "_".join(filter(None, (kind, task, split)))
+        return splits.join(kind, task, split)
 
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids; prints how much is cut."""

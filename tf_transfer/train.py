@@ -198,7 +198,7 @@ class Train(experiment.Experiment):
         The number of epochs may depend on the number of texts.
         """
         settings, data = self.settings, self.data
-        if settings.max_epochs is None and settings.features == "bert":
+        if settings.max_epochs is None and settings.trains:
             split = (
                 data.identity,
                 settings.validation_fraction,

@@ -1,7 +1,5 @@
 """The report card of a task's data."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,8 @@ from tf_transfer.data import card, splits
 
 def open_task(folder, **keys):
     path = own_data.write_task(folder, ending="jsonl", **keys)
-    settings = glue.Settings(task=path, validation_fraction=0.0)
-    data = glue.Glue(dataclasses.replace(settings, select="last")).data
+    settings = glue.Settings(task=path, validation_fraction=0.0, select="last")
+    data = glue.Glue(settings).data
     return data.task, data.read(data.task)
 
 

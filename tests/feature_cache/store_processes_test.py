@@ -19,15 +19,20 @@ def _build_slowly(folder, ready):
         entry.append(*rows(3, 5), 1.0)
 
 
-def test_one_builds_and_the_other_waits_for_it(tmp_path, store, entry):
+def _start(folder, build):
+    """A process that builds; it has begun."""
     context = multiprocessing.get_context("fork")
     ready = context.Event()
-    other = context.Process(target=_build_slowly, args=(str(tmp_path), ready))
-    other.start()
+    process = context.Process(target=build, args=(str(folder), ready))
+    process.start()
     assert ready.wait(30)
+    return process
+
+
+def test_one_builds_and_the_other_waits_for_it(tmp_path, store, entry):
+    other = _start(tmp_path, _build_slowly)
     reported = []
     with entry.build_lock(reported.append):
-        entry.load()
         assert_rows(entry, rows(3, 5)[0], rows(3, 5)[2])
     other.join()
     [line] = reported
@@ -42,11 +47,7 @@ def _hold(folder, ready):
 
 
 def test_a_killed_builder_holds_nothing(tmp_path, store, entry):
-    context = multiprocessing.get_context("fork")
-    ready = context.Event()
-    other = context.Process(target=_hold, args=(str(tmp_path), ready))
-    other.start()
-    assert ready.wait(30)
+    other = _start(tmp_path, _hold)
     other.kill()
     other.join()
     with entry.build_lock(lambda line: pytest.fail(line)):

@@ -192,7 +192,7 @@ def test_a_document_whose_methods_are_not_compared_has_the_usual_table(study):
             run["metrics"] = {"accuracy": 0.5}
     [failed] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
     assert tables.fill_tables(failed, "headline") == []
-    failed.summary.update(paired=[], left_out=[])
+    failed.summary.update(left_out=[])
     part = page.make_part(failed, failed.rows)
     assert part.headline.name.endswith("overview")
 

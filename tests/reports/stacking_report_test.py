@@ -284,7 +284,7 @@ def test_each_head_stands_at_its_best_rate_of_equally_many():
 
 def test_in_short_the_base_is_tuned_like_the_best_head():
     [study] = collect(*tuned())
-    [sentence] = stacking.describe_study(study, [])
+    [sentence] = stacking.describe_study(study)
     assert sentence.startswith("On ner, BiLSTM, stack-and-finetune, is +2.00 (")
     assert judged(study)["entities_f1"].value == pytest.approx(2.0)
 
@@ -395,12 +395,12 @@ def test_blank_times_and_failed_runs_are_explained():
 
 def test_in_short_it_says_what_stacking_first_gains_and_costs():
     [study] = collect(*entities())
-    assert stacking.describe_study(study, []) == [
+    assert stacking.describe_study(study) == [
         "On ner, BiLSTM, stack-and-finetune, is +6.00 (+4.87 to +7.13) points "
         "against finetune-only, in 100 % of its time (3 seeds)."
     ]
     [study] = collect(write("ner", DENSE, [80.0]))
-    assert stacking.describe_study(study, []) == []
+    assert stacking.describe_study(study) == []
 
 
 def test_nothing_is_compared_with_a_base_that_did_not_train():
@@ -408,7 +408,7 @@ def test_nothing_is_compared_with_a_base_that_did_not_train():
         write("ner", DENSE, [0.0] * 3, majorities={"f1": 0.0}),
         write("ner", stacked("bilstm"), [86.0, 86.5, 87.0]),
     )
-    assert stacking.describe_study(study, []) == [
+    assert stacking.describe_study(study) == [
         "On ner, finetune-only is not shown to be above the majority baseline, "
         "so nothing is compared."
     ]

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from tf_transfer.baselines import pooled_states, probe, runs
@@ -68,7 +69,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
             ),
             has_pooler,
         )
-        inputs: dict[str, Any]
+        inputs: Mapping[str, Any]
         if task.is_tagging:
             # The words of every block take too much memory: some decide.
             some = splits.draw_sample(
@@ -77,9 +78,9 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
             every = range(len(encoder.blocks) + 1)
             chosen_on = reader.words({"train": train.take(some)}, every)
             baseline.choose(chosen_on["train"])
-            inputs = {**reader.words(parts, [baseline.states.block])}
+            inputs = reader.words(parts, [baseline.states.block])
         else:
-            inputs = {**reader.texts(parts)}
+            inputs = reader.texts(parts)
     record = runs.run(
         settings,
         directory,

@@ -33,8 +33,7 @@ _bar = functools.partial(tqdm.tqdm, leave=False, disable=None)
 
 FEATURES = ("tfidf", "count", "hash")
 PREPROCESSING = ("hart", "none")
-STOP_WORDS_FILE = pathlib.Path(__file__).with_name("stop_words.txt")
-STOP_WORDS = {*STOP_WORDS_FILE.read_text("utf-8").split()}  # NLTK's, English
+STOP_WORDS = pathlib.Path(__file__).with_name("stop_words.txt")  # NLTK's
 MIN_DOCUMENTS = 10  # of a term, with TF-IDF
 RANDOM_STATE = 88
 TOKEN = r"\S+"
@@ -55,7 +54,7 @@ def preprocess(texts: Iterable[str]) -> list[str]:
 
     tokenize = NLTKWordTokenizer().tokenize
     stem = functools.lru_cache(100_000)(PorterStemmer().stem)
-    dropped = STOP_WORDS | set(string.punctuation)
+    dropped = {*STOP_WORDS.read_text("utf-8").split(), *string.punctuation}
     return [
         " ".join(
             stem(word) if len(word) > SHORT else word

@@ -465,6 +465,11 @@ class Settings:
         return self.features == "frozen"
 
     @property
+    def trains(self) -> bool:
+        """Whether a network is trained; else a baseline is fitted."""
+        return self.features == "bert"
+
+    @property
     def reader(self) -> Reader:
         """Which settings are read."""
         if self.is_sparse:

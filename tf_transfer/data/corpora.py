@@ -45,17 +45,13 @@ class FolderSource(Source):
         digest = files.combined_sha256(map(self.find_file, splits))
         self.identity = f"{title} sha256:{digest}"
 
-    def path_of(self, split: str) -> str:
-        """The path of a split's file, which may be missing."""
-        return os.path.join(self._folder, self._pattern.format(split))
-
     def find_file(self, split: str) -> str:
         """The path of a split's file.
 
         Raises:
             UserError: There is no such file.
         """
-        path = self.path_of(split)
+        path = os.path.join(self._folder, self._pattern.format(split))
         if not os.path.isfile(path):
             raise UserError(f"{path}: no such file. {self._advice}")
         return path

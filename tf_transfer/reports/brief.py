@@ -1,6 +1,6 @@
 """The sentences of a study: its result, how sure that is, and what to run next.
 
-An experiment's module may have its own `describe_study(study, rows)`, which
+An experiment's module may have its own `describe_study(study)`, which
 returns sentences in place of those on what to train.
 """
 
@@ -52,12 +52,10 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
         f"{count(unfinished, 'run')} of {study.experiment} did not finish. The "
         "scores are those of the runs that did, which may be the lucky ones."
     )
-    describe = getattr(
-        module_of(study.experiment), "describe_study", describe_rows
-    )
+    own = getattr(module_of(study.experiment), "describe_study", None)
     return [
         *[on_sample] * (set(study.runs.data) == {SAMPLE}),
-        *describe(study, rows),
+        *(own(study) if own else describe_rows(study, rows)),
         *[lucky] * bool(unfinished),
         *describe_verdicts(study),
     ]

@@ -137,7 +137,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
             markersize=5,
             capsize=2,
         )
-        if row.majority == row.majority:
+        if not math.isnan(row.majority):
             axis.plot(row.majority, -height, "|", color=plots.GREY)
         name = f"{row.task}: {row.trains}" if several else row.trains
         name = re.sub(r",(?=\S)", ", ", name)  # a list may be broken

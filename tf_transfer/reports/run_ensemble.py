@@ -33,9 +33,9 @@ def combine(runs: Sequence[str]) -> tuple[dict[str, dict[str, float]], Arrays]:
     """
     members, names = zip(*map(_read_member, runs))
     joined = ensembles.join(members)
-    both = {"mean": ensembles.mean(joined), "vote": ensembles.vote(joined)}
     labels = members[0].labels
     titles = stacking_ensembles.METHODS
+    both = {method: getattr(ensembles, method)(joined) for method in titles}
     outputs = {
         **{member.name: member.logits for member in members},
         **{titles[method]: array for method, array in both.items()},

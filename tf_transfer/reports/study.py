@@ -7,7 +7,7 @@ Each experiment may have a module of its name in the folder `papers` with
     figures(study) -> figures in addition to the first one
     name_approach(approach, settings) -> what is trained, as its paper calls it
     label_runs(study, runs) -> `Study.labelled` with columns of its own
-    describe_study(study, rows) -> the sentences at the top, in place of those
+    describe_study(study) -> the sentences at the top, in place of those
         on what to train
 
 An experiment without a module has the overview, its claims, all its runs and
@@ -19,6 +19,7 @@ import functools
 import importlib
 import importlib.util
 import itertools
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -35,6 +36,7 @@ from tf_transfer.reports import (
     wording,
 )
 from tf_transfer.reports.options import Options
+from tf_transfer.utils.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,11 @@ class Figure:
         """The picture as the page has it."""
         return self.render("svg")
 
+    @functools.cached_property
+    def png(self) -> bytes:
+        """The picture as a document and a folder have it."""
+        return self.render("png")
+
 
 @dataclasses.dataclass(frozen=True)
 class Study:
@@ -104,6 +111,22 @@ class Study:
     options: Options = Options()
     distinct: str = ""
     folder: str = "experiments"
+
+    @functools.cached_property
+    def declared(self) -> tuple[str, dict[str, Any]]:
+        """The path of the paper's `tables.toml`, and its content; or empty.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        path = claims.find_file(self.folder, self.experiment, "tables.toml")
+        if path is None:
+            return "", {}
+        try:
+            with open(path, "rb") as file:
+                return path, tomllib.load(file)
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise UserError(f"{path}: cannot be read: {error}.") from None
 
     @functools.cached_property
     def labelled(self) -> pd.DataFrame:
@@ -176,13 +199,14 @@ def collect(
         judged = verdicts.judge(runs, paper) if paper else []
         named = dict(frames.studies(runs))
         distinct = _describe_differences(named)
+        published = claims.read_published(folder, experiment)
         studies += [
             Study(
                 experiment,
                 name,
                 members,
                 paper,
-                claims.read_published(folder, experiment),
+                published,
                 [v for v in judged if v.study in (name, "")],
                 runs,
                 summary,

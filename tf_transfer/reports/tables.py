@@ -40,7 +40,6 @@ import dataclasses
 import functools
 import inspect
 import operator
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -172,7 +171,7 @@ def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
 
 def _of_row(name: str) -> Measure:
     """An attribute of the overview's row, or else of the first run."""
-    return lambda line: getattr(line.row or line.runs.iloc[0], name)
+    return lambda line: getattr(line.row or line.runs.iloc[0], name, "")
 
 
 def _of_run(name: str) -> Measure:
@@ -183,8 +182,7 @@ def _of_run(name: str) -> Measure:
 MEASURES: dict[str, Measure] = {
     **{
         name: _of_row(name)
-        for name in ("trains", "approach", "lr", "trained", "majority", "note")
-        + ("gain", "kept", "share", "epoch_share")
+        for name in "trains trained note gain kept share epoch_share".split()
     },
     **{
         name: operator.attrgetter(f"runs.{name}")
@@ -210,7 +208,6 @@ MEASURES: dict[str, Measure] = {
         record["prefix_build_seconds"]
         for record in line.runs[line.runs.cached].record
     ],
-    "failed": lambda line: describe_failure(line.runs),
 }
 # Each shows one value or several. `spread` and `change` need several, one for
 # each run, `interval` an `overview.Ranged`; the others show a mean of several.
@@ -339,14 +336,8 @@ def _make(
     study: study_lib.Study, kind: str, make: Callable[..., Iterable[Any]]
 ) -> list[Any]:
     """The tables or figures of each entry of a kind, in their order."""
-    path = claims.find_file(study.folder, study.experiment, "tables.toml")
-    if path is None:
-        return []
-    try:
-        with open(path, "rb") as file:
-            entries = tomllib.load(file).get(kind, [])
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}.") from None
+    path, content = study.declared
+    entries = content.get(kind, [])
     made: list[Any] = []
     for number, entry in enumerate(entries, 1):
         where = f"{path}: {kind} {entry.get('name', number)}"

@@ -1,6 +1,6 @@
 """Judges the papers' claims by runs.
 
-A verdict has one of four words, with its reason:
+A verdict has one of five words, with its reason:
 
 - *agrees*, *contradicts*: what the runs show, at the paper's own settings, data
   and encoder. A difference must be significant at 5 % after Holm's correction

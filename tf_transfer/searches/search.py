@@ -159,7 +159,7 @@ class Search:
                     self.runs = runner.runs
                     self._work(runner)
             except Interrupted:
-                print("Stopped: the answer so far.", flush=True)
+                say("Stopped: the answer so far.")
             finally:
                 self.clock.stop()
             page.give(self)

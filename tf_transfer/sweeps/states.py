@@ -163,7 +163,7 @@ def explain(exit_code: int) -> str:
 def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
     """Whether a run needs no more epochs, time or test scores."""
     is_out_of_time = (
-        getattr(run.settings, "max_seconds", None) is not None
+        bool(run.settings.max_seconds)
         and result["stop_reason"] == records.OUT_OF_TIME
     )
     return is_out_of_time or not records.describe_extension(

@@ -14,13 +14,12 @@ from typing import Any, Literal
 from tf_transfer.sweeps import plan, states
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.worker import Order
+from tf_transfer.sweeps.worker import Order, SECONDS_TO_SAVE
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
 
 POLL_SECONDS = 0.05
-SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
 MOST_FAILED_STARTS = 5  # of workers, one after another
 REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 

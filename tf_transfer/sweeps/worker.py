@@ -36,7 +36,7 @@ from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
 
-SECONDS_TO_SAVE = 120  # that a run has, once the sweep has died
+SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
 
 Report = Callable[[dict[str, Any]], None]
 

@@ -57,8 +57,8 @@ class Progress:
         elapsed: seconds of training and of building a feature cache, over all
             starts.
         prefix_seconds, prefix_build_seconds: as in `result.json`.
-        prefixes: phase and objective of each frozen prefix that was stored:
-            its original cost is counted once.
+        prefixes: phase, objective and the first block that trains of each
+            frozen prefix that was stored: its original cost is counted once.
         started_in: total epochs that began with new or restored programs:
             their seconds include tracing.
         stopping: the phase's `EarlyStopping`.

@@ -218,8 +218,7 @@ def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
         and settings.max_epochs > result["phases"][-1]["epochs"]
     ):
         return f"Extending a finished run to {settings.max_epochs} epochs."
-    scores_test = getattr(settings, "score_test", True)
-    if scores_test and not result.get("scores_test", True):
+    if settings.score_test and not result.get("scores_test", True):
         return "Scoring the test with the weights of a finished run."
     return ""
 

@@ -481,7 +481,7 @@ NOTES = {
 }
 
 
-def describe_study(study: Study, rows: object) -> list[str]:
+def describe_study(study: Study) -> list[str]:
     """What stacking a big head first gains and costs, a sentence a task.
 
     The head is the one that is best on validation. It and finetune-only have
@@ -489,7 +489,6 @@ def describe_study(study: Study, rows: object) -> list[str]:
 
     Args:
         study: see there.
-        rows: of the overview, which are not looked at.
     """
     sentences = []
     for part in tables.divide_runs(study, TEXTS, {"has_most": True}):

@@ -145,6 +145,8 @@ MEASURES: dict[str, tables.Measure] = {
     ),
     "published_f1": _show_published_f1,
 }
+
+
 # === Figures ===
 
 
