@@ -39,7 +39,7 @@ def build(
             global_clipnorm=settings.clip_norm or None,
         ),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=settings.jit_compile,
+        jit_compile=settings.uses_xla,
     )
     return classifier
 

@@ -98,7 +98,7 @@ def answer(light_forks, tmp_path):
         ("glue", ["rte"], ["'rte' is not a flag"]),
         (
             "glue",
-            ["--deterministic", "--jit_compile"],
+            ["--deterministic", "--jit_compile=true"],
             ["--deterministic", "--jit_compile", "Give one"],
         ),
         ("glue", ["--flagfile=nowhere.flags"], ["nowhere.flags"]),

@@ -78,7 +78,7 @@ REFUSED = (
     ({"layer_decay": 0.0}, "--layer_decay=0"),
     ({"layer_decay": 1.1}, "--layer_decay=1.1"),
     ({"checkpoint_minutes": 0.0}, "--checkpoint_minutes=0"),
-    ({"deterministic": True, "jit_compile": True}, "--deterministic"),
+    ({"deterministic": True, "jit_compile": "true"}, "--deterministic"),
     ({"validation_fraction": 0.0}, "--validation_fraction=0"),
     ({"cpu_devices": 2}, "--cpu_devices=2"),
     ({"trainable_layers": "٣"}, "--trainable_layers=٣"),

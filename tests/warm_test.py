@@ -31,7 +31,7 @@ GLUE = (
     {"trainable_layers": "1", "method": "lora"},
     {"trainable_layers": "1", "method": "lora", "seed": 1, "lr": 1e-2},
     {"trainable_layers": "1", "method": "adapter", "frozen_prefix": "cached"},
-    {"jit_compile": True, "trainable_layers": "1", "seed": 1},
+    {"jit_compile": "true", "trainable_layers": "1", "seed": 1},
 )
 MULTITASK = (
     {"combine": "pcgrad"},

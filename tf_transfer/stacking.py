@@ -373,7 +373,7 @@ class Stacking(experiment.Experiment):
             settings.head_dropout,
             settings.seed,
             settings.dtype_policy,
-            jit_compile=settings.jit_compile,
+            jit_compile=settings.uses_xla,
             name=f"head_{task.name}",
             **options,
         )

@@ -111,8 +111,8 @@ def test_a_resumed_run_goes_on_with_its_prefix(cached, folder, eager):
     "changes",
     [
         {},
-        {"jit_compile": True},
-        {"trainable_layers": "0", "pooling": "mean", "jit_compile": True},
+        {"jit_compile": "true"},
+        {"trainable_layers": "0", "pooling": "mean", "jit_compile": "true"},
         {"task": "mnli"},
         {"pairs": "sbert"},
         {"pooling": "mean", "batching": "grouped"},

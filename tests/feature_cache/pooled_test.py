@@ -19,12 +19,13 @@ def test_batches_in_memory_are_those_of_the_pipeline(per_example, tmp_path):
     split = attached.splits["train"]
     plan = batches.plan_epoch(split.lengths, 7, "random", 0, 1)
     assert plan.counts[-1] < 7  # a short batch repeats a row
-    loaded = batches.load_pooled(split, plan)
+    loaded = batches.load_plan(split, plan)
     pad = small.encoder().special.pad
-    pipeline = list(batches.pipeline(split, plan, pad).as_numpy_iterator())
+    dataset = batches.pipeline(split, plan, pad, gathers_states=False)
+    pipeline = list(dataset.as_numpy_iterator())
     assert len(pipeline) == len(plan)
     for step, expected in enumerate(pipeline):
-        batch = batches.take_pooled(loaded, tf.constant(step))
+        batch = batches.take_batch(loaded, tf.constant(step))
         assert expected.keys() - batch.keys() == {"mask"}
         for name, tensor in batch.items():
             np.testing.assert_array_equal(tensor, expected[name], name)

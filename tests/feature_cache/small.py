@@ -187,19 +187,19 @@ def network(encoder, pooling="cls", per_example=1):
     return network_lib.Network(encoder, {"head": head})
 
 
-def logits_of(network, batch, prefix=None, training=False, same_shape=False):
+def logits_of(network, batch, prefix=None, training=False):
     """Logits of a batch, from its states if there is a prefix."""
     if prefix is not None:
-        states = prefix.complete(network.encoder, batch, same_shape)
+        states = prefix.complete(network.encoder, batch)
         batch = {"mask": batch["mask"], "states": states}
     return network.logits("head", batch, training, prefix)
 
 
-def evaluate(network, split, prefix=None, same_shape=False):
+def evaluate(network, split, prefix=None):
     """Logits of a split, of all examples in one batch."""
     plan = batches.plan_evaluation(split.lengths, len(split))
     [batch] = batches.pipeline(split, plan, network.encoder.special.pad)
-    return logits_of(network, batch, prefix, False, same_shape).numpy()
+    return logits_of(network, batch, prefix).numpy()
 
 
 def train(

@@ -114,7 +114,7 @@ def look_at_the_program(out, changes):
     "changes, expected",
     [
         (
-            {"jit_compile": True},
+            {"jit_compile": "true"},
             {"replicas": 1, "xla": True, "deterministic": False},
         ),
         (

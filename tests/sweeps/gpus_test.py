@@ -3,6 +3,7 @@
 import pytest
 
 from tf_transfer.sweeps import local
+from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 
@@ -21,7 +22,7 @@ from tf_transfer.utils.errors import UserError
 )
 def test_each_worker_has_a_gpu_of_its_own(gpus, jobs, runs_per_gpu, expected):
     found = local.assign_gpus(gpus, jobs, runs_per_gpu)
-    assert [changes.get(local.VISIBLE) for changes in found] == expected
+    assert [changes.get(machine.VISIBLE_GPUS) for changes in found] == expected
 
 
 def test_more_workers_than_places_are_an_error():
@@ -37,16 +38,16 @@ def test_a_run_that_spreads_over_all_gpus_sees_all():
     "visible, gpus", [("2,3", ["2", "3"]), ("-1", []), ("", [])]
 )
 def test_only_visible_gpus_are_used(visible, gpus, monkeypatch):
-    monkeypatch.setenv(local.VISIBLE, visible)
-    assert local.list_gpus() == gpus
+    monkeypatch.setenv(machine.VISIBLE_GPUS, visible)
+    assert machine.list_gpus() == gpus
 
 
 def test_without_a_driver_there_are_no_gpus(monkeypatch, tmp_path):
-    monkeypatch.delenv(local.VISIBLE)
+    monkeypatch.delenv(machine.VISIBLE_GPUS)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert local.list_gpus() == []
+    assert machine.list_gpus() == []
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho 'GPU 0: A\nGPU 1: B'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert local.list_gpus() == ["0", "1"]
+    assert machine.list_gpus() == ["0", "1"]

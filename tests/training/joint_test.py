@@ -172,7 +172,7 @@ def test_surgery_looks_at_what_is_shared_and_leaves_heads_alone():
     strategy = tf.distribute.get_strategy()
     shared, one, other = strategy.run(
         tf.function(
-            lambda g: joint.PCGrad().merge(g, adam, tf.constant(0, tf.int64))
+            lambda g: joint.PCGrad().merge(g, adam, tf.zeros([2], tf.int64))
         ),
         args=(gradients,),
     )

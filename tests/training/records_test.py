@@ -53,7 +53,7 @@ def run(tmp_path):
         {"dropout": 0.2},
         {"precision": "mixed_bfloat16"},
         {"strategy": "one_device"},
-        {"jit_compile": True},
+        {"jit_compile": "true"},
         {"deterministic": True},
         {"trainable_layers": "2"},
         {"blocks": "1-2"},

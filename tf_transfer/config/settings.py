@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from tf_transfer.config import fields
 from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
+from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 # What may be part of a path: no separators, nothing invisible, not `..`.
@@ -356,8 +357,12 @@ class Settings:
         read_by=Reader.ENCODER,
         recalled=False,
     )
-    jit_compile: bool = setting(
-        False, "Compile the step with XLA.", group=Group.RUNNING
+    jit_compile: str = setting(
+        "auto",
+        "Whether XLA compiles the step: once for each padded length, which "
+        "takes seconds. `auto`: on a GPU, if not --deterministic.",
+        group=Group.RUNNING,
+        choices=("auto", "true", "false"),
     )
     deterministic: bool = setting(
         False,
@@ -585,6 +590,13 @@ class Settings:
         )
 
     @property
+    def uses_xla(self) -> bool:
+        """Whether XLA compiles the step, as `--jit_compile` has it here."""
+        if self.jit_compile == "auto":
+            return not self.deterministic and machine.has_gpu()
+        return self.jit_compile == "true"
+
+    @property
     def names_epochs(self) -> bool:
         """Whether the key has `max_epochs`: if the rate depends on it.
 
@@ -638,6 +650,8 @@ class Settings:
             values.pop("max_epochs", None)
         if self.reads("frozen_prefix"):
             values["frozen_prefix"] = "cached" if self.runs_cached else "live"
+        if "jit_compile" in values:
+            values["jit_compile"] = self.uses_xla
         return values
 
     def check(self) -> None:
@@ -651,9 +665,9 @@ class Settings:
                 "--blocks and --trainable_layers both say what trains: give "
                 "one."
             )
-        if self.deterministic and self.jit_compile:
+        if self.deterministic and self.jit_compile == "true":
             raise UserError(
-                "--deterministic and --jit_compile exclude each other: "
+                "--deterministic and --jit_compile=true exclude each other: "
                 "TensorFlow turns XLA off where it must be deterministic. "
                 "Give one."
             )

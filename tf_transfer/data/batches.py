@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
+XLA_BUCKETS = (32, 64, 128, 256, 512)  # it compiles a program for each
 IGNORED = -1  # the label of every token but a word's first piece
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
+GPU_EVALUATION_BATCH = 256
 PREFETCH = 8
 GATHERERS = 2  # threads that gather batches ahead of the step
 
@@ -35,7 +37,7 @@ class StoredStates:
         is_stored: bool [texts]. Which texts are stored.
         is_pooled: Whether a text has one vector, not one a token.
         num_cls: Vectors of [CLS] that stand before those of a text's tokens.
-        tensor: `vectors` as a tensor, which maps the same file.
+        tensor: `vectors` as a tensor on the host, which maps the same file.
     """
 
     vectors: np.ndarray
@@ -58,6 +60,25 @@ class StoredStates:
                 )
             else:
                 self.tensor = tf.constant(self.vectors)
+
+    def count_vectors(self, lengths: np.ndarray) -> np.ndarray:
+        """int64 [texts]. Vectors of each text, from its tokens `lengths`."""
+        if self.is_pooled:
+            return np.ones(len(lengths), np.int64)
+        return lengths.astype(np.int64) + self.num_cls
+
+    def take(self, lengths: np.ndarray) -> "StoredStates":
+        """A copy in memory of the vectors that the texts use.
+
+        Args:
+            lengths: int [texts]. Tokens of each text; all texts are stored.
+        """
+        counts = self.count_vectors(lengths)
+        starts = np.cumsum(counts) - counts
+        rows = np.repeat(self.starts - starts, counts) + np.arange(counts.sum())
+        return dataclasses.replace(
+            self, vectors=self.vectors[rows], starts=starts
+        )
 
 
 @dataclasses.dataclass
@@ -191,9 +212,10 @@ class BatchPlan:
 # === In which order, padded to what ===
 
 
-def buckets_up_to(max_length: int) -> tuple[int, ...]:
+def buckets_up_to(max_length: int, uses_xla: bool = False) -> tuple[int, ...]:
     """The bucket lengths for texts of at most `max_length` tokens."""
-    return (*(b for b in BUCKETS if b < max_length), max_length)
+    buckets = XLA_BUCKETS if uses_xla else BUCKETS
+    return (*(b for b in buckets if b < max_length), max_length)
 
 
 def count_steps(examples: int, batch_size: int, drop_last: bool = False) -> int:
@@ -317,6 +339,7 @@ def pipeline(
     pad: int,
     shard: tuple[int, int] = (0, 1),
     local_replicas: int = 1,
+    gathers_states: bool = True,
 ) -> "tf.data.Dataset":
     """Makes a dataset of the batches of a plan, gathered and padded.
 
@@ -326,6 +349,7 @@ def pipeline(
         pad: The padding id.
         shard: (worker, workers): the share of each batch that is read here.
         local_replicas: Replicas of a worker: consecutive elements go to them.
+        gathers_states: Whether stored states are read here, or in the step.
 
     Returns:
         A dataset of dicts: `ids` and `segments` int32 [texts, length], `mask`
@@ -339,7 +363,9 @@ def pipeline(
         With stored states also `states` [texts, num_cls + length, hidden], or
         [texts, hidden] where pooled. Then `ids` and `segments` are left out
         if every text is stored. If not, `is_stored` bool [texts] is added,
-        and the content of `states` where it is False means nothing.
+        and the content of `states` where it is False means nothing. Without
+        `gathers_states`, `index` int64 has the rows of the stored vectors that
+        make `states`.
     """
     import tensorflow as tf  # plans do without it
 
@@ -367,7 +393,7 @@ def pipeline(
     options.experimental_optimization.apply_default_optimizations = False
     return (
         dataset.map(
-            _gatherer(split, pad),
+            _gatherer(split, pad, gathers_states),
             num_parallel_calls=GATHERERS,
             deterministic=True,
         )
@@ -377,7 +403,7 @@ def pipeline(
 
 
 def _gatherer(
-    split: EncodedSplit, pad: int
+    split: EncodedSplit, pad: int, gathers_states: bool
 ) -> Callable[..., dict[str, "tf.Tensor"]]:
     """The function from (rows, weights, length) to a padded batch."""
     import tensorflow as tf
@@ -446,7 +472,9 @@ def _gatherer(
                 index = token_index(
                     index, wide & column(here), length + states.num_cls
                 )
-            batch["states"] = tf.gather(states.tensor, index)
+            batch["index"] = index
+            if gathers_states:
+                batch["states"] = tf.gather(states.tensor, batch.pop("index"))
             if needs_ids:
                 batch["is_stored"] = here
         return batch
@@ -457,10 +485,8 @@ def _gatherer(
 # === One vector a text ===
 
 
-def load_pooled(split: EncodedSplit, plan: BatchPlan) -> dict[str, "tf.Tensor"]:
-    """Loads the tensors from which `take_pooled` takes batches.
-
-    The vectors are those of the whole entry, so they stay on the host.
+def load_plan(split: EncodedSplit, plan: BatchPlan) -> dict[str, "tf.Tensor"]:
+    """Loads the tensors from which `take_batch` takes batches, on the host.
 
     Args:
         split: The examples; each text has one stored vector.
@@ -477,17 +503,16 @@ def load_pooled(split: EncodedSplit, plan: BatchPlan) -> dict[str, "tf.Tensor"]:
             "weights": tf.constant(_loss_weights(split, plan)),
             "labels": tf.constant(split.labels),
             "starts": tf.constant(starts),
-            "vectors": states.tensor,
         }
 
 
-def take_pooled(
+def take_batch(
     loaded: dict[str, "tf.Tensor"], step: "tf.Tensor"
 ) -> dict[str, "tf.Tensor"]:
-    """A batch as in `pipeline`, without a mask.
+    """A batch as in `pipeline`, with `index` for `states`, without a mask.
 
     Args:
-        loaded: From `load_pooled`.
+        loaded: From `load_plan`.
         step: int32 []. Its number in the plan.
     """
     import tensorflow as tf
@@ -498,7 +523,7 @@ def take_pooled(
         return {
             "labels": tf.gather(loaded["labels"], rows),
             "weights": loaded["weights"][step],
-            "states": tf.gather(loaded["vectors"], tf.reshape(starts, [-1])),
+            "index": tf.reshape(starts, [-1]),
         }
 
 

@@ -188,7 +188,6 @@ class FrozenPrefix:
         self,
         encoder: Encoder,
         batch: dict[str, tf.Tensor],
-        same_shape: bool = False,
     ) -> tf.Tensor:
         """The output: read from `states` as far as it is stored there.
 
@@ -197,8 +196,6 @@ class FrozenPrefix:
             batch: of `states`, the output of this prefix, where all of it is
                 stored; with `is_stored`, bool [batch], `ids` and `segments` too
                 where only some is; without `states` where none is.
-            same_shape: whether to run the prefix on the whole batch to fill
-                gaps, not only on the rows that miss: for XLA.
 
         Returns:
             As `run`.
@@ -209,10 +206,6 @@ class FrozenPrefix:
             return batch["states"]
         texts = {name: batch[name] for name in ("ids", "segments", "mask")}
         states, is_stored = batch["states"], batch["is_stored"]
-        if same_shape:
-            shape = [-1] + [1] * (states.shape.rank - 1)
-            is_stored = tf.reshape(is_stored, shape)
-            return tf.where(is_stored, states, self.run(encoder, texts))
         missing = tf.where(~is_stored)
         rows = {n: tf.gather_nd(v, missing) for n, v in texts.items()}
         return tf.tensor_scatter_nd_update(

@@ -74,7 +74,7 @@ def open_pool(
             )
         else:
             environments = local.assign_gpus(
-                local.list_gpus(), jobs, runs_per_gpu, needs_all
+                machine.list_gpus(), jobs, runs_per_gpu, needs_all
             )
             memory = SHARE_OF_MEMORY * machine.total_memory()
             pool = Pool(

@@ -16,7 +16,6 @@ from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 SIGNALS = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
 
 
@@ -87,21 +86,6 @@ class LocalWorker(work.Handle):
 # === GPUs ===
 
 
-def list_gpus() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES has them."""
-    visible = os.environ.get(VISIBLE)
-    if visible is not None:
-        return [name for name in visible.split(",") if name not in ("", "-1")]
-    try:
-        listed = subprocess.run(
-            ["nvidia-smi", "--list-gpus"], capture_output=True, text=True
-        ).stdout
-    except OSError:
-        return []
-    lines = [line for line in listed.splitlines() if line.startswith("GPU ")]
-    return [str(number) for number in range(len(lines))]
-
-
 def assign_gpus(
     gpus: Sequence[str],
     jobs: int | None = None,
@@ -111,7 +95,7 @@ def assign_gpus(
     """Changes of the environment that give each worker its GPU.
 
     Args:
-        gpus: what `list_gpus` returns.
+        gpus: what `machine.list_gpus` returns.
         jobs: the number of workers; None for one, or for as many as the GPUs
             have room for.
         runs_per_gpu: the number of workers that may share a GPU.
@@ -128,4 +112,6 @@ def assign_gpus(
             f"--jobs={jobs}: here are {len(gpus)} GPUs, and --runs_per_gpu="
             f"{runs_per_gpu}. Give a larger --runs_per_gpu, or --jobs={most}."
         )
-    return [{VISIBLE: gpus[n % len(gpus)]} for n in range(jobs or most)]
+    return [
+        {machine.VISIBLE_GPUS: gpus[n % len(gpus)]} for n in range(jobs or most)
+    ]

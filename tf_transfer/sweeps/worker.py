@@ -60,9 +60,14 @@ class Order:
     @classmethod
     def of_run(cls, run: Planned, log: str) -> Self:
         """The order of a run whose output goes to `log`."""
+        words, settings = run.words, run.settings
+        if settings.reads("jit_compile"):
+            # Part of the run's name; a node may have a GPU where this machine
+            # has none.
+            words += (f"--jit_compile={settings.uses_xla}".lower(),)
         return cls(
             run.experiment.command_module,
-            run.words,
+            words,
             os.path.abspath(log),
             needs_tensorflow=not run.settings.is_sparse,
         )

@@ -95,7 +95,13 @@ class Sum:
         optimizer: BertAdam,
         seed: tf.Tensor,
     ) -> Gradients:
-        """One gradient per weight, from those of each objective."""
+        """One gradient per weight, from those of each objective.
+
+        Args:
+            gradients: of each objective.
+            optimizer: over all weights.
+            seed: int64 [2]. The run's seed and the step.
+        """
         return _add(gradients)
 
 
@@ -124,10 +130,8 @@ class PCGrad(Sum):
         products = tf.stack(
             [[_product(one, other, shared) for other in whole] for one in whole]
         )
-        count, step = len(gradients), tf.identity(optimizer.step)
-        random = tf.random.stateless_uniform(
-            [count, count], tf.stack([seed, step])
-        )
+        count = len(gradients)
+        random = tf.random.stateless_uniform([count, count], seed)
         shares = project(products, tf.argsort(random))
         return [
             tf.add_n(

@@ -175,12 +175,55 @@ class BertAdam:
         gradients: Sequence[tf.Tensor],
         groups: Collection[str] | None = None,
     ) -> tf.Tensor:
-        """One update, in a replica's context.
+        """One update, in a replica's context: `read`, `update` and `count`.
 
         Args:
             gradients: of the *scaled* loss of this replica, one a weight,
                 dense.
             groups: which groups of weights move; unset, all.
+
+        Returns:
+            See `update`.
+        """
+        norm = self.update(gradients, self.read(groups))
+        self.count(norm, groups)
+        return norm
+
+    def read(self, groups: Collection[str] | None = None) -> dict[str, Any]:
+        """The numbers of the next update; they are variables on the host.
+
+        Args:
+            groups: see `apply`.
+
+        Returns:
+            Dict of scalars: `step`, `loss_scale`, `rate`, `decay`, and
+            `powers`, for each group that moves the powers of both betas.
+        """
+        options, step = self.options, tf.identity(self.step)
+        correction = float(options.bias_correction)
+        powers = {}
+        for group in set().union(*self._split_groups(groups)):
+            power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
+            powers[group] = (
+                correction * tf.pow(options.adam_beta1, power),
+                correction * tf.pow(options.adam_beta2, power),
+            )
+        return {
+            "step": step,
+            "loss_scale": tf.identity(self.loss_scale),
+            "rate": self.rate(step),
+            "decay": tf.identity(self.decay),
+            "powers": powers,
+        }
+
+    def update(
+        self, gradients: Sequence[tf.Tensor], numbers: dict[str, Any]
+    ) -> tf.Tensor:
+        """Moves the weights: the part of an update that a GPU computes.
+
+        Args:
+            gradients: see `apply`.
+            numbers: from `read`.
 
         Returns:
             float32 []: the global norm of the whole batch's gradient, before
@@ -192,37 +235,42 @@ class BertAdam:
                 tf.distribute.ReduceOp.SUM, gradients
             )
         if self.scales_loss:
-            gradients = [g / self.loss_scale for g in gradients]
+            gradients = [g / numbers["loss_scale"] for g in gradients]
         norm = tf.linalg.global_norm(gradients)
+        context.merge_call(self._update, args=(gradients, norm, numbers))
+        return norm
+
+    def count(
+        self, norm: tf.Tensor, groups: Collection[str] | None = None
+    ) -> None:
+        """Counts an update, in a replica's context.
+
+        Args:
+            norm: from `update`.
+            groups: see `apply`.
+        """
+        moved, idle = self._split_groups(groups)
+        count = functools.partial(self._count, groups=moved, idle=idle)
+        tf.distribute.get_replica_context().merge_call(count, args=(norm,))
+
+    def _split_groups(
+        self, groups: Collection[str] | None
+    ) -> tuple[set[str], set[str]]:
+        """The groups that move by a gradient, and those that drift."""
         everyone = set(self.updates)
         moved = everyone if groups is None else everyone & set(groups)
         drifts = self.options.idle_heads == "drift"
-        idle = everyone - moved if drifts else set()
-
-        update = functools.partial(self._update, groups=moved, idle=idle)
-        context.merge_call(update, args=(gradients, norm))
-        return norm
+        return moved, everyone - moved if drifts else set()
 
     def _update(
         self,
         strategy: Any,
         gradients: Sequence[tf.Tensor],
         norm: tf.Tensor,
-        groups: set[str],
-        idle: set[str],
+        numbers: dict[str, Any],
     ) -> None:
         """Updates every replica's copy in the same way, across replicas."""
         update = strategy.extended.update
-        options = self.options
-        rate = self.rate(tf.identity(self.step))
-        correction = float(options.bias_correction)
-        powers = {}
-        for group in groups | idle:
-            power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
-            powers[group] = (
-                correction * tf.pow(options.adam_beta1, power),
-                correction * tf.pow(options.adam_beta2, power),
-            )
         for weight, group, mean, square, scale, gradient in zip(
             self.weights,
             self.groups,
@@ -232,13 +280,12 @@ class BertAdam:
             gradients,
             strict=True,
         ):
-            if group not in powers:
+            if group not in numbers["powers"]:
                 continue
             total = self.sums.get(weight.path)
             if total is not None:
                 update(total, _add_finite, args=(gradient, norm), group=False)
-            power1, power2 = powers[group]
-            has_decay = options.weight_decay and decays(weight)
+            has_decay = self.options.weight_decay and decays(weight)
             update(
                 weight.value,
                 self._update_one,
@@ -247,14 +294,13 @@ class BertAdam:
                     square,
                     gradient,
                     norm,
-                    rate * scale if scale != 1 else rate,
-                    power1,
-                    power2,
-                    tf.identity(self.decay) if has_decay else None,
+                    scale,
+                    numbers["rate"],
+                    *numbers["powers"][group],
+                    numbers["decay"] if has_decay else None,
                 ),
                 group=False,
             )
-        self._count(strategy, norm, groups, idle)
 
     def _update_one(
         self,
@@ -263,6 +309,7 @@ class BertAdam:
         square: tf.Variable,
         gradient: tf.Tensor,
         norm: tf.Tensor,
+        scale: float,
         rate: tf.Tensor,
         power1: tf.Tensor,
         power2: tf.Tensor,
@@ -270,6 +317,7 @@ class BertAdam:
     ) -> None:
         options = self.options
         beta1, beta2 = options.adam_beta1, options.adam_beta2
+        rate = rate * scale if scale != 1 else rate
         if options.clip_norm:
             gradient *= tf.minimum(1.0, options.clip_norm / (norm + 1e-12))
         if self.scales_loss:

@@ -134,7 +134,7 @@ def prepare(
         devices.strategy,
         options.schedule,
         bool(warmup_steps),
-        options.jit_compile,
+        options.uses_xla,
         dataclasses.replace(adam, weight_decay=float(bool(adam.weight_decay))),
         tf.config.functions_run_eagerly(),
     )

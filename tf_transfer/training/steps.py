@@ -4,12 +4,17 @@ A chunk of steps runs inside one TensorFlow program: control returns to Python
 about twice a second, and nothing is copied to the host in between. The program
 is traced once. It leaves the length of a batch open, which costs no time: a
 branch per bucket with static shapes was no faster, and took far longer to
-trace. XLA still compiles one program per bucket, at the bucket's first batch.
+trace. XLA still compiles one program per bucket, at the bucket's first batch:
+the whole step with one replica, the gradients with several.
+
+Stored states that fit the memory of a GPU are gathered there, in the step. All
+else is read by a pipeline, which copies the next two batches to the GPU.
 """
 
+import dataclasses
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +27,12 @@ from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import BertAdam
 from tf_transfer.training.strategy import Devices
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
+SHARE_OF_FREE_MEMORY = 0.5  # of a GPU, for the stored states of a split
 
 Batch = dict[str, tf.Tensor]
 
@@ -66,9 +73,9 @@ class ObjectiveProgram:
         self.devices = devices
         self.optimizer = optimizer
         self.take_over(objective, options)
-        self._gradients = (
-            tf.function(self._compute_gradients, jit_compile=True)
-            if options.jit_compile
+        self.gradients = (
+            _compile(self._compute_gradients)
+            if options.uses_xla and devices.replicas > 1
             else self._compute_gradients
         )
         self._predict = tf.function(self._predict_batch)
@@ -78,6 +85,7 @@ class ObjectiveProgram:
         self.objective = objective
         self.options = options
         self._evaluation: dict[int, EvaluationBatches] = {}
+        self._train: ResidentSplit | None = None
 
     # === Training ===
 
@@ -90,59 +98,38 @@ class ObjectiveProgram:
             self.options.seed,
             epoch,
             self.devices.replicas,
-            batches.buckets_up_to(self.options.max_length),
+            batches.buckets_up_to(
+                self.options.max_length, self.options.uses_xla
+            ),
             repeat,
             self.options.drop_last,
         )
 
-    def feed(self, plan: BatchPlan, in_memory: bool) -> Any:
-        """The batches of a plan, for the program of a chunk.
+    def feed(self, plan: BatchPlan, in_memory: bool) -> dict[str, Any]:
+        """What the program of a chunk takes the batches of a plan from.
 
         Args:
             plan: the batches.
-            in_memory: whether the program may gather batches by their number.
+            in_memory: whether the program may take batches by their number.
 
         Returns:
-            An iterator; or tensors, see `batches.load_pooled`, where a text has
-            one vector: a step of a head alone takes less time than a pipeline.
+            Dict for `_take`. It has no iterator where a text has one vector: a
+            step of a head alone takes less time than a pipeline.
         """
-        split = self.objective.train
-        if in_memory and _is_pooled(split, self.devices):
-            return batches.load_pooled(split, plan)
+        if self._train is None:
+            self._train = ResidentSplit(self.objective.train, self.devices)
+        split, vectors = self._train.split, self._train.vectors
+        feed = {} if vectors is None else {"vectors": vectors}
+        if in_memory and feed and split.states and split.states.is_pooled:
+            return feed | batches.load_plan(split, plan)
         pad = self.network.encoder.special.pad
-        return iter(_distribute(self.devices, split, plan, pad))
+        return {**feed, "iterator": iter(self._train.distribute(plan, pad))}
 
-    def gradients(
-        self, batch: Batch, index: int
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Loss and gradients of a batch, in a replica's context.
-
-        Args:
-            batch: see `batches.pipeline`.
-            index: the objective's position in the step; it has dropout masks
-                of its own.
-
-        Returns:
-            The loss, and the gradient of the *scaled* loss for each weight of
-            the optimizer.
-        """
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return self._gradients(
-            self._complete(batch),
-            tf.identity(self.network.seeds.seed),
-            tf.identity(self.optimizer.step),
-            tf.identity(self.optimizer.loss_scale),
-            tf.convert_to_tensor(replica),
-            index,
-        )
-
-    def _complete(self, batch: Batch) -> Batch:
+    def complete(self, batch: Batch) -> Batch:
         """The batch with all states; those that are not stored are computed."""
         if self.objective.prefix is None:
             return batch
-        states = self.objective.prefix.complete(
-            self.network.encoder, batch, same_shape=self.options.jit_compile
-        )
+        states = self.objective.prefix.complete(self.network.encoder, batch)
         names = ("mask", "labels", "weights")
         rest = {name: x for name, x in batch.items() if name in names}
         return {**rest, "states": states}
@@ -151,15 +138,28 @@ class ObjectiveProgram:
         self,
         batch: Batch,
         seed: tf.Tensor,
-        step: tf.Tensor,
-        loss_scale: tf.Tensor,
+        numbers: dict[str, Any],
         replica: tf.Tensor,
         index: int,
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Loss and gradients of a batch, in a replica's context.
+
+        Args:
+            batch: see `complete`.
+            seed: of the run.
+            numbers: see `BertAdam.read`.
+            replica: int32 []. Unique over all workers.
+            index: the objective's position in the step; it has dropout masks
+                of its own.
+
+        Returns:
+            The loss, and the gradient of the *scaled* loss for each weight of
+            the optimizer.
+        """
         weights = [weight.value for weight in self.optimizer.weights]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            with self.network.seeds.at(seed, step, replica, index):
+            with self.network.seeds.at(seed, numbers["step"], replica, index):
                 logits = self.network.logits(
                     self.objective.name,
                     batch,
@@ -169,7 +169,7 @@ class ObjectiveProgram:
             loss = self.objective.weight * tf.reduce_sum(
                 self.objective.loss(batch["labels"], logits) * batch["weights"]
             )
-            scaled = loss * loss_scale
+            scaled = loss * numbers["loss_scale"]
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
@@ -193,7 +193,7 @@ class ObjectiveProgram:
         def logits(batch: Batch) -> tf.Tensor:
             return self.network.logits(
                 self.objective.name,
-                self._complete(batch),
+                self.complete(batch),
                 training=False,
                 prefix=self.objective.prefix,
             )
@@ -215,18 +215,28 @@ class EvaluationBatches:
         self, devices: Devices, split: EncodedSplit, pad: int, max_length: int
     ) -> None:
         replicas = devices.replicas
+        size = batches.EVALUATION_BATCH
+        if devices.gpu:
+            size = batches.GPU_EVALUATION_BATCH
         self._strategy = devices.strategy
         self._split = split
         self._plan = batches.plan_evaluation(
             split.lengths,
-            -(-batches.EVALUATION_BATCH // replicas) * replicas,
+            -(-size // replicas) * replicas,
             replicas,
             batches.buckets_up_to(max_length),
         )
-        dataset = _distribute(devices, split, self._plan, pad)
-        self._element_spec = dataset.element_spec
-        # Few vectors: an evaluation takes less time than a pipeline to begin.
-        self._batches = list(dataset) if _is_pooled(split, devices) else dataset
+        resident = ResidentSplit(split, devices)
+        self._vectors = resident.vectors
+        self._batches = resident.distribute(self._plan, pad)
+        self._spec = dict(self._batches.element_spec)
+        if self._vectors is not None:
+            index, width = self._spec.pop("index"), self._vectors.shape[-1]
+            self._spec["states"] = tf.TensorSpec(
+                [*index.shape, width], self._vectors.dtype
+            )
+            # Row numbers are few: to begin a pipeline takes longer.
+            self._batches = list(self._batches)
 
     def predict(self, program: Any) -> np.ndarray:
         """Runs a prediction program over the whole split.
@@ -239,9 +249,11 @@ class EvaluationBatches:
             are labelled, [words, units].
         """
         if not tf.config.functions_run_eagerly():  # one trace for all lengths
-            program.get_concrete_function(self._element_spec)
+            program.get_concrete_function(self._spec)
         outputs = [
-            self._strategy.gather(program(batch), axis=0)
+            self._strategy.gather(
+                program(_add_states(batch, self._vectors)), axis=0
+            )
             for batch in self._batches
         ]
         plan, split = self._plan, self._split
@@ -257,19 +269,111 @@ class EvaluationBatches:
         return np.concatenate(logits)[order]
 
 
-def _distribute(
-    devices: Devices, split: EncodedSplit, plan: BatchPlan, pad: int
-) -> Any:
-    """The batches of a plan, as a distributed dataset."""
-    return devices.strategy.distribute_datasets_from_function(
-        lambda context: batches.pipeline(
-            split,
-            plan,
-            pad,
-            (devices.worker, devices.workers),
-            devices.local_replicas,
+# === Where states are read ===
+
+
+class ResidentSplit:
+    """A split whose stored vectors are in the memory of the device.
+
+    Args:
+        split: the examples.
+        devices: where it runs.
+
+    Attributes:
+        split: the examples; their states index `vectors`.
+        vectors: [vectors, hidden] on the device of the steps. None where the
+            pipeline reads them: with several replicas, with texts that are not
+            stored, where they do not fit a GPU, and on a CPU, which reads the
+            states of tokens ahead of the step.
+    """
+
+    def __init__(self, split: EncodedSplit, devices: Devices) -> None:
+        self.split, self.vectors = split, None
+        self._devices = devices
+        states = split.states
+        if (
+            states is None
+            or devices.replicas > 1
+            or not states.is_stored.all()
+            or not (devices.gpu or states.is_pooled)
+        ):
+            return
+        if not devices.gpu:
+            self.vectors = states.tensor
+            return
+        lengths = split.tokens.lengths
+        size = states.vectors[:1].nbytes * states.count_vectors(lengths).sum()
+        free = devices.free_memory()
+        if size > free * SHARE_OF_FREE_MEMORY:
+            print(
+                f"The stored states of {len(split):,} examples "
+                f"({formatting.size(size)}) are more than "
+                f"{SHARE_OF_FREE_MEMORY:.0%} of the GPU's free memory "
+                f"({formatting.size(free)}): each step reads its own from the "
+                "host, which is slower.",
+                flush=True,
+            )
+            return
+        copy = states.take(lengths)
+        self.split = dataclasses.replace(split, states=copy)
+        with tf.device(devices.gpu):
+            self.vectors = tf.identity(copy.tensor)
+
+    def distribute(self, plan: BatchPlan, pad: int) -> Any:
+        """The batches of a plan, as a distributed dataset.
+
+        Args:
+            plan: the examples of each batch.
+            pad: the padding id.
+        """
+        devices = self._devices
+        return devices.input_strategy.distribute_datasets_from_function(
+            lambda context: batches.pipeline(
+                self.split,
+                plan,
+                pad,
+                (devices.worker, devices.workers),
+                devices.local_replicas,
+                self.vectors is None,
+            )
         )
-    )
+
+
+def _take(feed: dict[str, Any], number: tf.Tensor) -> Batch:
+    """A batch of a feed; see `ObjectiveProgram.feed`.
+
+    Args:
+        feed: an `iterator`, or the tensors of `batches.load_plan`; with
+            `vectors`, where stored states are read from them.
+        number: int32 []. The number of the batch in the plan.
+    """
+    if "iterator" in feed:
+        batch = feed["iterator"].get_next()
+    else:
+        batch = batches.take_batch(feed, number)
+    return _add_states(batch, feed.get("vectors"))
+
+
+def _add_states(batch: Any, vectors: tf.Tensor | None) -> Any:
+    """The batch with the states of its `index`, if they are not in it."""
+    if vectors is None:
+        return batch
+    rest = {name: x for name, x in batch.items() if name != "index"}
+    return {**rest, "states": tf.gather(vectors, batch["index"])}
+
+
+def _relax(feed: dict[str, Any]) -> dict[str, Any]:
+    """A feed with the specs of tensors for any number of steps and texts."""
+    return {
+        name: value
+        if name == "iterator"
+        else tf.TensorSpec(
+            [None] * (value.shape.rank - 1)
+            + [value.shape[-1] if name == "vectors" else None],
+            value.dtype,
+        )
+        for name, value in feed.items()
+    }
 
 
 # === A pass ===
@@ -291,6 +395,10 @@ class Pass:
         self.devices = programs[0].devices
         self.optimizer = programs[0].optimizer
         self._chunk = tf.function(self._run_chunk)
+        compiles = programs[0].options.uses_xla and self.devices.replicas == 1
+        self._update = (
+            _compile(self._compute_update) if compiles else self._compute_update
+        )
 
     def plan(self, epoch: int, share_done: float) -> JointPlan:
         """The batches of an epoch.
@@ -346,7 +454,7 @@ class Pass:
             size = self._next_size(stop - done, size, seconds)
             done = stop
 
-    def _trace(self, feeds: list) -> None:
+    def _trace(self, feeds: list[dict[str, Any]]) -> None:
         """Traces the program of a chunk once for data of every size."""
         if tf.config.functions_run_eagerly():
             return
@@ -354,12 +462,7 @@ class Pass:
         self._chunk.get_concrete_function(
             size,
             size,
-            [
-                {name: _relax_shape(name, x) for name, x in feed.items()}
-                if isinstance(feed, dict)
-                else feed
-                for feed in feeds
-            ],
+            [_relax(feed) for feed in feeds],
             tf.TensorSpec([LONGEST_CHUNK], tf.int32),
         )
 
@@ -385,7 +488,7 @@ class Pass:
         self,
         first: tf.Tensor,
         count: tf.Tensor,
-        feeds: list,
+        feeds: list[dict[str, Any]],
         choices: tf.Tensor,
     ) -> tf.Tensor:
         """Trains some steps; returns float32 [count, 2]: loss, norm.
@@ -405,20 +508,15 @@ class Pass:
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
     def _run_step(
-        self, number: tf.Tensor, choice: tf.Tensor, feeds: list
+        self, number: tf.Tensor, choice: tf.Tensor, feeds: list[dict[str, Any]]
     ) -> tf.Tensor:
         """A step on all replicas: float32 [2], loss and gradient norm."""
 
         def run(indices: list[int]) -> tf.Tensor:
             strategy = self.devices.strategy
             loss, norm = strategy.run(
-                lambda *batches: self._step(indices, batches),
-                args=tuple(
-                    batches.take_pooled(feeds[i], number)
-                    if isinstance(feeds[i], dict)
-                    else feeds[i].get_next()
-                    for i in indices
-                ),
+                lambda *batches: self._step(tuple(indices), batches),
+                args=tuple(_take(feeds[i], number) for i in indices),
             )
             loss = strategy.reduce("SUM", loss, axis=None)
             norm = strategy.reduce("MEAN", norm, axis=None)
@@ -432,40 +530,48 @@ class Pass:
         )
 
     def _step(
-        self, indices: list[int], batches: tuple
+        self, indices: tuple[int, ...], batches: tuple[Batch, ...]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """One replica's step: loss and gradients of each, then one update."""
+        """One replica's step: loss and gradient norm.
+
+        What is on the host, the numbers that a step reads and counts, is
+        outside of the program that XLA compiles.
+        """
         programs = [self.programs[i] for i in indices]
+        # A head that is not in the step stands still, and so do its moments.
+        groups = ("", *(program.objective.name for program in programs))
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        loss, norm = self._update(
+            [program.complete(b) for program, b in zip(programs, batches)],
+            tf.identity(programs[0].network.seeds.seed),
+            self.optimizer.read(groups),
+            tf.convert_to_tensor(replica),
+            indices,
+        )
+        self.optimizer.count(norm, groups)
+        return loss, norm
+
+    def _compute_update(
+        self,
+        batches: list[Batch],
+        seed: tf.Tensor,
+        numbers: dict[str, Any],
+        replica: tf.Tensor,
+        indices: tuple[int, ...],
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Loss and gradients of each objective, then one update."""
         losses, gradients = zip(
             *(
-                program.gradients(batch, i)
-                for program, batch, i in zip(programs, batches, indices)
+                self.programs[i].gradients(batch, seed, numbers, replica, i)
+                for batch, i in zip(batches, indices)
             )
         )
         merged = self.combination.merge(
-            gradients,
-            self.optimizer,
-            tf.identity(programs[0].network.seeds.seed),
+            gradients, self.optimizer, tf.stack([seed, numbers["step"]])
         )
-        # A head that is not in the step stands still, and so do its moments.
-        names = [program.objective.name for program in programs]
-        return tf.add_n(losses), self.optimizer.apply(merged, ("", *names))
+        return tf.add_n(losses), self.optimizer.update(merged, numbers)
 
 
-def _is_pooled(split: EncodedSplit, devices: Devices) -> bool:
-    """Whether every text is one stored vector, and one replica reads them."""
-    states = split.states
-    return (
-        states is not None
-        and states.is_pooled
-        and bool(states.is_stored.all())
-        and devices.replicas == 1
-    )
-
-
-def _relax_shape(name: str, tensor: tf.Tensor) -> tf.TensorSpec:
-    """A tensor of `batches.load_pooled` for any number of steps and texts."""
-    width = tensor.shape[-1] if name == "vectors" else None
-    return tf.TensorSpec(
-        [None] * (tensor.shape.rank - 1) + [width], tensor.dtype
-    )
+def _compile(function: Callable) -> Any:
+    """A program of XLA's."""
+    return tf.function(function, jit_compile=True, autograph=False)

@@ -155,11 +155,17 @@ def _cluster() -> tuple[int, int]:
     return int(index), len(workers)
 
 
+@functools.cache  # part of the type of an iterator, and so of a trace
+def _copy_ahead(device: str) -> tf.distribute.Strategy:
+    return tf.distribute.OneDeviceStrategy(device)
+
+
 class Devices:
     """A strategy, and operations on its devices.
 
     Attributes:
         strategy: `tf.distribute.Strategy`.
+        gpu: str. The first GPU, where the replicas are GPUs; else empty.
         replicas: int. Over all workers.
         local_replicas: int. In this process.
         worker, workers: int. The index of this process and their number.
@@ -172,7 +178,15 @@ class Devices:
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             self.worker, self.workers = _cluster()
         self.local_replicas = self.replicas // self.workers
+        self.gpu = "GPU:0" if tf.config.list_physical_devices("GPU") else ""
         self._sum = tf.function(self._sum_over_workers)
+
+    @property
+    def input_strategy(self) -> tf.distribute.Strategy:
+        """Distributes batches; for one GPU, it copies the next two to it."""
+        if self.gpu and self.replicas == 1:
+            return _copy_ahead(self.gpu)
+        return self.strategy
 
     @property
     def is_chief(self) -> bool:
@@ -218,6 +232,19 @@ class Devices:
             outputs = self.strategy.run(program, args=(values,))
             outputs = self.strategy.experimental_local_results(outputs)
             yield np.concatenate([output.numpy() for output in outputs])
+
+    def free_memory(self) -> int:
+        """Bytes of `gpu` that TensorFlow has not given away yet."""
+        from tensorflow.python.client import device_lib  # no public one has it
+
+        limit = next(
+            device.memory_limit
+            for device in device_lib.list_local_devices()
+            if device.device_type == "GPU"
+        )
+        return (
+            limit - tf.config.experimental.get_memory_info(self.gpu)["current"]
+        )
 
     def agree(self, value: float) -> float:
         """The sum of a value over all workers; waits for all of them.

@@ -53,7 +53,7 @@ class TrainingOptions:
     schedule: str
     warmup_fraction: float
     seed: int
-    jit_compile: bool = False
+    uses_xla: bool = False
     drop_last: bool = False
     checkpoint_minutes: float = 5.0
 

@@ -1,4 +1,7 @@
-"""The machine of a run, and the runs that share it. Needs no TensorFlow."""
+"""The machine of a run, and the runs that share it.
+
+Needs no TensorFlow, except to ask it whether it can use a GPU that is there.
+"""
 
 import contextlib
 import functools
@@ -9,6 +12,7 @@ import subprocess
 
 from tf_transfer import __version__
 
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # how many runs a sweep has in parallel
 OUR_MODULES = (b"tf_transfer.", b"benchmarks.")
 IDLE = tuple(  # modules that use next to no processor time
@@ -121,6 +125,31 @@ def _read_field(path: str, name: str) -> str | None:
             if key.strip() == name:
                 return value.strip()
     return None
+
+
+def list_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES has them."""
+    visible = os.environ.get(VISIBLE_GPUS)
+    if visible is not None:
+        return [name for name in visible.split(",") if name not in ("", "-1")]
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--list-gpus"], capture_output=True, text=True
+        ).stdout
+    except OSError:
+        return []
+    lines = [line for line in listed.splitlines() if line.startswith("GPU ")]
+    return [str(number) for number in range(len(lines))]
+
+
+@functools.cache
+def has_gpu() -> bool:
+    """Whether there is a GPU that TensorFlow can use."""
+    if not list_gpus():
+        return False
+    import tensorflow as tf
+
+    return bool(tf.config.list_physical_devices("GPU"))
 
 
 def start_of_machine(
