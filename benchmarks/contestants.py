@@ -106,7 +106,7 @@ class Contestants:
             settings.seed,
             1,
             replicas,
-            batches.buckets_up_to(settings.max_length),
+            batches.buckets_up_to(settings.max_length, settings.uses_xla),
         )
 
     def make_live_epoch(self) -> Callable[[], object]:

@@ -101,7 +101,7 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
             f"--method={settings.method}: the others train whole blocks. Leave "
             "it out; `benchmarks.lora` measures LoRA."
         )
-    from benchmarks import contestants as contestants_lib
+    from benchmarks import contestants as contestants_lib, hugging_face
 
     contestants = contestants_lib.Contestants(settings)
     epochs = contestants.epochs()
@@ -127,9 +127,12 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
     return {
         "settings": dataclasses.asdict(settings),
         "approach": settings.approach,
-        "versions": machine.versions(),
+        "versions": {**machine.versions(), **hugging_face.versions()},
+        "device": _name_device(),
+        "uses_xla": settings.uses_xla,
         "threads": len(os.sched_getaffinity(0)),
         "examples": int(plan.counts.sum()),
+        "steps": len(plan),
         "padded_tokens": int(plan.lengths.sum() * plan.rows.shape[1]),
         "seconds": seconds,
         "median_seconds": median,
@@ -141,6 +144,13 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
             for name, count in operations.items()
         },
     }
+
+
+def _name_device() -> str:
+    from tf_transfer.training import strategy
+
+    gpu = machine.has_gpu() and strategy.single_device().names[0]
+    return gpu or machine.processor() or "a CPU"
 
 
 def _measure_peaks(precision: str) -> dict[str, float]:
@@ -281,7 +291,8 @@ def main() -> None:
     path = os.path.join(
         folder,
         f"{settings.task}-{settings.shape or model}-{settings.approach}-"
-        f"batch={settings.batch_size}-{settings.precision}",
+        f"batch={settings.batch_size}-{settings.precision}"
+        + ("-xla" if settings.uses_xla else ""),
     )
     with open(f"{path}.json", "w", encoding="utf-8") as file:
         json.dump(result, file, indent=2)

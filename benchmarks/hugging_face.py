@@ -8,6 +8,7 @@ LoRA is peft's.
 """
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable
@@ -35,6 +36,13 @@ INPUTS = {
 def is_installed() -> bool:
     """Whether the extra `peers` is installed."""
     return importlib.util.find_spec("torch") is not None
+
+
+def versions() -> dict[str, str]:
+    """The versions of PyTorch and transformers, if installed."""
+    if not is_installed():
+        return {}
+    return {n: importlib.metadata.version(n) for n in ("torch", "transformers")}
 
 
 def device() -> Any:

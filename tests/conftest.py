@@ -7,7 +7,6 @@ import os
 import random
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 import pytest
 
@@ -30,6 +29,9 @@ def pytest_addoption(parser):
         help="run tests/attack alone, with ten times as many cases",
     )
     parser.addoption(
+        "--gpu", action="store_true", help="run the tests of a GPU alone, on it"
+    )
+    parser.addoption(
         "--attack_seed", type=int, default=0, help="draw other cases"
     )
 
@@ -40,7 +42,12 @@ def runs_slow(config):
 
 
 def pytest_configure(config):
-    """Of two workers on two cores, each has one; slow tests have them all."""
+    """Of two workers on two cores, each has one; slow tests have them all.
+
+    Only tests of a GPU see one.
+    """
+    if not config.getoption("--gpu"):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     if not runs_slow(config):
         for name in ("TF_NUM_INTRAOP", "OMP_NUM", "OPENBLAS_NUM"):
             os.environ.setdefault(f"{name}_THREADS", "1")
@@ -48,6 +55,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     slow = pytest.mark.skip(reason="slow: give --run_slow")
+    gpu = pytest.mark.skip(reason="needs a GPU: give --gpu")
     shared = pytest.mark.skip(reason="needs the data beside the checkout")
     attack = os.path.join(os.path.dirname(__file__), "attack")
     for item in items:
@@ -57,7 +65,11 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [i for i in items if str(i.path).startswith(attack)]
     if config.getoption("--only_slow"):
         items[:] = [item for item in items if "slow" in item.keywords]
+    if config.getoption("--gpu"):
+        items[:] = [item for item in items if "gpu" in item.keywords]
     for item in items:
+        if "gpu" in item.keywords and not config.getoption("--gpu"):
+            item.add_marker(gpu)
         if "slow" in item.keywords and not runs_slow(config):
             item.add_marker(slow)
         if "shared" in item.keywords and not os.path.isdir(SHARED):

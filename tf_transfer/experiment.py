@@ -577,7 +577,8 @@ class Experiment:
         tasks = [*data.tasks.values()]
         if settings.trains:
             command_line.import_tensorflow()
-            network = self.build_network(self.set_up_devices())
+            devices = self.set_up_devices()
+            network = self.build_network(devices)
             tasks = tasks if data.reads_without_tensorflow else []
         lines = []
         for task in tasks:
@@ -594,6 +595,8 @@ class Experiment:
         if network is not None:
             blocks = len(network.encoder.blocks)
             lines.append(freezing.describe(network, self.trainable(blocks)))
+            compiler = ", compiled by XLA" if settings.uses_xla else ""
+            lines.append(f"Runs on {', '.join(devices.names)}{compiler}.")
         return "\n".join(lines)
 
     def execute(self) -> None:

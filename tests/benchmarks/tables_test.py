@@ -45,6 +45,11 @@ def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
 
 def measured(layers, seconds, cache):
     return {
+        "device": "a processor",
+        "uses_xla": False,
+        "steps": 16,
+        "threads": 2,
+        "versions": {"tensorflow": "2.21.0", "torch": "2.13.0"},
         "settings": {
             "shape": "",
             "model": "minilm",
@@ -76,39 +81,53 @@ def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
     (tmp_path / "all.json").write_text(
         json.dumps(measured("all", seconds, None))
     )
-    _, _, last, fine_tuning = speed.table(str(tmp_path)).splitlines()
-    assert [cell.strip() for cell in last.strip("|").split("|")] == [
-        "minilm",
-        "last 2",
-        "16",
-        "256",
-        "4.00",
-        "2.00",
-        "-",
-        "6.00 x",
-        "4.00 x",
-        "2.00 x",
-        "2.00 x",
-        "20.0",
-        "10.0",
-        "50%",
-    ]
-    assert [cell.strip() for cell in fine_tuning.strip("|").split("|")] == [
-        "minilm",
-        "all",
-        "16",
-        "256",
-        "4.00",
-        "-",
-        "-",
-        "3.00 x",
-        "2.00 x",
-        "-",
-        "1.00 x",
-        "-",
-        "-",
-        "50%",
-    ]
+    results = speed.read(str(tmp_path))
+    last, fine_tuning = map(speed.describe, results)
+    assert last == {
+        "encoder": "minilm",
+        "trains": "last 2",
+        "batch": "16",
+        "precision": "float32",
+        "XLA": "no",
+        "examples": "256",
+        "ours live, s": "4.00",
+        "ours cached, s": "2.00",
+        "a step, ms, live / cached": "250.0 / 125.0",
+        "keras-nlp, longest": "-",
+        "keras-nlp, 128": "6.00 x",
+        "Hugging Face": "4.00 x",
+        "Hugging Face, 10 epochs with the build": "2.00 x",
+        "Hugging Face at equal products": "2.00 x",
+        "build, s": "20.0",
+        "pays after, epochs": "10.0",
+        "share of peak, live / cached": "50%",
+    }
+    assert fine_tuning["ours cached, s"] == fine_tuning["build, s"] == "-"
+    assert fine_tuning["keras-nlp, 128"] == "3.00 x"
+    assert fine_tuning["Hugging Face at equal products"] == "1.00 x"
+    document = tmp_path / "page.md"
+    document.write_text(
+        "A <!-- begin: speed_short --> <!-- end: speed_short -->"
+    )
+    documents.fill(
+        str(document), "speed_short", speed.table(results, "speed_short")
+    )
+    assert document.read_text().count("| minilm |") == 2
+    assert "tensorflow 2.21.0, torch 2.13.0" in document.read_text()
+    assert "TensorFlow 400 GFLOP/s, PyTorch 200" in document.read_text()
+
+
+@pytest.mark.slow
+def test_one_command_measures_its_rows(tmp_path):
+    row = (
+        *("--model=tiny", "--max_length=16", "--batch_size=4"),
+        *("--examples=8", "--rounds=1", "--trainable_layers=1"),
+    )
+    speed.measure([row], "sample", str(tmp_path))
+    [result] = speed.read(str(tmp_path / "benchmark"))
+    assert result["settings"]["model"] == "tiny" and result["steps"] == 2
+    with pytest.raises(UserError, match="--rounds=0"):
+        speed.measure([(*row, "--rounds=0")], "sample", str(tmp_path))
 
 
 # === Sweeps ===
