@@ -1,7 +1,9 @@
 """What a GPU is fed, and what XLA compiles; CPU devices stand for the GPU."""
 
 import dataclasses
+import gc
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tf_transfer.data import batches
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.training import steps, strategy
 from tf_transfer.utils import machine
+from tf_transfer.warm import WarmState
 
 CACHED = {"trainable_layers": "1", "frozen_prefix": "cached"}
 
@@ -95,6 +98,25 @@ def test_a_run_has_the_same_numbers_wherever_its_states_are(
     monkeypatch.setattr(batches, "GPU_EVALUATION_BATCH", 64)
     again = losses(dataclasses.replace(settings, rerun=True))
     assert again == expected
+
+
+def test_the_gpu_holds_no_states_of_a_phase_that_has_ended(
+    monkeypatch, eager, tmp_path
+):
+    stand_in(monkeypatch, "CPU:0", 10**9)
+    loaded = []
+    load = steps.ResidentSplit.__init__
+
+    def watch(self, *arguments):
+        load(self, *arguments)
+        loaded.append(weakref.ref(self))
+
+    monkeypatch.setattr(steps.ResidentSplit, "__init__", watch)
+    experiment = glue.Glue(tiny_settings(tmp_path, **CACHED), warm=WarmState())
+    result = experiment.train()
+    gc.collect()
+    assert result.network.programs  # for the next run
+    assert len(loaded) == 3 and not any(one() for one in loaded)
 
 
 def train_on_two_devices(out, free):

@@ -84,6 +84,10 @@ class ObjectiveProgram:
         """Serves another run, whose objective differs in its data alone."""
         self.objective = objective
         self.options = options
+        self.forget()
+
+    def forget(self) -> None:
+        """Gives back the memory of what it has read for its steps."""
         self._evaluation: dict[int, EvaluationBatches] = {}
         self._train: ResidentSplit | None = None
 

@@ -487,6 +487,8 @@ class Trainer:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
         progress.phase += 1
+        for program in self._programs:  # the next phase needs the memory
+            program.forget()
         if len(self.phases) > programs.MOST_PROGRAMS:
             # No program is used again, and each holds its phase's moments.
             self.network.programs.clear()
