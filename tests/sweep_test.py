@@ -1,6 +1,7 @@
 """A sweep as a user starts it: real runs, failures, a dry run, the screen."""
 
 import contextlib
+import dataclasses
 import glob
 import io
 import json
@@ -15,8 +16,14 @@ from tests.support import commands
 from tests.sweeps.fakes import finish, plan_runs
 from tf_transfer import sweep
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import display as display_lib, grid as grid_lib, peak
+from tf_transfer.sweeps import (
+    display as display_lib,
+    estimate,
+    grid as grid_lib,
+    peak,
+)
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import formatting
 
 FLAGS = {
     "model": "tiny",
@@ -144,6 +151,46 @@ def test_a_dry_run_lists_and_estimates_and_runs_nothing(tmp_path, monkeypatch):
     assert "Time: about" in output and "rough guess" in output
     assert "in 1 entries" in output
     assert not os.path.exists(tmp_path / "runs" / "glue")
+
+
+def test_a_dry_run_counts_compilation_once_for_all_rates(tmp_path, monkeypatch):
+    """A process for each run compiles in each."""
+    device = dataclasses.replace(estimate.GPU, compile_seconds=1000.0)
+    monkeypatch.setattr(estimate, "device_costs", lambda: device)
+    monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e13)
+    monkeypatch.setattr(formatting, "duration", lambda seconds: f"{seconds} s")
+
+    def estimate_totals(rates):
+        arguments = write_grid(tmp_path, {"lr": rates})
+        output = call(*arguments, "--dry_run")[1]
+        return map(float, re.findall(r": about ([\d.]+) s", output))
+
+    total, alone = estimate_totals([1e-5])
+    assert total == pytest.approx(alone) and total > 12 * 1000
+    total_of_two, alone = estimate_totals([1e-5, 2e-5])
+    assert total_of_two == pytest.approx(total, abs=10)
+    assert alone == pytest.approx(2 * total, abs=10)
+
+
+def test_shards_are_the_same_with_and_without_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        sweep, "describe", lambda states, jobs: [r.name for r in states.runs]
+    )
+    axes = {"trainable_layers": [1, "all", 0, 2]}
+    arguments = write_grid(tmp_path, axes)
+    shards = set()
+    for device in (
+        estimate.CPU,
+        # Every run takes as long.
+        dataclasses.replace(estimate.CPU, batch_seconds=0, share_of_peak=1e99),
+    ):
+        monkeypatch.setattr(
+            estimate, "device_costs", lambda device=device: device
+        )
+        code, output = call(*arguments, "--shard=1/2", "--dry_run")
+        assert code == 0
+        shards.add(output.splitlines()[-1])
+    assert len(shards) == 1
 
 
 def test_a_dry_run_of_nothing_says_so(tmp_path):

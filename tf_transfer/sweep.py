@@ -54,7 +54,15 @@ def define_flags() -> None:
         "number. Unset: one, or --runs_per_gpu on each GPU.",
         1,
     )
-    flags.DEFINE_integer("runs_per_gpu", 1, "Runs that share a GPU.", 1)
+    flags.DEFINE_integer(
+        "runs_per_gpu",
+        1,
+        "Runs that share a GPU. They take turns, so small models gain little "
+        "unless NVIDIA's Multi-Process Service lets their kernels run at the "
+        "same time (`nvidia-cuda-mps-control -d`). Each takes GPU memory as "
+        "it needs it; together they must fit.",
+        1,
+    )
     flags.DEFINE_enum(
         "engine",
         "local",
@@ -143,8 +151,10 @@ def main(argv: list[str]) -> None:
         )
     if values.shard:
         command_line.import_tensorflow()
-        # Every machine must make the same shards, whatever its speed.
-        estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
+        # Every machine must make the same shards, whatever its devices.
+        estimator = estimate.Estimator(
+            lambda precision: NOMINAL_PEAK, estimate.CPU
+        )
         selected = subset.select_shard(selected, *shard, estimator.estimate)
         if not selected:
             print(f"--shard={values.shard}: the runs fill fewer shards.")
@@ -208,6 +218,13 @@ def describe(run_states: RunStates, jobs: int) -> str:
             needs = {run.name: estimator.estimate(run) for run in pending}
         except UserError as error:
             problem = f"No estimate: {error}"
+    unknown = [
+        needs[run.name]
+        for run in pending
+        if seconds[run.name] is None and run.name in needs
+    ]
+    # Runs that share an estimate share their programs: see `Estimator`.
+    compiling = sum({id(n): n.compile_seconds for n in unknown}.values())
     rows = [("state", *runs[0].axes, "about")]
     for run in runs:
         known = seconds[run.name]
@@ -224,10 +241,12 @@ def describe(run_states: RunStates, jobs: int) -> str:
         lines.append(problem)
     elif pending:
         build = sum(build.seconds for build in builds.values())
-        total = sum(seconds[run.name] or 0 for run in pending) + build
+        total = sum(seconds[run.name] or 0 for run in pending)
+        total += build + compiling
         total = estimate.START_SECONDS + total / jobs
         saved = sum(n.live_seconds - n.seconds for n in needs.values()) - build
         saved += estimate.START_SECONDS * max(len(pending) - jobs, 0)
+        saved += sum(n.compile_seconds for n in unknown) - compiling
         end = datetime.datetime.now() + datetime.timedelta(seconds=total)
         basis = "from similar runs that are finished here"
         if is_guess:

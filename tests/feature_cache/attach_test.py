@@ -2,8 +2,11 @@
 
 import dataclasses
 import glob
+import hashlib
+import inspect
 import os
 import shutil
+import typing
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ import tensorflow as tf
 from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries, PREFIX
 from tests.support import quick
-from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.feature_cache import cache as cache_lib, prefix as prefix_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -53,6 +56,51 @@ def test_what_is_stored_is_not_computed_again(whole):
         assert again.cost.paid == 0 < built.cost.paid
         assert 0 < again.cost.original <= built.cost.paid
     assert len(entries(folder)) == 1
+
+
+class BatchRecorder(small.OneDevice):
+    """Also records the texts of each batch, repetitions included."""
+
+    sizes: typing.ClassVar = []
+
+    def run_local(self, program, dataset):
+        self.sizes += [len(batch["mask"]) for batch in dataset]
+        yield from super().run_local(program, dataset)
+
+
+def test_batches_of_a_build_are_larger_on_a_gpu(tmp_path, monkeypatch):
+    """Another number of texts has another key, as has another GPU."""
+    monkeypatch.setattr(small, "OneDevice", BatchRecorder)
+    monkeypatch.setattr(BatchRecorder, "sizes", [])
+    on_cpu = attach(tmp_path)
+    assert set(BatchRecorder.sizes) == {16}
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind: ["GPU:0"]
+    )
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda device: {}
+    )
+    BatchRecorder.sizes.clear()
+    on_gpu = attach(tmp_path)
+    assert set(BatchRecorder.sizes) == {128}
+    assert on_cpu.builds == on_gpu.builds == [(TEXTS, False)]
+    assert len(entries(tmp_path)) == 2
+
+
+def test_the_key_on_a_cpu_has_sixteen_texts_a_batch():
+    """Entries built before batches depended on the device are still read."""
+    encoder = small.encoder()
+    parts = (
+        encoder.hash_code(),
+        inspect.getsource(prefix_lib),
+        inspect.getsource(small.batches.plan_by_bucket),
+        small.batches.BUCKETS,
+        16,
+        tf.__version__,
+        [],
+    )
+    code = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    assert cache_lib.code_version(encoder) == code
 
 
 def test_heads_that_read_tokens_share_their_prefix():

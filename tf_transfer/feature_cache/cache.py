@@ -37,7 +37,6 @@ from tf_transfer.feature_cache.prefix import Encoder, FrozenPrefix
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
 
-BATCH_ROWS = 16  # texts of a batch for the prefix, per replica
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
 SEGMENT_SECONDS = 60
 
@@ -360,7 +359,7 @@ class FeatureCache:
         # Not up to --max_length: runs of other lengths share the rows.
         plan = batches.plan_by_bucket(
             split.lengths,
-            BATCH_ROWS * replicas,
+            batch_rows() * replicas,
             batches.buckets_up_to(self._encoder.max_positions),
         )
         dataset = batches.pipeline(
@@ -493,6 +492,11 @@ def _map_states(
     )
 
 
+def batch_rows() -> int:
+    """Texts of a batch for the prefix, per replica: more fill a GPU."""
+    return 128 if tf.config.list_physical_devices("GPU") else 16
+
+
 def code_version(encoder: Encoder) -> str:
     """A hash of the code that computes a prefix, and of its libraries."""
     devices = [
@@ -504,7 +508,7 @@ def code_version(encoder: Encoder) -> str:
         inspect.getsource(prefix_lib),
         inspect.getsource(batches.plan_by_bucket),
         batches.BUCKETS,
-        BATCH_ROWS,
+        batch_rows(),
         tf.__version__,
         devices[:1],
     )

@@ -25,6 +25,7 @@ class Prior:
             costs what it takes longer than the deepest of those built.
         predict_seconds: of all texts that are evaluated, once trained.
         updates: of the weights in an epoch.
+        compile_seconds: of its programs, where XLA compiles them.
     """
 
     epoch_seconds: float
@@ -33,6 +34,7 @@ class Prior:
     family: str = ""
     predict_seconds: float = 0.0
     updates: int = 100
+    compile_seconds: float = 0.0
 
     def times(self, factor: float) -> "Prior":
         """The same work on a machine that takes `factor` times as long."""
@@ -174,7 +176,9 @@ class Costs:
     def overhead_seconds(self, approach: str) -> float:
         """Seconds of a run apart from its epochs and its feature cache."""
         is_first = not self.has_measured(approach)
-        usual = FIRST_RUN_SECONDS if is_first else RUN_SECONDS
+        usual = RUN_SECONDS
+        if is_first:
+            usual = FIRST_RUN_SECONDS + self.priors[approach].compile_seconds
         return statistics.median(self._overhead[is_first] or [usual])
 
     def seconds(self, approach: str, epochs: int) -> float:

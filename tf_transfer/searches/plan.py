@@ -189,4 +189,5 @@ def prior_of(needs: estimate.Estimate) -> Prior:
         " ".join(str(entry[:-1]) for entry in needs.builds),
         needs.predict_seconds,
         needs.updates,
+        needs.compile_seconds,
     )

@@ -1,8 +1,9 @@
 """Estimates the seconds of runs, and the bytes of their feature caches.
 
 Finished runs of the same folder are the best measure: similar runs take similar
-times. Without any, the estimate is a rough one, from the operations of a run
-and the speed of matrix products on this machine.
+times. Without any, the estimate is a rough one, from the operations of a run,
+the speed of matrix products on this machine, and the costs of its kind of
+device (`DeviceCosts`).
 """
 
 import collections
@@ -28,14 +29,11 @@ if TYPE_CHECKING:
 # similar.
 REQUIRED_MATCHES = ("approach", "runs_cached", "model", "precision")
 PREFERRED_MATCHES = ("task", "max_train_examples", "batch_size", "max_epochs")
+# Work of the host, whatever the device.
 START_SECONDS = 15  # of a process, to load TensorFlow and to trace
 RUN_SECONDS = 1  # overhead of a further run of a process
 PROBE_SECONDS = 8  # of the fits by which it chooses
-BATCH_SECONDS = 0.002  # overhead of a batch: nearly all of last 0's seconds
-# Shares of the peak of matrix products, as measured (docs/feature_cache.md).
-SHARE_OF_PEAK = 0.4
-SHARE_AT_SMALL_BATCHES = 0.12
-SMALL_BATCH = 4
+TRAINED_PASSES = 4  # forward passes that launch as much as a trained block
 FLOAT32_BYTES = 4
 # A network and its texts serve all runs that differ in these alone.
 SHARED_SETTINGS: dict[str, Any] = {
@@ -94,6 +92,69 @@ def _list_matches(run: Planned) -> list[tuple]:
 
 
 @dataclasses.dataclass(frozen=True)
+class DeviceCosts:
+    """What a kind of device takes, in addition to its peak speed.
+
+    A batch takes `batch_seconds` and the longer of two times: of its
+    operations, and of launching the kernels of its blocks. A GPU computes
+    while the host launches.
+
+    The numbers of `CPU` are measured (docs/feature_cache.md). Those of `GPU`
+    are not measured:
+
+    - `block_seconds` is derived from the operations of a traced step. A block
+      has 58 forward in evaluation and 91 in training, 221 with the gradients,
+      and about 80 more for the update of its 16 weights. At 4 to 5
+      microseconds a launch, a step of BERT-base takes 14 to 18 ms. XLA, the
+      default on a GPU, is assumed to fuse them into a tenth. Without XLA, as
+      under `--deterministic`, launches take ten times as long.
+    - The shares assume that products reach 0.6 of the peak with 16 texts and
+      0.3 with few, and that all else takes as long as the products.
+    - `batch_seconds` and `compile_seconds` are guesses.
+
+    Attributes:
+        share_of_peak: of matrix products, that training reaches.
+        share_at_small_batches: the same with `small_batch` texts or fewer.
+        small_batch: the texts of a batch.
+        batch_seconds: overhead of a batch.
+        block_seconds: of launching the forward pass of a block.
+        compile_seconds: of compiling the forward pass of a block.
+    """
+
+    share_of_peak: float
+    share_at_small_batches: float
+    small_batch: int
+    batch_seconds: float
+    block_seconds: float
+    compile_seconds: float
+
+
+CPU = DeviceCosts(
+    share_of_peak=0.4,
+    share_at_small_batches=0.12,
+    small_batch=4,
+    batch_seconds=0.002,  # nearly all of last 0's seconds
+    block_seconds=0.0,
+    compile_seconds=0.0,
+)
+GPU = DeviceCosts(
+    share_of_peak=0.3,
+    share_at_small_batches=0.15,
+    small_batch=4,
+    batch_seconds=0.0005,
+    block_seconds=3.5e-5,
+    compile_seconds=0.5,
+)
+
+
+def device_costs() -> DeviceCosts:
+    """Those of a GPU if TensorFlow sees one, else those of a CPU."""
+    import tensorflow as tf
+
+    return GPU if tf.config.list_physical_devices("GPU") else CPU
+
+
+@dataclasses.dataclass(frozen=True)
 class Build:
     """The cost of a feature cache: bytes, and seconds to build it."""
 
@@ -114,6 +175,8 @@ class Estimate:
         disk_bytes: of its directory once it is finished: the weights that
             train, in float32, as the selected weights and, with two moments,
             in the checkpoint.
+        compile_seconds: in addition, of the first such run of a process: XLA
+            compiles the step once for each padded length.
     """
 
     seconds: float
@@ -122,6 +185,7 @@ class Estimate:
     predict_seconds: float = 0.0
     updates: int = 0
     disk_bytes: int = 0
+    compile_seconds: float = 0.0
 
     @property
     def build_seconds(self) -> float:
@@ -135,12 +199,16 @@ class Estimator:
     Args:
         measure_peak: function from a precision to operations per second;
             unset, `peak.measure_peak`.
+        device: the costs of its kind of device; unset, `device_costs()`.
     """
 
     def __init__(
-        self, measure_peak: Callable[[str], float] | None = None
+        self,
+        measure_peak: Callable[[str], float] | None = None,
+        device: DeviceCosts | None = None,
     ) -> None:
         self._peak = functools.cache(measure_peak or peak.measure_peak)
+        self._device = device or device_costs()
         self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]
@@ -164,9 +232,10 @@ class Estimator:
         network, phases = self._prepare(run)
         if settings.is_probe:
             return self._count_probe(run, network, phases)
-        speed = full_speed = self._peak(settings.precision) * SHARE_OF_PEAK
-        if settings.batch_size <= SMALL_BATCH:
-            speed = self._peak(settings.precision) * SHARE_AT_SMALL_BATCHES
+        device, most = self._device, self._peak(settings.precision)
+        speed = full_speed = most * device.share_of_peak
+        if settings.batch_size <= device.small_batch:
+            speed = most * device.share_at_small_batches
         needs: list[_Needs] = []
         for phase in phases:
             trainable = phase.trainable
@@ -179,24 +248,33 @@ class Estimator:
                 _Needs(settings, network, objective, trainable, phase)
                 for objective in phase.objectives
             ]
-        cached = sum(n.epochs * n.operations(n.is_cached) for n in needs)
-        live = sum(n.epochs * n.operations(False) for n in needs)
         batches = sum(n.epochs * n.batches for n in needs)
-        overhead = RUN_SECONDS + BATCH_SECONDS * batches
+        overhead = RUN_SECONDS + device.batch_seconds * batches
+
+        def count_seconds(reads_cache: bool) -> float:
+            operations = passes = 0
+            for one in needs:
+                is_cached = reads_cache and one.is_cached
+                operations += one.epochs * one.operations(is_cached)
+                passes += one.epochs * one.passes(is_cached)
+            launches = device.block_seconds * passes
+            return overhead + max(operations / speed, launches)
+
         return Estimate(
-            overhead + cached / speed,
+            count_seconds(reads_cache=True),
             {
                 n.identify_cache(run): n.estimate_build(full_speed)
                 for n in needs
                 if n.is_cached
             },
-            overhead + live / speed,
+            count_seconds(reads_cache=False),
             sum(n.predict_operations() for n in needs) / full_speed,
             sum(n.epochs * len(n.plan) for n in needs),
             # Weights; with both moments.
             (1 + 3)
             * FLOAT32_BYTES
             * max(freezing.count_trained(network, n.trained) for n in needs),
+            device.compile_seconds * sum(n.compiled_passes() for n in needs),
         )
 
     def _count_probe(
@@ -217,7 +295,8 @@ class Estimator:
         )
         # Each text of a pair by itself, and together.
         passes = len(run.experiment.data.task.texts)
-        speed = self._peak(run.settings.precision) * SHARE_OF_PEAK / passes
+        share = self._device.share_of_peak
+        speed = self._peak(run.settings.precision) * share / passes
         build = needs.estimate_build(speed)
         seconds = RUN_SECONDS + PROBE_SECONDS
         return Estimate(
@@ -308,6 +387,31 @@ class _Needs:
         return self.texts_per_example * trained + self._forward(
             self.evaluation_plans, cut, self.shape.blocks, self.cls_only
         )
+
+    def passes(self, is_cached: bool) -> int:
+        """Launches of an epoch and its evaluation, in passes of one block.
+
+        Args:
+            is_cached: see `operations`.
+        """
+        evaluated = sum(map(len, self.evaluation_plans))
+        return len(self.plan) * self._step_passes(is_cached) + (
+            evaluated * self._count_run(is_cached)
+        )
+
+    def compiled_passes(self) -> int:
+        """Passes of one block in the programs of its steps, one per length."""
+        lengths = len(set(self.plan.lengths.tolist()))
+        return lengths * self._step_passes(self.is_cached)
+
+    def _step_passes(self, is_cached: bool) -> int:
+        """Those of a step: gradients reach all blocks above the cut."""
+        trained = self.shape.blocks - self.trained.cut
+        return self._count_run(is_cached) + (TRAINED_PASSES - 1) * trained
+
+    def _count_run(self, is_cached: bool) -> int:
+        """The blocks that run."""
+        return self.shape.blocks - (self.trained.cut if is_cached else 0)
 
     def predict_operations(self) -> int:
         """Operations of all blocks over the scored splits."""
