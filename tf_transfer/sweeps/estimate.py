@@ -335,7 +335,6 @@ class _Needs:
         from tf_transfer.data import batches
         from tf_transfer.models import network as network_lib
 
-        buckets = batches.buckets_up_to(settings.max_length)
         self.epochs = phase.max_epochs
         self.name = objective.name
         self.trained = trainable
@@ -359,12 +358,15 @@ class _Needs:
             0,
             1,
             1,
-            buckets,
+            batches.buckets_up_to(settings.max_length, settings.uses_xla),
             drop_last=settings.drop_last,
         )
         self.evaluation_plans = [
             batches.plan_evaluation(
-                split.lengths, batches.EVALUATION_BATCH, 1, buckets
+                split.lengths,
+                batches.EVALUATION_BATCH,
+                1,
+                batches.buckets_up_to(settings.max_length),
             )
             for split in scored
         ]
