@@ -424,22 +424,39 @@ class Experiment:
                 return finished
         if self.settings.is_sparse:
             return self.fit_sparse()
-        if data.reads_without_tensorflow:
+        # Workers read once they have met: none waits for one that failed.
+        meets_others = self.settings.strategy == "multi_worker"
+        if data.reads_without_tensorflow and not meets_others:
             _ = data.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
         if self.settings.is_probe:
             from tf_transfer.baselines import probe_run
 
             return Result(self, *probe_run.run(self))
+        devices = self.set_up_devices()
+        with devices.explain_lost_workers():
+            return self._train_on(devices, callbacks, began)
+
+    def _train_on(
+        self,
+        devices: "Devices",
+        callbacks: Sequence["Callback"],
+        began: float,
+    ) -> Result:
+        """Trains on devices; `began` is the time when `train` was called."""
         from tf_transfer.training import (
             callbacks as callbacks_lib,
             trainer as trainer_lib,
         )
         from tf_transfer.training.optimizer import AdamOptions
 
-        devices = self.set_up_devices()
-        finished = self.find_finished(devices.replicas, devices.is_chief)
+        data = self.data
+        with devices.together():  # the creation of a variable is collective
+            finished = self.find_finished(devices.replicas, devices.is_chief)
+            if finished is None:
+                _ = data.examples
         if finished is not None:
+            devices.end_together()
             return finished
         settings = self.settings  # with the number of epochs
         network, phases, sizes = self.build(devices)
@@ -452,26 +469,28 @@ class Experiment:
             for warning in splits.find_warnings(data.tasks[name], texts)
         ]
         data.forget()
-        devices.agree(0)  # all workers have looked before the chief writes
         directory = self.find_run(devices.replicas)
         record = directory.result()
         try:
-            if devices.is_chief:
-                if record is not None:
-                    print(records.describe_extension(settings, record))
-                directory.begin(
-                    settings,
-                    devices,
-                    {
-                        c.name: c.parameters
-                        for c in freezing.components(network)
-                    },
-                    sizes,
-                    {
-                        "tasks": {n: t.record for n, t in data.tasks.items()},
-                        "runs_before": self._warm.runs,
-                    },
-                )
+            with devices.together():
+                if devices.is_chief:
+                    if record is not None:
+                        print(records.describe_extension(settings, record))
+                    directory.begin(
+                        settings,
+                        devices,
+                        {
+                            c.name: c.parameters
+                            for c in freezing.components(network)
+                        },
+                        sizes,
+                        {
+                            "tasks": {
+                                n: t.record for n, t in data.tasks.items()
+                            },
+                            "runs_before": self._warm.runs,
+                        },
+                    )
             limit = settings.max_seconds
             trainer = trainer_lib.Trainer(
                 network,

@@ -5,16 +5,26 @@ TF_CONFIG; worker 0 is the chief, the only one that prints and writes. They
 read the run directory too, so `--out` must be a folder that all of them see.
 """
 
+import contextlib
 import functools
 import json
 import os
 import random
+import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
+
+# What collective operations raise once the process of a worker has ended.
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
+FAILED = 1e6  # more than the votes of all workers together
+ANOTHER_STOPPED = (
+    "Another worker of this run stopped. Its own message gives the reason; the "
+    "same command on all workers continues the run."
+)
 
 
 def set_up(
@@ -160,6 +170,16 @@ def _copy_ahead(device: str) -> tf.distribute.Strategy:
     return tf.distribute.OneDeviceStrategy(device)
 
 
+class Votes:
+    """What the workers vote for in a block of `Devices.together`.
+
+    Attributes:
+        total: float. A worker's own votes; behind the block, those of all.
+    """
+
+    total = 0.0
+
+
 class Devices:
     """A strategy, and operations on its devices.
 
@@ -177,6 +197,11 @@ class Devices:
         self.worker, self.workers = 0, 1
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             self.worker, self.workers = _cluster()
+            # TensorFlow's server has replaced the handler by one that does
+            # nothing: SIGTERM must end a process that does not train yet.
+            with contextlib.suppress(ValueError):  # in a thread of a notebook
+                handler = signal.getsignal(signal.SIGTERM)
+                signal.signal(signal.SIGTERM, handler)
         self.local_replicas = self.replicas // self.workers
         self.gpu = "GPU:0" if tf.config.list_physical_devices("GPU") else ""
         self._sum = tf.function(self._sum_over_workers)
@@ -256,6 +281,54 @@ class Devices:
             return float(value)
         summed = self._sum(tf.constant(value, tf.float32)).numpy()
         return float(summed) / self.local_replicas
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[Votes]:
+        """Runs a block on each worker; at its end all wait for each other.
+
+        If the block fails on one worker, none continues. The block contains no
+        collective operation: the others would wait in it for that worker.
+
+        Yields:
+            The votes of this worker, small numbers that are not negative.
+
+        Raises:
+            Interrupted: the block failed on another worker.
+        """
+        votes = Votes()
+        try:
+            yield votes
+        except Exception:  # a second Ctrl-C ends a run at once
+            with contextlib.suppress(*LOST):  # its own error says more
+                self.agree(FAILED)
+            raise
+        votes.total = self.agree(votes.total)
+        if votes.total >= FAILED:
+            raise Interrupted(ANOTHER_STOPPED)
+
+    def end_together(self) -> None:
+        """Waits until all workers are here, so that none needs this process.
+
+        A worker that has the last sum may still be sending it to the others.
+        """
+        with contextlib.suppress(*LOST):  # another one was here and has ended
+            self.agree(0)
+
+    @contextlib.contextmanager
+    def explain_lost_workers(self) -> Iterator[None]:
+        """Runs a block whose collectives fail if another worker's process ends.
+
+        TensorFlow notices that within some ten seconds.
+
+        Raises:
+            Interrupted: another process ended, or was started again.
+        """
+        try:
+            yield
+        except LOST as error:
+            if self.workers == 1:
+                raise
+            raise Interrupted(ANOTHER_STOPPED) from error
 
     def _sum_over_workers(self, value: tf.Tensor) -> tf.Tensor:
         per_replica = self.strategy.run(lambda: tf.identity(value))

@@ -124,36 +124,40 @@ class Trainer:
             UserError: a loss is not finite, the disk is full, or a frozen
                 weight moved.
         """
-        arrays = self._restore()
-        self._traces = arrays is not None  # the process before did
-        progress = self.progress
         moving = frozenset(self.weights_that_train)
-        # A finished run on this network has checked the hash already.
-        frozen = (
-            self.network.hashes.pop(moving, "") or self._hash_frozen_weights()
-        )
-        if progress.frozen_sha256 not in ("", frozen):
-            raise UserError(
-                f"{self.directory.path}: was started with other encoder "
-                "weights than --model loads now. Remove that folder to start "
-                "again."
+        with self.devices.together():
+            arrays = self._restore()
+            self._traces = arrays is not None  # the process before did
+            progress = self.progress
+            # A finished run on this network has checked the hash already.
+            frozen = (
+                self.network.hashes.pop(moving, "")
+                or self._hash_frozen_weights()
             )
-        progress.frozen_sha256 = frozen
-        if self.devices.is_chief:
-            self.directory.write_epochs(progress.epochs)
+            if progress.frozen_sha256 not in ("", frozen):
+                raise UserError(
+                    f"{self.directory.path}: was started with other encoder "
+                    "weights than --model loads now. Remove that folder to "
+                    "start again."
+                )
+            progress.frozen_sha256 = frozen
+            self._write_epochs()
         try:
-            self._call("on_train_begin")
+            with self.devices.together():
+                self._call("on_train_begin")
             with self._signals:
                 while progress.phase < len(self.phases):
                     self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
-            if self._hash_frozen_weights() != frozen:
-                raise UserError(
-                    "A frozen weight moved during training: this is a bug in "
-                    "tf_transfer. The result was not written."
-                )
+            with self.devices.together():
+                if self._hash_frozen_weights() != frozen:
+                    raise UserError(
+                        "A frozen weight moved during training: this is a bug "
+                        "in tf_transfer. The result was not written."
+                    )
             self.network.hashes[moving] = frozen
             self._score_test()
+            self.devices.end_together()  # the chief does the rest alone
             if self.devices.is_chief:
                 self._tidy_directory()
             result = self._result()
@@ -166,6 +170,10 @@ class Trainer:
     def _call(self, event: str, *arguments: Any) -> None:
         for callback in self._callbacks:
             getattr(callback, event)(self, *arguments)
+
+    def _write_epochs(self) -> None:
+        if self.devices.is_chief:
+            self.directory.write_epochs(self.progress.epochs)
 
     # === A phase ===
 
@@ -206,10 +214,12 @@ class Trainer:
         self.network.seeds.phase = progress.phase
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
+        with self.devices.together():  # each builds what it has not stored
+            phase = self._attach_features(phase)
         prepared = programs.prepare(
             self.network,
             progress.phase,
-            self._attach_features(phase),
+            phase,
             weights,
             self.devices,
             self.options,
@@ -302,7 +312,8 @@ class Trainer:
         progress = self.progress
         share_done = (progress.epoch - 1) / max(1, phase.max_epochs - 1)
         plan = one_pass.plan(progress.total_epochs, share_done)
-        self._call("on_pass_begin", phase, plan)
+        with self.devices.together():
+            self._call("on_pass_begin", phase, plan)
         for chunk in one_pass.train(plan.start_at(progress.step)):
             self._after_chunk(len(plan), *chunk)
         began = time.perf_counter()
@@ -332,15 +343,19 @@ class Trainer:
         progress.total_steps += len(counts)
         progress.train_seconds += seconds
         progress.elapsed += seconds
-        self._call("on_steps_end", losses, counts)
-        minutes = (time.monotonic() - self._saved_at) / 60
-        is_stopped = self.devices.agree(self._signals.came) > 0
-        if is_stopped or (
-            minutes >= self.options.checkpoint_minutes
-            and progress.step < size  # the end of an epoch saves anyway
-        ):
+        with self.devices.together() as votes:  # one to save, two to leave
+            self._call("on_steps_end", losses, counts)
+            minutes = (time.monotonic() - self._saved_at) / 60
+            if self._signals.came:
+                votes.total = 2
+            elif self.devices.is_chief:  # by one clock
+                votes.total = (
+                    minutes >= self.options.checkpoint_minutes
+                    and progress.step < size  # the end of an epoch saves anyway
+                )
+        if votes.total > 0:
             self.save()
-        if is_stopped:
+        if votes.total > 1:
             self._leave()
 
     # === Evaluation ===
@@ -417,10 +432,11 @@ class Trainer:
         if phase.freeze_percentile is not None:
             line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
-        self._call("on_record", line)  # callbacks may add to it
-        if self.devices.is_chief:
-            self.directory.write_epochs(progress.epochs)
-            self.directory.note_concurrent_runs()
+        with self.devices.together():
+            self._call("on_record", line)  # callbacks may add to it
+            self._write_epochs()
+            if self.devices.is_chief:
+                self.directory.note_concurrent_runs()
 
     # === Selection: the end of an epoch, and of a phase ===
 
@@ -477,12 +493,11 @@ class Trainer:
         if phase.select == "last":
             self._write_selected_weights(lines[-1])
         else:
-            self.devices.agree(0)  # the chief has written them
-            self._assign(
-                self.moving_weights,
-                self.directory.read_model(progress.best["model"]),
-            )
-            self.devices.agree(0)  # all workers have read them
+            with self.devices.together():  # the chief may remove them after it
+                self._assign(
+                    self.moving_weights,
+                    self.directory.read_model(progress.best["model"]),
+                )
         if phase.is_eligible is not None:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
@@ -497,11 +512,12 @@ class Trainer:
         """Writes the current weights, those of epoch `line`, below `model/`."""
         name = f"phase-{line['phase']}-epoch-{line['phase_epoch']}"
         entry = {"file": name, "sha256": None}
-        if self.devices.is_chief:
-            entry = self.directory.write_model(
-                name,
-                {path: _value(w) for path, w in self.moving_weights.items()},
-            )
+        with self.devices.together():
+            if self.devices.is_chief:
+                weights = self.moving_weights.items()
+                entry = self.directory.write_model(
+                    name, {path: _value(weight) for path, weight in weights}
+                )
         self.progress.best = {"line": line, "model": entry}
 
     # === Checkpoints ===
@@ -532,10 +548,13 @@ class Trainer:
         """Writes a checkpoint with all that a resumed run needs.
 
         That is the weights that have moved, the optimizer, the outputs at the
-        selected epoch, and `progress`.
+        selected epoch, and `progress`. Call it on all workers.
         """
-        if not self.devices.is_chief:
-            return
+        with self.devices.together():
+            if self.devices.is_chief:
+                self._save()
+
+    def _save(self) -> None:
         arrays = {name: _value(v) for name, v in self._variables().items()}
         if not all(np.isfinite(array).all() for array in arrays.values()):
             # The step's loss was still finite: the update was not.
@@ -609,8 +628,7 @@ class Trainer:
             if line["epoch"] == best["epoch"]:
                 line["test"] = best["test"]
                 line["eval_seconds"] += time.perf_counter() - began
-        if self.devices.is_chief:
-            self.directory.write_epochs(self.progress.epochs)
+        self._write_epochs()
 
     def _tidy_directory(self) -> None:
         """Removes what only a running run needs; writes the predictions."""
@@ -669,6 +687,7 @@ class Trainer:
         }
 
     def _leave(self) -> None:
+        self.devices.end_together()
         raise Interrupted(
             "Stopped and saved. The same command continues at epoch "
             f"{self.progress.epoch}, step {self.progress.step}: "
