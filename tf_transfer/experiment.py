@@ -431,6 +431,7 @@ class Experiment:
             from tf_transfer.baselines import probe_run
 
             return Result(self, *probe_run.run(self))
+        from tf_transfer.data import errors  # scikit-learn takes seconds
         from tf_transfer.training import (
             callbacks as callbacks_lib,
             trainer as trainer_lib,
@@ -451,6 +452,7 @@ class Experiment:
             for name, texts in data.examples.items()
             for warning in splits.find_warnings(data.tasks[name], texts)
         ]
+        scored = data.list_scored()
         data.forget()
         devices.agree(0)  # all workers have looked before the chief writes
         directory = self.find_run(devices.replicas)
@@ -514,6 +516,16 @@ class Experiment:
             if leaves_test:
                 record["scores_test"] = False
             if devices.is_chief:
+                logits = trainer.best_logits
+                directory.write_errors(
+                    {
+                        name: errors.describe(
+                            *example, logits[f"{name}_logits"]
+                        )
+                        for name, example in scored.items()
+                        if f"{name}_logits" in logits
+                    }
+                )
                 directory.end(record)
         finally:
             WarmState.runs += 1
