@@ -123,6 +123,7 @@ def test_a_run_writes_the_files_of_the_contract_and_no_others(finished):
         "epochs.jsonl",
         "result.json",
         "predictions.npz",
+        "errors.json",
         "events",
         "checkpoint",
         "model",

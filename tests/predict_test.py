@@ -85,6 +85,7 @@ def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
         (["--text=a", "--input=b"], "Give one of --text, --input"),
         (["--export=a", "--output=b"], "--output=b: --export=a is where"),
         (["--text=a", "--data=b"], "--data=b: is read by --glue_test and"),
+        (["--text=a", "--label_column=b"], "--label_column=b: is a column"),
     ],
 )
 def test_flags_that_do_not_go_together_are_named(words, said, capsys):
@@ -113,6 +114,32 @@ def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
     assert lines[0] == "sentence1\tsentence2\tlabel\tscore"
     assert [line.split("\t")[2] for line in lines[1:]] == words
     assert [line.split("\t")[0] for line in lines[1:]] == examples.texts[0]
+
+
+def test_answers_are_scored_where_a_column_has_the_right_ones(
+    rte, tmp_path, capsys
+):
+    examples, labels = sample("rte", "dev"), rte.labels
+    path, output = tmp_path / "texts.tsv", tmp_path / "answers.tsv"
+    rows = [
+        (*texts, labels[label])
+        for *texts, label in zip(*examples.texts, examples.labels)
+    ]
+    names = (*rte.task.texts, "gold")
+    path.write_text("".join("\t".join(r) + "\n" for r in [names, *rows]))
+    predict.predict_file(rte, str(path), str(output), label_column="gold")
+    accuracy = metrics.accuracy(examples.labels, rte.logits(examples))
+    told = capsys.readouterr().err
+    assert f"{len(rows)} rows: accuracy {accuracy:.4f}" in told
+    written = json.loads((tmp_path / "answers.tsv.errors.json").read_text())
+    assert written["scores"]["accuracy"] == accuracy
+    counts = np.array(written["confusion"]["counts"])
+    assert np.trace(counts) / counts.sum() == pytest.approx(accuracy)
+    path.write_text("\t".join(names) + "\na\tb\tmaybe\n")
+    with pytest.raises(UserError, match="line 2.*'maybe' is not one"):
+        predict.predict_file(rte, str(path), None, label_column="gold")
+    with pytest.raises(UserError, match="silver"):
+        predict.predict_file(rte, str(path), None, label_column="silver")
 
 
 def test_answers_replace_no_earlier_ones(rte, tmp_path):

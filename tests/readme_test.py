@@ -170,8 +170,10 @@ def small(line, trained, tmp_path):
         rest = [word for word in words[1:] if word != "--dry_run"]
         return module, [str(grid), "--dry_run", f"--out={tmp_path}", *rest]
     (tmp_path / "texts.tsv").write_text("sentence\nA film to remember.\n")
+    (tmp_path / "labelled.tsv").write_text("sentence\tlabel\nA film.\t1\n")
     replaced = {
         "--run=DIR": f"--run={trained[1]}",
+        "--input=labelled.tsv": f"--input={tmp_path / 'labelled.tsv'}",
         "--input=texts.tsv": f"--input={tmp_path / 'texts.tsv'}",
         "--output=answers.tsv": f"--output={tmp_path / 'answers.tsv'}",
         "--export=saved_model": f"--export={tmp_path / 'saved_model'}",

@@ -444,6 +444,7 @@ class Experiment:
         began: float,
     ) -> Result:
         """Trains on devices; `began` is the time when `train` was called."""
+        from tf_transfer.data import errors  # scikit-learn takes seconds
         from tf_transfer.training import (
             callbacks as callbacks_lib,
             trainer as trainer_lib,
@@ -468,6 +469,7 @@ class Experiment:
             for name, texts in data.examples.items()
             for warning in splits.find_warnings(data.tasks[name], texts)
         ]
+        scored = data.list_scored()
         data.forget()
         directory = self.find_run(devices.replicas)
         record = directory.result()
@@ -533,6 +535,9 @@ class Experiment:
             if leaves_test:
                 record["scores_test"] = False
             if devices.is_chief:
+                directory.write_errors(
+                    errors.describe_splits(scored, trainer.best_logits)
+                )
                 directory.end(record)
         finally:
             WarmState.runs += 1

@@ -34,6 +34,7 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 """
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 
 from absl import flags
@@ -64,6 +65,12 @@ def define_flags() -> None:
     flags.DEFINE_string("input", None, "A file of texts.")
     flags.DEFINE_string(
         "encoding", "", "Of --input, a CSV or TSV. Unset: the run's."
+    )
+    flags.DEFINE_string(
+        "label_column",
+        "",
+        "Of --input: column of the right answers. They are scored, and the "
+        "errors described; next to --output, in OUTPUT.errors.json, too.",
     )
     flags.DEFINE_bool(
         "probabilities", False, "Of --input: add a column for each label."
@@ -144,6 +151,7 @@ def predict_file(
     output: str | None = None,
     probabilities: bool = False,
     encoding: str = "",
+    label_column: str = "",
 ) -> None:
     """Adds the answer to every row of a file.
 
@@ -153,16 +161,47 @@ def predict_file(
         output: The file of the answers; None for the terminal.
         probabilities: Whether each label has a column.
         encoding: The encoding of a CSV or TSV; empty for the run's.
+        label_column: The column of the right answers, to score; empty for
+            none.
 
     Raises:
         UserError: Naming the file, and the line or the column.
     """
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
-    _write(
-        output,
-        predictor.answer_file(path, output or "", encoding, probabilities),
+    if label_column and predictor.task.is_tagging:
+        raise UserError(
+            f"--label_column={label_column}: is for texts, and this run labels "
+            "words. Leave it out."
+        )
+    content = predictor.answer_file(
+        path, output or "", encoding, probabilities, label_column
     )
+    _write(output, content)
+    if label_column:
+        _score(predictor, output)
+
+
+def _score(predictor: Predictor, output: str | None) -> None:
+    """Scores the answers of a file with labels, and describes the errors."""
+    from tf_transfer.data import errors, metrics
+    from tf_transfer.reports import errors as lines
+
+    task, examples = predictor.task, predictor.examples
+    labels, _ = examples.targets(task)
+    scores = metrics.measure_task(task, labels, predictor.outputs)
+    described = errors.describe(task, examples, predictor.outputs)
+    listed = ", ".join(
+        f"{n} {formatting.decimal(v, 4)}" for n, v in scores.items()
+    )
+    print(
+        f"{len(examples):,} rows: {listed}\n{lines.summarize(described)}",
+        file=sys.stderr,
+    )
+    if output:
+        path = f"{output}.errors.json"
+        files.write_json(path, {"scores": scores, **described})
+        print(f"Errors are in {path}", file=sys.stderr)
 
 
 def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
@@ -325,6 +364,11 @@ def main() -> None:
             f"--data={values.data}: is read by --glue_test and --cs224n alone; "
             "give a file of texts as --input."
         )
+    if values.label_column and not values.input:
+        raise UserError(
+            f"--label_column={values.label_column}: is a column of --input. "
+            "Give the file."
+        )
     if not 0 < values.threshold < 1:
         raise UserError(
             f"--threshold={values.threshold:g}: give a number between 0 and 1."
@@ -347,6 +391,7 @@ def main() -> None:
             values.output,
             values.probabilities,
             values.encoding,
+            values.label_column,
         )
     elif values.glue_test:
         predict_glue_test(predictor, values.data, folder)

@@ -216,6 +216,15 @@ class RunData:
             },
         }
 
+    def list_scored(self) -> dict[str, tuple[Task, Any]]:
+        """The examples that are scored, with their task, by their split."""
+        return {
+            self.name_split(kind, name, split): (self.tasks[name], examples)
+            for name, texts in self.examples.items()
+            for kind in ("validation", "test")
+            for split, examples in texts[kind].items()
+        }
+
     def forget(self) -> None:
         """Frees the texts."""
         self.__dict__.pop("examples", None)

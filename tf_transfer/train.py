@@ -264,8 +264,8 @@ class Train(experiment.Experiment):
         if settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
         steps = answer.suggest(run, baselines, settings, self.data.cut_share)
-        profile = own.profile()
-        print(answer.describe(run, baselines, predict, steps, profile))
+        profile, wrong = own.profile(), own.errors().get(run.kind)
+        print(answer.describe(run, baselines, predict, steps, profile, wrong))
 
     def _fit_baselines(self, kind: str) -> dict[str, Any]:
         """The baselines to compare the run with, on the same split.

@@ -98,7 +98,12 @@ class Predictor:
         network: the network with the weights of the selected epoch.
         threshold: probability above which the second of two classes, or each
             of several labels, is chosen.
+        examples, outputs: the labelled rows of the last file that was answered
+            with a `label_column`, and their logits.
     """
+
+    examples: Examples
+    outputs: np.ndarray
 
     def __init__(self, run: Result) -> None:
         from tf_transfer.training import strategy
@@ -232,6 +237,7 @@ class Predictor:
         output: str = "",
         encoding: str = "",
         probabilities: bool = False,
+        label_column: str = "",
     ) -> bytes:
         """The content of a file with the answers to another one.
 
@@ -247,6 +253,7 @@ class Predictor:
                 format; empty for that of `path`, as text.
             encoding: The encoding of delimited text; empty for the run's.
             probabilities: Whether each label has a column.
+            label_column: The column of the right answers; empty for none.
 
         Raises:
             UserError: Naming the file, and the line or the column.
@@ -275,10 +282,13 @@ class Predictor:
         elif is_brief:
             extension, dialect = ".tsv", glue.dialect_of(task)
             columns = dict.fromkeys(task.texts, "")
+            columns |= {label_column: "--label_column"} if label_column else {}
         table = tables.read_table(
             path, columns, encoding or settings.encoding, dialect
         )
-        answers = self._answer_table(table, is_brief, probabilities)
+        answers = self._answer_table(
+            table, is_brief, probabilities, label_column
+        )
         prefix = "predicted_" if set(answers) & set(table.columns) else ""
         named = {f"{prefix}{name}": cells for name, cells in answers.items()}
         if lost := sorted(set(named) & set(table.columns)):
@@ -289,7 +299,11 @@ class Predictor:
         return tables.write_table({**table.columns, **named}, extension)
 
     def _answer_table(
-        self, table: Table, is_brief: bool, probabilities: bool
+        self,
+        table: Table,
+        is_brief: bool,
+        probabilities: bool,
+        label_column: str,
     ) -> dict[str, list[Any]]:
         """The answers to the rows of a table, as columns.
 
@@ -297,10 +311,12 @@ class Predictor:
             table: Has the text columns of the task.
             is_brief: Whether texts may be empty, and scores have 4 digits.
             probabilities: Whether each label has a column.
+            label_column: See `answer_file`.
         """
         task, keyword = self.task, self.experiment.settings.keyword_column
         names = [*task.texts, *filter(None, [keyword])]
-        table.check_columns(dict.fromkeys(names, ""))
+        known = {label_column: "--label_column"} if label_column else {}
+        table.check_columns({**dict.fromkeys(names, ""), **known})
         if not len(table):
             raise UserError(f"{table.files[0][0]}: holds no texts.")
         if task.is_tagging:
@@ -312,7 +328,11 @@ class Predictor:
             [*map(self.prepare_text, read(name), keywords)]
             for name in task.texts
         ]
-        logits = self.logits(Examples(np.arange(len(table)), texts, None))
+        rows = Examples(np.arange(len(table)), texts, None)
+        if label_column:
+            rows.labels = self._read_labels(table, label_column)
+        logits = self.logits(rows)
+        self.examples, self.outputs = rows, logits
         labels, scores = map(list, zip(*self.answers(logits)))
         if is_brief:
             return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
@@ -323,6 +343,19 @@ class Predictor:
             for name, values in zip(self.labels, self.probabilities(logits).T):
                 columns[f"probability_{name}"] = values.round(6).tolist()
         return columns
+
+    def _read_labels(self, table: Table, column: str) -> np.ndarray:
+        """The right answers in a table; see `Examples`."""
+        if self.task.kind == "score":
+            return np.asarray(table.scores(column), np.float32)
+        words = [*map(tables.word_of, table.columns[column])]
+        if self.task.kind == "classes":
+            return table.label_ids(column, words, self.labels)
+        sets = [
+            [*filter(None, map(str.strip, word.split(SEPARATOR)))]
+            for word in words
+        ]
+        return table.label_sets(column, sets, self.labels)
 
     def _answer_words(self, path: str) -> bytes:
         """The lines of a file with one word per line, and its tag behind."""

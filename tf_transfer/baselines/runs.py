@@ -8,7 +8,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import metrics, splits
+from tf_transfer.data import errors, metrics, splits
 from tf_transfer.data.task import Task
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import machine
@@ -79,7 +79,7 @@ def run(
                         "chosen": baseline.chosen,
                     },
                 )
-            scores, arrays = _score(task, baseline, texts, read)
+            scores, arrays, wrong = _score(task, baseline, texts, read)
             predictions.append(arrays)
             warnings |= dict.fromkeys(splits.find_warnings(task, texts))
             lines.append(
@@ -107,6 +107,8 @@ def run(
             }
             order = every["test_ids"].argsort()
             arrays = {name: array[order] for name, array in every.items()}
+        else:
+            directory.write_errors(wrong)
         directory.write_epochs(lines)
         directory.write_predictions(arrays)
         test = _mean_scores(lines, "test")
@@ -148,10 +150,11 @@ def _score(
     baseline: Any,
     texts: dict[str, dict[str, Any]],
     inputs: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray]]:
-    """The scores of validation and test, and the predictions."""
+) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray], dict[str, Any]]:
+    """The scores of validation and test, the predictions, and the errors."""
     scores: dict[str, dict[str, float]] = {}
     arrays: dict[str, np.ndarray] = {}
+    wrong: dict[str, Any] = {}
     for kind in ("validation", "test"):
         for name, part in texts[kind].items():
             split = splits.join(kind, name)
@@ -167,9 +170,10 @@ def _score(
                 f"{split}_labels": labels,
                 f"{split}_logits": logits,
             }
+            wrong[split] = errors.describe(task, part, logits)
             if starts is not None:
                 arrays[f"{split}_starts"] = starts
-    return scores, arrays
+    return scores, arrays, wrong
 
 
 def _mean_scores(

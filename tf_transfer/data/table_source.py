@@ -252,12 +252,7 @@ class TableSource(Source):
             return np.zeros(len(table), np.int64)  # sentences have no class
         if own.kind == "classes":
             return table.label_ids(own.label[0], rows.labels, labels)
-        owners = np.repeat(range(len(table)), [*map(len, rows.labels)])
-        words = [*itertools.chain(*rows.labels)]
-        several = np.zeros((len(table), len(labels)), np.int64)
-        ids = table.label_ids(own.label[0], words, labels, owners)
-        several[owners, ids] = 1
-        return several
+        return table.label_sets(own.label[0], rows.labels, labels)
 
     # === Splits ===
 

@@ -218,6 +218,28 @@ class Table:
                 )
         return np.array([ids[word] for word in words], np.int64)
 
+    def label_sets(
+        self,
+        column: str,
+        sets: Sequence[Sequence[str]],
+        labels: Sequence[str],
+    ) -> np.ndarray:
+        """int64 [rows, labels] of 0 and 1, from the labels of each row.
+
+        Args:
+            column: The column of the labels, for messages.
+            sets: The labels of each row.
+            labels: All labels.
+
+        Raises:
+            UserError: A row has another label.
+        """
+        owners = np.repeat(range(len(self)), [*map(len, sets)])
+        words = [*itertools.chain(*sets)]
+        several = np.zeros((len(self), len(labels)), np.int64)
+        several[owners, self.label_ids(column, words, labels, owners)] = 1
+        return several
+
     def check_columns(self, flags: Mapping[str, str | None]) -> None:
         """Raises `UserError` if a column is missing; see `read_table`."""
         path = self.files[0][0]

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.stats
 
 from tf_transfer.data import entities, metrics
-from tf_transfer.reports import resampling
+from tf_transfer.reports import errors, resampling
 from tf_transfer.reports.predictions import read_arrays
 from tf_transfer.training import records
 from tf_transfer.utils import formatting
@@ -176,6 +176,7 @@ def describe(
     predict: str,
     next_steps: list[str],
     profile: Mapping[str, Any] | None = None,
+    wrong: Mapping[str, Any] | None = None,
 ) -> str:
     """The lines at the end of a command.
 
@@ -185,6 +186,7 @@ def describe(
         predict: the command that predicts.
         next_steps: see `suggest`.
         profile: what `depth_profile.json` says, if there is one.
+        wrong: what `errors.json` says of the texts that are scored here.
     """
     task, approach = run.record["task"], run.record["approach"]
     leads = _find_leads(run, baselines)
@@ -209,6 +211,8 @@ def describe(
         f"{formatting.duration(run.record['train_seconds'])}.",
         *(_compare(run, name, *lead) for name, lead in leads.items()),
         "" if profile is None else describe_profile(profile),
+        "" if wrong is None else f"Errors, by {run.path}/errors.json:",
+        "" if wrong is None else errors.summarize(wrong),
         *(f"Next: {step}" for step in next_steps),
         f"To predict: {predict}",
     ]

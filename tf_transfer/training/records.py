@@ -1,7 +1,8 @@
 """The run directory: the only place that writes one. Needs no TensorFlow.
 
     config.json   epochs.jsonl   result.json   predictions.npz
-    depth_profile.json   tensorboard.out.tfevents.*        checkpoint/   model/
+    errors.json   depth_profile.json   tensorboard.out.tfevents.*
+    checkpoint/   model/
 
 `result.json` is written last: a run that has one is complete. It holds the
 hashes of all files that are read again, of the key, and of itself. A file that
@@ -158,6 +159,7 @@ HASHED = (
     "epochs.jsonl",
     "predictions.npz",
     "depth_profile.json",
+    "errors.json",
 )
 
 
@@ -541,6 +543,14 @@ class RunDirectory:
     def profile(self) -> dict[str, Any] | None:
         """The content of `depth_profile.json`, or None; see `config`."""
         return _read_json(self.file("depth_profile.json"), Profile)
+
+    def write_errors(self, errors: dict[str, Any]) -> None:
+        """Writes `errors.json`: by split, what `data.errors` describes."""
+        files.write_json(self.file("errors.json"), errors)
+
+    def errors(self) -> dict[str, Any]:
+        """The content of `errors.json`; {} without it."""
+        return _read_json(self.file("errors.json"), dict[str, Any]) or {}
 
     # === The selected weights ===
 

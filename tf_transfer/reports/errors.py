@@ -1,0 +1,81 @@
+"""The errors of a run in a few lines; `data.errors` describes them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tf_transfer.utils import formatting
+
+MOST_LABELS = 12  # of a table in a terminal
+MOST_CONFUSIONS = 3
+MOST_TEXTS = 3
+
+
+def summarize(errors: Mapping[str, Any]) -> str:
+    """The errors on a split: by label, the commonest, and the worst texts.
+
+    Args:
+        errors: from `data.errors.describe`.
+    """
+    lines = []
+    if "residuals" in errors:
+        residuals = errors["residuals"]
+        low, *_, high = residuals["quantiles"]
+        lines.append(
+            f"Answers minus scores: mean {residuals['mean']:+.3g}, standard "
+            f"deviation {residuals['deviation']:.3g}, 90 % between {low:+.3g} "
+            f"and {high:+.3g}."
+        )
+    if 1 < len(errors.get("labels", ())) <= MOST_LABELS:
+        lines.append(_tabulate(errors["labels"]))
+    confusions = _list_confusions(**errors.get("confusion", _NO_CONFUSION))
+    if confusions:
+        lines.append(f"Most often: {'; '.join(confusions)}.")
+    lines += map(_describe_text, errors["worst"][:MOST_TEXTS])
+    return "\n".join(lines)
+
+
+_NO_CONFUSION: dict[str, list] = {"names": [], "counts": []}
+
+
+def _tabulate(labels: list[dict[str, Any]]) -> str:
+    rates = ("precision", "recall", "f1")
+    rows = [
+        [
+            formatting.cut(label["label"]),
+            f"{label['count']:,}",
+            *(f"{100 * label[rate]:.1f}" for rate in rates),
+        ]
+        for label in labels
+    ]
+    return formatting.aligned([["label", "texts", *rates], *rows])
+
+
+def _list_confusions(names: list[str], counts: list[list[int]]) -> list[str]:
+    """The labels that most texts are taken for another one, as clauses."""
+    pairs = [
+        (count, sum(row), name, other)
+        for name, row in zip(names, counts)
+        for other, count in zip(names, row)
+        if name != other and count
+    ]
+    pairs.sort(key=lambda pair: -pair[0])
+    return [
+        f"{count:,} of {whole:,} {formatting.cut(name)} are answered "
+        f"{formatting.cut(other)}"
+        for count, whole, name, other in pairs[:MOST_CONFUSIONS]
+    ]
+
+
+def _describe_text(error: Mapping[str, Any]) -> str:
+    """One of the worst errors, as a sentence."""
+    what = formatting.cut(error["text"])
+    if "word" in error:
+        what = f"{formatting.cut(error['word'])!r} in {what}"
+    sure = ""
+    if "probability" in error:
+        sure = f" ({100 * error['probability']:.0f} % sure)"
+    label, answer = (
+        f"{value:.3g}" if isinstance(value, float) else value or "no label"
+        for value in (error["label"], error["answer"])
+    )
+    return f"Row {error['id']}: {what}: {label}, answered {answer}{sure}."
