@@ -1,8 +1,18 @@
 """How much of a pretrained BERT must be trained, and what does it cost?"""
 
 import os
+from typing import Any
 
 # Before anything imports Keras, which chooses its backend once.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, which import scikit-learn when they are asked for."""
+    if name not in ("TextClassifier", "TextRegressor"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tf_transfer import estimators
+
+    return getattr(estimators, name)

@@ -1,0 +1,206 @@
+"""The estimators are what scikit-learn expects of estimators of text."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score, GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import tf_transfer
+from tests.support import own_data, quick
+
+COLUMNS = own_data.news(36)
+TEXTS, TEAMS = COLUMNS["title"], COLUMNS["team"]
+
+
+@pytest.fixture
+def options(tmp_path, eager, one_block):
+    """Parameters of a fit that takes a second."""
+    return {
+        "model": "tiny",
+        "trainable_layers": "head",
+        "max_epochs": 1,
+        "max_length": 16,
+        "lr": 1e-2,
+        "out": str(tmp_path),
+        "settings": {"cache_dir": str(tmp_path / "cache")},
+    }
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A classifier that has seen enough to be right at times."""
+    with quick.eagerly():
+        return tf_transfer.TextClassifier(
+            "tiny",
+            trainable_layers="head",
+            max_epochs=2,
+            max_length=16,
+            lr=1e-2,
+            out=str(tmp_path_factory.mktemp("fitted")),
+        ).fit(TEXTS, TEAMS)
+
+
+def test_a_fit_is_a_run_and_returns_the_estimator(fitted):
+    assert isinstance(fitted, tf_transfer.TextClassifier)
+    names = os.listdir(fitted.directory_)
+    assert {"config.json", "result.json", "errors.json"} <= {*names}
+    assert fitted.record_["epochs_run"] == 2
+    assert fitted.classes_.tolist() == sorted(set(TEAMS))
+
+
+def test_probabilities_are_of_the_classes_in_their_order(fitted, eager):
+    probabilities = fitted.predict_proba(TEXTS[:5])
+    assert probabilities.shape == (5, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    best = fitted.classes_[probabilities.argmax(axis=1)]
+    np.testing.assert_array_equal(fitted.predict(TEXTS[:5]), best)
+    right = np.mean(fitted.predict(TEXTS) == np.array(TEAMS))
+    assert fitted.score(TEXTS, TEAMS) == right
+
+
+def test_a_pickle_predicts_the_same_from_its_run_directory(fitted, eager):
+    content = pickle.dumps(fitted)
+    assert len(content) < 10_000  # no weights
+    loaded = pickle.loads(content)
+    np.testing.assert_allclose(
+        loaded.predict_proba(TEXTS[:3]),
+        fitted.predict_proba(TEXTS[:3]),
+        atol=1e-6,
+    )
+
+
+def test_parameters_are_those_of_the_constructor(options):
+    classifier = tf_transfer.TextClassifier(**options)
+    assert classifier.get_params()["trainable_layers"] == "head"
+    classifier.set_params(lr=0.5, features="frozen")
+    copy = clone(classifier)
+    assert copy.get_params() == classifier.get_params()
+    assert not hasattr(copy, "directory_")
+    assert "lr=0.5" in repr(copy)
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "TextRegressor"])
+def test_an_estimator_predicts_nothing_before_it_is_fitted(name):
+    with pytest.raises(NotFittedError):
+        getattr(tf_transfer, name)().predict(["a text"])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.arange(36) % 2 == 0,
+        np.arange(36) % 3 * 10,
+        np.where(np.arange(36) % 2, 1.5, 2.5),
+        pd.Series(["b", "a"] * 18),
+    ],
+    ids=["bool", "int", "float", "series"],
+)
+def test_labels_may_be_of_any_type(labels, options):
+    classifier = tf_transfer.TextClassifier(**options).fit(TEXTS, labels)
+    answers = classifier.predict(pd.Series(TEXTS[:4]))
+    assert answers.dtype == classifier.classes_.dtype
+    assert set(answers) <= set(np.asarray(labels))
+
+
+def test_the_probe_is_an_estimator_too(options):
+    probe = tf_transfer.TextClassifier(**options).set_params(features="frozen")
+    probe.fit(TEXTS, TEAMS)
+    assert probe.record_["approach"].startswith("probe")
+    assert set(probe.predict(TEXTS[:4])) <= set(TEAMS)
+
+
+def test_pairs_may_be_a_data_frame_or_a_list(options):
+    pairs = pd.DataFrame({"a": TEXTS, "b": COLUMNS["body"]})
+    classifier = tf_transfer.TextClassifier(**options).fit(pairs, TEAMS)
+    rows = [*zip(TEXTS[:3], COLUMNS["body"])]
+    np.testing.assert_array_equal(
+        classifier.predict(rows), classifier.predict(pairs[:3])
+    )
+    with pytest.raises(ValueError, match="fitted on 2"):
+        classifier.predict(TEXTS)
+
+
+def test_scores_are_predicted_in_their_own_unit(options):
+    scores = 1000 + np.array(COLUMNS["stars"])
+    regressor = tf_transfer.TextRegressor(**options).fit(TEXTS, scores)
+    answers = regressor.predict(TEXTS)
+    assert answers.shape == (36,) and abs(answers.mean() - 1002) < 10
+    assert regressor.score(TEXTS, scores) < 1
+
+
+def test_a_second_fit_on_the_same_texts_finds_the_run(options, capsys):
+    first = tf_transfer.TextClassifier(**options).fit(TEXTS, TEAMS)
+    again = clone(first).set_params(verbose=True).fit(TEXTS, TEAMS)
+    assert again.directory_ == first.directory_
+    assert "Already done" in capsys.readouterr().out
+    np.testing.assert_allclose(
+        again.predict_proba(TEXTS[:3]),
+        first.predict_proba(TEXTS[:3]),
+        atol=1e-6,
+    )
+    other = clone(first).fit(TEXTS, TEAMS[::-1])
+    assert other.directory_ != first.directory_
+
+
+def test_it_works_in_a_pipeline_and_under_cross_validation(options):
+    upper = FunctionTransformer(lambda texts: [text.upper() for text in texts])
+    model = make_pipeline(upper, tf_transfer.TextClassifier(**options))
+    assert len(model.fit(TEXTS, TEAMS).predict(TEXTS[:2])) == 2
+    scores = cross_val_score(
+        tf_transfer.TextClassifier(**options), TEXTS, TEAMS, cv=2
+    )
+    assert len(scores) == 2 and (scores >= 0).all() and (scores <= 1).all()
+
+
+def test_a_grid_search_tries_layers_and_rates(options):
+    search = GridSearchCV(
+        tf_transfer.TextClassifier(**options),
+        {"trainable_layers": ["head", 1], "lr": [1e-2]},
+        cv=2,
+        error_score="raise",
+    ).fit(TEXTS, TEAMS)
+    assert search.best_params_["trainable_layers"] in ("head", 1)
+    assert len(search.predict(TEXTS[:2])) == 2
+
+
+@pytest.mark.parametrize(
+    "texts, labels, message",
+    [
+        (TEXTS, ["one"] * 36, "one class only"),
+        (TEXTS[:3], TEAMS, "inconsistent numbers of samples"),
+        (["a", None], ["x", "y"], "row 1: None is not a text"),
+        ([], [], "no texts"),
+        ([["a", "b", "c"]] * 2, ["x", "y"], r"shape \(2, 3\)"),
+    ],
+)
+def test_invalid_input_is_a_value_error(texts, labels, message, options):
+    with pytest.raises(ValueError, match=message):
+        tf_transfer.TextClassifier(**options).fit(texts, labels)
+
+
+def test_an_invalid_parameter_is_named(options):
+    classifier = tf_transfer.TextClassifier(**options).set_params(lr=-1.0)
+    with pytest.raises(ValueError, match="--lr"):
+        classifier.fit(TEXTS, TEAMS)
+
+
+def test_the_package_alone_loads_no_library():
+    code = (
+        "import sys, tf_transfer; "
+        "print({'tensorflow', 'sklearn', 'numpy'} & {*sys.modules}); "
+        "tf_transfer.TextClassifier; print('tensorflow' in sys.modules)"
+    )
+    lines = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert lines == ["set()", "False"]
+    assert not hasattr(tf_transfer, "TextThing")

@@ -1,0 +1,279 @@
+"""Estimators of scikit-learn over a run of `tf_transfer.train`.
+
+    from tf_transfer import TextClassifier
+
+    classifier = TextClassifier(trainable_layers=2).fit(texts, labels)
+    classifier.predict_proba(["A film to remember."])
+
+A fit is a run: it writes a run directory below `out`, and another fit on the
+same texts with the same parameters finds it finished. A pickle holds the path
+of the directory, not the weights.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import sklearn.base
+import sklearn.utils
+from sklearn.utils.validation import check_is_fitted
+
+from tf_transfer import experiment, train
+from tf_transfer.data.task import choose_metrics, Examples, Source, Task
+from tf_transfer.utils.errors import UserError
+
+NAME = "texts"  # of the task, in the folders of its runs
+
+
+class _TextSource(Source):
+    """Texts and labels in memory, as the source of a run's training set."""
+
+    def __init__(self, task: Task, examples: Examples) -> None:
+        self.task, self._examples = task, examples
+        labels = np.asarray(examples.labels).tolist()
+        content = [task.record, examples.texts, labels]
+        digest = hashlib.sha256(json.dumps(content).encode())
+        self.identity = f"memory sha256:{digest.hexdigest()}"
+
+    def read(self, split: str) -> Examples:
+        """The texts, which are all of `train`."""
+        del split
+        return self._examples
+
+
+class TextEstimator(sklearn.base.BaseEstimator):
+    """The base class of both estimators, with their parameters.
+
+    Args:
+        model: The encoder, as `--model`.
+        features: `bert` trains the encoder; `frozen` fits the probe.
+        trainable_layers: The number of last blocks that train, `all` or
+            `head`.
+        method: What is trained inside of them, as `--method`.
+        lr: The learning rate; None for the usual one.
+        max_epochs: The epochs; None for the usual number.
+        batch_size: Texts of a batch.
+        max_length: The longest text in tokens.
+        validation_fraction: The fraction of the texts that selects the epoch.
+        random_state: The seed of initial weights, order and dropout.
+        out: The root of the run directories.
+        settings: Further fields of `train.Settings`, by name; None for none.
+        verbose: Whether to print what the command prints.
+
+    Attributes:
+        directory_: The run directory.
+        record_: The content of its `result.json`.
+    """
+
+    def __init__(
+        self,
+        model: str = "minilm",
+        *,
+        features: str = "bert",
+        trainable_layers: str | int = 2,
+        method: str = "full",
+        lr: float | None = None,
+        max_epochs: int | None = None,
+        batch_size: int = 32,
+        max_length: int = 256,
+        validation_fraction: float = 0.1,
+        random_state: int = 0,
+        out: str = "runs",
+        settings: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.features = features
+        self.trainable_layers = trainable_layers
+        self.method = method
+        self.lr = lr
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.max_length = max_length
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.out = out
+        self.settings = settings
+        self.verbose = verbose
+
+    def _fit(
+        self, texts: list[list[str]], labels: np.ndarray, **task: Any
+    ) -> Self:
+        """Runs the training.
+
+        Args:
+            texts: One or two columns.
+            labels: Ids or scores.
+            **task: Fields of `Task`.
+        """
+        own = self.get_params()
+        own["seed"] = own.pop("random_state")
+        own["trainable_layers"] = str(own["trainable_layers"])
+        own |= own.pop("settings") or {}
+        source = _TextSource(
+            Task(
+                NAME,
+                folder="",
+                texts=("text", "text2")[: len(texts)],
+                label="label",
+                development=(),
+                **task,
+            ),
+            Examples(np.arange(len(labels)), texts, labels),
+        )
+        try:
+            with _quiet(not own.pop("verbose")):
+                settings = train.Settings(
+                    **{
+                        "task": "rte",
+                        "data": "sample",
+                        "baseline": False,
+                        **own,
+                    }
+                )
+                self._result = train.run(settings, source=source)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        self.directory_, self.record_ = (
+            self._result.directory,
+            self._result.record,
+        )
+        self._predictor = None
+        return self
+
+    def _logits(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "directory_")
+        texts = _columns(X)
+        if self._predictor is None:
+            with _quiet(not self.verbose):
+                result = self._result
+                if result is None or result.network is None:
+                    result = experiment.open_run(self.directory_)
+                self._predictor, self._result = result.predictor(), None
+        wanted = len(self._predictor.task.texts)
+        if len(texts) != wanted:
+            raise ValueError(
+                f"X has {len(texts)} texts in a row, and the estimator was "
+                f"fitted on {wanted}."
+            )
+        return self._predictor.logits(
+            Examples(np.arange(len(texts[0])), texts, None)
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "directory_" in state:
+            state["_result"] = state["_predictor"] = None
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.string = False, True
+        tags.target_tags.required = True
+        return tags
+
+
+class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
+    """A classifier of texts or of pairs of texts; see `TextEstimator`.
+
+    Attributes:
+        classes_: the classes, sorted.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Trains.
+
+        Args:
+            X: [n] texts, or [n, 2] pairs: lists, arrays, a pandas series or
+                data frame.
+            y: [n] labels of any type, of at least two classes.
+
+        Raises:
+            ValueError: the texts, the labels or a parameter are invalid.
+        """
+        texts = _columns(X)
+        sklearn.utils.check_consistent_length(texts[0], y)
+        self.classes_, ids = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "y has one class only: "
+                f"{self.classes_[0]!r}. A classifier needs two."
+            )
+        metric, *also = choose_metrics("classes", "", len(self.classes_))
+        return self._fit(
+            texts,
+            ids.astype(np.int64),
+            labels=tuple(map(str, self.classes_.tolist())),
+            metric=metric,
+            also=tuple(also),
+        )
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """float64 [n, classes]. The probability of each of `classes_`."""
+        logits = self._logits(X)
+        return self._predictor.probabilities(logits)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """[n]. The most probable class of each text or pair."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
+    """A regression on texts or on pairs of texts; see `TextEstimator`."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Trains.
+
+        Args:
+            X: see `TextClassifier.fit`.
+            y: [n] numbers.
+
+        Raises:
+            ValueError: the texts, the scores or a parameter are invalid.
+        """
+        texts = _columns(X)
+        sklearn.utils.check_consistent_length(texts[0], y)
+        scores = sklearn.utils.check_array(
+            y, ensure_2d=False, dtype=np.float32, input_name="y"
+        )
+        metric, *also = choose_metrics("score", "", 0)
+        return self._fit(
+            texts,
+            scores,
+            labels=None,
+            metric=metric,
+            also=tuple(also),
+            score_scale=(float(scores.mean()), float(scores.std()) or 1.0),
+        )
+
+    def predict(self, X: Any) -> np.ndarray:
+        """float32 [n]. The score of each text or pair."""
+        return self._logits(X)[:, 0]
+
+
+def _columns(X: Any) -> list[list[str]]:
+    """The columns of texts: one, or two of pairs."""
+    cells = np.asarray(X, dtype=object)
+    if cells.ndim == 0 or not cells.size:
+        raise ValueError("X holds no texts. Give a list of texts, or of pairs.")
+    columns = cells.reshape(len(cells), -1).T.tolist()
+    if len(columns) > 2 or cells.ndim > 2:
+        raise ValueError(
+            f"X has the shape {cells.shape}. Give [n] texts or [n, 2] pairs."
+        )
+    for column in columns:
+        for row, text in enumerate(column):
+            if not isinstance(text, str):
+                raise ValueError(f"X, row {row}: {text!r:.60} is not a text.")
+    return columns
+
+
+def _quiet(is_quiet: bool) -> contextlib.AbstractContextManager:
+    """A context without output on the terminal."""
+    if is_quiet:
+        return contextlib.redirect_stdout(io.StringIO())
+    return contextlib.nullcontext()
