@@ -1,5 +1,6 @@
 """A report card of a task's data, before anything is trained."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,10 @@ from tf_transfer.utils import formatting
 SHOWN = 20  # labels with a line of their own
 QUANTILES = (50, 90, 99, 100)
 BALANCE = 10  # the largest usual ratio of the commonest label to the rarest
+MAJORITY = 0.7  # the largest usual share of the commonest class
+FEW = 5  # training texts, of which a label is hardly learned
+MOST_NUMBERS = 10  # classes that are numbers; more may be a score
+MISSING = ("na", "n/a", "nan", "null", "none", "-", "?")
 
 
 def describe(
@@ -54,6 +59,78 @@ def count_shared(splits: dict[str, Any]) -> dict[str, int]:
     }
     known = set(keys.pop("train"))
     return {name: sum(k in known for k in some) for name, some in keys.items()}
+
+
+def find_label_problems(task: Task, train: Any) -> list[str]:
+    """What may be wrong with the labels of a user's own texts, as sentences.
+
+    Args:
+        task: The task.
+        train: The training examples.
+    """
+    if task.kind not in ("classes", "labels"):
+        return []
+    counts = dict(zip(_names(task), _count_labels(task, train).tolist()))
+    problems = [
+        f"{_quote(name)} ({counts[name]:,} texts) may stand for a missing "
+        "label. Remove these rows, if so."
+        for name in counts
+        if name.lower() in MISSING
+    ]
+    for pair in itertools.combinations(counts, 2):
+        common, rare = sorted(pair, key=lambda name: -counts[name])
+        is_typo = counts[rare] * BALANCE <= counts[common]
+        if _fold(rare) == _fold(common) or (is_typo and _are_near(*pair)):
+            problems.append(
+                f"{_quote(rare)} ({counts[rare]:,} texts) and "
+                f"{_quote(common)} ({counts[common]:,}) may be one label. "
+                "Write both alike, if so."
+            )
+    few = [name for name, count in counts.items() if count < FEW]
+    if few:
+        problems.append(
+            f"{len(few)} labels have fewer than {FEW} training texts: "
+            f"{', '.join(map(_quote, few[:SHOWN]))}."
+        )
+    is_numeric = all(name.replace(".", "", 1).isdecimal() for name in counts)
+    if is_numeric and len(counts) > MOST_NUMBERS:
+        problems.append(
+            f"the {len(counts)} labels are numbers. Is this a score? "
+            "--kind=score (`kind` in a task file) learns their order."
+        )
+    name, count = max(counts.items(), key=lambda item: item[1])
+    share = count / max(len(train), 1)
+    if task.kind == "classes" and share > MAJORITY:
+        advice = "--class_weights=balanced gives all labels equal weight."
+        if task.metric != "f1_macro":
+            advice = f"Prefer the metric f1_macro; {advice}"
+        problems.append(
+            f"{share:.0%} of the training texts are {_quote(name)}. {advice}"
+        )
+    return problems
+
+
+def _quote(name: str) -> str:
+    return repr(formatting.cut(name))
+
+
+def _fold(name: str) -> str:
+    """A name without its case and blanks."""
+    return "".join(name.casefold().split())
+
+
+def _are_near(one: str, other: str) -> bool:
+    """Whether two names differ by one letter."""
+    start = _count_equal(one, other)
+    one, other = one[start:], other[start:]
+    end = _count_equal(one[::-1], other[::-1])
+    return max(len(one), len(other)) - end == 1
+
+
+def _count_equal(one: str, other: str) -> int:
+    """The letters that two names have in common at their beginning."""
+    are_equal = (a == b for a, b in zip(one, other))
+    return sum(itertools.takewhile(bool, are_equal))
 
 
 def _label_rows(

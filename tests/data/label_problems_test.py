@@ -1,0 +1,69 @@
+"""What looks wrong with a user's labels is said; nothing is refused."""
+
+import numpy as np
+import pytest
+
+from tf_transfer.data import card
+from tf_transfer.data.task import Examples, Task
+
+
+def problems_of(counts, kind="classes", metric="accuracy"):
+    """The problems of labels that occur so many times."""
+    task = Task("own", "", ("text",), "label", tuple(counts), metric, kind=kind)
+    labels = np.repeat(np.arange(len(counts)), [*counts.values()])
+    if kind == "labels":
+        labels = np.eye(len(counts), dtype=np.int64)[labels]
+    texts = [f"text {row}" for row in range(len(labels))]
+    examples = Examples(np.arange(len(labels)), [texts], labels)
+    return card.find_label_problems(task, examples)
+
+
+def test_usual_labels_have_no_problem():
+    assert problems_of({"cat": 50, "car": 40, "dog": 60}) == []
+    assert problems_of({str(star): 20 for star in range(1, 6)}) == []
+
+
+@pytest.mark.parametrize(
+    "rare, common", [("OK", "ok"), ("not  ok", "Not ok"), ("bugg", "bug")]
+)
+def test_labels_that_may_be_one_are_named(rare, common):
+    [problem] = problems_of({rare: 6, common: 90, "other": 70})
+    assert f"{rare!r} (6 texts) and {common!r} (90) may be one" in problem
+
+
+def test_two_common_labels_that_differ_by_a_letter_are_two():
+    assert problems_of({"cat": 50, "car": 40}) == []
+
+
+@pytest.mark.parametrize("name", ["NA", "null", "n/a"])
+def test_a_label_that_stands_for_none_is_named(name):
+    [problem] = problems_of({name: 30, "good": 40, "bad": 40})
+    assert f"{name!r} (30 texts) may stand for a missing label" in problem
+
+
+def test_labels_of_few_texts_are_listed():
+    [problem] = problems_of({"much": 50, "some": 40, "one": 1, "two": 2})
+    assert "2 labels have fewer than 5 training texts: 'one', 'two'" in problem
+
+
+def test_many_numbers_may_be_a_score():
+    [problem] = problems_of({str(number): 10 for number in range(12)})
+    assert "--kind=score" in problem
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1_macro"])
+def test_a_large_majority_suggests_weights_and_another_metric(metric):
+    [problem] = problems_of({"usual": 80, "rare": 20}, metric=metric)
+    assert "80% of the training texts are 'usual'" in problem
+    assert "--class_weights=balanced" in problem
+    assert ("Prefer the metric f1_macro" in problem) == (metric == "accuracy")
+
+
+def test_of_several_labels_no_majority_is_expected():
+    assert problems_of({"usual": 80, "rare": 20}, kind="labels") == []
+
+
+def test_scores_have_no_labels():
+    task = Task("own", "", ("text",), "label", None, "spearman")
+    examples = Examples(np.arange(2), [["a", "b"]], np.zeros(2, np.float32))
+    assert card.find_label_problems(task, examples) == []
