@@ -110,7 +110,8 @@ class DeviceCosts:
       under `--deterministic`, launches take ten times as long.
     - The shares assume that products reach 0.6 of the peak with 16 texts and
       0.3 with few, and that all else takes as long as the products.
-    - `batch_seconds` and `compile_seconds` are guesses.
+    - `compile_seconds` is twice what XLA takes on two CPU cores, where it
+      compiles the gradients of a block in 0.5 s. `batch_seconds` is a guess.
 
     Attributes:
         share_of_peak: of matrix products, that training reaches.
@@ -143,7 +144,7 @@ GPU = DeviceCosts(
     small_batch=4,
     batch_seconds=0.0005,
     block_seconds=3.5e-5,
-    compile_seconds=0.5,
+    compile_seconds=0.25,
 )
 
 
