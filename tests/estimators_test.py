@@ -67,7 +67,9 @@ def test_probabilities_are_of_the_classes_in_their_order(fitted, eager):
     assert fitted.score(TEXTS, TEAMS) == right
 
 
-def test_a_pickle_predicts_the_same_from_its_run_directory(fitted, eager):
+def test_a_pickle_predicts_the_same_from_its_run_directory(
+    fitted, eager, one_block
+):
     content = pickle.dumps(fitted)
     assert len(content) < 10_000  # no weights
     loaded = pickle.loads(content)

@@ -23,7 +23,7 @@ from tf_transfer.sweeps import (
     peak,
 )
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, machine
 
 FLAGS = {
     "model": "tiny",
@@ -158,6 +158,7 @@ def test_a_dry_run_counts_compilation_once_for_all_rates(tmp_path, monkeypatch):
     device = dataclasses.replace(estimate.GPU, compile_seconds=1000.0)
     monkeypatch.setattr(estimate, "device_costs", lambda: device)
     monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e13)
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
     monkeypatch.setattr(formatting, "duration", lambda seconds: f"{seconds} s")
 
     def estimate_totals(rates):

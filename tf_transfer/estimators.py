@@ -100,14 +100,18 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self.settings = settings
         self.verbose = verbose
 
+    # The finished run, and what answers with it once it is asked.
+    _result: Any = None
+    _predictor: Any = None
+
     def _fit(
-        self, texts: list[list[str]], labels: np.ndarray, **task: Any
+        self, texts: list[list[str]], targets: np.ndarray, **task: Any
     ) -> Self:
         """Runs the training.
 
         Args:
             texts: One or two columns.
-            labels: Ids or scores.
+            targets: Ids of labels, or scores.
             **task: Fields of `Task`.
         """
         own = self.get_params()
@@ -123,7 +127,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
                 development=(),
                 **task,
             ),
-            Examples(np.arange(len(labels)), texts, labels),
+            Examples(np.arange(len(targets)), texts, targets),
         )
         try:
             with _quiet(not own.pop("verbose")):
@@ -138,10 +142,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
                 self._result = train.run(settings, source=source)
         except UserError as error:
             raise ValueError(str(error)) from None
-        self.directory_, self.record_ = (
-            self._result.directory,
-            self._result.record,
-        )
+        self.directory_ = self._result.directory
+        self.record_ = self._result.record
         self._predictor = None
         return self
 
@@ -219,7 +221,8 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """[n]. The most probable class of each text or pair."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
 
 class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):

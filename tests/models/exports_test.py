@@ -44,6 +44,8 @@ def test_transformers_folder_is_loaded_again_with_the_same_states(
     """By keras-nlp's own converter of transformers' names."""
     folder = str(tmp_path / "hf")
     exports.hugging_face(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
+    modes = {path.stat().st_mode for path in (tmp_path / "hf").iterdir()}
+    assert len(modes) == 1  # as the umask says
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert config["id2label"] == {"0": "no", "1": "yes"}
     is_bert = network.encoder.family == "bert"  # keras-hub's has tanh in it

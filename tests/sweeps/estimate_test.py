@@ -9,6 +9,7 @@ from tf_transfer.models import cost, tiny
 from tf_transfer.searches import costs as costs_lib, plan as plan_lib
 from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import machine
 
 # Operations per second of products on GPUs, in float32 and in half precision.
 GPU_PEAK, HALF_PEAK = 1e13, 2e14
@@ -18,6 +19,12 @@ GPU_PEAK, HALF_PEAK = 1e13, 2e14
 def estimator():
     """On a CPU of a thousand operations per second."""
     return estimate.Estimator(lambda precision: 1e3, estimate.CPU)
+
+
+@pytest.fixture(autouse=True)
+def compiles(monkeypatch):
+    """A GPU is there, so XLA compiles; estimates for a CPU leave it out."""
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
 
 
 @pytest.fixture
@@ -189,8 +196,20 @@ def test_a_step_is_compiled_for_each_length_on_a_gpu(tmp_path):
     [shortest] = map(estimate_on_gpu, short.values())
     step = 4 * 3 * estimate.GPU.compile_seconds  # of three blocks
     assert shortest.compile_seconds == step
-    assert needs["all"].compile_seconds in [n * step for n in range(2, 9)]
+    assert needs["all"].compile_seconds in [n * step for n in range(1, 6)]
     assert 0 < needs["1"].compile_seconds < needs["all"].compile_seconds
+
+
+def test_without_xla_nothing_is_compiled_and_launches_take_longer(tmp_path):
+    seconds = {}
+    for compiles in ("true", "false"):
+        [run] = plan_rte(
+            tmp_path, ["all"], batch_size=1, jit_compile=compiles
+        ).values()
+        needs = estimate_on_gpu(run)
+        assert (needs.compile_seconds > 0) == (compiles == "true")
+        seconds[compiles] = train_seconds(run, HALF_PEAK)
+    assert seconds["false"] > 2 * seconds["true"]
 
 
 def test_a_search_counts_compilation_in_the_first_run(tmp_path):

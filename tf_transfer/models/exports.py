@@ -66,11 +66,12 @@ def hugging_face(
     )
     _write_tokenizer(encoder, path, max_length)
     arrays = {**_encoder_arrays(encoder), **_head_arrays(encoder, kernel, bias)}
-    safetensors.numpy.save_file(
+    content = safetensors.numpy.save(
         {n: np.ascontiguousarray(a, np.float32) for n, a in arrays.items()},
-        path / "model.safetensors",
         {"format": "pt"},
     )
+    # `save_file` makes a file that only its owner can read.
+    (path / "model.safetensors").write_bytes(content)
 
 
 def keras_preset(

@@ -33,6 +33,7 @@ PREFERRED_MATCHES = ("task", "max_train_examples", "batch_size", "max_epochs")
 START_SECONDS = 15  # of a process, to load TensorFlow and to trace
 RUN_SECONDS = 1  # overhead of a further run of a process
 PROBE_SECONDS = 8  # of the fits by which it chooses
+LAUNCHES_WITHOUT_XLA = 10  # times those with it
 TRAINED_PASSES = 4  # forward passes that launch as much as a trained block
 FLOAT32_BYTES = 4
 # A network and its texts serve all runs that differ in these alone.
@@ -234,6 +235,8 @@ class Estimator:
         if settings.is_probe:
             return self._count_probe(run, network, phases)
         device, most = self._device, self._peak(settings.precision)
+        # With a CPU's costs, the shards of all machines are the same.
+        uses_xla = device.block_seconds > 0 and settings.uses_xla
         speed = full_speed = most * device.share_of_peak
         if settings.batch_size <= device.small_batch:
             speed = most * device.share_at_small_batches
@@ -246,7 +249,7 @@ class Estimator:
                     len(network.encoder.blocks)
                 )
             needs += [
-                _Needs(settings, network, objective, trainable, phase)
+                _Needs(settings, network, objective, trainable, phase, uses_xla)
                 for objective in phase.objectives
             ]
         batches = sum(n.epochs * n.batches for n in needs)
@@ -259,6 +262,7 @@ class Estimator:
                 operations += one.epochs * one.operations(is_cached)
                 passes += one.epochs * one.passes(is_cached)
             launches = device.block_seconds * passes
+            launches *= 1 if uses_xla else LAUNCHES_WITHOUT_XLA
             return overhead + max(operations / speed, launches)
 
         return Estimate(
@@ -275,7 +279,8 @@ class Estimator:
             (1 + 3)
             * FLOAT32_BYTES
             * max(freezing.count_trained(network, n.trained) for n in needs),
-            device.compile_seconds * sum(n.compiled_passes() for n in needs),
+            device.compile_seconds
+            * sum(n.compiled_passes() for n in needs if uses_xla),
         )
 
     def _count_probe(
@@ -332,6 +337,7 @@ class _Needs:
         objective: "Objective",
         trainable: freezing.Trainable,
         phase: "Phase",
+        uses_xla: bool = False,
     ) -> None:
         from tf_transfer.data import batches
         from tf_transfer.models import network as network_lib
@@ -359,7 +365,7 @@ class _Needs:
             0,
             1,
             1,
-            batches.buckets_up_to(settings.max_length, settings.uses_xla),
+            batches.buckets_up_to(settings.max_length, uses_xla),
             drop_last=settings.drop_last,
         )
         self.evaluation_plans = [
