@@ -8,14 +8,16 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.exceptions
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score, GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import tf_transfer
 from tests.support import own_data, quick
+from tf_transfer import train
+from tf_transfer.utils.errors import Interrupted
 
 COLUMNS = own_data.news(36)
 TEXTS, TEAMS = COLUMNS["title"], COLUMNS["team"]
@@ -68,10 +70,11 @@ def test_probabilities_are_of_the_classes_in_their_order(fitted, eager):
 
 
 def test_a_pickle_predicts_the_same_from_its_run_directory(
-    fitted, eager, one_block
+    fitted, eager, one_block, tmp_path, monkeypatch
 ):
     content = pickle.dumps(fitted)
     assert len(content) < 10_000  # no weights
+    monkeypatch.chdir(tmp_path)
     loaded = pickle.loads(content)
     np.testing.assert_allclose(
         loaded.predict_proba(TEXTS[:3]),
@@ -92,7 +95,7 @@ def test_parameters_are_those_of_the_constructor(options):
 
 @pytest.mark.parametrize("name", ["TextClassifier", "TextRegressor"])
 def test_an_estimator_predicts_nothing_before_it_is_fitted(name):
-    with pytest.raises(NotFittedError):
+    with pytest.raises(sklearn.exceptions.NotFittedError):
         getattr(tf_transfer, name)().predict(["a text"])
 
 
@@ -136,7 +139,10 @@ def test_scores_are_predicted_in_their_own_unit(options):
     regressor = tf_transfer.TextRegressor(**options).fit(TEXTS, scores)
     answers = regressor.predict(TEXTS)
     assert answers.shape == (36,) and abs(answers.mean() - 1002) < 10
-    assert regressor.score(TEXTS, scores) < 1
+    residuals = ((scores - answers) ** 2).sum()
+    spread = ((scores - scores.mean()) ** 2).sum()
+    expected = 1 - residuals / spread
+    assert regressor.score(TEXTS, scores) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_second_fit_on_the_same_texts_finds_the_run(options, capsys):
@@ -180,6 +186,7 @@ def test_a_grid_search_tries_layers_and_rates(options):
         (TEXTS, ["one"] * 36, "one class only"),
         (TEXTS[:3], TEAMS, "inconsistent numbers of samples"),
         (["a", None], ["x", "y"], "row 1: None is not a text"),
+        (["a", "b", "c"], ["x", None, "y"], "missing labels"),
         ([], [], "no texts"),
         ([["a", "b", "c"]] * 2, ["x", "y"], r"shape \(2, 3\)"),
     ],
@@ -189,10 +196,49 @@ def test_invalid_input_is_a_value_error(texts, labels, message, options):
         tf_transfer.TextClassifier(**options).fit(texts, labels)
 
 
-def test_an_invalid_parameter_is_named(options):
-    classifier = tf_transfer.TextClassifier(**options).set_params(lr=-1.0)
-    with pytest.raises(ValueError, match="--lr"):
-        classifier.fit(TEXTS, TEAMS)
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("lr", -1.0, "--lr"),
+        ("random_state", None, "random_state"),
+        ("features", "tfidf", "features"),
+    ],
+)
+def test_an_invalid_parameter_is_named(name, value, message, options):
+    classifier = tf_transfer.TextClassifier(**options)
+    with pytest.raises(ValueError, match=message):
+        classifier.set_params(**{name: value}).fit(TEXTS, TEAMS)
+
+
+def test_labels_may_be_a_column(options):
+    labels = pd.DataFrame({"team": TEAMS, "stars": COLUMNS["stars"]})
+    with pytest.warns(sklearn.exceptions.DataConversionWarning):
+        one = tf_transfer.TextClassifier(**options).fit(TEXTS, labels[["team"]])
+    assert one.classes_.tolist() == sorted(set(TEAMS))
+    with pytest.warns(sklearn.exceptions.DataConversionWarning):
+        two = tf_transfer.TextRegressor(**options).fit(TEXTS, labels[["stars"]])
+    assert two.predict(TEXTS[:3]).shape == (3,)
+
+
+def test_parameters_may_be_numpy_s_and_the_caller_s_generators_stay(options):
+    np.random.seed(7)
+    expected = np.random.rand(2)
+    np.random.seed(7)
+    classifier = tf_transfer.TextClassifier(**options)
+    classifier.set_params(batch_size=np.int64(16)).fit(TEXTS, TEAMS)
+    np.testing.assert_array_equal(np.random.rand(2), expected)
+
+
+def test_a_signal_ends_a_search_over_a_grid(options, monkeypatch):
+    def stop(*arguments, **keywords):
+        raise Interrupted("Stopped and saved.")
+
+    monkeypatch.setattr(train, "run", stop)
+    search = GridSearchCV(
+        tf_transfer.TextClassifier(**options), {"lr": [1e-2, 1e-3]}, cv=2
+    )
+    with pytest.raises(KeyboardInterrupt, match="Stopped and saved"):
+        search.fit(TEXTS, TEAMS)
 
 
 def test_the_package_alone_loads_no_library():

@@ -129,8 +129,8 @@ def test_answers_are_scored_where_a_column_has_the_right_ones(
     path.write_text("".join("\t".join(r) + "\n" for r in [names, *rows]))
     predict.predict_file(rte, str(path), str(output), label_column="gold")
     accuracy = metrics.accuracy(examples.labels, rte.logits(examples))
-    told = capsys.readouterr().err
-    assert f"{len(rows)} rows: accuracy {accuracy:.4f}" in told
+    printed = capsys.readouterr().err
+    assert f"{len(rows)} rows: accuracy {accuracy:.4f}" in printed
     written = json.loads((tmp_path / "answers.tsv.errors.json").read_text())
     assert written["scores"]["accuracy"] == accuracy
     counts = np.array(written["confusion"]["counts"])

@@ -14,6 +14,8 @@ import contextlib
 import hashlib
 import io
 import json
+import os
+import random
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -24,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tf_transfer import experiment, train
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 NAME = "texts"  # of the task, in the folders of its runs
 
@@ -114,10 +116,18 @@ class TextEstimator(sklearn.base.BaseEstimator):
             targets: Ids of labels, or scores.
             **task: Fields of `Task`.
         """
-        own = self.get_params()
+        own = {  # a grid may come from NumPy
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.get_params().items()
+        }
         own["seed"] = own.pop("random_state")
-        own["trainable_layers"] = str(own["trainable_layers"])
+        if own["seed"] is None or own["features"] == "tfidf":
+            raise ValueError(
+                "Give a number as random_state, and `bert` or `frozen` as "
+                "features."
+            )
         own |= own.pop("settings") or {}
+        states = random.getstate(), np.random.get_state()
         source = _TextSource(
             Task(
                 NAME,
@@ -142,7 +152,14 @@ class TextEstimator(sklearn.base.BaseEstimator):
                 self._result = train.run(settings, source=source)
         except UserError as error:
             raise ValueError(str(error)) from None
-        self.directory_ = self._result.directory
+        except Interrupted as stop:  # a grid search must end, too
+            raise KeyboardInterrupt(str(stop)) from None
+        finally:  # a run seeds the generators that the caller may use
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+        if self._result.network is not None:
+            self._result.network.programs.clear()  # the moments of Adam
+        self.directory_ = os.path.abspath(self._result.directory)
         self.record_ = self._result.record
         self._predictor = None
         return self
@@ -154,7 +171,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
             with _quiet(not self.verbose):
                 result = self._result
                 if result is None or result.network is None:
-                    result = experiment.open_run(self.directory_)
+                    folder = (self.settings or {}).get("cache_dir", "")
+                    result = experiment.open_run(self.directory_, folder)
                 self._predictor, self._result = result.predictor(), None
         wanted = len(self._predictor.task.texts)
         if len(texts) != wanted:
@@ -174,8 +192,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.string = False, True
-        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = tags.input_tags.string = True
         return tags
 
 
@@ -198,21 +216,25 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
             ValueError: the texts, the labels or a parameter are invalid.
         """
         texts = _columns(X)
+        y = sklearn.utils.column_or_1d(y, warn=True)
         sklearn.utils.check_consistent_length(texts[0], y)
-        self.classes_, ids = np.unique(np.asarray(y), return_inverse=True)
-        if len(self.classes_) < 2:
+        if any(label is None or label != label for label in y.tolist()):
+            raise ValueError("y has missing labels.")
+        classes, ids = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
             raise ValueError(
-                "y has one class only: "
-                f"{self.classes_[0]!r}. A classifier needs two."
+                f"y has one class only: {classes[0]!r}. A classifier needs two."
             )
-        metric, *also = choose_metrics("classes", "", len(self.classes_))
-        return self._fit(
+        metric, *also = choose_metrics("classes", "", len(classes))
+        self._fit(
             texts,
             ids.astype(np.int64),
-            labels=tuple(map(str, self.classes_.tolist())),
+            labels=tuple(map(str, classes.tolist())),
             metric=metric,
             also=tuple(also),
         )
+        self.classes_ = classes
+        return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float64 [n, classes]. The probability of each of `classes_`."""
@@ -239,6 +261,7 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
             ValueError: the texts, the scores or a parameter are invalid.
         """
         texts = _columns(X)
+        y = sklearn.utils.column_or_1d(y, warn=True)
         sklearn.utils.check_consistent_length(texts[0], y)
         scores = sklearn.utils.check_array(
             y, ensure_2d=False, dtype=np.float32, input_name="y"

@@ -469,7 +469,15 @@ class Experiment:
             for name, texts in data.examples.items()
             for warning in splits.find_warnings(data.tasks[name], texts)
         ]
-        scored = data.list_scored()
+        scored = {
+            splits.join(kind, one.metric_prefix.rstrip("_"), split): (
+                data.tasks[one.name],
+                data.examples[one.name][kind][split],
+            )
+            for one in phases[-1].objectives
+            for kind, named in one.evaluation.items()
+            for split in named
+        }
         data.forget()
         directory = self.find_run(devices.replicas)
         record = directory.result()

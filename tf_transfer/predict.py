@@ -69,8 +69,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "label_column",
         "",
-        "Of --input: column of the right answers. They are scored, and the "
-        "errors described; next to --output, in OUTPUT.errors.json, too.",
+        "Of --input: column of the labels. Scores and errors are printed and, "
+        "with --output, written to OUTPUT.errors.json.",
     )
     flags.DEFINE_bool(
         "probabilities", False, "Of --input: add a column for each label."
@@ -161,8 +161,7 @@ def predict_file(
         output: The file of the answers; None for the terminal.
         probabilities: Whether each label has a column.
         encoding: The encoding of a CSV or TSV; empty for the run's.
-        label_column: The column of the right answers, to score; empty for
-            none.
+        label_column: The column of the labels to score by; empty for none.
 
     Raises:
         UserError: Naming the file, and the line or the column.
@@ -171,8 +170,8 @@ def predict_file(
         raise UserError(f"--input={path}: no such file.")
     if label_column and predictor.task.is_tagging:
         raise UserError(
-            f"--label_column={label_column}: is for texts, and this run labels "
-            "words. Leave it out."
+            f"--label_column={label_column}: entities cannot be scored here. "
+            "Leave it out."
         )
     content = predictor.answer_file(
         path, output or "", encoding, probabilities, label_column
@@ -187,10 +186,10 @@ def _score(predictor: Predictor, output: str | None) -> None:
     from tf_transfer.data import errors, metrics
     from tf_transfer.reports import errors as lines
 
-    task, examples = predictor.task, predictor.examples
+    task, (examples, logits) = predictor.task, predictor.scored
     labels, _ = examples.targets(task)
-    scores = metrics.measure_task(task, labels, predictor.outputs)
-    described = errors.describe(task, examples, predictor.outputs)
+    scores = metrics.measure_task(task, labels, logits)
+    described = errors.describe(task, examples, logits)
     listed = ", ".join(
         f"{n} {formatting.decimal(v, 4)}" for n, v in scores.items()
     )
@@ -368,6 +367,11 @@ def main() -> None:
         raise UserError(
             f"--label_column={values.label_column}: is a column of --input. "
             "Give the file."
+        )
+    if values.label_column and values.threshold != 0.5:
+        raise UserError(
+            f"--threshold={values.threshold:g}: scores are those of a "
+            "threshold of 0.5. Leave it or --label_column out."
         )
     if not 0 < values.threshold < 1:
         raise UserError(

@@ -48,7 +48,10 @@ class RunData:
         cut_share: the fraction of the training texts that were cut; 0 until
             `encode_splits`.
         chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
+        reports_labels: whether it prints what may be wrong with labels.
     """
+
+    reports_labels = True
 
     def __init__(
         self, settings: Any, warm: WarmState, source: Source | None = None
@@ -172,7 +175,8 @@ class RunData:
             # Without a sample of the training set, which is scored with it.
             whole = {kind: s[""] for kind, s in texts.items() if "" in s}
             task = self.tasks[name]
-            for problem in card.find_label_problems(task, whole["train"]):
+            problems = card.find_label_problems(task, whole["train"])
+            for problem in problems if self.reports_labels else ():
                 print(f"{name}: {problem}", flush=True)
             for split, count in card.count_shared(whole).items():
                 if count:
@@ -217,15 +221,6 @@ class RunData:
                 name.removeprefix("dev_") if number else "": source.read(name)
                 for number, name in enumerate(task.development)
             },
-        }
-
-    def list_scored(self) -> dict[str, tuple[Task, Any]]:
-        """The examples that are scored, with their task, by their split."""
-        return {
-            self.name_split(kind, name, split): (self.tasks[name], examples)
-            for name, texts in self.examples.items()
-            for kind in ("validation", "test")
-            for split, examples in texts[kind].items()
         }
 
     def forget(self) -> None:

@@ -57,10 +57,10 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "runs_per_gpu",
         1,
-        "Runs that share a GPU. They take turns, so small models gain little "
-        "unless NVIDIA's Multi-Process Service lets their kernels run at the "
-        "same time (`nvidia-cuda-mps-control -d`). Each takes GPU memory as "
-        "it needs it; together they must fit.",
+        "Runs that share a GPU. They take turns, so small models are expected "
+        "to gain little unless NVIDIA's Multi-Process Service lets their "
+        "kernels run at the same time (`nvidia-cuda-mps-control -d`). Each "
+        "takes GPU memory as it needs it; together they must fit.",
         1,
     )
     flags.DEFINE_enum(
@@ -242,8 +242,9 @@ def describe(run_states: RunStates, jobs: int) -> str:
     elif pending:
         build = sum(build.seconds for build in builds.values())
         total = sum(seconds[run.name] or 0 for run in pending)
-        total += build + compiling
-        total = estimate.START_SECONDS + total / jobs
+        # Each worker compiles for itself.
+        total = compiling + (total + build) / jobs
+        total += estimate.START_SECONDS
         saved = sum(n.live_seconds - n.seconds for n in needs.values()) - build
         saved += estimate.START_SECONDS * max(len(pending) - jobs, 0)
         saved += sum(n.compile_seconds for n in unknown) - compiling

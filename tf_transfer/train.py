@@ -291,6 +291,7 @@ class Train(experiment.Experiment):
             )
             try:
                 other = Train(changed, self.data.given_source)
+                other.data.reports_labels = False  # the run has
                 path = other.find_run().path
                 if not os.path.isfile(os.path.join(path, "result.json")):
                     [texts] = other.data.examples.values()

@@ -98,12 +98,11 @@ class Predictor:
         network: the network with the weights of the selected epoch.
         threshold: probability above which the second of two classes, or each
             of several labels, is chosen.
-        examples, outputs: the labelled rows of the last file that was answered
-            with a `label_column`, and their logits.
+        scored: the labelled rows of the last file that was answered with a
+            `label_column`, and their logits.
     """
 
-    examples: Examples
-    outputs: np.ndarray
+    scored: tuple[Examples, np.ndarray]
 
     def __init__(self, run: Result) -> None:
         from tf_transfer.training import strategy
@@ -253,7 +252,7 @@ class Predictor:
                 format; empty for that of `path`, as text.
             encoding: The encoding of delimited text; empty for the run's.
             probabilities: Whether each label has a column.
-            label_column: The column of the right answers; empty for none.
+            label_column: The column of the labels to score by; empty for none.
 
         Raises:
             UserError: Naming the file, and the line or the column.
@@ -332,7 +331,8 @@ class Predictor:
         if label_column:
             rows.labels = self._read_labels(table, label_column)
         logits = self.logits(rows)
-        self.examples, self.outputs = rows, logits
+        if label_column:
+            self.scored = rows, logits
         labels, scores = map(list, zip(*self.answers(logits)))
         if is_brief:
             return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
@@ -345,17 +345,15 @@ class Predictor:
         return columns
 
     def _read_labels(self, table: Table, column: str) -> np.ndarray:
-        """The right answers in a table; see `Examples`."""
+        """The labels in a table; see `Examples`."""
         if self.task.kind == "score":
             return np.asarray(table.scores(column), np.float32)
-        words = [*map(tables.word_of, table.columns[column])]
+        cells = table.columns[column]
         if self.task.kind == "classes":
+            words = [*map(tables.word_of, cells)]
             return table.label_ids(column, words, self.labels)
-        sets = [
-            [*filter(None, map(str.strip, word.split(SEPARATOR)))]
-            for word in words
-        ]
-        return table.label_sets(column, sets, self.labels)
+        lists = tables.split_labels(cells, SEPARATOR)
+        return table.label_sets(column, lists, self.labels)
 
     def _answer_words(self, path: str) -> bytes:
         """The lines of a file with one word per line, and its tag behind."""

@@ -8,7 +8,7 @@ from tf_transfer.data.task import Examples, Task
 
 
 def problems_of(counts, kind="classes", metric="accuracy"):
-    """The problems of labels that occur so many times."""
+    """The problems of labels that occur this often."""
     task = Task("own", "", ("text",), "label", tuple(counts), metric, kind=kind)
     labels = np.repeat(np.arange(len(counts)), [*counts.values()])
     if kind == "labels":
@@ -21,6 +21,8 @@ def problems_of(counts, kind="classes", metric="accuracy"):
 def test_usual_labels_have_no_problem():
     assert problems_of({"cat": 50, "car": 40, "dog": 60}) == []
     assert problems_of({str(star): 20 for star in range(1, 6)}) == []
+    assert problems_of({"0": 650, "1": 350}) == []
+    assert problems_of({"1": 60, "2": 900, "3": 700}) == []
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_a_label_that_stands_for_none_is_named(name):
 
 def test_labels_of_few_texts_are_listed():
     [problem] = problems_of({"much": 50, "some": 40, "one": 1, "two": 2})
-    assert "2 labels have fewer than 5 training texts: 'one', 'two'" in problem
+    assert "fewer than 5 training texts (2): 'one', 'two'" in problem
 
 
 def test_many_numbers_may_be_a_score():
@@ -51,7 +53,7 @@ def test_many_numbers_may_be_a_score():
     assert "--kind=score" in problem
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1_macro"])
+@pytest.mark.parametrize("metric", ["accuracy", "f1_macro", "matthews"])
 def test_a_large_majority_suggests_weights_and_another_metric(metric):
     [problem] = problems_of({"usual": 80, "rare": 20}, metric=metric)
     assert "80% of the training texts are 'usual'" in problem

@@ -197,6 +197,9 @@ def test_a_step_is_compiled_for_each_length_on_a_gpu(tmp_path):
     step = 4 * 3 * estimate.GPU.compile_seconds  # of three blocks
     assert shortest.compile_seconds == step
     assert needs["all"].compile_seconds in [n * step for n in range(1, 6)]
+    long = plan_rte(tmp_path, ["all"], batch_size=1, max_length=64)
+    [longer] = map(estimate_on_gpu, long.values())
+    assert needs["all"].compile_seconds >= longer.compile_seconds
     assert 0 < needs["1"].compile_seconds < needs["all"].compile_seconds
 
 

@@ -22,7 +22,7 @@ CACHED = {"trainable_layers": "1", "frozen_prefix": "cached"}
 
 
 def stand_in(monkeypatch, device, free):
-    """Lets a CPU device pass for a GPU with so much free memory, in bytes."""
+    """Lets a CPU device pass for a GPU with this free memory, in bytes."""
     create = strategy.Devices.__init__
 
     def create_with_gpu(self, *arguments):
@@ -78,7 +78,7 @@ def test_states_that_do_not_fit_are_read_by_the_pipeline(
     stand_in(monkeypatch, "CPU:0", 1000)
     resident = steps.ResidentSplit(split, strategy.single_device())
     assert resident.vectors is None
-    assert "free memory (1 kB)" in capsys.readouterr().out
+    assert "(22 kB) do not fit the GPU's memory" in capsys.readouterr().out
     [batch] = resident.distribute(
         batches.plan_evaluation(split.lengths, len(split)), 0
     )
@@ -95,7 +95,7 @@ def test_a_run_has_the_same_numbers_wherever_its_states_are(
     )
     expected = losses(settings)
     stand_in(monkeypatch, "CPU:0", free)
-    monkeypatch.setattr(batches, "GPU_EVALUATION_BATCH", 64)
+    monkeypatch.setattr(batches, "GPU_EVALUATION_TOKENS", 0)
     again = losses(dataclasses.replace(settings, rerun=True))
     assert again == expected
 
@@ -128,7 +128,7 @@ def train_on_two_devices(out, free):
     if free is not None:
         with pytest.MonkeyPatch.context() as patch:
             stand_in(patch, "CPU:1", free)
-            patch.setattr(batches, "GPU_EVALUATION_BATCH", 64)
+            patch.setattr(batches, "GPU_EVALUATION_TOKENS", 0)
             outcome = losses(tiny_settings(out, **CACHED))
     else:
         outcome = losses(tiny_settings(out, **CACHED))
@@ -136,7 +136,9 @@ def train_on_two_devices(out, free):
 
 
 @pytest.mark.slow
-def test_so_it_has_where_batches_are_copied_to_another_device(forks, tmp_path):
+def test_batches_copied_to_another_device_give_the_same_numbers(
+    forks, tmp_path
+):
     outcomes = []
     for free in (None, 10**9, 0):
         folder = tmp_path / str(free)
@@ -200,6 +202,8 @@ def test_a_gpu_counts_only_where_tensorflow_can_use_it(monkeypatch):
         {"precision": "mixed_bfloat16", **CACHED},
         {"precision": "mixed_float16"},
         {"strategy": "one_device"},
+        {"strategy": "mirrored"},
+        {**CACHED, "cache_limit_gb": 1e-4},
         {"schedule": "linear", "warmup_fraction": 0.3, "layer_decay": 0.9},
         {"freeze_schedule": "autofreeze", "max_epochs": 3},
     ],

@@ -79,7 +79,7 @@ def run(
                         "chosen": baseline.chosen,
                     },
                 )
-            scores, arrays, wrong = _score(task, baseline, texts, read)
+            scores, arrays = _score(task, baseline, texts, read)
             predictions.append(arrays)
             warnings |= dict.fromkeys(splits.find_warnings(task, texts))
             lines.append(
@@ -108,7 +108,8 @@ def run(
             order = every["test_ids"].argsort()
             arrays = {name: array[order] for name, array in every.items()}
         else:
-            directory.write_errors(wrong)
+            scored = {name: (task, part) for name, part in parts.items()}
+            directory.write_errors(errors.describe_splits(scored, arrays))
         directory.write_epochs(lines)
         directory.write_predictions(arrays)
         test = _mean_scores(lines, "test")
@@ -150,11 +151,10 @@ def _score(
     baseline: Any,
     texts: dict[str, dict[str, Any]],
     inputs: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray], dict[str, Any]]:
-    """The scores of validation and test, the predictions, and the errors."""
+) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray]]:
+    """The scores of validation and test, and the predictions."""
     scores: dict[str, dict[str, float]] = {}
     arrays: dict[str, np.ndarray] = {}
-    wrong: dict[str, Any] = {}
     for kind in ("validation", "test"):
         for name, part in texts[kind].items():
             split = splits.join(kind, name)
@@ -170,10 +170,9 @@ def _score(
                 f"{split}_labels": labels,
                 f"{split}_logits": logits,
             }
-            wrong[split] = errors.describe(task, part, logits)
             if starts is not None:
                 arrays[f"{split}_starts"] = starts
-    return scores, arrays, wrong
+    return scores, arrays
 
 
 def _mean_scores(

@@ -22,7 +22,7 @@ XLA_BUCKETS = (32, 64, 128, 256, 512)  # it compiles a program for each
 IGNORED = -1  # the label of every token but a word's first piece
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
-GPU_EVALUATION_BATCH = 256
+GPU_EVALUATION_TOKENS = 32_768
 PREFETCH = 8
 GATHERERS = 2  # threads that gather batches ahead of the step
 
@@ -67,18 +67,20 @@ class StoredStates:
             return np.ones(len(lengths), np.int64)
         return lengths.astype(np.int64) + self.num_cls
 
-    def take(self, lengths: np.ndarray) -> "StoredStates":
-        """A copy in memory of the vectors that the texts use.
+    def locate(self, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the texts' vectors are, and would be without all others.
 
         Args:
             lengths: int [texts]. Tokens of each text; all texts are stored.
+
+        Returns:
+            int64 [texts]: each text's first vector among those in use. int64
+            [vectors in use]: their rows in `vectors`.
         """
         counts = self.count_vectors(lengths)
         starts = np.cumsum(counts) - counts
         rows = np.repeat(self.starts - starts, counts) + np.arange(counts.sum())
-        return dataclasses.replace(
-            self, vectors=self.vectors[rows], starts=starts
-        )
+        return starts, rows
 
 
 @dataclasses.dataclass

@@ -14,7 +14,8 @@ SHOWN = 20  # labels with a line of their own
 QUANTILES = (50, 90, 99, 100)
 BALANCE = 10  # the largest usual ratio of the commonest label to the rarest
 MAJORITY = 0.7  # the largest usual share of the commonest class
-FEW = 5  # training texts, of which a label is hardly learned
+FEW = 5  # training texts; a label with fewer is hardly learned
+SHORTEST = 2  # letters that two spellings of a label have in common
 MOST_NUMBERS = 10  # classes that are numbers; more may be a score
 MISSING = ("na", "n/a", "nan", "null", "none", "-", "?")
 
@@ -73,7 +74,7 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
     counts = dict(zip(_names(task), _count_labels(task, train).tolist()))
     problems = [
         f"{_quote(name)} ({counts[name]:,} texts) may stand for a missing "
-        "label. Remove these rows, if so."
+        "label. If so, remove these rows."
         for name in counts
         if name.lower() in MISSING
     ]
@@ -84,15 +85,18 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
             problems.append(
                 f"{_quote(rare)} ({counts[rare]:,} texts) and "
                 f"{_quote(common)} ({counts[common]:,}) may be one label. "
-                "Write both alike, if so."
+                "If so, spell both the same way."
             )
     few = [name for name, count in counts.items() if count < FEW]
     if few:
         problems.append(
-            f"{len(few)} labels have fewer than {FEW} training texts: "
+            f"labels with fewer than {FEW} training texts ({len(few)}): "
             f"{', '.join(map(_quote, few[:SHOWN]))}."
         )
-    is_numeric = all(name.replace(".", "", 1).isdecimal() for name in counts)
+    is_numeric = all(
+        name.removeprefix("-").replace(".", "", 1).isdecimal()
+        for name in counts
+    )
     if is_numeric and len(counts) > MOST_NUMBERS:
         problems.append(
             f"the {len(counts)} labels are numbers. Is this a score? "
@@ -102,7 +106,7 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
     share = count / max(len(train), 1)
     if task.kind == "classes" and share > MAJORITY:
         advice = "--class_weights=balanced gives all labels equal weight."
-        if task.metric != "f1_macro":
+        if task.metric == "accuracy":
             advice = f"Prefer the metric f1_macro; {advice}"
         problems.append(
             f"{share:.0%} of the training texts are {_quote(name)}. {advice}"
@@ -124,7 +128,9 @@ def _are_near(one: str, other: str) -> bool:
     start = _count_equal(one, other)
     one, other = one[start:], other[start:]
     end = _count_equal(one[::-1], other[::-1])
-    return max(len(one), len(other)) - end == 1
+    changed = one[: len(one) - end] + other[: len(other) - end]
+    is_one = max(len(one), len(other)) - end == 1
+    return is_one and changed.isalpha() and start + end >= SHORTEST
 
 
 def _count_equal(one: str, other: str) -> int:

@@ -1,15 +1,13 @@
 """Describes the errors of a model on one split: `errors.json` of a run.
 
-By label precision, recall and F1; which labels are taken for which; how well
-the probabilities are calibrated; and the texts that it is most wrong about. Of
-scores, the residuals.
+Precision, recall and F1 by label, the confusion matrix, the calibration and the
+worst texts; for scores, the residuals.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy.special
 import sklearn.metrics
 
 from tf_transfer.data import entities, metrics
@@ -39,8 +37,8 @@ def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
         - `calibration`: of classes and of several labels, `expected_error`
           (see `calibration_error`) and `brier`, the squared error of the
           probabilities;
-        - `residuals`: of scores, `mean`, `deviation`, `absolute` (mean) and
-          `quantiles` (of 5, 25, 50, 75 and 95 %) of answer - score;
+        - `residuals`: of scores, `mean`, `standard_deviation`, `absolute`
+          (mean) and `quantiles` (5, 25, 50, 75, 95 %) of answer - score;
         - `worst`: at most `MOST_LISTED` errors, the worst first: `id` and
           `text` of the example, `label`, `answer`, and the `probability` of
           the answer; of scores the `residual`; of entities also the `word`.
@@ -69,7 +67,7 @@ def describe_splits(
     return {
         name: describe(task, examples, logits[f"{name}_logits"])
         for name, (task, examples) in scored.items()
-        if f"{name}_logits" in logits
+        if f"{name}_logits" in logits and examples.labels is not None
     }
 
 
@@ -98,13 +96,14 @@ def _describe_classes(
     confidence = probabilities[rows, answers]
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")]
-    truth = np.eye(len(names))[labels]
+    squares = (probabilities**2).sum(axis=1)
+    brier = squares - 2 * probabilities[rows, labels] + 1
     return {
         "labels": _score_labels(names, labels, answers),
         "confusion": _count_confusions(names, labels, answers),
         "calibration": {
             "expected_error": calibration_error(answers == labels, confidence),
-            "brier": float(((probabilities - truth) ** 2).sum(axis=1).mean()),
+            "brier": float(brier.mean()),
         },
         "worst": [
             {
@@ -159,7 +158,7 @@ def _describe_scores(
     return {
         "residuals": {
             "mean": float(residuals.mean()),
-            "deviation": float(residuals.std()),
+            "standard_deviation": float(residuals.std()),
             "absolute": float(np.abs(residuals).mean()),
             "quantiles": np.quantile(
                 residuals, (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -196,7 +195,7 @@ def _describe_words(
             types,
         ).items()
     }
-    confidence = scipy.special.softmax(logits, axis=1).max(axis=1)
+    confidence = metrics.probabilities(logits).max(axis=1)
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_LISTED]
     owners = np.searchsorted(starts, worst, side="right") - 1
@@ -263,9 +262,8 @@ def _count_confusions(
 
 def _example(examples: Any, row: int) -> dict[str, Any]:
     """The id of an example, and its text in a line that is cut."""
-    text = " | ".join(
-        " ".join(column[row].split()) for column in examples.texts
-    )
+    [*columns] = examples.take(np.array([row])).texts
+    text = " | ".join(" ".join(text.split()) for [text] in columns)
     if len(text) > MOST_CHARACTERS:
         text = text[: MOST_CHARACTERS - 3] + "..."
     return {"id": int(examples.ids[row]), "text": text}

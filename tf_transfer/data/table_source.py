@@ -404,14 +404,7 @@ def _parse_classes(own: TaskFile, table: Table) -> list[str]:
 
 def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
     if len(own.label) == 1:
-        cells = table.columns[own.label[0]]
-        lists = (
-            cell
-            if isinstance(cell, list)
-            else word_of(cell).split(own.separator)
-            for cell in cells
-        )
-        return [[*filter(None, map(word_of, some))] for some in lists]
+        return tables.split_labels(table.columns[own.label[0]], own.separator)
     columns = [
         table.convert(
             column,

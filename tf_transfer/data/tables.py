@@ -624,6 +624,24 @@ def word_of(cell: Any) -> str:
     return re.sub(r"^(-?[0-9]+)\.0$", r"\1", text)
 
 
+def split_labels(cells: Iterable[Any], separator: str) -> list[list[str]]:
+    """The labels in each cell: a list, or text with a separator."""
+    return [
+        [
+            *filter(
+                None,
+                map(
+                    word_of,
+                    cell
+                    if isinstance(cell, list)
+                    else word_of(cell).split(separator),
+                ),
+            )
+        ]
+        for cell in cells
+    ]
+
+
 # === Writing ===
 
 

@@ -186,7 +186,7 @@ def describe(
         predict: the command that predicts.
         next_steps: see `suggest`.
         profile: what `depth_profile.json` says, if there is one.
-        wrong: what `errors.json` says of the texts that are scored here.
+        wrong: the entry of `errors.json` for the scored split.
     """
     task, approach = run.record["task"], run.record["approach"]
     leads = _find_leads(run, baselines)
@@ -211,7 +211,9 @@ def describe(
         f"{formatting.duration(run.record['train_seconds'])}.",
         *(_compare(run, name, *lead) for name, lead in leads.items()),
         "" if profile is None else describe_profile(profile),
-        "" if wrong is None else f"Errors, by {run.path}/errors.json:",
+        ""
+        if wrong is None
+        else f"Errors (all of them in {run.path}/errors.json):",
         "" if wrong is None else errors.summarize(wrong),
         *(f"Next: {step}" for step in next_steps),
         f"To predict: {predict}",

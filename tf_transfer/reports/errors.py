@@ -22,19 +22,15 @@ def summarize(errors: Mapping[str, Any]) -> str:
         low, *_, high = residuals["quantiles"]
         lines.append(
             f"Answers minus scores: mean {residuals['mean']:+.3g}, standard "
-            f"deviation {residuals['deviation']:.3g}, 90 % between {low:+.3g} "
-            f"and {high:+.3g}."
+            f"deviation {residuals['standard_deviation']:.3g}, 90 % between "
+            f"{low:+.3g} and {high:+.3g}."
         )
     if 1 < len(errors.get("labels", ())) <= MOST_LABELS:
         lines.append(_tabulate(errors["labels"]))
-    confusions = _list_confusions(**errors.get("confusion", _NO_CONFUSION))
-    if confusions:
-        lines.append(f"Most often: {'; '.join(confusions)}.")
+    if "confusion" in errors:
+        lines += _list_confusions(**errors["confusion"])
     lines += map(_describe_text, errors["worst"][:MOST_TEXTS])
     return "\n".join(lines)
-
-
-_NO_CONFUSION: dict[str, list] = {"names": [], "counts": []}
 
 
 def _tabulate(labels: list[dict[str, Any]]) -> str:
@@ -47,11 +43,11 @@ def _tabulate(labels: list[dict[str, Any]]) -> str:
         ]
         for label in labels
     ]
-    return formatting.aligned([["label", "texts", *rates], *rows])
+    return formatting.aligned([["label", "count", *rates], *rows])
 
 
 def _list_confusions(names: list[str], counts: list[list[int]]) -> list[str]:
-    """The labels that most texts are taken for another one, as clauses."""
+    """The labels that are most often taken for another one, in a line."""
     pairs = [
         (count, sum(row), name, other)
         for name, row in zip(names, counts)
@@ -59,11 +55,12 @@ def _list_confusions(names: list[str], counts: list[list[int]]) -> list[str]:
         if name != other and count
     ]
     pairs.sort(key=lambda pair: -pair[0])
-    return [
+    clauses = [
         f"{count:,} of {whole:,} {formatting.cut(name)} are answered "
         f"{formatting.cut(other)}"
         for count, whole, name, other in pairs[:MOST_CONFUSIONS]
     ]
+    return [f"Most often: {'; '.join(clauses)}."] if clauses else []
 
 
 def _describe_text(error: Mapping[str, Any]) -> str:
@@ -75,7 +72,10 @@ def _describe_text(error: Mapping[str, Any]) -> str:
     if "probability" in error:
         sure = f" ({100 * error['probability']:.0f} % sure)"
     label, answer = (
-        f"{value:.3g}" if isinstance(value, float) else value or "no label"
+        f"{value:.7g}" if isinstance(value, float) else value or "no label"
         for value in (error["label"], error["answer"])
     )
-    return f"Row {error['id']}: {what}: {label}, answered {answer}{sure}."
+    return (
+        f"Row {error['id']} (from 0 on): {what}: {label}, answered "
+        f"{answer}{sure}."
+    )

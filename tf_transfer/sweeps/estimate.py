@@ -260,9 +260,8 @@ class Estimator:
             for one in needs:
                 is_cached = reads_cache and one.is_cached
                 operations += one.epochs * one.operations(is_cached)
-                passes += one.epochs * one.passes(is_cached)
+                passes += one.epochs * one.passes(is_cached, uses_xla)
             launches = device.block_seconds * passes
-            launches *= 1 if uses_xla else LAUNCHES_WITHOUT_XLA
             return overhead + max(operations / speed, launches)
 
         return Estimate(
@@ -397,16 +396,17 @@ class _Needs:
             self.evaluation_plans, cut, self.shape.blocks, self.cls_only
         )
 
-    def passes(self, is_cached: bool) -> int:
-        """Launches of an epoch and its evaluation, in passes of one block.
+    def passes(self, is_cached: bool, uses_xla: bool) -> int:
+        """Launches of an epoch and its evaluation, in compiled block passes.
 
         Args:
             is_cached: see `operations`.
+            uses_xla: whether steps are compiled; evaluation is not.
         """
+        steps = len(self.plan) * self._step_passes(is_cached)
         evaluated = sum(map(len, self.evaluation_plans))
-        return len(self.plan) * self._step_passes(is_cached) + (
-            evaluated * self._count_run(is_cached)
-        )
+        evaluated *= self._count_run(is_cached) * LAUNCHES_WITHOUT_XLA
+        return steps * (1 if uses_xla else LAUNCHES_WITHOUT_XLA) + evaluated
 
     def compiled_passes(self) -> int:
         """Passes of one block in the programs of its steps, one per length."""

@@ -62,8 +62,8 @@ class Order:
         """The order of a run whose output goes to `log`."""
         words, settings = run.words, run.settings
         if settings.reads("jit_compile"):
-            # Part of the run's name; a node may have a GPU where this machine
-            # has none.
+            # The run's name contains it, and a node might resolve `auto`
+            # otherwise.
             words += (f"--jit_compile={settings.uses_xla}".lower(),)
         return cls(
             run.experiment.command_module,

@@ -219,7 +219,7 @@ class BertAdam:
     def update(
         self, gradients: Sequence[tf.Tensor], numbers: dict[str, Any]
     ) -> tf.Tensor:
-        """Moves the weights: the part of an update that a GPU computes.
+        """Moves the weights; XLA may compile it.
 
         Args:
             gradients: see `apply`.

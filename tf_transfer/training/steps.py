@@ -8,9 +8,11 @@ trace. XLA still compiles one program per bucket, at the bucket's first batch:
 the whole step with one replica, the gradients with several.
 
 Stored states that fit the memory of a GPU are gathered there, in the step. All
-else is read by a pipeline, which copies the next two batches to the GPU.
+else is read by a pipeline, which copies the next two batches to the GPU. What
+is under "GPU" follows TensorFlow's sources: it was run on CPU devices only.
 """
 
+import copy
 import dataclasses
 import functools
 import time
@@ -32,7 +34,6 @@ from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
-SHARE_OF_FREE_MEMORY = 0.5  # of a GPU, for the stored states of a split
 
 Batch = dict[str, tf.Tensor]
 
@@ -75,7 +76,7 @@ class ObjectiveProgram:
         self.take_over(objective, options)
         self.gradients = (
             _compile(self._compute_gradients)
-            if options.uses_xla and devices.replicas > 1
+            if options.uses_xla and not devices.compiles_updates
             else self._compute_gradients
         )
         self._predict = tf.function(self._predict_batch)
@@ -110,7 +111,7 @@ class ObjectiveProgram:
         )
 
     def feed(self, plan: BatchPlan, in_memory: bool) -> dict[str, Any]:
-        """What the program of a chunk takes the batches of a plan from.
+        """The source of a plan's batches, for the program of a chunk.
 
         Args:
             plan: the batches.
@@ -220,8 +221,8 @@ class EvaluationBatches:
     ) -> None:
         replicas = devices.replicas
         size = batches.EVALUATION_BATCH
-        if devices.gpu:
-            size = batches.GPU_EVALUATION_BATCH
+        if devices.gpu:  # more fill it; the longest texts fit smaller ones
+            size = max(size, batches.GPU_EVALUATION_TOKENS // max_length)
         self._strategy = devices.strategy
         self._split = split
         self._plan = batches.plan_evaluation(
@@ -307,21 +308,21 @@ class ResidentSplit:
             return
         lengths = split.tokens.lengths
         size = states.vectors[:1].nbytes * states.count_vectors(lengths).sum()
-        free = devices.free_memory()
-        if size > free * SHARE_OF_FREE_MEMORY:
+        if size > devices.free_memory():
             print(
                 f"The stored states of {len(split):,} examples "
-                f"({formatting.size(size)}) are more than "
-                f"{SHARE_OF_FREE_MEMORY:.0%} of the GPU's free memory "
-                f"({formatting.size(free)}): each step reads its own from the "
-                "host, which is slower.",
+                f"({formatting.size(size)}) do not fit the GPU's memory beside "
+                "the rest: each step reads its own from the host, which is "
+                "slower.",
                 flush=True,
             )
             return
-        copy = states.take(lengths)
-        self.split = dataclasses.replace(split, states=copy)
+        starts, rows = states.locate(lengths)
+        moved = copy.copy(states)
+        moved.starts = starts
+        self.split = dataclasses.replace(split, states=moved)
         with tf.device(devices.gpu):
-            self.vectors = tf.identity(copy.tensor)
+            self.vectors = tf.identity(states.vectors[rows])
 
     def distribute(self, plan: BatchPlan, pad: int) -> Any:
         """The batches of a plan, as a distributed dataset.
@@ -399,7 +400,9 @@ class Pass:
         self.devices = programs[0].devices
         self.optimizer = programs[0].optimizer
         self._chunk = tf.function(self._run_chunk)
-        compiles = programs[0].options.uses_xla and self.devices.replicas == 1
+        compiles = (
+            programs[0].options.uses_xla and self.devices.compiles_updates
+        )
         self._update = (
             _compile(self._compute_update) if compiles else self._compute_update
         )
@@ -432,6 +435,7 @@ class Pass:
         """
         if not len(plan):
             return
+        began = time.perf_counter()
         feeds = [
             program.feed(own, in_memory=plan.choices is None)
             for program, own in zip(self.programs, plan.plans, strict=True)
@@ -443,7 +447,6 @@ class Pass:
             choices = np.zeros(LONGEST_CHUNK, np.int32)
             if plan.choices is not None:
                 choices[: stop - done] = plan.choices[done:stop]
-            began = time.perf_counter()
             if not done:
                 self._trace(feeds)
             records = self._chunk(
@@ -456,7 +459,7 @@ class Pass:
             self._check_finite(records)
             yield records[:, 0], plan.counts[done:stop], seconds
             size = self._next_size(stop - done, size, seconds)
-            done = stop
+            done, began = stop, time.perf_counter()
 
     def _trace(self, feeds: list[dict[str, Any]]) -> None:
         """Traces the program of a chunk once for data of every size."""
@@ -538,8 +541,8 @@ class Pass:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """One replica's step: loss and gradient norm.
 
-        What is on the host, the numbers that a step reads and counts, is
-        outside of the program that XLA compiles.
+        The numbers that a step reads and counts stay on the host, outside the
+        program that XLA compiles.
         """
         programs = [self.programs[i] for i in indices]
         # A head that is not in the step stands still, and so do its moments.
@@ -577,5 +580,5 @@ class Pass:
 
 
 def _compile(function: Callable) -> Any:
-    """A program of XLA's."""
+    """Compiles a function with XLA."""
     return tf.function(function, jit_compile=True, autograph=False)

@@ -27,6 +27,9 @@ ANOTHER_STOPPED = (
 )
 
 
+SHARE_OF_MEMORY = 0.5  # of a GPU, up to which stored states are copied
+
+
 def set_up(
     name: str,
     batch_size: int,
@@ -174,7 +177,7 @@ class Votes:
     """What the workers vote for in a block of `Devices.together`.
 
     Attributes:
-        total: float. A worker's own votes; behind the block, those of all.
+        total: float. A worker's own votes; after the block, those of all.
     """
 
     total = 0.0
@@ -212,6 +215,21 @@ class Devices:
         if self.gpu and self.replicas == 1:
             return _copy_ahead(self.gpu)
         return self.strategy
+
+    @property
+    def compiles_updates(self) -> bool:
+        """Whether XLA may compile updates: no other thread takes part in them.
+
+        Mirrored strategies merge the threads of their replicas outside of any
+        program, even if there is only one.
+        """
+        return self.replicas == 1 and not isinstance(
+            self.strategy,
+            (
+                tf.distribute.MirroredStrategy,
+                tf.distribute.MultiWorkerMirroredStrategy,
+            ),
+        )
 
     @property
     def is_chief(self) -> bool:
@@ -259,7 +277,7 @@ class Devices:
             yield np.concatenate([output.numpy() for output in outputs])
 
     def free_memory(self) -> int:
-        """Bytes of `gpu` that TensorFlow has not given away yet."""
+        """Bytes of `gpu` that stored states may take, beside what is in use."""
         from tensorflow.python.client import device_lib  # no public one has it
 
         limit = next(
@@ -267,9 +285,8 @@ class Devices:
             for device in device_lib.list_local_devices()
             if device.device_type == "GPU"
         )
-        return (
-            limit - tf.config.experimental.get_memory_info(self.gpu)["current"]
-        )
+        used = tf.config.experimental.get_memory_info(self.gpu)["current"]
+        return int(limit * SHARE_OF_MEMORY) - used
 
     def agree(self, value: float) -> float:
         """The sum of a value over all workers; waits for all of them.

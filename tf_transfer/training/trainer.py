@@ -199,6 +199,7 @@ class Trainer:
                 phase = rest
                 values = {n: _value(v) for n, v in self._variables().items()}
                 # The old programs hold the moments of what is frozen now.
+                self._forget_texts()
                 self.network.programs.clear()
                 passes = self._prepare(phase, values)
         self._end_phase(phase, reason)
@@ -502,11 +503,14 @@ class Trainer:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
         progress.phase += 1
-        for program in self._programs:  # the next phase needs the memory
-            program.forget()
+        self._forget_texts()  # the next phase needs the memory
         if len(self.phases) > programs.MOST_PROGRAMS:
             # No program is used again, and each holds its phase's moments.
             self.network.programs.clear()
+
+    def _forget_texts(self) -> None:
+        for program in self._programs:
+            program.forget()
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Writes the current weights, those of epoch `line`, below `model/`."""
@@ -628,7 +632,9 @@ class Trainer:
             if line["epoch"] == best["epoch"]:
                 line["test"] = best["test"]
                 line["eval_seconds"] += time.perf_counter() - began
-        self._write_epochs()
+        self._forget_texts()
+        with self.devices.together():
+            self._write_epochs()
 
     def _tidy_directory(self) -> None:
         """Removes what only a running run needs; writes the predictions."""

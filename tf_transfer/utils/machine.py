@@ -1,6 +1,6 @@
 """The machine of a run, and the runs that share it.
 
-Needs no TensorFlow, except to ask it whether it can use a GPU that is there.
+Imports TensorFlow only to check that it can use a GPU.
 """
 
 import contextlib
@@ -145,7 +145,7 @@ def list_gpus() -> list[str]:
 @functools.cache
 def has_gpu() -> bool:
     """Whether there is a GPU that TensorFlow can use."""
-    if not list_gpus():
+    if not (list_gpus() or os.path.exists("/dev/nvidia0")):
         return False
     import tensorflow as tf
 
