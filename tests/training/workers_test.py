@@ -98,6 +98,15 @@ def test_a_process_that_ended_is_explained(pair):
     with pytest.raises(Interrupted, match="Another worker"):
         with devices.explain_lost_workers():
             raise LOST
+    with pytest.raises(Interrupted, match="Another worker"):
+        with devices.explain_lost_workers():
+            try:
+                raise LOST
+            except tf.errors.UnavailableError:  # as Keras does in a layer
+                raise RuntimeError("in the layer 'positions'") from None
+    with pytest.raises(RuntimeError, match="of its own"):
+        with devices.explain_lost_workers():
+            raise RuntimeError("of its own")
     devices.workers = 1
     with pytest.raises(tf.errors.UnavailableError):
         with devices.explain_lost_workers():

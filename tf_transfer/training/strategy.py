@@ -173,6 +173,16 @@ def _copy_ahead(device: str) -> tf.distribute.Strategy:
     return tf.distribute.OneDeviceStrategy(device)
 
 
+def _is_lost(error: BaseException | None) -> bool:
+    """Whether an error, or the one that it was made of, is of `LOST`.
+
+    Keras raises errors of its own while it handles those of TensorFlow.
+    """
+    while error is not None and not isinstance(error, LOST):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 class Votes:
     """What the workers vote for in a block of `Devices.together`.
 
@@ -342,8 +352,8 @@ class Devices:
         """
         try:
             yield
-        except LOST as error:
-            if self.workers == 1:
+        except Exception as error:
+            if self.workers == 1 or not _is_lost(error):
                 raise
             raise Interrupted(ANOTHER_STOPPED) from error
 
