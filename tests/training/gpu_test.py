@@ -14,6 +14,7 @@ from tests.feature_cache import small
 from tf_transfer import glue, multitask
 from tf_transfer.data import batches
 from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.models import tiny
 from tf_transfer.training import steps, strategy
 from tf_transfer.utils import machine
 from tf_transfer.warm import WarmState
@@ -209,7 +210,10 @@ def test_a_gpu_counts_only_where_tensorflow_can_use_it(monkeypatch):
     ],
     ids=str,
 )
-def test_a_step_under_xla_moves_the_weights_as_without(changes, tmp_path):
+def test_a_step_under_xla_moves_the_weights_as_without(
+    changes, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
     half = "precision" in changes
     numbers = [
         losses(
