@@ -198,20 +198,20 @@ def test_rounded_states_of_real_tokens_alone_are_stored(
     dataset = token_batches("bert", padding=20)
     features = keras_classifier.cache_features(prefix, dataset, tmp_path, dtype)
     tokens = 0
-    for (x, _), (found, _) in zip(dataset, features):
+    for (x, _), (cached, _) in zip(dataset, features):
         mask = x["padding_mask"].numpy() == 1
         tokens += mask.sum()
         expected = prefix(x)["hidden_states"].numpy()[mask]
-        rounded = found["hidden_states"]
+        rounded = cached["hidden_states"]
         assert rounded.dtype == dtype
-        assert found["padding_mask"].numpy().sum() == mask.sum()
-        kept = rounded.numpy()[found["padding_mask"].numpy() == 1]
+        assert cached["padding_mask"].numpy().sum() == mask.sum()
+        kept = rounded.numpy()[cached["padding_mask"].numpy() == 1]
         np.testing.assert_allclose(
             kept.astype("float32"),
             expected.astype("float32"),
             atol=2e-3 if policy == "float32" else 0.1,
         )
-        assert suffix(found).dtype == model(x).dtype
+        assert suffix(cached).dtype == model(x).dtype
     [path] = tmp_path.rglob("vectors.bin")
     assert path.stat().st_size == tokens * 8 * 2
 
@@ -274,7 +274,7 @@ def test_shuffled_batches_are_drawn_anew_in_every_epoch(tmp_path):
     assert [len(y) for _, y in features] == [4, 4, 2]
     assert len(features) == 3
     assert (first != second).any()
-    for found in (first, second):
+    for vectors in (first, second):
         np.testing.assert_array_equal(
-            found[np.lexsort(found.T)], expected[np.lexsort(expected.T)]
+            vectors[np.lexsort(vectors.T)], expected[np.lexsort(expected.T)]
         )

@@ -156,7 +156,7 @@ def test_a_dry_run_lists_and_estimates_and_runs_nothing(tmp_path, monkeypatch):
 def test_a_dry_run_counts_compilation_once_for_all_rates(tmp_path, monkeypatch):
     """A process for each run compiles in each."""
     device = dataclasses.replace(estimate.GPU, compile_seconds=1000.0)
-    monkeypatch.setattr(estimate, "device_costs", lambda: device)
+    monkeypatch.setattr(estimate, "choose_costs", lambda: device)
     monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e13)
     monkeypatch.setattr(machine, "has_gpu", lambda: True)
     monkeypatch.setattr(formatting, "duration", lambda seconds: f"{seconds} s")
@@ -186,7 +186,7 @@ def test_shards_are_the_same_with_and_without_a_gpu(tmp_path, monkeypatch):
         dataclasses.replace(estimate.CPU, batch_seconds=0, share_of_peak=1e99),
     ):
         monkeypatch.setattr(
-            estimate, "device_costs", lambda device=device: device
+            estimate, "choose_costs", lambda device=device: device
         )
         code, output = call(*arguments, "--shard=1/2", "--dry_run")
         assert code == 0

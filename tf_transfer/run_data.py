@@ -174,10 +174,10 @@ class RunData:
         for name, texts in examples.items() if self.settings.is_own else ():
             # Without a sample of the training set, which is scored with it.
             whole = {kind: s[""] for kind, s in texts.items() if "" in s}
-            task = self.tasks[name]
-            problems = card.find_label_problems(task, whole["train"])
-            for problem in problems if self.reports_labels else ():
-                print(f"{name}: {problem}", flush=True)
+            if self.reports_labels:
+                task = self.tasks[name]
+                for problem in card.find_label_problems(task, whole["train"]):
+                    print(f"{name}: {problem}", flush=True)
             for split, count in card.count_shared(whole).items():
                 if count:
                     print(

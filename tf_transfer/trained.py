@@ -281,7 +281,8 @@ class Predictor:
         elif is_brief:
             extension, dialect = ".tsv", glue.dialect_of(task)
             columns = dict.fromkeys(task.texts, "")
-            columns |= {label_column: "--label_column"} if label_column else {}
+            if label_column:
+                columns[label_column] = "--label_column"
         table = tables.read_table(
             path, columns, encoding or settings.encoding, dialect
         )
@@ -314,8 +315,10 @@ class Predictor:
         """
         task, keyword = self.task, self.experiment.settings.keyword_column
         names = [*task.texts, *filter(None, [keyword])]
-        known = {label_column: "--label_column"} if label_column else {}
-        table.check_columns({**dict.fromkeys(names, ""), **known})
+        wanted = dict.fromkeys(names, "")
+        if label_column:
+            wanted[label_column] = "--label_column"
+        table.check_columns(wanted)
         if not len(table):
             raise UserError(f"{table.files[0][0]}: holds no texts.")
         if task.is_tagging:

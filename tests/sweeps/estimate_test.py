@@ -143,12 +143,12 @@ def test_seconds_on_a_cpu_are_overhead_and_operations(tmp_path, estimator):
 
 
 def test_the_costs_are_those_of_a_gpu_if_there_is_one(monkeypatch):
-    assert estimate.device_costs() in (estimate.CPU, estimate.GPU)
+    assert estimate.choose_costs() in (estimate.CPU, estimate.GPU)
     for gpus, expected in (([], estimate.CPU), (["GPU:0"], estimate.GPU)):
         monkeypatch.setattr(
             tf.config, "list_physical_devices", lambda kind, gpus=gpus: gpus
         )
-        assert estimate.device_costs() == expected
+        assert estimate.choose_costs() == expected
 
 
 def test_batches_of_one_text_wait_for_launches_on_a_gpu(tmp_path, bert_base):

@@ -22,7 +22,7 @@ XLA_BUCKETS = (32, 64, 128, 256, 512)  # it compiles a program for each
 IGNORED = -1  # the label of every token but a word's first piece
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
-GPU_EVALUATION_TOKENS = 32_768
+GPU_EVALUATION_TOKENS = 32_768  # of a batch, padding included
 PREFETCH = 8
 GATHERERS = 2  # threads that gather batches ahead of the step
 
@@ -61,12 +61,6 @@ class StoredStates:
             else:
                 self.tensor = tf.constant(self.vectors)
 
-    def count_vectors(self, lengths: np.ndarray) -> np.ndarray:
-        """int64 [texts]. Vectors of each text, from its tokens `lengths`."""
-        if self.is_pooled:
-            return np.ones(len(lengths), np.int64)
-        return lengths.astype(np.int64) + self.num_cls
-
     def locate(self, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the texts' vectors are, and would be without all others.
 
@@ -77,7 +71,9 @@ class StoredStates:
             int64 [texts]: each text's first vector among those in use. int64
             [vectors in use]: their rows in `vectors`.
         """
-        counts = self.count_vectors(lengths)
+        counts = lengths.astype(np.int64) + self.num_cls
+        if self.is_pooled:
+            counts = np.ones_like(counts)
         starts = np.cumsum(counts) - counts
         rows = np.repeat(self.starts - starts, counts) + np.arange(counts.sum())
         return starts, rows

@@ -78,10 +78,13 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
         for name in counts
         if name.lower() in MISSING
     ]
-    for pair in itertools.combinations(counts, 2):
-        common, rare = sorted(pair, key=lambda name: -counts[name])
+    folded = {name: "".join(name.casefold().split()) for name in counts}
+    by_count = sorted(counts, key=lambda name: -counts[name])
+    for common, rare in itertools.combinations(by_count, 2):
         is_typo = counts[rare] * BALANCE <= counts[common]
-        if _fold(rare) == _fold(common) or (is_typo and _are_near(*pair)):
+        if folded[rare] == folded[common] or (
+            is_typo and _are_near(rare, common)
+        ):
             problems.append(
                 f"{_quote(rare)} ({counts[rare]:,} texts) and "
                 f"{_quote(common)} ({counts[common]:,}) may be one label. "
@@ -102,8 +105,8 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
             f"the {len(counts)} labels are numbers. Is this a score? "
             "--kind=score (`kind` in a task file) learns their order."
         )
-    name, count = max(counts.items(), key=lambda item: item[1])
-    share = count / max(len(train), 1)
+    name = by_count[0]
+    share = counts[name] / max(len(train), 1)
     if task.kind == "classes" and share > MAJORITY:
         advice = "--class_weights=balanced gives all labels equal weight."
         if task.metric == "accuracy":
@@ -116,11 +119,6 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
 
 def _quote(name: str) -> str:
     return repr(formatting.cut(name))
-
-
-def _fold(name: str) -> str:
-    """A name without its case and blanks."""
-    return "".join(name.casefold().split())
 
 
 def _are_near(one: str, other: str) -> bool:

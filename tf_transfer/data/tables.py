@@ -626,20 +626,11 @@ def word_of(cell: Any) -> str:
 
 def split_labels(cells: Iterable[Any], separator: str) -> list[list[str]]:
     """The labels in each cell: a list, or text with a separator."""
-    return [
-        [
-            *filter(
-                None,
-                map(
-                    word_of,
-                    cell
-                    if isinstance(cell, list)
-                    else word_of(cell).split(separator),
-                ),
-            )
-        ]
+    lists = (
+        cell if isinstance(cell, list) else word_of(cell).split(separator)
         for cell in cells
-    ]
+    )
+    return [[*filter(None, map(word_of, some))] for some in lists]
 
 
 # === Writing ===

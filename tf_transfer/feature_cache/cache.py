@@ -359,7 +359,7 @@ class FeatureCache:
         # Not up to --max_length: runs of other lengths share the rows.
         plan = batches.plan_by_bucket(
             split.lengths,
-            batch_rows() * replicas,
+            choose_batch_rows() * replicas,
             batches.buckets_up_to(self._encoder.max_positions),
         )
         dataset = batches.pipeline(
@@ -492,7 +492,7 @@ def _map_states(
     )
 
 
-def batch_rows() -> int:
+def choose_batch_rows() -> int:
     """Texts per batch and replica: 128 on a GPU, 16 on a CPU."""
     return 128 if tf.config.list_physical_devices("GPU") else 16
 
@@ -508,7 +508,7 @@ def code_version(encoder: Encoder) -> str:
         inspect.getsource(prefix_lib),
         inspect.getsource(batches.plan_by_bucket),
         batches.BUCKETS,
-        batch_rows(),
+        choose_batch_rows(),
         tf.__version__,
         devices[:1],
     )

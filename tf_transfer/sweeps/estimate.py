@@ -149,7 +149,7 @@ GPU = DeviceCosts(
 )
 
 
-def device_costs() -> DeviceCosts:
+def choose_costs() -> DeviceCosts:
     """Those of a GPU if TensorFlow sees one, else those of a CPU."""
     import tensorflow as tf
 
@@ -201,7 +201,7 @@ class Estimator:
     Args:
         measure_peak: function from a precision to operations per second;
             unset, `peak.measure_peak`.
-        device: the costs of its kind of device; unset, `device_costs()`.
+        device: the costs of its kind of device; unset, `choose_costs()`.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Estimator:
         device: DeviceCosts | None = None,
     ) -> None:
         self._peak = functools.cache(measure_peak or peak.measure_peak)
-        self._device = device or device_costs()
+        self._device = device or choose_costs()
         self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]

@@ -8,8 +8,8 @@ trace. XLA still compiles one program per bucket, at the bucket's first batch:
 the whole step with one replica, the gradients with several.
 
 Stored states that fit the memory of a GPU are gathered there, in the step. All
-else is read by a pipeline, which copies the next two batches to the GPU. What
-is under "GPU" follows TensorFlow's sources: it was run on CPU devices only.
+else is read by a pipeline, which copies the next two batches to the GPU. This
+follows TensorFlow's sources; it has run only with CPU devices in place of one.
 """
 
 import copy
@@ -74,7 +74,7 @@ class ObjectiveProgram:
         self.devices = devices
         self.optimizer = optimizer
         self.take_over(objective, options)
-        self.gradients = (
+        self.compute_gradients = (
             _compile(self._compute_gradients)
             if options.uses_xla and not devices.compiles_updates
             else self._compute_gradients
@@ -306,8 +306,8 @@ class ResidentSplit:
         if not devices.gpu:
             self.vectors = states.tensor
             return
-        lengths = split.tokens.lengths
-        size = states.vectors[:1].nbytes * states.count_vectors(lengths).sum()
+        starts, rows = states.locate(split.tokens.lengths)
+        size = states.vectors[:1].nbytes * len(rows)
         if size > devices.free_memory():
             print(
                 f"The stored states of {len(split):,} examples "
@@ -317,7 +317,6 @@ class ResidentSplit:
                 flush=True,
             )
             return
-        starts, rows = states.locate(lengths)
         moved = copy.copy(states)
         moved.starts = starts
         self.split = dataclasses.replace(split, states=moved)
@@ -569,7 +568,9 @@ class Pass:
         """Loss and gradients of each objective, then one update."""
         losses, gradients = zip(
             *(
-                self.programs[i].gradients(batch, seed, numbers, replica, i)
+                self.programs[i].compute_gradients(
+                    batch, seed, numbers, replica, i
+                )
                 for batch, i in zip(batches, indices)
             )
         )

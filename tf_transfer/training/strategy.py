@@ -20,14 +20,12 @@ from tf_transfer.utils.errors import Interrupted, UserError
 
 # What collective operations raise once the process of a worker has ended.
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
+SHARE_OF_MEMORY = 0.5  # of a GPU, up to which stored states are copied
 FAILED = 1e6  # more than the votes of all workers together
 ANOTHER_STOPPED = (
     "Another worker of this run stopped. Its own message gives the reason; the "
     "same command on all workers continues the run."
 )
-
-
-SHARE_OF_MEMORY = 0.5  # of a GPU, up to which stored states are copied
 
 
 def set_up(
