@@ -6,6 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
 
 from tests.conftest import tiny_settings
 from tests.support.run_files import epochs_of, model_of, read, scalars_of
@@ -186,6 +188,18 @@ def test_seconds_per_epoch_leave_out_the_epoch_that_traces(finished):
         result["seconds_per_epoch"]
         == epochs_of(finished[2])[1]["train_seconds"]
     )
+
+
+def test_tensorboard_has_the_hyperparameters_of_its_columns(finished):
+    events = event_accumulator.EventAccumulator(finished[2])
+    events.Reload()
+    [content] = events.PluginTagToContent("hparams").values()
+    data = plugin_data_pb2.HParamsPluginData.FromString(content)
+    values = data.session_start_info.hparams
+    assert values.keys() == {*tensorboard.HYPERPARAMETERS}
+    assert values["pooling"].string_value == "cls"
+    assert values["max_length"].number_value == finished[0].max_length
+    assert values["frozen_prefix"].string_value == "live"
 
 
 def test_tensorboard_shows_the_scalars_of_the_contract(finished):

@@ -359,6 +359,11 @@ def test_tensorboard_has_the_figures_and_the_columns(written):
     data = plugin_data_pb2.HParamsPluginData.FromString(content)
     shown = [info.name.tag for info in data.experiment.metric_infos]
     assert shown == list(tensorboard.RESULT_COLUMNS)
+    columns = data.experiment.hparam_infos
+    assert {info.name for info in columns} == {*tensorboard.HYPERPARAMETERS}
+    # TensorBoard shows five of them at once, the different ones first.
+    first = sorted(columns, key=lambda info: (not info.differs, info.name))[:5]
+    assert {info.name for info in first} == {*tensorboard.FIRST_COLUMNS}
 
 
 def test_what_is_left_out_is_listed_with_the_reason(written):

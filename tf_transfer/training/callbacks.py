@@ -16,12 +16,6 @@ from tf_transfer.training.progress import OVERALL
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import machine
 
-# Settings that TensorBoard's table of hyperparameters shows.
-SHOWN = (
-    *("approach", "lr", "batch_size", "seed"),
-    *("model", "dropout", "schedule", "precision"),
-)
-
 
 class Callback:
     """Hooks of a `trainer.Trainer`; by default each does nothing.
@@ -147,7 +141,7 @@ class TensorBoard(Callback):
 
     Args:
         directory: the run directory.
-        settings: of the run; HParams' table shows `SHOWN`.
+        settings: of the run; see `tensorboard.HYPERPARAMETERS`.
         task: the task's name in that table.
         metric: the headline metric.
     """
@@ -161,7 +155,11 @@ class TensorBoard(Callback):
     ) -> None:
         self._directory = directory
         self._hyperparameters = {
-            **{name: getattr(settings, name) for name in SHOWN},
+            **{
+                name: getattr(settings, name)
+                for name in tensorboard.HYPERPARAMETERS
+                if hasattr(settings, name)  # not every paper has a method
+            },
             "frozen_prefix": "cached" if settings.runs_cached else "live",
             "task": task,
         }

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from tensorboard.compat.proto import event_pb2, summary_pb2
-from tensorboard.plugins.hparams import summary_v2 as hparams
+from tensorboard.plugins.hparams import plugin_data_pb2, summary_v2 as hparams
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar import summary_v2 as scalar
 from tensorboard.summary.writer.record_writer import RecordWriter
@@ -24,9 +24,14 @@ RESULT_COLUMNS = {
     "result/seconds_per_epoch": "seconds per epoch",
     "result/trainable_parameters": "trained parameters",
 }
-# TensorBoard shows the first five by name, so there are five: task and approach
-# must be among them. A run's name also has batch size and model.
-HYPERPARAMETERS = ("approach", "frozen_prefix", "lr", "seed", "task")
+# The hyperparameters in HParams' table. TensorBoard lists all of them and shows
+# five: those marked as different between runs come first, then by name.
+FIRST_COLUMNS = ("approach", "frozen_prefix", "lr", "seed", "task")
+HYPERPARAMETERS = (
+    *FIRST_COLUMNS,
+    *("model", "method", "pooling", "batch_size", "max_length", "precision"),
+    *("dropout", "schedule"),
+)
 
 
 class EventFile:
@@ -137,14 +142,23 @@ def write_overview(
         with contextlib.suppress(FileNotFoundError):  # another process's work
             os.remove(os.path.join(folder, name))
     with contextlib.closing(EventFile(folder)) as file:
-        file.write(
-            summary=hparams.hparams_config_pb(
-                [hparams.HParam(name) for name in HYPERPARAMETERS],
-                [
-                    hparams.Metric(tag, display_name=name)
-                    for tag, name in RESULT_COLUMNS.items()
-                ],
-            )
-        )
+        file.write(summary=_describe_columns())
         for name, (caption, png) in (images or {}).items():
             file.image(name, caption, png)
+
+
+def _describe_columns() -> summary_pb2.Summary:
+    """The columns of HParams' table."""
+    summary = hparams.hparams_config_pb(
+        [hparams.HParam(name) for name in HYPERPARAMETERS],
+        [
+            hparams.Metric(tag, display_name=name)
+            for tag, name in RESULT_COLUMNS.items()
+        ],
+    )
+    data = summary.value[0].metadata.plugin_data
+    columns = plugin_data_pb2.HParamsPluginData.FromString(data.content)
+    for info in columns.experiment.hparam_infos:
+        info.differs = info.name in FIRST_COLUMNS
+    data.content = columns.SerializeToString()
+    return summary
