@@ -333,7 +333,11 @@ def test_every_flag_and_module_that_the_documents_name_exists():
 
 
 @pytest.mark.slow
-def test_the_python_of_the_documents_runs(tmp_path, eager):
+def test_the_python_of_the_documents_runs(tmp_path, eager, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     blocks = re.findall(
         r"^```python\n(.*?)^```", read("docs/python.md"), re.M | re.S
     )
@@ -349,7 +353,14 @@ def test_the_python_of_the_documents_runs(tmp_path, eager):
         r"glue.Settings(\1, **small)",
         "".join(blocks),
     )
-    exec(source, {"small": small})
+    names = {"small": small}
+    exec(source, names)
+    [logged] = mlflow.search_runs(output_format="list")
+    assert logged.info.run_name == names["result"].directory
+    assert logged.data.params["trainable_layers"] == "all"
+    metric = names["result"].record["metric"]
+    score = names["result"].scores["validation"][metric]
+    assert logged.data.metrics[f"validation.{metric}"] == score
 
 
 def test_the_grid_of_the_documents_is_one(tmp_path, monkeypatch):
