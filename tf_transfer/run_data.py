@@ -48,10 +48,10 @@ class RunData:
         cut_share: the fraction of the training texts that were cut; 0 until
             `encode_splits`.
         chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
-        reports_labels: whether it prints what may be wrong with labels.
+        reports_problems: whether it prints problems of a user's own texts.
     """
 
-    reports_labels = True
+    reports_problems = True
 
     def __init__(
         self, settings: Any, warm: WarmState, source: Source | None = None
@@ -171,21 +171,22 @@ class RunData:
     def examples(self) -> dict[str, Texts]:
         """The texts of each task, by its name, until `forget`."""
         examples = {name: self.read(task) for name, task in self.tasks.items()}
-        for name, texts in examples.items() if self.settings.is_own else ():
+        reports = self.reports_problems and self.settings.is_own
+        for name, texts in examples.items() if reports else ():
             # Without a sample of the training set, which is scored with it.
-            whole = {kind: s[""] for kind, s in texts.items() if "" in s}
-            if self.reports_labels:
-                task = self.tasks[name]
-                for problem in card.find_label_problems(task, whole["train"]):
-                    print(f"{name}: {problem}", flush=True)
-            for split, count in card.count_shared(whole).items():
-                if count:
-                    print(
-                        f"{name}: {count:,} of the {len(whole[split]):,} texts "
-                        f"of {split} are also in the training set. `group` as "
-                        "duplicates keeps equal texts in one split.",
-                        flush=True,
-                    )
+            split_texts = {kind: s[""] for kind, s in texts.items() if "" in s}
+            problems = card.find_label_problems(
+                self.tasks[name], split_texts["train"]
+            )
+            problems += [
+                f"{count:,} of the {len(split_texts[split]):,} texts of "
+                f"{split} are also in the training set. `group` as duplicates "
+                "keeps equal texts in one split."
+                for split, count in card.count_shared(split_texts).items()
+                if count
+            ]
+            for problem in problems:
+                print(f"{name}: {problem}", flush=True)
         return examples
 
     def read(self, task: Task) -> Texts:

@@ -35,7 +35,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from absl import logging
 
@@ -47,9 +47,14 @@ from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.reports.answer import Scored
+
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
 MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
+FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
+CURVE_SHARES = (0.25, 0.5)  # of the training texts, in addition to all
 RATES = tasks.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 RECIPE = {
     "task": "",
@@ -147,6 +152,15 @@ class Settings(
         read_by=Reader.ENCODER,
     )
 
+    learning_curve: bool = setting(
+        False,
+        "Also train on a quarter and on half of the training texts, and "
+        "report how much the second half adds.",
+        hashed=False,
+        read_by=Reader.BASELINE,
+        searched=True,
+    )
+
     scales_scores = True
 
     def unread(self) -> list[str]:
@@ -169,6 +183,14 @@ class Settings(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."
             )
+        if self.learning_curve and (
+            self.max_seconds or self.strategy == "multi_worker"
+        ):
+            raise UserError(
+                "--learning_curve: trains further runs, on this machine and "
+                "without a limit of time. Leave --max_seconds and "
+                "--strategy=multi_worker out."
+            )
         super().check()
 
 
@@ -176,13 +198,23 @@ class TrainData(run_data.RunData):
     """The texts of your own task; `--refit` trains on validation texts, too."""
 
     def read(self, task: Task) -> run_data.Texts:
-        """The training, validation and test texts of a task."""
+        """The training, validation and test texts of a task.
+
+        Raises:
+            UserError: There are too few for `--learning_curve`.
+        """
         texts = super().read(task)
-        if not self.settings.refit:
-            return texts
-        labelled = [texts["train"][""], *texts["validation"].values()]
-        train = {"": task_lib.join(labelled)}
-        return {**texts, "train": train, "validation": {}}
+        if self.settings.refit:
+            labelled = [texts["train"][""], *texts["validation"].values()]
+            train = {"": task_lib.join(labelled)}
+            texts = {**texts, "train": train, "validation": {}}
+        count = len(texts["train"][""])
+        if self.settings.learning_curve and count < FEWEST_FOR_CURVE:
+            raise UserError(
+                f"--learning_curve: there are {count} training texts; it "
+                f"needs {FEWEST_FOR_CURVE}. Leave it out, or give more texts."
+            )
+        return texts
 
 
 class Train(experiment.Experiment):
@@ -214,8 +246,11 @@ class Train(experiment.Experiment):
 
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
+        given = self.settings  # whose number of epochs may be unset
         result = super().train(callbacks)
         self._print_answer(result)
+        if given.learning_curve:
+            self._print_learning_curve(given, result)
         return result
 
     def fit_sparse(self) -> Result:
@@ -283,25 +318,64 @@ class Train(experiment.Experiment):
         if not settings.baseline or settings.is_sparse:
             return {}
         for features in ("frozen", "tfidf"):
-            if features == settings.features:
-                continue
-            name = answer.name_baseline(features, self.data.task.is_tagging)
-            changed = dataclasses.replace(
-                settings, features=features, rerun=False
-            )
-            try:
-                other = Train(changed, self.data.given_source)
-                other.data.reports_labels = False  # the run has
-                path = other.find_run().path
-                if not os.path.isfile(os.path.join(path, "result.json")):
-                    [texts] = other.data.examples.values()
-                    if len(texts["train"][""]) > MOST_FOR_BASELINE:
-                        continue
-                    super(Train, other).train()  # which prints no answer
-                scored[name] = answer.open_scored(path, kind)
-            except UserError as error:  # the run itself is finished
-                logging.warning("No score of %s: %s", name, error)
+            if features != settings.features:
+                name = answer.name_baseline(features, self.data.task.is_tagging)
+                scored[name] = self._score_another(
+                    dataclasses.replace(settings, features=features),
+                    kind,
+                    MOST_FOR_BASELINE,
+                )
         return {name: one for name, one in scored.items() if one is not None}
+
+    def _print_learning_curve(self, given: Settings, result: Result) -> None:
+        from tf_transfer.reports import answer, learning_curve
+
+        run = answer.open_scored(result.directory)
+        config = RunDirectory(result.directory, None).config()
+        if run is None or config is None:
+            return
+        size, scored = config["split_sizes"]["train"], {}
+        for share in CURVE_SHARES:
+            count = round(share * size)
+            print(f"\nLearning curve: {count:,} of {size:,} training texts.")
+            another = dataclasses.replace(given, max_train_examples=count)
+            one = self._score_another(another, run.kind)
+            if one is not None:  # too few texts may train nothing
+                scored[count] = one
+        if scored:
+            print(f"\n{learning_curve.describe({**scored, size: run})}")
+
+    def _score_another(
+        self, settings: Settings, kind: str, most: int | None = None
+    ) -> "Scored | None":
+        """The scores of a run with other settings, which it trains if need be.
+
+        Args:
+            settings: Of the run.
+            kind: Of the split that is scored.
+            most: Training texts that it may have; None for any number.
+
+        Returns:
+            None if there are more, or if it cannot be trained.
+        """
+        from tf_transfer.reports import answer
+
+        settings = dataclasses.replace(
+            settings, rerun=False, learning_curve=False
+        )
+        try:
+            other = Train(settings, self.data.given_source)
+            other.data.reports_problems = False  # this run has
+            path = other.find_run().path
+            if not os.path.isfile(os.path.join(path, "result.json")):
+                [texts] = other.data.examples.values()
+                if most is not None and len(texts["train"][""]) > most:
+                    return None
+                super(Train, other).train()  # which prints no answer
+            return answer.open_scored(path, kind)
+        except UserError as error:  # this run is finished
+            logging.warning("No score of %s: %s", settings.approach, error)
+            return None
 
 
 EXPERIMENT = Train

@@ -1,0 +1,117 @@
+"""`train --learning_curve`: would more labelled texts help?"""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tests.support import own_data
+from tf_transfer import train
+from tf_transfer.reports import answer, learning_curve
+from tf_transfer.utils.errors import UserError
+
+
+def settings_of(folder, **changes):
+    return train.Settings(
+        **{
+            "task": own_data.write_task(folder, columns=own_data.news(120)),
+            "model": "tiny",
+            "max_length": 16,
+            "features": "tfidf",
+            "baseline": False,
+            "learning_curve": True,
+            "out": str(folder / "runs"),
+            **changes,
+        }
+    )
+
+
+def read_runs(folder):
+    """Ids of the scored texts of each run, by its number of training texts."""
+    runs = {}
+    for path in folder.glob("runs/train/**/config.json"):
+        config = json.loads(path.read_text())
+        size = config["split_sizes"]["train"]
+        with np.load(path.parent / "predictions.npz") as arrays:
+            runs[size] = config["settings"], arrays["test_ids"]
+    return runs
+
+
+@pytest.mark.parametrize("features", ["tfidf", "frozen"])
+def test_a_quarter_and_half_of_the_texts_are_scored_on_the_same_test(
+    tmp_path, capsys, features
+):
+    settings = settings_of(tmp_path, features=features)
+    whole = train.run(settings)
+    runs = read_runs(tmp_path)
+    assert [*sorted(runs)] == [22, 43, 86]
+    for _, ids in runs.values():
+        np.testing.assert_array_equal(ids, runs[86][1])
+    screen = capsys.readouterr().out
+    assert f"{answer.open_scored(whole.directory).score:.1f} with 86" in screen
+    assert "22 of 86 training texts" in screen
+    train.run(settings)  # finds all three
+    assert "Run directory" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("eager", "one_block")
+def test_each_size_has_its_usual_number_of_epochs(tmp_path):
+    settings = settings_of(
+        tmp_path, features="bert", trainable_layers="0", batch_size=4
+    )
+    train.run(settings)
+    assert {
+        size: settings["max_epochs"]
+        for size, (settings, _) in read_runs(tmp_path).items()
+    } == {size: train.usual_epochs(size, 4) for size in (22, 43, 86)}
+
+
+def test_too_few_texts_are_refused_before_anything_is_written(tmp_path):
+    settings = settings_of(tmp_path, max_train_examples=39)
+    with pytest.raises(UserError, match="39 training texts; it needs 40"):
+        train.run(settings)
+    assert not os.path.exists(settings.out)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"max_seconds": 9.0}, {"strategy": "multi_worker"}]
+)
+def test_a_limit_of_time_is_refused(tmp_path, changes):
+    settings = settings_of(tmp_path, features="bert", **changes)
+    with pytest.raises(UserError, match="--learning_curve: trains further"):
+        train.Train(settings)
+
+
+def score(right, count=200):
+    """A run that answers the first `right` of some texts correctly."""
+    labels = np.arange(count) % 2
+    answers = np.where(np.arange(count) < right, labels, 1 - labels)
+    accuracy = float((answers == labels).mean())
+    return answer.Scored(
+        "",
+        {"metric": "accuracy", "test": {"accuracy": accuracy}},
+        "test",
+        np.arange(count),
+        labels,
+        np.eye(2)[answers],
+    )
+
+
+@pytest.mark.parametrize(
+    "rights, verdict",
+    [
+        ((100, 120, 180), "More labelled texts are likely to help"),
+        ((100, 120, 122), "This may be chance: 200 test texts"),
+        ((100, 120, 120), "The last 50 changed no score"),
+        ((100, 180, 120), "unlikely to help"),
+    ],
+)
+def test_the_verdict_follows_the_interval_of_the_last_half(rights, verdict):
+    runs = dict(zip((25, 50, 100), map(score, rights)))
+    line = learning_curve.describe(runs)
+    assert verdict in line
+    assert line.startswith(
+        "Learning curve, accuracy on 200 test texts: 50.0 with 25"
+    )
