@@ -327,7 +327,7 @@ class Train(experiment.Experiment):
                 )
         return {name: one for name, one in scored.items() if one is not None}
 
-    def _print_learning_curve(self, given: Settings, result: Result) -> None:
+    def _print_learning_curve(self, given: Any, result: Result) -> None:
         from tf_transfer.reports import answer, learning_curve
 
         run = answer.open_scored(result.directory)
@@ -346,7 +346,7 @@ class Train(experiment.Experiment):
             print(f"\n{learning_curve.describe({**scored, size: run})}")
 
     def _score_another(
-        self, settings: Settings, kind: str, most: int | None = None
+        self, settings: Any, kind: str, most: int | None = None
     ) -> "Scored | None":
         """The scores of a run with other settings, which it trains if need be.
 
