@@ -102,6 +102,8 @@ def answer(light_forks, tmp_path):
             ["--deterministic", "--jit_compile", "Give one"],
         ),
         ("glue", ["--flagfile=nowhere.flags"], ["nowhere.flags"]),
+        ("glue", ["--flagfile=/dev/zero"], ["/dev/zero: Not a regular file"]),
+        ("sweep", ["/dev/zero"], ["/dev/zero: Not a regular file"]),
         ("report", ["nowhere"], ["nowhere", "no such folder"]),
         ("sweep", [], ["Give one grid file"]),
         ("sweep", ["nowhere.json"], ["nowhere.json", "embedded.json"]),

@@ -23,7 +23,7 @@ from tf_transfer.models import (
     network as network_lib,
     tiny,
 )
-from tf_transfer.utils import network, wheels
+from tf_transfer.utils import files, network, wheels
 from tf_transfer.utils.errors import UserError
 
 PUBLISHED = os.path.join(
@@ -189,7 +189,7 @@ def test_the_identity_of_a_folder_follows_its_content(folder, tmp_path):
     assert before == identity_with("vocab.txt", bytes)
     others = {
         identity_with("model.safetensors", flip),
-        identity_with("config.json", flip),
+        identity_with("config.json", lambda content: content + b" "),
         identity_with("assets/merges.txt", lambda _: b"one more file"),
     }
     assert len(others | {before}) == 4
@@ -268,6 +268,34 @@ def test_a_folder_of_another_family_is_refused(folder):
         loading.load(str(folder), "", dropout=0.1)
 
 
+@pytest.mark.parametrize("ask", [loading.identify, loading.build_skeleton])
+@pytest.mark.parametrize(
+    "field, size, problem",
+    [
+        ("hidden_size", 2_000_000, "asks for 3 blocks and"),
+        ("num_hidden_layers", 1_000_000, "asks for 1,000,000 blocks"),
+        ("num_hidden_layers", 0, "no valid num_hidden_layers or num_layers"),
+        ("vocab_size", "many", "no valid vocab_size"),
+    ],
+)
+def test_sizes_are_checked_before_memory_is_taken(
+    ask, field, size, problem, folder
+):
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, field: size}))
+    with pytest.raises(UserError, match=problem):
+        ask(str(folder), "")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_pipe_in_a_model_folder_is_refused(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises((UserError, files.NotAFile)):
+        loading.identify(str(folder), "")
+
+
 def test_a_preset_without_a_network_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
     monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
@@ -308,7 +336,8 @@ def test_parts_have_as_many_parameters_as_the_paper_says(name, tmp_path):
         "hidden_dropout_prob": 0.1,
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "model.safetensors").touch()
+    with open(tmp_path / "model.safetensors", "wb") as file:
+        file.truncate(1 << 31)  # of zeros that take no room
     backbone = loading.build_skeleton(str(tmp_path), "")
     tokenizer = encoders.shared(family).tokenizer
     with keras.StatelessScope(initialize_variables=False):

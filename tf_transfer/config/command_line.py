@@ -117,6 +117,7 @@ def start_with_words(
         document = sys.modules["__main__"].__doc__ or ""
         print(help_lib.describe(document, known, cls))
         return
+    guarded(lambda: check_flag_files(sys.argv[1:]))
     guarded(lambda: check_given_once(sys.argv[1:]))
     app.run(lambda argv: guarded(lambda: main(argv)))
 
@@ -133,6 +134,14 @@ def given_names(
                 name = name.removeprefix("no")
             names.append(name)
     return names
+
+
+def check_flag_files(words: Sequence[str]) -> None:
+    """Raises `OSError` if a flag file cannot be opened, or is a pipe."""
+    for word in words:
+        name, _, path = word.partition("=")
+        if name in ("-flagfile", "--flagfile"):
+            files.open_regular(os.path.expanduser(path)).close()
 
 
 def check_given_once(

@@ -29,7 +29,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, TextIO, TypedDict
+from typing import Any, IO, TypedDict
 
 import numpy as np
 import tqdm
@@ -123,7 +123,7 @@ class Entry:
         self.vectors_file = self.file("vectors.bin")
         self.was_replaced = False
         self._crc_of_key = zlib.crc32(name_of(key).encode())
-        self._using: TextIO | None = None
+        self._using: IO[bytes] | None = None
 
     @property
     def name(self) -> str:
@@ -217,7 +217,7 @@ class Entry:
                 delay=CHECK_BAR_SECONDS,
                 file=sys.stderr,
             ) as bar,
-            open(self.vectors_file, "rb") as file,
+            files.open_regular(self.vectors_file) as file,
         ):
             for index in indices[np.argsort(self.table["start"][indices])]:
                 row_hash, start, length, crc, _ = self.table[index].tolist()
@@ -244,7 +244,7 @@ class Entry:
             ReadOnly: the cache is read-only.
         """
         try:
-            lock_file = open(self.file("building.lock"), "a")
+            lock_file = files.open_lock(self.file("building.lock"))
         except OSError as error:
             if error.errno in files.READ_ONLY:
                 raise ReadOnly(f"{self.folder}: is read-only") from error
@@ -324,14 +324,14 @@ class Entry:
         """Marks it used now, and in use until `close` or the process ends."""
         path = self.file("using.lock")
         try:
-            self._using = open(path, "a")
+            self._using = files.open_lock(path)
             os.utime(path)
         except OSError as error:
             if error.errno not in files.READ_ONLY:
                 raise
             if not os.path.exists(path):
                 return
-            self._using = open(path)
+            self._using = files.open_regular(path)
         fcntl.flock(self._using, fcntl.LOCK_SH)
 
     def close(self) -> None:
@@ -349,7 +349,7 @@ class Entry:
     def remove(self) -> bool:
         """Removes it, unless a run uses it. Returns whether it is gone."""
         try:
-            lock = open(self.file("using.lock"), "a")
+            lock = files.open_lock(self.file("using.lock"))
         except FileNotFoundError:
             return True  # another process was faster
         with lock:
@@ -368,8 +368,8 @@ class Entry:
 
 def _read_segment(path: str) -> np.ndarray:
     """`ROW` [rows] of a segment's rows."""
-    with np.load(path) as file:
-        segment = dict(file)
+    with files.open_regular(path) as file, np.load(file) as arrays:
+        segment = dict(arrays)
     rows = np.zeros(len(segment["hashes"]), ROW)
     rows["hash"] = segment["hashes"]
     rows["length"] = lengths = segment["lengths"].astype(np.int64)

@@ -9,21 +9,31 @@ import functools
 import glob
 import hashlib
 import importlib.util
-import json
 import os
 import runpy
 from collections.abc import Iterator, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Annotated, Any, TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
-from tf_transfer.utils import files as files_lib, network, wheels
+from tf_transfer.utils import files as files_lib, json_files, network, wheels
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
 
 SEED_OF_WEIGHTS = 1  # separates these draws from those of heads and dropout
+MOST_BLOCKS = 1000
+# Sizes of a backbone in `config.json`: of transformers, and of keras-hub.
+SIZES = (
+    ("num_hidden_layers", "num_layers"),
+    ("hidden_size", "hidden_dim"),
+    ("intermediate_size", "intermediate_dim"),
+    ("vocab_size", "vocabulary_size"),
+    ("max_position_embeddings", "max_sequence_length"),
+)
+Size = Annotated[int, msgspec.Meta(ge=1)]
 TINY_VERSION = 1  # change it with `tiny`: runs' keys name its weights by it
 
 
@@ -230,28 +240,17 @@ def _add_token_type(backbone: Any, folder: str) -> None:
 
 
 def _keras_class(source: str, kind: str) -> Any:
-    """The `Backbone` or `Tokenizer` of keras-nlp for a model.
-
-    Raises:
-        UserError: the model is of another family.
-    """
+    """The `Backbone` or `Tokenizer` of keras-nlp for a model."""
     import keras_nlp
 
-    family = _family(source)
-    if family is None:
-        raise UserError(
-            f"--model={source}: is neither BERT nor RoBERTa. Only these two "
-            "families are known here."
-        )
-    return getattr(keras_nlp.models, f"{family}{kind}")
+    return getattr(keras_nlp.models, f"{_family(source)}{kind}")
 
 
 def _family(source: str) -> str | None:
     """`Bert` or `Roberta`, from the folder's config or the preset's name."""
     if not os.path.isdir(source):
         return "Roberta" if source.startswith("roberta") else "Bert"
-    with open(os.path.join(source, "config.json"), encoding="utf-8") as file:
-        config = json.load(file)
+    config = _read_config(source)
     name = config.get("model_type") or config.get("class_name", "")
     return {
         "bert": "Bert",
@@ -298,16 +297,58 @@ def _check_name(model: str) -> None:
 
 
 def _check_folder(model: str) -> None:
+    """Raises `UserError` for a folder that keras-nlp should not load.
+
+    It would take the memory that `config.json` asks for before it reads the
+    weights. So their files must be large enough: a byte per parameter.
+    """
     names = set(os.listdir(model))
     keras_names = {"config.json", "model.weights.h5", "tokenizer.json"}
     weights = {"model.safetensors", "model.safetensors.index.json"}
-    if keras_names <= names or ("config.json" in names and weights & names):
-        return
-    raise UserError(
-        f"--model={model}: is not a model folder. A Keras preset holds "
-        "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
-        "folder holds config.json and model.safetensors."
+    if not (
+        keras_names <= names or ("config.json" in names and weights & names)
+    ):
+        raise UserError(
+            f"--model={model}: is not a model folder. A Keras preset holds "
+            "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
+            "folder holds config.json and model.safetensors."
+        )
+    if _family(model) is None:
+        raise UserError(
+            f"--model={model}: is neither BERT nor RoBERTa. Only these two "
+            "families are known here."
+        )
+    config = _read_config(model)
+    shape: dict[str, Any] = {}
+    for name, other in SIZES:
+        shape[name] = config.get(name, config.get(other))
+        if not json_files.is_valid(shape[name], Size):
+            raise UserError(
+                f"--model={model}: config.json has no valid {name} or {other}. "
+                "Is the folder complete?"
+            )
+    blocks, hidden, inner, words, positions = shape.values()
+    parameters = hidden * (words + positions)
+    parameters += blocks * hidden * (4 * hidden + 2 * inner)
+    size = sum(
+        os.path.getsize(os.path.join(model, name))
+        for name in os.listdir(model)
+        if name.endswith((".safetensors", ".h5"))
     )
+    if parameters > size or blocks > MOST_BLOCKS:
+        raise UserError(
+            f"--model={model}: config.json asks for {blocks:,} blocks and "
+            f"{parameters:,} parameters, and the weights have {size:,} bytes. "
+            "Is the folder complete?"
+        )
+
+
+def _read_config(folder: str) -> dict[str, Any]:
+    """The fields of `config.json`, with those of a backbone in a preset."""
+    path = os.path.join(folder, "config.json")
+    config = json_files.read(path, dict[str, Any])
+    nested = config.get("config")
+    return config | (nested if isinstance(nested, dict) else {})
 
 
 def _hash_folder(folder: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tf_transfer.reports import reading
 from tf_transfer.reports.reading import Record
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 VERSION = 5
@@ -242,8 +242,7 @@ def read(path: str) -> Summary:
         UserError: the file is not a summary, or one of another version.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            content = file.read()
+        content = files.read_bytes(path).decode()
         summary = json.loads(content)
         if summary["version"] != VERSION:
             raise UserError(

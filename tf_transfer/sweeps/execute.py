@@ -1,20 +1,19 @@
 """Does all runs of a list, and shows their progress."""
 
 import contextlib
+import fcntl
 import functools
 import os
 import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import filelock
-
 from tf_transfer.sweeps import cluster, local, plan
 from tf_transfer.sweeps.display import Display
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.sweeps.work import Pool, Scheduler
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
 HANG_MINUTES = 30.0
@@ -144,17 +143,19 @@ def lock(folder: str, shard: str = "") -> Iterator[None]:
     Raises:
         UserError: another sweep holds it.
     """
+    os.makedirs(folder, exist_ok=True)
     name = "-".join(filter(None, (socket.gethostname(), shard))) + ".lock"
     path = os.path.join(folder, name.replace("/", "-of-"))
-    try:
-        with filelock.FileLock(path, blocking=False):
-            yield
-    except filelock.Timeout:
-        raise UserError(
-            f"--out={os.path.dirname(folder)}: another sweep works in it on "
-            "this machine. Wait for it or stop it; --jobs does several runs at "
-            "the same time."
-        ) from None
+    with files.open_lock(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"--out={os.path.dirname(folder)}: another sweep works in it "
+                "on this machine. Wait for it or stop it; --jobs does several "
+                "runs at the same time."
+            ) from None
+        yield
 
 
 def collect_results(

@@ -26,7 +26,7 @@ from msgspec import Meta
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.training import records
-from tf_transfer.utils import json_files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -90,8 +90,7 @@ def read(path: str) -> dict[str, Any]:
         UserError: the message names the file, and the line or the entry.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            grid = json.load(file)
+        grid = json.loads(files.read_bytes(path))
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path}, line {error.lineno}: is not JSON: {error.msg}."

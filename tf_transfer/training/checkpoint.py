@@ -48,7 +48,7 @@ def read_arrays(path: str, sha256: str | None) -> Arrays:
         ValueError: the file is missing, or not as it was written.
     """
     try:
-        with open(path, "rb") as file:
+        with files.open_regular(path) as file:
             content = file.read()
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None

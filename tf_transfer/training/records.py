@@ -356,29 +356,32 @@ class RunDirectory:
                 to another config.
         """
         os.makedirs(self.path, exist_ok=True)
-        lock = self._lock.enter_context(open(self.file(".lock"), "a+"))
+        lock = self._lock.enter_context(files.open_lock(self.file(".lock")))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            owner = lock.read().strip() or "unknown"
+            owner = lock.read().decode(errors="replace") or "unknown"
             self.close()
             raise UserError(
                 f"{self.path}: another process is using this run ({owner}). "
                 "Wait for it, or stop it, or give another --seed or --out."
             ) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+        self.check_key()
+        if lock.read(8) not in (b"", b"process "):
+            raise self._damaged(".lock", "is not the lock of a run")
+        lock.seek(0)
+        lock.truncate()
+        lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         lock.flush()
         for folder in ((), ("checkpoint",), ("model",)):
             files.remove_litter(self.file(*folder))
-        self.check_key()
 
     def is_locked(self) -> bool:
         """Whether a process is writing here now."""
         try:
             # Some shared folders lock only files that are opened for writing.
-            with open(self.file(".lock"), "r+") as file:
+            with files.open_lock(self.file(".lock"), flags=0) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

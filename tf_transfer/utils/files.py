@@ -4,10 +4,12 @@ import contextlib
 import errno
 import functools
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, IO
@@ -16,6 +18,66 @@ from tf_transfer.utils.errors import FullDiskError
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+MOST_BYTES = 1 << 26  # of a file that is read at once; runs have far less
+
+
+# === Reading ===
+
+
+class NotAFile(OSError):
+    """A pipe, a device, a folder, or larger than any file of its kind."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(errno.EINVAL, problem, path)
+
+
+def open_regular(path: str) -> io.BufferedReader:
+    """Opens a file for reading, unless it is a pipe, a device or a folder.
+
+    Reading a pipe would wait for a writer, and a device may have no end.
+
+    Raises:
+        NotAFile: it is one of these.
+        OSError: it cannot be opened.
+    """
+    return open(_open(path, os.O_RDONLY), "rb")
+
+
+def open_lock(path: str, flags: int = os.O_CREAT) -> io.BufferedRandom:
+    """Opens a lock file for reading and writing; a link is not followed.
+
+    Args:
+        path: the file.
+        flags: of `os.open`, in addition; `O_CREAT` makes the file.
+
+    Raises:
+        NotAFile: it is not a regular file.
+        OSError: it cannot be opened, or is a link.
+    """
+    return open(_open(path, flags | os.O_RDWR | os.O_NOFOLLOW), "r+b")
+
+
+def _open(path: str, flags: int) -> int:
+    """The descriptor of a regular file; no pipe is waited for."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotAFile(path, "Not a regular file")
+    return descriptor
+
+
+def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        NotAFile: it is not a regular file, or larger than `most`.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise NotAFile(path, f"Larger than {most:,} bytes")
+    return content
 
 
 # === Writing ===
@@ -156,5 +218,5 @@ def sha256(path: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _sha256(path: str, state: tuple[int, ...]) -> str:
     del state  # another state is another key of the cache
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

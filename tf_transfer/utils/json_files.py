@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 
@@ -25,20 +26,25 @@ def read(path: str, *types: Any) -> Any:
         types: what the content has to be; all of them.
 
     Raises:
-        Damaged: it is not JSON, or not of these types.
+        Damaged: it is not a file of JSON, or not of these types.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
-        return parse(path, file.read(), *types)
+    return parse(path, _read_bytes(path), *types)
 
 
 def read_lines(path: str, *types: Any) -> list[Any]:
     """The content of a file with one JSON value per line; see `read`."""
-    with open(path, "rb") as file:
-        return [
-            parse(f"{path}, line {number}", line, *types)
-            for number, line in enumerate(file, 1)
-        ]
+    return [
+        parse(f"{path}, line {number}", line, *types)
+        for number, line in enumerate(_read_bytes(path).splitlines(), 1)
+    ]
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        return files.read_bytes(path)
+    except files.NotAFile as error:
+        raise Damaged(f"{path}: is damaged ({error.strerror}).") from None
 
 
 def parse(where: str, text: bytes, *types: Any) -> Any:
