@@ -1,20 +1,28 @@
 """Commands with hostile flags, files of texts and grids: an answer in two
 lines, no traceback, and nothing written outside of the given folders."""
 
+import collections
 import contextlib
+import dataclasses
 import io
 import json
 import os
 import pathlib
 import shutil
+import time
 
 import pytest
 
 from tests.attack import damage
 from tests.support import commands, cs224n_runs, stacking_data, tweets_table
-from tf_transfer import experiment, predict, sweep
+from tf_transfer import (
+    experiment,
+    search,
+    sweep,
+)
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
+from tf_transfer.searches.search import Search
 from tf_transfer.utils.errors import UserError
 
 VALUES = (
@@ -95,13 +103,22 @@ def call(main, define, *words):
     return code, printed.getvalue()
 
 
+def settings_class(name):
+    """The settings of an experiment, or of a search."""
+    return (
+        search.Settings if name == "search" else experiment.load(name).Settings
+    )
+
+
 def run_experiment(name, *words):
     """As the command of an experiment, flags that absl refuses included."""
-    cls = experiment.load(name)
 
     def main():
-        run = cls(command_line.parse(cls.Settings, words))
-        experiment.Experiment.execute(run)  # one run, of a study as well
+        settings = command_line.parse(settings_class(name), words)
+        if name == "search":
+            Search(settings.resolve(), time.monotonic())
+        else:  # one run, of a study as well
+            experiment.Experiment.execute(experiment.load(name)(settings))
 
     return call(main, lambda: None)
 
@@ -120,12 +137,11 @@ def files_below(folder):
     return {str(path) for path in pathlib.Path(folder).rglob("*")}
 
 
-def test_hostile_flags_get_an_answer(attempts, rng, tmp_path, monkeypatch):
-    """One to four flags of an experiment with values that no one means."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.chdir(home)
+@pytest.fixture
+def data(tmp_path):
+    """The texts of each experiment, as the value of its `--data`."""
     data = {"glue": "sample", "freezing": "sample", "train": "sample"}
+    data["search"] = "sample"
     data["tweets"] = tweets_table.write(tmp_path)
     for name, write in (
         ("multitask", cs224n_runs.write_all),
@@ -134,50 +150,67 @@ def test_hostile_flags_get_an_answer(attempts, rng, tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         write(tmp_path / name)
         data[name] = str(tmp_path / name)
+    return data
+
+
+def draw_valid(rng, field):
+    """A value of a setting that its own bounds allow; None for most texts."""
+    about = field.metadata
+    if about["choices"]:
+        return rng.choice(about["choices"])
+    if field.type is bool:
+        return rng.choice(("true", "false"))
+    if field.type in (int, float):
+        low = about["at_least"] or 1
+        values = [low, 2, 3] if field.type is int else [low, 0.1, 0.5]
+        return rng.choice(values)
+    return None
+
+
+def test_hostile_flags_get_an_answer(
+    attempts, rng, tmp_path, monkeypatch, data
+):
+    """Commands with at most one value that no one means; others are valid."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
     out, cache = tmp_path / "out", tmp_path / "cache"
     before = files_below(tmp_path)
-    ready = 0
-    for _ in range(attempts(3000)):
+    ready = collections.Counter()
+    for _ in range(attempts(4000)):
         name = rng.choice(sorted(data))
-        fields = experiment.load(name).Settings.__dataclass_fields__
-        words = {
-            "model": "tiny",
-            "data": data[name],
-            "out": str(out),
-            "cache_dir": str(cache),
+        fields = {
+            field.name: field
+            for field in dataclasses.fields(settings_class(name))
         }
-        chosen = rng.sample(sorted(set(fields) - {"out", "cache_dir"}), 4)
-        for field in chosen[: rng.choice((1, 1, 2, 4))]:
-            # Of strategies, counting the replicas takes TensorFlow.
-            if field != "strategy":
-                words[field] = rng.choice(VALUES)
+        words = {"model": "tiny", "data": data[name], "out": str(out)}
+        words |= {"cache_dir": str(cache)}
+        # Of strategies, counting the replicas takes TensorFlow.
+        free = sorted({*fields} - {*words, "strategy", "multi_worker"})
+        if name in ("train", "search"):
+            words["task"] = "sst2"
+        if name == "freezing":
+            words["lr"] = "1e-3"  # without it, it is a study
+        if name == "search":
+            words |= {"budget": "30s", "validation_fraction": "0.7"}
+        hostile, *others = rng.sample(free, 2)
+        for field in others:
+            value = draw_valid(rng, fields[field])
+            if value is not None:
+                words.setdefault(field, value)
+        if rng.random() < 0.7:
+            words[hostile] = rng.choice(VALUES)
         words = [f"--{flag}={value}" for flag, value in words.items()]
         code, printed = run_experiment(name, *words)
         assert_two_lines(code, printed, words)
-        ready += code == "ready"
+        ready[name] += code == "ready"
         written = files_below(tmp_path) - before
         allowed = (str(out), str(cache))
         assert all(path.startswith(allowed) for path in written), words
         assert not os.listdir(home), words
-    assert 0 < ready < attempts(3000)
-
-
-def test_hostile_flags_of_the_tools_get_an_answer(
-    attempts, rng, tmp_path, monkeypatch
-):
-    """`predict` on folders that are no runs."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run").mkdir()
-    flags = ("text", "input", "task", "data", "output", "experiment", "run")
-    for _ in range(attempts(500)):
-        for name in ("config.json", "result.json"):
-            (tmp_path / "run" / name).write_text(rng.choice(damage.TEXTS))
-        words = ["--run=run"]
-        for flag in rng.sample(flags, 2):
-            words.append(f"--{flag}={rng.choice(VALUES)}")
-        with contextlib.suppress(UnicodeEncodeError):
-            code, printed = call(predict.main, predict.define_flags, *words)
-            assert_two_lines(code, printed, words)
+    assert ready.keys() == data.keys() and min(ready.values()) > 0, ready
+    # A command that its flags refuse tries little.
+    assert attempts(1000) <= ready.total() < attempts(4000), ready
 
 
 # === Files of texts ===
