@@ -1,17 +1,20 @@
 """Runs that are killed, damaged and starved of disk: the same numbers, or a
 refusal in two lines."""
 
+import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
 from tests.attack import damage
 from tests.conftest import running_eagerly, tiny_settings
+from tests.support import commands, own_data
 from tests.training import resume_test
 from tf_transfer.config import command_line
 
@@ -202,6 +205,35 @@ def test_on_a_full_disk_it_stops_and_ends_with_the_same_numbers_later(
         assert_same_numbers(folder, expected)
         subprocess.run(["umount", str(folder)], check=True)
     assert full
+
+
+@pytest.mark.parametrize(
+    "module, kilobytes", [("sweep", 60), ("search", 8), ("search", 40)]
+)
+def test_a_study_on_a_full_disk_ends_in_two_lines(
+    module, kilobytes, small_disk, tmp_path
+):
+    flags = {
+        "task": own_data.write_task(tmp_path),
+        "model": "tiny",
+        "validation_fraction": 0.6,
+    }
+    grid = tmp_path / "grid.json"
+    grid.write_text(json.dumps({"experiment": "train", "flags": flags}))
+    words = [str(grid)]
+    if module == "search":
+        words = [f"--{name}={value}" for name, value in flags.items()]
+        words += ["--budget=30s", f"--cache_dir={tmp_path / 'cache'}"]
+    words.append(f"--out={small_disk(kilobytes) / 'out'}")
+    done = subprocess.run(
+        [sys.executable, "-m", f"tf_transfer.{module}", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=commands.ROOT,
+    )
+    assert_two_lines(done.returncode, done.stdout, done.stderr)
+    assert "disk is full" in done.stderr
 
 
 def test_a_read_only_cache_is_read(start, undisturbed, small_disk):
