@@ -323,6 +323,15 @@ def test_fixed_times_are_quarters_of_the_longest_run_by_default(report):
     assert rows[0]["best"] == "everything"
 
 
+def test_what_was_timed_elsewhere_has_no_fixed_time():
+    other = {**made_up.ENVIRONMENT, "machine": "another"}
+    records = write({"all": 70, "1": 60})
+    for record in write({"2": 65}):
+        records.append({**record, "timing_environment": other})
+    rows = tables(records)["fixed_times_rte"]
+    assert "last 2" not in rows[0] and "last 1" in rows[0]
+
+
 def test_a_seed_that_has_ended_no_epoch_leaves_the_cell_empty():
     records = write({"all": 70, "1": 60})
     for epoch in records[0]["epochs"]:

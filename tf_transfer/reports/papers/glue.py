@@ -160,7 +160,7 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     timed = [
         row
         for row in study.rows
-        if row.task == part.name and row.seconds.is_known
+        if row.task == part.name and row.seconds.is_known and row.is_timed
     ]
     if len(timed) < 2:
         return
