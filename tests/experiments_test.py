@@ -66,7 +66,7 @@ def test_a_grid_stands_for_runs_that_could_be_started(
 
 # Of the papers whose claims need more than one grid.
 PAPERS_GRIDS = {
-    "glue": ("grid", "more_seeds"),  # the paper's two seeds, and our third
+    "glue": ("grid", "more_seeds", "decay"),
     "tweets": ("grid",),
     "multitask": ("baselines", "grid", "epochs_100"),
     "stacking": (

@@ -67,7 +67,12 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_of_a_paper_has_a_row(paper):
-    known = claims.read(claims.find_file(FOLDER, PAPERS[paper])).claims
+    """Another reading of a claim has the row of the claim."""
+    known = [
+        claim
+        for claim in claims.read(claims.find_file(FOLDER, PAPERS[paper])).claims
+        if not claim.reading_of
+    ]
     named = [
         name
         for row in ROWS

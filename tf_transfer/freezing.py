@@ -442,7 +442,7 @@ class Study:
             if blocks not in trials:
                 trials.update(self.train(lr, [blocks]))
             full, here = trials[operating.ALL], trials[blocks]
-            return operating.plain_mean(here) > quality * operating.plain_mean(
+            return operating.plain_mean(here) >= quality * operating.plain_mean(
                 full
             )
 

@@ -17,7 +17,8 @@ the dropout rate, 0.1; the "small threshold", 0.1 points; 128 tokens; BERT's own
 Adam (decay 0.01, epsilon 1e-6, clipping at 1.0, no bias correction); a constant
 rate, since a decay over 30 epochs does not go with early stopping; pooler and
 head train with the last blocks; dropout stays on in frozen blocks; the best
-validation epoch is the result; STS-B learns its raw scores by squared error.
+validation epoch is the result, while claims take the score of the last, as the
+paper does; STS-B learns its raw scores by squared error.
 """
 
 import dataclasses

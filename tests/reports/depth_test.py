@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.reports import made_up
 from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import (
     brief,
     depth,
     first_figure,
+    overview,
     study as study_lib,
     summary,
 )
@@ -65,3 +67,27 @@ def test_its_depth_profile_is_a_figure_and_a_table(study):
     assert table.task.unique().tolist() == ["news"]
     assert b"<svg" in depth.draw(profiles).svg
     assert depth.draw({}) is None
+
+
+def test_a_probe_changes_no_interval_of_other_rows():
+    """What it is compared with has one variance in all comparisons."""
+    paper = made_up.make_paper({"published": -2.0})
+    scores = {"all": [80, 81, 80.4], "2": [77, 79, 78], "1": [75, 77.2, 76]}
+    runs = [
+        made_up.make_runs(paper, "rte", {"trainable_layers": n}, of)
+        for n, of in scores.items()
+    ]
+    probe = made_up.make_runs(
+        paper, "rte", {}, [82], approach="probe", blocks=0
+    )
+    for names in ("trainable_layers", "lr"):
+        probe[0]["key"].pop(names, None)
+    gains = [
+        {
+            row.trains: (row.gain.low, row.gain.high)
+            for row in overview.make_rows(made_up.collect(paper, *of).runs)
+            if not (row.is_probe or row.is_base)
+        }
+        for of in (runs, [*runs, probe])
+    ]
+    assert len(gains[0]) == 2 and gains[0] == gains[1]

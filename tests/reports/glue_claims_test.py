@@ -57,7 +57,9 @@ def judge(*groups):
 
 def test_the_settings_are_those_of_the_experiment():
     ours = glue.Settings(task="rte").resolve()
-    known = {**ours.hashed(), "max_epochs": ours.max_epochs}
+    # The command has the default of a setting that the key leaves out.
+    known = {"loss_head": claims.PAPER_DEFAULTS["loss_head"]}
+    known |= {**ours.hashed(), "max_epochs": ours.max_epochs}
     for name, value in PAPER.settings.items():
         assert claims.is_same(known[name], value), name
     # What a machine may change, and what the claims name.
@@ -97,9 +99,12 @@ def test_every_claim_has_runs_that_it_agrees_on():
         claim: verdict.word
         for claim, verdict in found.items()
         if not claim.startswith(("fixed_", "budget", "gain", "time_"))
+        and not verdict.claim.reading_of
     }
-    assert len(words) == 14
+    assert len(words) == 16
     assert words.pop("more_epochs") != "agrees"  # all ran three
+    # The paper's own losses of 2.36 to 4.25 are not "very similar".
+    assert words.pop("score_small_similar") == "contradicts"
     assert set(words.values()) == {"agrees"}, words
 
 
@@ -183,7 +188,7 @@ def test_wnli_and_a_cut_sst2_are_in_no_average():
         write_tasks(["sst2"], sizes=sizes),
     )["score_large_last_2"]
     assert cut.word == "not comparable"
-    assert "600 examples in train and validation (paper: 67,349)" in cut.reason
+    assert "600 examples in train and validation (official" in cut.reason
 
 
 def test_each_approach_is_averaged_over_the_same_tasks():
@@ -291,8 +296,9 @@ def test_twenty_hours_are_a_multiple_of_a_fine_tuning_epoch():
     found = judge(records)
     assert found["budget"].value == pytest.approx(1.2)
     assert found["budget"].word == "agrees"
-    assert found["fixed_mnli_50000"].value == pytest.approx(0)
-    assert found["fixed_mnli_100000"].value == pytest.approx(0)  # three epochs
+    steps = {n: found[f"fixed_mnli_{n}_by_validation"] for n in (50000, 100000)}
+    assert steps[50000].value == pytest.approx(0)
+    assert steps[100000].value == pytest.approx(0)  # three epochs
 
 
 def test_the_gain_grows_with_the_training_set():

@@ -91,7 +91,7 @@ def test_times_that_the_limit_cut_off_are_not_told():
     options = {"seconds": 50.0, "stop_reason": "max_epochs"}
     verdict = judge_one(claim, {"rte": (70, 80)}, **options)
     assert not brief.is_reported(verdict)
-    assert "cut off" in verdict.problem
+    assert "came before the stopping point" in verdict.problem
     assert brief.neutral_word(verdict) == "not reported"
 
 

@@ -18,13 +18,15 @@ TRIALS = {
 }
 
 
-def test_the_fewest_blocks_above_the_share_of_all():
+def test_the_fewest_blocks_that_reach_the_share_of_all():
     # 0.9 of 0.81 is 0.729: 1 has 0.71, 2 has 0.74.
     assert operating.operating_point(TRIALS, 0.9) == 2
     assert operating.operating_point(TRIALS, 0.5) == 0
     assert operating.operating_point(TRIALS, 0.99) is None
-    # Equal is not above: 0.74 of 0.74.
-    assert operating.operating_point({"all": [0.74], 2: [0.74]}, 1.0) is None
+    # "At least 90%": 0.74 of 0.74 is enough.
+    equal = {"all": [0.74] * 2, 1: [0.5] * 2, 2: [0.74] * 2}
+    assert operating.operating_point(equal, 1.0) == 2
+    assert operating.interval(equal, 1.0) == (2, 2)
 
 
 def test_more_blocks_may_be_worse_and_fewer_still_enough():

@@ -177,7 +177,7 @@ def test_an_entry_that_is_wrong_is_refused(lines, problem, tmp_path):
 def test_each_setting_of_a_paper_has_an_origin(experiment):
     paper = read(experiment)
     names = {*paper.settings, *set().union(*paper.settings_of.values())}
-    assert names == set(paper.origins)
+    assert names | {"encoders"} == set(paper.origins)
     assert set(paper.origins.values()) <= set(claims.ORIGINS)
 
 
@@ -186,6 +186,9 @@ def test_what_a_paper_does_not_say_is_not_called_the_paper_s():
     origins = [paper.origins[n] for n in ("lr", "max_length", "split_seed")]
     assert origins == ["paper", "authors_code", "ours"]
     assert read("stacking").origins["lr"] == "ours"  # the paper's are lost
+    # BERT's letters: lower case is the authors' code's, or ours.
+    encoders = {n: read(n).origins["encoders"] for n in ("glue", "freezing")}
+    assert encoders == {"glue": "paper", "freezing": "authors_code"}
 
 
 @pytest.mark.parametrize(
@@ -194,13 +197,16 @@ def test_what_a_paper_does_not_say_is_not_called_the_paper_s():
         "[settings.paper]\nlr = 1\n[settings.ours]\nlr = 1",
         "[settings.paper]\nlr = 1\n[settings_of.tiny.ours]\nlr = 2",
         "[settings.elsewhere]\nlr = 1",
+        'encoders_from = "elsewhere"\n[settings.ours]\nlr = 1',
         "[settings]\nlr = 1",
     ],
 )
 def test_a_setting_without_one_origin_is_refused(tables, tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(f'paper = "x"\nencoders = []\n{tables}\n')
-    with pytest.raises(UserError, match=r"claims\.toml: lr: its origin"):
+    with pytest.raises(
+        UserError, match=r"claims\.toml: (lr|encoders): its origin"
+    ):
         claims.read(str(path))
 
 

@@ -341,10 +341,27 @@ def _describe_best_of(task: str, rows: Sequence[Row]) -> str:
 
 
 def describe_verdicts(study: Study) -> list[str]:
-    """How many of the paper's claims have each word, in a sentence."""
-    if study.paper is None or not study.verdicts:
+    """How many of the paper's claims have each word, in a sentence.
+
+    Of other readings of the claims those that have runs are counted, in a
+    sentence of their own.
+    """
+    if study.paper is None:
         return []
-    judged = [verdict for verdict in study.verdicts if verdict.study]
+    first = [v for v in study.verdicts if not v.claim.reading_of]
+    others = [v for v in study.verdicts if v.claim.reading_of and v.study]
+    lists = {f" ({study.paper.name})": first, " of them": others}
+    return [
+        count(len(members), "other reading" if members is others else "claim")
+        + f"{of}: {_count_words(study, members)}."
+        for of, members in lists.items()
+        if members
+    ]
+
+
+def _count_words(study: Study, members: Sequence[Verdict]) -> str:
+    """The words of some verdicts, each with its number."""
+    judged = [verdict for verdict in members if verdict.study]
     local = [v for v in judged if v.word == infer.NOT_COMPARABLE]
     counts = infer.count_words(v for v in judged if v not in local)
     words = [f"{number} {word}" for word, number in counts.items()]
@@ -357,11 +374,10 @@ def describe_verdicts(study: Study) -> list[str]:
         )
     others = {
         "need more runs, or runs that train": len(local) - reported,
-        "without runs to compare": len(study.verdicts) - len(judged),
+        "without runs to compare": len(members) - len(judged),
     }
     words += [f"{number} {word}" for word, number in others.items() if number]
-    number = count(len(study.verdicts), "claim")
-    return [f"{number} ({study.paper.name}): {'; '.join(words)}."]
+    return "; ".join(words)
 
 
 def is_reported(verdict: Verdict) -> bool:

@@ -36,7 +36,17 @@ ORIGINS = {
     "authors_code": "authors' code",
     "ours": "our reading",
 }
-LISTS = ("first", "second", "readings", "tasks", "at", "may_fail", "uses")
+LISTS = (
+    "first",
+    "second",
+    "readings",
+    "tasks",
+    "encoders",
+    "at",
+    "may_fail",
+    "uses",
+)
+READING_KEYS = ("name", "words", "without", "measures")
 KINDS = ("difference", "equal", "spread", "maximum", "trend")
 OVER = ("mean", "each", "most", "some")
 Settings = Mapping[str, Any]  # settings and their values
@@ -84,8 +94,12 @@ class Claim:
             the claim is about that.
         uses: tasks whose data the measure looks at, if not those of the claim.
         encoder: the preset that it is about, if not the paper's only one.
+        encoders: presets that it is about together: it is on each task with
+            each of them, such as `rte with bert_base_en`.
         beside: another measure, whose value is reported with the verdict.
         note: for the reader, such as a contradiction in the paper.
+        reading_of: of another reading of the paper's words, which is judged
+            too, the id of the claim that is judged first; see `read`.
     """
 
     id: str
@@ -110,8 +124,10 @@ class Claim:
     may_fail: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     encoder: str = ""
+    encoders: tuple[str, ...] = ()
     beside: str = ""
     note: str = ""
+    reading_of: str = ""
 
     @property
     def direction(self) -> int:
@@ -166,7 +182,12 @@ class Paper:
 def read(path: str) -> Paper:
     """The claims in a file.
 
-    The table `common` has defaults for the keys of all claims.
+    The table `common` has defaults for the keys of all claims. Each table of an
+    entry's list `also` is another reading of the paper's words, judged as a
+    claim of its own: the keys that differ, and `name` (of the reading, which is
+    added to the id), `words` (added to the text), `without` (settings of the
+    groups that the reading does not fix) and `measures` (by measure, the
+    reading's).
 
     Raises:
         UserError: the file or an entry of it is wrong; the message names it.
@@ -179,11 +200,15 @@ def read(path: str) -> Paper:
     for own in content.get("claim", ()):
         entry = {**content.get("common", {}), **own}
         name = entry.get("id", f"claim {len(claims) + 1}")
+        readings = entry.pop("also", ())
         try:
             claims.append(_make_claim(entry))
+            claims += [_make_reading(entry, other) for other in readings]
         except (TypeError, ValueError) as error:
             raise UserError(f"{path}: {name}: {error}.") from None
     origins: dict[str, str] = {}
+    encoders = {content.get("encoders_from", "paper"): {"encoders": ""}}
+    _merge_tables(path, encoders, origins)
     return Paper(
         content["paper"],
         _merge_tables(path, content["settings"], origins),
@@ -219,6 +244,12 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         for name, value in entry.items()
         if name in LISTS
     }
+    if encoders := lists.get("encoders"):
+        lists["tasks"] = tuple(
+            f"{task} with {preset}"
+            for preset in encoders
+            for task in lists["tasks"]
+        )
     claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
     problems = {
         f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,
@@ -237,6 +268,25 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         if applies:
             raise ValueError(problem)
     return claim
+
+
+def _make_reading(entry: dict[str, Any], other: dict[str, Any]) -> Claim:
+    """The claim in another reading of an entry; see `read`."""
+    measure = entry.get("measure", "score")
+    own = {
+        **entry,
+        "measure": other.get("measures", {}).get(measure, measure),
+        **{n: v for n, v in other.items() if n not in READING_KEYS},
+        "id": f"{entry['id']}_{other['name']}",
+        "text": f"{entry['text']} {other['words']}",
+        "reading_of": entry["id"],
+    }
+    claim, without = _make_claim(own), {*other.get("without", ())}
+    first, second = (
+        tuple({n: group[n] for n in group if n not in without} for group in of)
+        for of in (claim.first, claim.second)
+    )
+    return dataclasses.replace(claim, first=first, second=second)
 
 
 def _merge_tables(
@@ -313,12 +363,13 @@ def list_differences(
     rows = [*{group: row for group, *row in zip(*columns)}.values()]
     asked = {"model", *(wanted or ())}
     differences = []
+    origin = ORIGINS[paper.origins.get("encoders", "paper")]
     for task, model in sorted({(task, model) for task, model, *_ in rows}):
         preset = encoder or paper.encoder_of.get(task, "")
         presets = (preset,) if preset else paper.encoders
         if model not in {*presets, ""}:
             differences.append(
-                f"encoder {model} (paper: {' or '.join(presets)})"
+                f"encoder {model} ({origin}: {' or '.join(presets)})"
             )
     for task in sorted({task for task, *_ in rows}):
         official = paper.sizes.get(task)
@@ -400,7 +451,7 @@ def list_size_differences(
         if wrong:
             words.append(
                 f"{' or '.join(f'{n:,}' for n in wrong)} examples in "
-                f"{split.replace('_', ' ')} (paper: {size:,})"
+                f"{split.replace('_', ' ')} (official files: {size:,})"
             )
     return words
 

@@ -24,15 +24,19 @@ MEASURES = {
     "seconds": ("the time to the stopping point", "s"),
     "seconds_per_epoch": ("the time of an epoch", "s"),
     "epochs_run": ("the epochs to the stopping point", "epochs"),
+    "last_score": ("the score at the stopping point", "points"),
     "score_within": ("the score within a time", "points"),
+    "interpolated_score": ("the score at a time, interpolated", "points"),
     "kept_score": ("the score, by the authors' averaging", "points"),
     "deviation": ("the distance from the group's median", "points"),
 }
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
 DURATIONS = ("seconds", "seconds_per_epoch")
-TIMES = (*DURATIONS, "score_within")
+WITHIN = ("score_within", "interpolated_score")  # a time
+TIMES = (*DURATIONS, *WITHIN)
 INTERLEAVED = 1 / 3  # of the span of starts, see `are_interleaved`
-UNTIL_STOP = ("seconds", "epochs_run")  # cut off by a limit of epochs
+# Not known of runs that the limit of epochs ended.
+UNTIL_STOP = ("seconds", "epochs_run", "last_score")
 
 
 def describe(measure: str) -> str:
@@ -71,8 +75,8 @@ class Cells:
         Args:
             names: of the measure of each group.
             groups: runs, see `frames.runs_frame`.
-            at: for `score_within`, the time in epochs of the last group: of its
-                own mean first epoch.
+            at: for measures within a time, the time in epochs of the last
+                group: of its own mean first epoch.
             logarithms: whether to take those of the values.
             peers: the runs of each approach on the task, groups included, which
                 may share a variance.
@@ -101,8 +105,8 @@ class Cells:
                 for name, runs in zip(names, groups)
             )
         seconds = math.nan
-        if "score_within" in names:
-            seconds = at * _first_epoch(groups[-1])
+        if {*names} & {*WITHIN}:
+            seconds = at * first_epoch(groups[-1])
         return tuple(
             self._once(
                 (name, seconds, *runs.path),
@@ -178,7 +182,10 @@ def _make_cell(
         sizes = runs.sizes.iloc[0]
         share = sizes["test"] / sizes["train"]
         return Cell(values, fold_share=share, is_trained=is_trained)
-    if runs.empty or name not in ("score", runs.metric.iloc[0]):
+    # The predictions of the last epoch are not stored. The variance over texts
+    # is that of the selected epoch.
+    known_texts = ("score", "last_score")
+    if runs.empty or name not in (*known_texts, runs.metric.iloc[0]):
         return Cell(values, pool, is_trained=is_trained)
     resampled = [*map(resampling.decode, runs.record.str["resampled"].dropna())]
     return Cell(
@@ -278,7 +285,7 @@ def measure_runs(
     Args:
         name: of the measure.
         runs: see `frames.runs_frame`.
-        seconds: those of `score_within`.
+        seconds: those of measures within a time.
 
     Returns:
         See `Cells.measure`, nan where it is not known; times are those of runs
@@ -309,8 +316,12 @@ def _measure(
     name: str, record: frames.Record, score: float, seconds: float
 ) -> list[float]:
     """The measure of a run, or of each of its folds."""
-    if name == "score_within":
-        return [score_within(record, seconds)]
+    if name in WITHIN:
+        is_step = name == "score_within"
+        of_run = score_within if is_step else interpolated_score
+        return [of_run(record, seconds)]
+    if name == "last_score":
+        return [epoch.test for epoch in frames.list_epochs(record)[-1:]]
     if name.startswith(PASS):
         return [mean_change(record, *name.split(":")[1:])]
     metric = record["metric"] if name == "score" else name
@@ -329,8 +340,8 @@ def is_cut_off(runs: pd.DataFrame) -> bool:
     )
 
 
-def _first_epoch(runs: pd.DataFrame) -> float:
-    """Mean seconds to the end of the first epoch."""
+def first_epoch(runs: pd.DataFrame) -> float:
+    """Mean seconds to the end of the first epoch; nan without runs."""
     ends = [frames.list_epochs(record)[0].seconds for record in runs.record]
     return float(np.mean(ends)) if ends else math.nan
 
@@ -353,6 +364,17 @@ def score_within(record: frames.Record, seconds: float) -> float:
     if is_last or math.isnan(over[0].validation):
         return over[-1].test
     return max(over, key=lambda epoch: epoch.validation).test
+
+
+def interpolated_score(record: frames.Record, seconds: float) -> float:
+    """The test score in points at a time, on a curve through all epochs.
+
+    Between the ends of two epochs the curve is a line; after the last epoch it
+    stays. nan before the first epoch ends.
+    """
+    epochs = frames.list_epochs(record)
+    ends, scores = zip(*((epoch.seconds, epoch.test) for epoch in epochs))
+    return float(np.interp(seconds, ends, scores, left=math.nan))
 
 
 def seconds_to_score(record: frames.Record, score: float) -> float:

@@ -2,7 +2,8 @@
 
 A study has scores for each number k of trained blocks, and for `all`, the model
 that trains everything. The operating point at a quality q is the smallest k
-whose mean score is above q times the mean of `all`.
+whose mean score is at least q times the mean of `all`, as in the paper: "at
+least 90% of the full model quality".
 """
 
 from bisect import bisect_left
@@ -54,14 +55,14 @@ def operating_point(
 
     Args:
         trials: scores by number of trained blocks, and by `all`.
-        quality: share of the score of `all` that must be exceeded.
+        quality: share of the score of `all` that must be reached.
         mean: mean of the trials.
     """
     threshold = quality * mean(trials[ALL])
     enough = (
         blocks
         for blocks, scores in trials.items()
-        if isinstance(blocks, int) and mean(scores) > threshold
+        if isinstance(blocks, int) and mean(scores) >= threshold
     )
     return min(enough, default=None)
 
@@ -118,7 +119,7 @@ def interval(
         raise ValueError("an interval needs two trials of each")
     numbers = sorted(blocks for blocks in trials if isinstance(blocks, int))
     means = _resampled_means(trials, seed, count)
-    passes = np.stack([means[n] > quality * means[ALL] for n in numbers])
+    passes = np.stack([means[n] >= quality * means[ALL] for n in numbers])
     # The place of each sample's point among the numbers; never comes last.
     indices = np.where(passes.any(axis=0), passes.argmax(axis=0), len(numbers))
     tails = (1 - level) / 2, (1 + level) / 2

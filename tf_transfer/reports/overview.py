@@ -127,9 +127,12 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
             row,
             trains=row.trains
             + _rate_or_folds(row) * (counts[row.task, row.trains] > 1),
-            base=_find_base(row, rows),
+            base=base,
+            # So that a base has one variance in all comparisons.
+            peers=base.peers if base and row.is_probe else row.peers,
         )
         for row in rows
+        for base in [_find_base(row, rows)]
     ]
     rows.sort(
         key=lambda row: (

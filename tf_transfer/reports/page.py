@@ -192,7 +192,7 @@ def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
     lists = {name: [] for name in ("judged", "local", "few", "unrun")}
     for verdict in study.verdicts:
         if not verdict.study:
-            lists["unrun"].append(verdict)
+            lists["unrun"] += [verdict] * (not verdict.claim.reading_of)
         elif verdict.word != infer.NOT_COMPARABLE:
             lists["judged"].append(verdict)
         else:

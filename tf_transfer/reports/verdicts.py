@@ -72,11 +72,31 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
         runs: of the paper's experiment, see `frames.runs_frame`.
         paper: its claims.
     """
-    judged: list[Verdict] = []
-    for study, members in frames.studies(runs):
-        tasks = split_tasks(members, paper)
-        for claim in paper.claims:
-            judged += filter(None, [judge_claim(tasks, paper, claim, study)])
+    studies = [
+        (study, split_tasks(members, paper))
+        for study, members in frames.studies(runs)
+    ]
+    cases = [
+        (tasks, claim, study)
+        for study, tasks in studies
+        for claim in paper.claims
+        if not claim.encoders
+    ]
+    # Claims on several encoders are shown with the largest study. A baseline
+    # has no encoder.
+    of_all = {
+        f"{task} with {max(of_task[0].model)}": of_task
+        for _, tasks in reversed(studies)
+        for task, of_task in tasks.items()
+    }
+    cases += [
+        (of_all, claim, study)
+        for study, _ in studies[:1]
+        for claim in paper.claims
+        if claim.encoders
+    ]
+    found = (judge_claim(of, paper, claim, study) for of, claim, study in cases)
+    judged = [*filter(None, found)]
     verdicts = correct_for_many([v for v in judged if v.study])
     reasons = {v.claim.id: v for v in reversed(judged)}
     seen = {verdict.claim.id for verdict in verdicts}
@@ -94,6 +114,8 @@ def correct_for_many(
 ) -> list[Verdict]:
     """The verdicts after Holm's correction over those with a test.
 
+    Readings that are judged first are one family, other readings another.
+
     Args:
         verdicts: on a paper's claims; of a report, where they are local.
         are_local: whether those that are not comparable are corrected, in place
@@ -103,18 +125,21 @@ def correct_for_many(
         bool(v.outcome) and (v.word == NOT_COMPARABLE) == are_local
         for v in verdicts
     ]
-    # The sign of a difference and a size below half of the published one are
-    # never both false: they need no correction for each other. Baselines that
-    # stand in several studies are judged once.
-    least = {
-        (v.claim.id, v.p): np.fmin(v.p, v.p_of_half)
-        for v in itertools.compress(verdicts, members)
-    }
-    adjusted = estimates.adjust_for_many([*least.values()])
-    factors = {
-        key: p / before if before else 1.0
-        for (key, before), p in zip(least.items(), adjusted)
-    }
+    factors: dict[tuple[str, float], float] = {}
+    for is_other in (False, True):
+        # The sign of a difference and a size below half of the published one
+        # are never both false: they need no correction for each other.
+        # Baselines that stand in several studies are judged once.
+        least = {
+            (v.claim.id, v.p): np.fmin(v.p, v.p_of_half)
+            for v in itertools.compress(verdicts, members)
+            if bool(v.claim.reading_of) == is_other
+        }
+        adjusted = estimates.adjust_for_many([*least.values()])
+        factors |= {
+            key: p / before if before else 1.0
+            for (key, before), p in zip(least.items(), adjusted)
+        }
     return [
         _conclude(v, factors[v.claim.id, v.p]) if is_member else v
         for v, is_member in zip(verdicts, members)
@@ -395,7 +420,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
             map(measures.is_cut_off, one.runs)
         ):
             return (
-                "the limit of epochs cut off the time to the stopping point on "
+                "the limit of epochs came before the stopping point on "
                 f"{one.task}"
             )
         for name, runs, cell in zip(claim.measure, one.runs, one.cells):

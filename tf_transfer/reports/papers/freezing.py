@@ -308,13 +308,13 @@ def _find_points(curve: tables.Part, quality: float) -> list[int | None]:
 
 
 def _name_quality(curves: Sequence[tables.Part], quality: float) -> str:
-    """`> 90 %`, with a star where the majority baseline alone passes."""
+    """`≥ 90 %`, with a star where the majority baseline alone passes."""
     passes = any(
         curve.words["majority"]
-        > quality * operating.plain_mean(curve.words["trials"][ALL])
+        >= quality * operating.plain_mean(curve.words["trials"][ALL])
         for curve in curves
     )
-    return f"> {100 * quality:.4g} %" + "*" * passes
+    return f"≥ {100 * quality:.4g} %" + "*" * passes
 
 
 def _find_point(

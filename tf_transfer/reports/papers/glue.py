@@ -151,21 +151,32 @@ def _measure_epochs(line: tables.Line) -> dict[float, pd.Series]:
 
 
 def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
-    """What each approach has reached within some times."""
+    """What each approach has reached within some times.
+
+    The paper's times are multiples of an epoch of fine-tuning, since its
+    seconds are those of another machine.
+    """
     study = part.study
     timed = [
         row
         for row in study.rows
-        if row.task == part.name and row.seconds.is_known
+        if row.task == part.name and row.seconds.is_known and row.is_timed
     ]
     if len(timed) < 2:
         return
     times = study.published.get("fixed_times", {})
     is_papers = any(table_number(study, row.runs) for row in timed)
-    published = times.get(part.runs.task.iloc[0], ()) if is_papers else ()
+    [*whole] = (row.runs for row in timed if row.is_base)
+    epoch = measures.first_epoch(whole[0]) if whole and is_papers else np.nan
+    published = {
+        at * epoch: (f", {at:g} epochs of everything", gain)
+        for at, gain in times.get(part.runs.task.iloc[0], ())
+        if epoch > 0
+    }
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
-    for budget in sorted({*asked, *dict(published)}):
+    for budget in sorted({*asked, *published}):
+        words, gain = published.get(budget, ("", np.nan))
         measured = {
             row.trains: measures.measure_runs("score_within", row.runs, budget)
             for row in timed
@@ -177,12 +188,10 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
         yield tables.Line(
             part,
             values={
-                "within": f"{budget:,.0f} s",
+                "within": f"{budget:,.0f} s{words}",
                 "reached": scores,
                 "best": ", ".join(means.index[means == means.max()]),
-                "published": wording.number(
-                    dict(published).get(budget, np.nan), 2, "+"
-                ),
+                "published": wording.number(gain, 2, "+"),
             },
         )
 
