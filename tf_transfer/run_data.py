@@ -5,7 +5,6 @@ they read and encodes it for a model. A paper with another source, other splits
 or another encoding subclasses it.
 """
 
-import dataclasses
 import functools
 from typing import Any, TYPE_CHECKING
 
@@ -126,9 +125,8 @@ class RunData:
         loss_head = settings.loss_head if settings.trains else "sigmoid"
         for name, source in self.sources.items():
             tasks[name] = source.task.with_loss_head(loss_head)
-            if settings.is_probe:  # a regression needs no unit
-                tasks[name] = dataclasses.replace(tasks[name], score_scale=None)
-            elif settings.scales_scores:
+            # The probe, a regression, needs no unit, but float32 may.
+            if settings.scales_scores and not settings.is_probe:
                 tasks[name] = tasks[name].scaled()
         return tasks
 

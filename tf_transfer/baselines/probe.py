@@ -168,8 +168,9 @@ class Probe:
         return self
 
     def logits(self, inputs: Inputs) -> np.ndarray:
-        """float32 [examples, units]."""
-        return self.model.logits(inputs.matrix(self.states))
+        """Float [examples, units]."""
+        logits = self.model.logits(inputs.matrix(self.states))
+        return self.task.restore(logits)
 
     @property
     def chosen(self) -> dict[str, Any]:

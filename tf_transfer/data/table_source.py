@@ -41,6 +41,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 SPLITS = ("train", "validation", "test")
+SMALLEST, LARGEST = 1e-30, 1e30  # standard deviation of scores; float32 has it
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
 YES_NO = {"0": False, "1": True, "false": False, "true": True}
@@ -241,13 +242,21 @@ class TableSource(Source):
                 f"has only the value {scores[0]:g}, so there is nothing to "
                 f"learn. Give another {self._flag('label')}."
             )
-        return float(scores.mean()), float(scores.std())
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            mean, deviation = float(scores.mean()), float(scores.std())
+        if not (SMALLEST < deviation < LARGEST and abs(mean) < LARGEST):
+            raise self._column_error(
+                f"has scores from {scores.min():g} to {scores.max():g}, whose "
+                "standard deviation is too small or too large to compute with. "
+                "Give them in another unit."
+            )
+        return mean, deviation
 
     def _encode(self, rows: Rows, labels: Sequence[str]) -> np.ndarray:
         """The labels of all rows as numbers; see `Examples`."""
         own, table = self.task_file, rows.table
         if own.kind == "score":
-            return np.asarray(rows.labels, np.float32)
+            return np.asarray(rows.labels, np.float64)
         if own.kind == "entities":
             return np.zeros(len(table), np.int64)  # sentences have no class
         if own.kind == "classes":

@@ -129,6 +129,13 @@ class Task:
         scale = (low + high) / 2, (high - low) / math.sqrt(12)
         return dataclasses.replace(self, score_scale=scale)
 
+    def restore(self, logits: np.ndarray) -> np.ndarray:
+        """Logits in the units of the scores; float64 if there is a scale."""
+        if self.score_scale is None:
+            return logits
+        mean, deviation = self.score_scale
+        return mean + deviation * logits.astype(np.float64)
+
     @property
     def is_tagging(self) -> bool:
         """Whether it labels words, not texts."""
@@ -184,7 +191,7 @@ class Examples:
     Attributes:
         ids: int64 [examples]. Row number in the source's split.
         texts: One or two columns, each a text an example.
-        labels: int64 or float32 [examples]; int64 [examples, labels] of 0 and
+        labels: int64 or float [examples]; int64 [examples, labels] of 0 and
             1, where a text may have several; `None` where they are hidden.
     """
 
