@@ -87,7 +87,9 @@ class RunData:
         """
         settings = self.settings
         if isinstance(task, task_file.TaskFile):
-            return table_source.TableSource(task, settings.split_seed)
+            return table_source.TableSource(
+                task, settings.split_seed, settings.out
+            )
         return registry.open_source(task, settings.data, settings.cache_folder)
 
     def open_table(
@@ -108,9 +110,10 @@ class RunData:
             task_file.SplitOrigin((settings.data,)),
             test=test,
             encoding=settings.encoding,
+            skip_bad_rows=settings.skip_bad_rows,
             **options,
         )
-        return held_out.HeldOutSource(table, settings.split_seed)
+        return held_out.HeldOutSource(table, settings.split_seed, settings.out)
 
     @functools.cached_property
     def sources(self) -> dict[str, Source]:
