@@ -151,9 +151,9 @@ def _check_header(run: Any, values: Any) -> None:
     [task, *others], settings = run.data.tasks.values(), run.settings
     has_table = settings.is_own or settings.reads_table
     if values.input and has_table and not (others or task.is_tagging):
-        columns: dict[str, str | None] = dict.fromkeys(task.texts, "")
-        if values.label_column:
-            columns[values.label_column] = "--label_column"
+        columns = dict.fromkeys(task.texts, "")
+        columns |= dict.fromkeys([values.label_column], "--label_column")
+        columns.pop("", None)
         encoding = values.encoding or settings.encoding
         tables.check_header(values.input, columns, encoding)
 

@@ -1,6 +1,7 @@
 """Tables as people have them: separators, encodings, Excel, and bad rows."""
 
 import csv
+import datetime
 import sys
 
 import pyarrow
@@ -237,11 +238,27 @@ def test_a_quote_in_a_row_costs_that_row_and_an_open_one_all(tmp_path):
 
 def test_entities_are_not_skipped_by_rows(tmp_path):
     path = write(tmp_path / "a.csv")
-    with pytest.raises(UserError, match="--skip_bad_rows: entities"):
-        open_table(path, kind="entities", skip_bad_rows=True)
+    source = open_table(path, kind="entities", skip_bad_rows=True)
+    with pytest.raises(UserError, match="--skip_bad_rows: sentences stay"):
+        _ = source.task
 
 
 # === Parquet and Excel ===
+
+
+@pytest.mark.parametrize("cell", [datetime.date(2020, 1, 1), ["x"], {"x": 1}])
+def test_cells_of_other_types_are_refused(cell, tmp_path):
+    for number, name in enumerate(("text", "label"), 1):
+        path = str(tmp_path / f"{number}.parquet")
+        columns = {"text": ["a", "b"], "label": ["x", "y"], name: [cell] * 2}
+        parquet.write_table(pyarrow.table(columns), path)
+        with pytest.raises(UserError) as error:
+            open_table(path).read("train")
+        problem = ("is not a text", "is neither a text nor a number")[
+            number - 1
+        ]
+        line = f"row 1, column {name!r}: {cell!r} {problem}"
+        assert line in str(error.value)
 
 
 def test_parquet_with_two_columns_of_a_name_is_refused(tmp_path):

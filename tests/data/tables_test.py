@@ -35,12 +35,6 @@ def test_a_file_that_cannot_be_read_says_where(name, content, words, tmp_path):
         assert word in str(error.value)
 
 
-def test_a_parquet_of_other_types_is_refused(tmp_path):
-    own_data.write(tmp_path / "a.parquet", {"a": [datetime.date(2020, 1, 1)]})
-    with pytest.raises(UserError, match="column 'a': holds date32"):
-        tables.read_table(str(tmp_path / "a.parquet"), {"a": ""})
-
-
 @pytest.mark.parametrize("ending", own_data.FORMATS)
 def test_what_is_written_is_read_again(ending, tmp_path):
     columns = {"text": ["a b", "c"], "label": ["x", "y"]}

@@ -168,9 +168,12 @@ class Probe:
         return self
 
     def logits(self, inputs: Inputs) -> np.ndarray:
-        """Float [examples, units]."""
+        """Float32 [examples, units]; float64 of scores with a scale."""
         logits = self.model.logits(inputs.matrix(self.states))
-        return self.task.restore(logits)
+        if self.task.score_scale is not None:
+            mean, deviation = self.task.score_scale
+            logits = mean + deviation * logits.astype(np.float64)
+        return logits
 
     @property
     def chosen(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 SPLITS = ("train", "validation", "test")
-SMALLEST, LARGEST = 1e-30, 1e30  # standard deviation of scores; float32 has it
+SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
 MISSING = {"na", "n/a", "nan", "null"}  # labels that no row should have
@@ -170,7 +170,10 @@ class TableSource(Source):
 
     def _read_split(self, split: str) -> Rows:
         own, paths = self.task_file, getattr(self.task_file, split).paths
+        skip = self._option("--skip_bad_rows", "skip_bad_rows = true")
         if own.kind == "entities":
+            if own.skip_bad_rows:
+                raise UserError(f"{skip}: sentences stay. Leave it out.")
             [words], [tags] = own.texts, own.label
             table = tables.join([tagged.read(p, words, tags) for p in paths])
             texts = [[*map(" ".join, table.columns[words])]]
@@ -196,8 +199,7 @@ class TableSource(Source):
                 table = table.without(error.rows)
         bad.sort(key=lambda row: (paths.index(row.path), row.number))
         if bad and not (own.skip_bad_rows and len(table)):
-            name = self._option("--skip_bad_rows", "skip_bad_rows = true")
-            advice = "" if own.skip_bad_rows else f"{name} leaves them out."
+            advice = "" if own.skip_bad_rows else f"{skip} leaves them out."
             raise BadRows(bad, advice)
         if bad:
             self._write_skipped(bad, f"{own.name}-{split}-skipped.csv")
@@ -292,15 +294,13 @@ class TableSource(Source):
                 f"has only the value {scores[0]:g}, so there is nothing to "
                 f"learn. Give another {self._flag('label')}."
             )
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            mean, deviation = float(scores.mean()), float(scores.std())
-        if not (SMALLEST < deviation < LARGEST and abs(mean) < LARGEST):
+        if np.abs(scores).max() > LARGEST or scores.std() < SMALLEST:
             raise self._column_error(
-                f"has scores from {scores.min():g} to {scores.max():g}, whose "
-                "standard deviation is too small or too large to compute with. "
-                "Give them in another unit."
+                f"has scores from {scores.min():g} to {scores.max():g}, which "
+                "is too small or too large to compute with. Give them in "
+                "another unit."
             )
-        return mean, deviation
+        return float(scores.mean()), float(scores.std())
 
     def _encode(self, rows: Rows, labels: Sequence[str]) -> np.ndarray:
         """The labels of all rows as numbers; see `Examples`."""
@@ -456,6 +456,8 @@ def _by_value(label: str) -> tuple[int, float, str]:
 def _parse_classes(own: TaskFile, table: Table) -> list[str]:
 
     def parse(cell: Any) -> str:
+        if not isinstance(cell, str | int | float | None):
+            raise ValueError(f"{cell!r:.60} is neither a text nor a number")
         word = sys.intern(word_of(cell))
         if not word:
             raise ValueError("is empty")

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tqdm
-from absl import logging
 
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -41,8 +40,6 @@ SHOWN = 12  # names that a message lists
 SHOWN_ROWS = 10  # bad rows that a message lists
 SAMPLE = 20  # rows that show the separator
 BATCH = 50_000  # rows of Parquet that are converted at a time
-# Types of cells in Parquet, as pyarrow writes them.
-CELL_TYPE = r"(large_)?string|u?int\d+|(half)?float|double|bool|null"
 
 Content = tuple[Sequence[int], dict[str, list[Any]]]  # line of each row, cells
 
@@ -107,15 +104,12 @@ class Dialect:
         header: Names of the columns if the file has no header line.
         is_ragged: Whether rows may have more or fewer cells than the header,
             as long as they have the columns that are read.
-        skips_short: Whether rows with too few cells are left out and counted,
-            instead of refused.
     """
 
     delimiter: str = ","
     quoting: str = "strict"
     header: tuple[str, ...] = ()
     is_ragged: bool = False
-    skips_short: bool = False
 
 
 CSV = Dialect()
@@ -156,12 +150,6 @@ class Table:
     def _lines(self) -> Iterator[tuple[str, int]]:
         """Yields the file and the line of each row."""
         return ((path, n) for path, lines in self.files for n in lines)
-
-    def error(self, row: int, column: str, problem: str) -> UserError:
-        """An error that names the file, the line and the column of a cell."""
-        return UserError(
-            f"{self.locate(row)}, column {cut(column)!r}: {problem}"
-        )
 
     def without(self, rows: Iterable[BadRow]) -> "Table":
         """The table without some rows."""
@@ -334,7 +322,7 @@ class Table:
         path = self.files[0][0]
         separator = ""
         if is_plain(path):
-            separator = SEPARATORS[_usual_dialect(path).delimiter]
+            separator = "tabs" if path.lower().endswith(TABS) else "commas"
         where = f"{path}, line 1" if separator else path
         _choose_columns(where, flags, list(self.columns), separator)
 
@@ -477,10 +465,6 @@ def _choose_columns(
 # === Delimited text ===
 
 
-def _usual_dialect(path: str) -> Dialect:
-    return TSV if path.lower().endswith(TABS) else CSV
-
-
 def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
     """The dialect and the encoding that a file's content shows.
 
@@ -491,7 +475,8 @@ def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
         path: A file of delimited text.
         encoding: The encoding that the user gives, or empty.
     """
-    usual, found = _usual_dialect(path), encoding or _find_encoding(path)
+    usual = TSV if path.lower().endswith(TABS) else CSV
+    found = encoding or _find_encoding(path)
     dialects = (usual, *map(Dialect, SEPARATORS))
     fitting = (d for d in dialects if _separates(path, found, d))
     dialect = next(fitting, usual)
@@ -553,19 +538,13 @@ def _take_columns(
     needed = max(positions) + 1
     cells: dict[str, list[str]] = {name: [] for name in names}
     lines = []
-    short: list[BadRow] = [] if dialect.skips_short else bad
     for line, row in rows:
         if len(row) >= needed:
             lines.append(line)
             for column, position in zip(cells.values(), positions):
                 column.append(row[position])
         else:
-            wrong = _wrong_width(path, line, row, header[:needed], dialect)
-            short.append(wrong)
-    if short and dialect.skips_short:
-        logging.warning(
-            "%s: left out %d broken rows (too few cells).", path, len(short)
-        )
+            bad.append(_wrong_width(path, line, row, header[:needed], dialect))
     return lines, cells
 
 
@@ -756,8 +735,7 @@ def _read_json(
             for name in row:
                 cells.setdefault(name, [None] * len(lines))
         elif not lines:
-            where = f"{path}, line {number}"
-            names = _choose_columns(where, columns, list(row))
+            names = _choose_columns(_name_row(path, number), columns, [*row])
             cells = {name: [] for name in names}
         lines.append(number)
         for name, column in cells.items():
@@ -801,8 +779,6 @@ def _read_parquet(
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             names = _choose_columns(path, columns, schema.names)
-            for name in names if columns else ():
-                _check_type(path, name, schema.field(name).type)
             cells: dict[str, list[Any]] = {name: [] for name in names}
             batches = file.iter_batches(BATCH, columns=names)
             for batch in _bar(path, batches, BATCH):
@@ -823,17 +799,6 @@ def _damaged(path: str, name: str, error: Exception) -> UserError:
     return UserError(
         f"{path}: is not {name}, or damaged ({type(error).__name__}: {reason})."
     )
-
-
-def _check_type(path: str, name: str, kind: Any) -> None:
-    """Raises `UserError` for a column of neither text nor labels."""
-    while hasattr(kind, "value_type"):  # of a list, or of categories
-        kind = kind.value_type
-    if not re.fullmatch(CELL_TYPE, str(kind)):
-        raise UserError(
-            f"{path}, column {cut(name)!r}: holds {kind}. Give text, numbers, "
-            "or lists of them."
-        )
 
 
 # === Excel ===

@@ -129,13 +129,6 @@ class Task:
         scale = (low + high) / 2, (high - low) / math.sqrt(12)
         return dataclasses.replace(self, score_scale=scale)
 
-    def restore(self, logits: np.ndarray) -> np.ndarray:
-        """Logits in the units of the scores; float64 if there is a scale."""
-        if self.score_scale is None:
-            return logits
-        mean, deviation = self.score_scale
-        return mean + deviation * logits.astype(np.float64)
-
     @property
     def is_tagging(self) -> bool:
         """Whether it labels words, not texts."""

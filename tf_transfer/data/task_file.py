@@ -31,7 +31,6 @@ from tf_transfer.utils.formatting import cut
 
 ENDING = ".toml"
 SEPARATOR = ";"
-NO_ROWS = "entities are not skipped by rows. Leave it out."
 
 Text = Annotated[str, Meta(min_length=1)]
 Names = Text | list[Text]
@@ -256,7 +255,6 @@ class _Reader:
                 "a score has none. Leave it out.",
             ),
             (problem, "metric", problem),
-            (is_tagged and task.skip_bad_rows, "skip_bad_rows", NO_ROWS),
             (
                 task.validation.fraction + task.test.fraction >= 1,
                 "test",
@@ -364,8 +362,6 @@ def from_flags(
     problem = find_metric_problem(kind, metric)
     if problem:
         raise UserError(f"--metric={metric}: {problem}")
-    if skip_bad_rows and kind == "entities":
-        raise UserError(f"--skip_bad_rows: {NO_ROWS}")
     return TaskFile(
         data,
         name or _stem(data),
