@@ -129,7 +129,7 @@ def test_a_line_of_no_table_is_not_printed(columns, tmp_path):
         tables.read_table(str(path), columns).check_columns({"text": ""})
     assert "secret" not in str(error.value)
     path.write_text("root:secret:0\n")
-    with pytest.raises(UserError, match="one column if cells") as error:
+    with pytest.raises(UserError, match="commas, it has one column") as error:
         tables.read_table(str(path), columns).check_columns({"text": ""})
     assert "secret" not in str(error.value)
 

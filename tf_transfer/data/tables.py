@@ -388,18 +388,18 @@ def read_table(
             "Excel file."
         )
     bad: list[BadRow] = [] if bad_rows is None else bad_rows
-    if dialect is None and is_parquet(path):
+    if dialect is None and is_plain(path):
+        dialect, encoding = _sniff(path, encoding)
+    if dialect is not None:
+        rows = read_rows(path, encoding, dialect, bad)
+        lines, cells = _take_columns(path, rows, columns, dialect, bad)
+    elif is_parquet(path):
         lines, cells = _read_parquet(path, columns)
-    elif dialect is None and path.lower().endswith(JSON_LINES):
+    elif path.lower().endswith(JSON_LINES):
         lines, cells = _read_json(path, columns, bad)
     else:
-        if dialect is None and path.lower().endswith(EXCEL):
-            dialect, rows = CSV, _read_excel(path)
-        else:
-            if dialect is None:
-                dialect, encoding = _sniff(path, encoding)
-            rows = read_rows(path, encoding, dialect, bad)
-        lines, cells = _take_columns(path, rows, columns, dialect, bad)
+        rows = _read_excel(path)
+        lines, cells = _take_columns(path, rows, columns, CSV, bad)
     if bad and bad_rows is None:
         raise BadRows(bad)
     return Table([(path, lines)], cells, columns or {})
@@ -455,7 +455,7 @@ def _choose_columns(
             advice = f" Is {cut(near[0])!r} meant?{advice}"
         names = f"Its columns are {list_names(header)}."
         if separator and len(header) == 1:  # of no table: perhaps a secret
-            names = f"It is one column if cells are separated by {separator}."
+            names = f"With cells separated by {separator}, it has one column."
         raise UserError(
             f"{where}: has no column {cut(name)!r}. {names}{advice}"
         )
