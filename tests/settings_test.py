@@ -207,6 +207,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "metric",
         "test_fraction",
         "encoding",
+        "skip_bad_rows",
         "duplicates",
         "long_texts",  # where they are as before, and not otherwise
         "class_weights",

@@ -50,6 +50,10 @@ def call(module, *words):
         define = functools.partial(
             command_line.define_flags, cls.Settings, module
         )
+    if module == "search":
+        define = functools.partial(
+            command_line.define_flags, command.Settings, module
+        )
     if module in ("report", "sweep"):  # take an argument besides their flags
         main = functools.partial(main, [module, *words[:1]])
         words = words[1:]
@@ -127,6 +131,17 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
         line = len(path.read_text().splitlines())
         words = [*words.split(), "--model=tiny", f"--data={data}"]
         expected.append((words, 1, f"{path}, line {line}"))
+    mine = tmp_path / "mine.csv"
+    mine.write_text("text;label\ngood;a\nbad;b\n")
+    columns = [f"--data={mine}", "--text_column=text", "--label_column=lable"]
+    for words in (
+        ["train", "--max_epochs=1"],
+        ["search", "--budget=30s"],
+        ["freezing"],
+        ["glue"],
+    ):
+        words += ["--model=tiny", out, *columns]
+        expected.append((words, 1, "Is 'label' meant"))
     (tmp_path / "commands.json").write_text(
         json.dumps([words for words, _, _ in expected])
     )

@@ -264,7 +264,7 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         y = sklearn.utils.column_or_1d(y, warn=True)
         sklearn.utils.check_consistent_length(texts[0], y)
         scores = sklearn.utils.check_array(
-            y, ensure_2d=False, dtype=np.float32, input_name="y"
+            y, ensure_2d=False, dtype=np.float64, input_name="y"
         )
         metric, *also = choose_metrics("score", "", 0)
         return self._fit(
@@ -277,7 +277,7 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         )
 
     def predict(self, X: Any) -> np.ndarray:
-        """float32 [n]. The score of each text or pair."""
+        """float64 [n]. The score of each text or pair."""
         return self._logits(X)[:, 0]
 
 

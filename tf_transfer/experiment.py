@@ -89,12 +89,13 @@ class Experiment:
     @property
     def identities(self) -> dict[str, str]:
         """The identities of model, data and head, for the key of a run."""
-        settings, identities = self.settings, {}
+        settings = self.settings
+        # The data first: a wrong column is said before pip fetches a model.
+        identities = {"data_identity": self.data.identity}
         if not settings.is_sparse:
             identities["model_identity"] = loading.identify(
                 settings.model, settings.cache_folder
             )
-        identities["data_identity"] = self.data.identity
         if self.head_identity is not None:
             identities["head_identity"] = self.head_identity
         return identities

@@ -43,7 +43,7 @@ from absl import flags, logging
 from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
-from tf_transfer.data import glue, task_file
+from tf_transfer.data import glue, table_source, task_file
 from tf_transfer.models import loading
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.reports import operating
@@ -364,19 +364,20 @@ class Study:
         self.settings = settings
         self.pool = pool
         self.runs: list[Any] = []
-        self.blocks = loading.count_blocks(
-            settings.model, settings.cache_folder
-        )
-        self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
         self._validates = False  # whether the task has a validation split
         if settings.is_own:
             task = settings.own_task
+            table_source.TableSource(task).check_header()
             self._validates = bool(task.validation)
             if not task.test:
                 raise UserError(
                     f"{task.path}: has no test, and a study compares test "
                     "scores. Add test, a file or a fraction such as 0.1."
                 )
+        self.blocks = loading.count_blocks(
+            settings.model, settings.cache_folder
+        )
+        self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
 
     def run(self) -> None:
         """Fits the probe, searches the rate, and trains."""

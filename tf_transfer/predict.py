@@ -36,12 +36,13 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from absl import flags
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.data import cs224n, glue
+from tf_transfer.data import cs224n, glue, tables
 from tf_transfer.trained import Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
@@ -143,6 +144,18 @@ def predict_texts(
         [(label, score)] = predictor.answer(*columns)
         lines = [f"{label}\t{formatting.decimal(score, 4)}"]
     _write(output, _join(lines))
+
+
+def _check_header(run: Any, values: Any) -> None:
+    """Raises `UserError`, before TensorFlow loads, for a missing column."""
+    [task, *others], settings = run.data.tasks.values(), run.settings
+    has_table = settings.is_own or settings.reads_table
+    if values.input and has_table and not (others or task.is_tagging):
+        columns = dict.fromkeys(task.texts, "")
+        columns |= dict.fromkeys([values.label_column], "--label_column")
+        columns.pop("", None)
+        encoding = values.encoding or settings.encoding
+        tables.check_header(values.input, columns, encoding)
 
 
 def predict_file(
@@ -378,6 +391,7 @@ def main() -> None:
             f"--threshold={values.threshold:g}: give a number between 0 and 1."
         )
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
+    _check_header(run.experiment, values)
     command_line.import_tensorflow()
     predictor = run.predictor()
     predictor.threshold = values.threshold

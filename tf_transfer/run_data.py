@@ -5,7 +5,6 @@ they read and encodes it for a model. A paper with another source, other splits
 or another encoding subclasses it.
 """
 
-import dataclasses
 import functools
 from typing import Any, TYPE_CHECKING
 
@@ -88,7 +87,9 @@ class RunData:
         """
         settings = self.settings
         if isinstance(task, task_file.TaskFile):
-            return table_source.TableSource(task, settings.split_seed)
+            return table_source.TableSource(
+                task, settings.split_seed, settings.out
+            )
         return registry.open_source(task, settings.data, settings.cache_folder)
 
     def open_table(
@@ -109,9 +110,10 @@ class RunData:
             task_file.SplitOrigin((settings.data,)),
             test=test,
             encoding=settings.encoding,
+            skip_bad_rows=settings.skip_bad_rows,
             **options,
         )
-        return held_out.HeldOutSource(table, settings.split_seed)
+        return held_out.HeldOutSource(table, settings.split_seed, settings.out)
 
     @functools.cached_property
     def sources(self) -> dict[str, Source]:
@@ -126,9 +128,8 @@ class RunData:
         loss_head = settings.loss_head if settings.trains else "sigmoid"
         for name, source in self.sources.items():
             tasks[name] = source.task.with_loss_head(loss_head)
-            if settings.is_probe:  # a regression needs no unit
-                tasks[name] = dataclasses.replace(tasks[name], score_scale=None)
-            elif settings.scales_scores:
+            # The probe, a regression, needs no unit, but float32 may.
+            if settings.scales_scores and not settings.is_probe:
                 tasks[name] = tasks[name].scaled()
         return tasks
 

@@ -29,7 +29,7 @@ from typing import Any
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import LARGEST_INT, Reader, setting
-from tf_transfer.data import task_file
+from tf_transfer.data import table_source, task_file
 from tf_transfer.searches.space import list_searched, split_values, VARIED
 from tf_transfer.sweeps import execute
 from tf_transfer.utils import formatting, machine
@@ -213,6 +213,8 @@ def main() -> None:
     """Reads the flags; searches, and prints the answer."""
     began = time.monotonic() - machine.process_seconds()
     settings = command_line.from_flags(Settings).resolve()
+    if settings.is_own:
+        table_source.TableSource(settings.own_task).check_header()
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
     Search(settings, began).run()

@@ -133,8 +133,8 @@ class Settings(
         needs={"is_own": False},
     )
     encoding: str = setting(
-        "utf-8",
-        "Of a table: its encoding.",
+        "",
+        "Of a table: its encoding. Unset: that of its content.",
         group=Group.TEXTS,
         hashed=False,
         is_encoding=True,

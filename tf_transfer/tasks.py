@@ -178,8 +178,8 @@ class TaskSettings(RunSettings):
     # The identity of the data covers them.
     text_column: str = setting(
         "",
-        "Of --data=FILE (CSV, TSV, JSON lines, Parquet): the column of the "
-        "texts; two with a comma between are a pair.",
+        "Of --data=FILE (CSV, TSV, JSON lines, Parquet, Excel): the column of "
+        "the texts; two with a comma between are a pair.",
         hashed=False,
         read_by=Reader.BASELINE,
         needs={"has_table": True},
@@ -222,8 +222,18 @@ class TaskSettings(RunSettings):
         needs={"has_table": True},
     )
     encoding: str = setting(
-        "utf-8",
-        "Of --data=FILE: the encoding of CSV or TSV.",
+        "",
+        "Of --data=FILE: the encoding of CSV or TSV. Unset: that of its "
+        "content.",
+        group=Group.TEXTS,
+        hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
+    )
+    skip_bad_rows: bool = setting(
+        False,
+        "Of --data=FILE: leave out rows that cannot be used, and write them "
+        "to a file in --out.",
         group=Group.TEXTS,
         hashed=False,
         read_by=Reader.BASELINE,
@@ -295,6 +305,7 @@ class TaskSettings(RunSettings):
             self.test_fraction,
             self.duplicates,
             self.encoding,
+            self.skip_bad_rows,
         )
 
     def unread(self) -> list[str]:

@@ -71,7 +71,7 @@ RECIPE = {
 HELP = {
     "task": "A task file of your own, such as mine.toml, or the name of a "
     "built-in task; of --data=FILE, what folders and tables call the task.",
-    "data": "A table of your own: CSV, TSV, JSON lines or Parquet. Of a "
+    "data": "A table of your own: CSV, TSV, JSON lines, Parquet or Excel. Of a "
     "built-in task: `tfds`, a folder in the layout of the official download, "
     "or `sample`, a few hand-written examples.",
     "features": "`bert`, an encoder that trains, with a head; `frozen`, the "

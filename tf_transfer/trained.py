@@ -340,7 +340,8 @@ class Predictor:
         if is_brief:
             return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
         if task.labels is None:
-            return {"score": [float(f"{score:.7g}") for score in scores]}
+            digits = 10 if task.score_scale else 7  # of float64, float32
+            return {"score": [float(f"{s:.{digits}g}") for s in scores]}
         columns = {"label": labels, "score": [round(s, 6) for s in scores]}
         if probabilities:
             for name, values in zip(self.labels, self.probabilities(logits).T):
@@ -350,7 +351,7 @@ class Predictor:
     def _read_labels(self, table: Table, column: str) -> np.ndarray:
         """The labels in a table; see `Examples`."""
         if self.task.kind == "score":
-            return np.asarray(table.scores(column), np.float32)
+            return np.asarray(table.scores(column))
         cells = table.columns[column]
         if self.task.kind == "classes":
             words = [*map(tables.word_of, cells)]

@@ -76,7 +76,8 @@ HELP = {
     "line names the columns.",
     "text_column": "The column of the texts.",
     "label_column": "The column of the labels.",
-    "encoding": "Encoding of the file.",
+    "encoding": "Encoding of the file. Unset: that of its content.",
+    "skip_bad_rows": "Leave out rows that cannot be used.",
     "duplicates": "`group` keeps texts that are the same, apart from case and "
     "space, in one split; in the paper they may be in both.",
     "test_fraction": "Fraction that is tested, stratified, drawn by "
@@ -97,6 +98,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "text_column": COLUMN,
     "label_column": COLUMN,
     "encoding": {"is_encoding": True, "needs": {}},
+    "skip_bad_rows": {"needs": {}},
     "duplicates": {"hashed": True, "needs": {}},
     "test_fraction": {
         "hashed": True,

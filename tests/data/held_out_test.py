@@ -232,8 +232,8 @@ MINIMAL = "text,target\na,1\nb,1\nc,0\nd,0\n"
         ("id,text,target\n1,a,1\n1,b,0\n", "has '1' 2 times.*--id_column"),
         ('text,target\n"a,1\nb,0\n', "line 2: is not CSV"),
         (
-            MINIMAL.encode() + "Café,1\n".encode("latin-1"),
-            r"line 6: is not utf-8 \(byte 0xe9\).*--encoding, such as latin-1",
+            MINIMAL.encode() + "é,0\n".encode() + b"Caf\xe9,1\n",
+            r"line 7: is not utf-8 \(byte 0xe9\).*--encoding, such as latin-1",
         ),
     ],
 )

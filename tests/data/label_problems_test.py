@@ -69,3 +69,13 @@ def test_scores_have_no_labels():
     task = Task("own", "", ("text",), "label", None, "spearman")
     examples = Examples(np.arange(2), [["a", "b"]], np.zeros(2, np.float32))
     assert card.find_label_problems(task, examples) == []
+
+
+def test_repeated_texts_and_their_labels_are_counted():
+    task = Task("own", "", ("text",), "label", ("a", "b"), "accuracy")
+    texts = ["One", "one ", "two", "two", "three", *map(str, range(15))]
+    labels = np.array([0, 1, 0, 0, 1, *[0, 1] * 7, 0])
+    examples = Examples(np.arange(20), [texts], labels)
+    assert card.find_label_problems(task, examples) == [
+        "training texts that repeat another: 2; texts with several labels: 1."
+    ]

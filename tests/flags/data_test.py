@@ -20,6 +20,7 @@ from tf_transfer.utils.errors import UserError
     "metric",
     "test_fraction",
     "encoding",
+    "skip_bad_rows",
     "duplicates",
 )
 def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
@@ -51,6 +52,12 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
         assert apart == is_apart
     with pytest.raises(UserError, match="--encoding=utf-99"):
         examples(encoding="utf-99")
+    columns["team"][3] = ""
+    said["data"] = own_data.write(tmp_path / "empty.csv", columns)
+    with pytest.raises(UserError, match="line 5.*--skip_bad_rows"):
+        examples()
+    _, train, test = examples(skip_bad_rows=True)
+    assert len(train) + len(test) < 30
 
 
 @shows("long_texts")

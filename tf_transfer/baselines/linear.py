@@ -64,7 +64,7 @@ def fit(
     """Fits a model.
 
     Args:
-        task: The task of the model.
+        task: The task of the model; scores are learned in its `score_scale`.
         features: float32 [examples, width].
         labels: See `task.Examples`.
         strength: C of scikit-learn's: the larger, the less regularised; of
@@ -76,7 +76,9 @@ def fit(
         from sklearn.linear_model import Ridge
 
         model = Ridge(alpha=1 / strength)
-        model.fit(scaled, labels.astype(np.float64))
+        middle, unit = task.score_scale or (0.0, 1.0)
+        # scikit-learn rounds labels to the float32 of the features.
+        model.fit(scaled, (labels.astype(np.float64) - middle) / unit)
         coefficients = np.reshape(model.coef_, (1, -1))
         bias = np.reshape(model.intercept_, 1)
     elif task.kind == "labels":

@@ -168,8 +168,12 @@ class Probe:
         return self
 
     def logits(self, inputs: Inputs) -> np.ndarray:
-        """float32 [examples, units]."""
-        return self.model.logits(inputs.matrix(self.states))
+        """Float32 [examples, units]; float64 of scores with a scale."""
+        logits = self.model.logits(inputs.matrix(self.states))
+        if self.task.score_scale is not None:
+            mean, deviation = self.task.score_scale
+            logits = mean + deviation * logits.astype(np.float64)
+        return logits
 
     @property
     def chosen(self) -> dict[str, Any]:

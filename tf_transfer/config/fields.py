@@ -144,7 +144,7 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
     if allowed["pattern"] and not re.fullmatch(allowed["pattern"], value):
         raise UserError(f"{flag}: {allowed['advice']}")
-    if allowed["is_encoding"]:
+    if allowed["is_encoding"] and value:
         try:
             "".encode(value)
             b"".decode(value)

@@ -426,7 +426,8 @@ class Settings:
     also_cache = ""
     keyword_column = ""
     clean = "none"
-    encoding = "utf-8"
+    encoding = ""
+    skip_bad_rows = False
     scales_scores = False  # see `Task.scaled`
 
     def __init_subclass__(

@@ -114,6 +114,14 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
         problems.append(
             f"{share:.0%} of the training texts are {_quote(name)}. {advice}"
         )
+    if task.kind == "classes":
+        groups = texts_lib.group_texts([*zip(*train.texts)])
+        repeated, several = texts_lib.count_duplicates(groups, train.labels)
+        if repeated:
+            problems.append(
+                f"training texts that repeat another: {repeated:,}; texts with "
+                f"several labels: {several:,}."
+            )
     return problems
 
 
@@ -123,18 +131,13 @@ def _quote(name: str) -> str:
 
 def _are_near(one: str, other: str) -> bool:
     """Whether two names differ by one letter."""
-    start = _count_equal(one, other)
-    one, other = one[start:], other[start:]
-    end = _count_equal(one[::-1], other[::-1])
-    changed = one[: len(one) - end] + other[: len(other) - end]
-    is_one = max(len(one), len(other)) - end == 1
-    return is_one and changed.isalpha() and start + end >= SHORTEST
-
-
-def _count_equal(one: str, other: str) -> int:
-    """The letters that two names have in common at their beginning."""
-    are_equal = (a == b for a, b in zip(one, other))
-    return sum(itertools.takewhile(bool, are_equal))
+    short, long = sorted((one, other), key=len)
+    step = 1 + len(short) - len(long)  # 0 of a letter that one lacks
+    return len(long) > SHORTEST and any(
+        long[:n] + long[n + 1 :] == short[:n] + short[n + step :]
+        and (long[n] + short[n : n + step]).isalpha()
+        for n in range(len(long) if step in (0, 1) else 0)
+    )
 
 
 def _label_rows(

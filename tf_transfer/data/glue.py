@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from absl import logging
 
 from tf_transfer.data import tables
 from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
@@ -228,7 +229,13 @@ def read(path: str, task: Task, split: str) -> Examples:
     is_hidden = split.startswith("test")
     dialect = dialect_of(task, () if is_hidden else task.header)
     names = [*task.texts, *([] if is_hidden else [task.label])]
-    table = tables.read_table(path, dict.fromkeys(names, ""), "", dialect)
+    short: list[tables.BadRow] | None = [] if task.skip_broken else None
+    columns = dict.fromkeys(names, "")
+    table = tables.read_table(path, columns, "", dialect, short)
+    if short:
+        logging.warning(
+            "%s: left out %d broken rows (too few cells).", path, len(short)
+        )
     texts = [table.columns[name] for name in task.texts]
     return make_examples(table, texts, task, is_hidden)
 
@@ -240,12 +247,7 @@ def dialect_of(task: Task, header: tuple[str, ...] = ()) -> tables.Dialect:
         task: The task.
         header: Names of the columns if the file has no header line.
     """
-    return dataclasses.replace(
-        tables.TSV,
-        header=header,
-        is_ragged=True,
-        skips_short=task.skip_broken,
-    )
+    return dataclasses.replace(tables.TSV, header=header, is_ragged=True)
 
 
 def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:

@@ -64,13 +64,15 @@ class HeldOutSource(TableSource):
 
     task_file: HeldOutTable
 
-    def __init__(self, table: HeldOutTable, split_seed: int = 0) -> None:
+    def __init__(
+        self, table: HeldOutTable, split_seed: int = 0, folder: str = ""
+    ) -> None:
         if not os.path.isfile(table.path):
             raise UserError(
                 f"--data={table.path}: no such file. Give a CSV or TSV file "
                 "whose first line names its columns."
             )
-        super().__init__(table, split_seed)
+        super().__init__(table, split_seed, folder)
         self._id_column = "id" if table.id is None else table.id
 
     @functools.cached_property
@@ -85,6 +87,8 @@ class HeldOutSource(TableSource):
         codec = tables.codec_of(own.encoding)
         table = f"{files.sha256(own.path)} {columns} {codec} {own.is_cleaned}"
         lines = [table, own.duplicates]
+        if own.skip_bad_rows:
+            lines.append("skip_bad_rows")
         if own.folds:
             lines.append(f"{own.folds} folds, {own.fold_seed}")
             if own.row_order:

@@ -26,7 +26,7 @@ from tf_transfer.data import (
     task_file,
     texts as texts_lib,
 )
-from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.tables import BadRow, BadRows, Table, word_of
 from tf_transfer.data.task import (
     choose_metrics,
     Examples,
@@ -41,8 +41,10 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 SPLITS = ("train", "validation", "test")
+SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
+MISSING = {"na", "n/a", "nan", "null"}  # labels that no row should have
 YES_NO = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -67,14 +69,18 @@ class TableSource(Source):
     Args:
         task_file: The description of the task.
         split_seed: The seed of the rows that are drawn for validation and test.
+        folder: Gets a file of the rows that are skipped.
 
     Attributes:
         task_file: The description of the task.
         splits: The entries of `SPLITS` that the task has.
     """
 
-    def __init__(self, task_file: TaskFile, split_seed: int = 0) -> None:
+    def __init__(
+        self, task_file: TaskFile, split_seed: int = 0, folder: str = ""
+    ) -> None:
         self.task_file = task_file
+        self._folder = folder
         self.splits = [split for split in SPLITS if getattr(task_file, split)]
         self._split_seed = split_seed
         has_ids = task_file.validation.ids or task_file.test.ids
@@ -86,6 +92,9 @@ class TableSource(Source):
         """A hash of the files' contents, and of how they are read."""
         values = dataclasses.asdict(self.task_file)
         del values["path"], values["name"]
+        values["encoding"] = values["encoding"] or "utf-8"
+        if not values["skip_bad_rows"]:
+            del values["skip_bad_rows"]
         for split in SPLITS:
             values[split]["paths"] = [
                 *map(files.sha256, values[split]["paths"])
@@ -143,6 +152,12 @@ class TableSource(Source):
             return Sentences(ids, words, rows.labels)
         return Examples(ids, rows.texts, self._encode(rows, labels))
 
+    def check_header(self) -> None:
+        """Raises `UserError`, in no time, if a CSV or TSV lacks a column."""
+        own = self.task_file
+        for path in own.train.paths if own.kind != "entities" else ():
+            tables.check_header(path, self._columns(), own.encoding)
+
     def group(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of rows; with `duplicates = "group"` those of their texts."""
         return self.groups[rows]
@@ -155,19 +170,54 @@ class TableSource(Source):
 
     def _read_split(self, split: str) -> Rows:
         own, paths = self.task_file, getattr(self.task_file, split).paths
+        skip = self._option("--skip_bad_rows", "skip_bad_rows = true")
         if own.kind == "entities":
+            if own.skip_bad_rows:
+                raise UserError(f"{skip}: sentences stay. Leave it out.")
             [words], [tags] = own.texts, own.label
             table = tables.join([tagged.read(p, words, tags) for p in paths])
             texts = [[*map(" ".join, table.columns[words])]]
             return Rows(table, texts, table.columns[tags])
-        read = []
+        read: list[Table] = []
+        bad: list[BadRow] = []
         for path in paths:
-            read.append(tables.read_table(path, self._columns(), own.encoding))
-            if not len(read[-1]):
+            read.append(
+                tables.read_table(
+                    path, self._columns(), own.encoding, bad_rows=bad
+                )
+            )
+            if not (len(read[-1]) or bad):
                 raise UserError(f"{path}: holds no examples.")
         table = tables.join(read)
-        texts = self._prepare_texts(table)
-        return Rows(table, texts, _PARSERS[own.kind](own, table))
+        while True:
+            try:
+                texts = self._prepare_texts(table)
+                rows = Rows(table, texts, _PARSERS[own.kind](own, table))
+                break
+            except BadRows as error:  # others may be in another column
+                bad += error.rows
+                table = table.without(error.rows)
+        bad.sort(key=lambda row: (paths.index(row.path), row.number))
+        if bad and not (own.skip_bad_rows and len(table)):
+            advice = "" if own.skip_bad_rows else f"{skip} leaves them out."
+            raise BadRows(bad, advice)
+        if bad:
+            self._write_skipped(bad, f"{own.name}-{split}-skipped.csv")
+        return rows
+
+    def _write_skipped(self, bad: Sequence[BadRow], name: str) -> None:
+        """Writes the bad rows into a file of `folder`, and prints where."""
+        target = os.path.join(self._folder, name)
+        os.makedirs(self._folder or ".", exist_ok=True)
+        fields = "path", "number", "column", "problem", "text"
+        columns: dict[str, Sequence[Any]] = {
+            field: [getattr(row, field) for row in bad] for field in fields
+        }
+        files.write_atomically(target, tables.write_table(columns, ".csv"))
+        paths = ", ".join({row.path: None for row in bad})
+        tables.notify(
+            f"{paths}: skipped {len(bad):,} rows; they are in {target}."
+        )
 
     def _columns(self) -> dict[str, str | None]:
         """The columns that are read, with what the user gives to name each."""
@@ -182,9 +232,12 @@ class TableSource(Source):
 
     def _flag(self, key: str) -> str:
         """The key of the task file, or the flag, that names a column."""
-        if task_file.is_task_file(self.task_file.path):
-            return f"`{key}`"
-        return f"--{key.removesuffix('s')}_column"
+        return self._option(f"--{key.removesuffix('s')}_column", key)
+
+    def _option(self, flag: str, key: str) -> str:
+        """A flag; or in its place, a key or line of the task file."""
+        is_in_file = task_file.is_task_file(self.task_file.path)
+        return f"`{key}`" if is_in_file else flag
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:
         return [table.texts(column) for column in self.task_file.texts]
@@ -217,10 +270,10 @@ class TableSource(Source):
                 f"to learn. {other}."
             )
         if len(counts) > min(MOST_CLASSES, rows / 2):
+            score = self._option("--kind=score", 'kind = "score"')
             raise self._column_error(
                 f"has {len(counts)} different labels in {rows} rows, so it is "
-                f"not a column of classes. {other}; or, for numbers, the kind "
-                "score."
+                f"not a column of classes. {other}; or, for numbers, {score}."
             )
         return tuple(sorted(counts, key=_by_value))
 
@@ -241,13 +294,19 @@ class TableSource(Source):
                 f"has only the value {scores[0]:g}, so there is nothing to "
                 f"learn. Give another {self._flag('label')}."
             )
+        if np.abs(scores).max() > LARGEST or scores.std() < SMALLEST:
+            raise self._column_error(
+                f"has scores from {scores.min():g} to {scores.max():g}, which "
+                "is too small or too large to compute with. Give them in "
+                "another unit."
+            )
         return float(scores.mean()), float(scores.std())
 
     def _encode(self, rows: Rows, labels: Sequence[str]) -> np.ndarray:
         """The labels of all rows as numbers; see `Examples`."""
         own, table = self.task_file, rows.table
         if own.kind == "score":
-            return np.asarray(rows.labels, np.float32)
+            return np.asarray(rows.labels, np.float64)
         if own.kind == "entities":
             return np.zeros(len(table), np.int64)  # sentences have no class
         if own.kind == "classes":
@@ -395,24 +454,32 @@ def _by_value(label: str) -> tuple[int, float, str]:
 
 
 def _parse_classes(own: TaskFile, table: Table) -> list[str]:
-    [column] = own.label
-    words = [sys.intern(word_of(cell)) for cell in table.columns[column]]
-    if "" in words:
-        raise table.empty(words.index(""), column)
-    return words
+
+    def parse(cell: Any) -> str:
+        if not isinstance(cell, str | int | float | None):
+            raise ValueError(f"{cell!r:.60} is neither a text nor a number")
+        word = sys.intern(word_of(cell))
+        if not word:
+            raise ValueError("is empty")
+        is_label = not own.skip_bad_rows or word in (own.labels or ())
+        if word.lower() in MISSING and not is_label:
+            raise ValueError(f"{word!r} stands for no label")
+        return word
+
+    return table.convert(own.label[0], parse)
 
 
 def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
     if len(own.label) == 1:
         return tables.split_labels(table.columns[own.label[0]], own.separator)
-    columns = [
-        table.convert(
-            column,
-            lambda cell: YES_NO.get(word_of(cell).lower()),
-            "is neither 0 nor 1.",
-        )
-        for column in own.label
-    ]
+
+    def parse(cell: Any) -> bool:
+        word = word_of(cell).lower()
+        if word not in YES_NO:
+            raise ValueError(f"{cell!r:.60} is neither 0 nor 1")
+        return YES_NO[word]
+
+    columns = [table.convert(column, parse) for column in own.label]
     return [[*itertools.compress(own.label, row)] for row in zip(*columns)]
 
 

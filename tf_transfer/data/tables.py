@@ -1,13 +1,19 @@
-"""Tables: the one reader of CSV, TSV, JSON lines and Parquet, and the writer.
+"""Tables: the one reader of CSV, TSV, JSON lines, Parquet, Excel; the writer.
 
 The file extension selects the format: `.tsv` and `.tab` have tabs and ordinary
 quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
-`.pq` are Parquet; any other file is CSV, as spreadsheets write it. A corpus
-whose files differ gives its own `Dialect`. Only Parquet needs pyarrow.
+`.pq` are Parquet, `.xlsx` is Excel; any other file is CSV, as spreadsheets
+write it. The content shows another separator or encoding, which is then
+printed. A corpus whose files differ gives its own `Dialect`, and is UTF-8.
+Parquet needs pyarrow, and Excel openpyxl.
 """
 
+import codecs
+import contextlib
 import csv
 import dataclasses
+import difflib
+import functools
 import io
 import itertools
 import json
@@ -17,11 +23,10 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tqdm
-from absl import logging
 
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -29,13 +34,62 @@ from tf_transfer.utils.formatting import cut
 TABS = (".tsv", ".tab")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
-EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET)
+EXCEL = (".xlsx", ".xlsm")
+EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *EXCEL)
 SHOWN = 12  # names that a message lists
+SHOWN_ROWS = 10  # bad rows that a message lists
+SAMPLE = 20  # rows that show the separator
 BATCH = 50_000  # rows of Parquet that are converted at a time
-# Types of cells in Parquet, as pyarrow writes them.
-CELL_TYPE = r"(large_)?string|u?int\d+|(half)?float|double|bool|null"
 
 Content = tuple[Sequence[int], dict[str, list[Any]]]  # line of each row, cells
+
+
+class BadRow(NamedTuple):
+    """A row of a file that cannot be used.
+
+    Attributes:
+        path: The file.
+        number: Its line, or its number in Parquet and Excel.
+        problem: What is wrong, such as `is empty`.
+        advice: A sentence.
+        column: The column of the wrong cell; empty for the row.
+        text: The cells that were read, for a person.
+    """
+
+    path: str
+    number: int
+    problem: str
+    advice: str
+    column: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        column = f", column {cut(self.column)!r}" if self.column else ""
+        return f"{_name_row(self.path, self.number)}{column}: {self.problem}."
+
+
+class BadRows(UserError):
+    """Rows cannot be used: the message lists the first, and counts all.
+
+    Args:
+        rows: The rows.
+        advice: What else to do.
+
+    Attributes:
+        rows: The rows.
+    """
+
+    def __init__(self, rows: Sequence[BadRow], advice: str = "") -> None:
+        self.rows, first = rows, rows[0]
+        lines = [f"{first} {first.advice} {advice}".rstrip()]
+        if len(rows) > 1:
+            lines = [
+                f"{first.path}: {len(rows):,} rows cannot be used. "
+                f"{advice or 'Fix or remove them.'}",
+                *map(str, rows[:SHOWN_ROWS]),
+                *["..."] * (len(rows) > SHOWN_ROWS),
+            ]
+        super().__init__("\n  ".join(lines))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,19 +104,17 @@ class Dialect:
         header: Names of the columns if the file has no header line.
         is_ragged: Whether rows may have more or fewer cells than the header,
             as long as they have the columns that are read.
-        skips_short: Whether rows with too few cells are left out and counted,
-            instead of refused.
     """
 
     delimiter: str = ","
     quoting: str = "strict"
     header: tuple[str, ...] = ()
     is_ragged: bool = False
-    skips_short: bool = False
 
 
 CSV = Dialect()
-SEPARATORS = {",": "commas", "\t": "tabs"}  # delimiters as messages name them
+# Delimiters as messages name them.
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 TSV = Dialect("\t", "none")
 
 
@@ -92,59 +144,60 @@ class Table:
             row: The number of the row.
             offset: Lines of a text file from the row's first line on.
         """
-        places = ((path, n) for path, lines in self.files for n in lines)
-        path, number = next(itertools.islice(places, row, None))
-        if is_parquet(path):
-            return f"{path}, row {number}"
-        line = number + offset if is_plain(path) else number
-        return f"{path}, line {line}"
+        path, number = next(itertools.islice(self._lines(), row, None))
+        return _name_row(path, number + offset if is_plain(path) else number)
 
-    def error(self, row: int, column: str, problem: str) -> UserError:
-        """An error that names the file, the line and the column of a cell."""
-        return UserError(
-            f"{self.locate(row)}, column {cut(column)!r}: {problem}"
-        )
+    def _lines(self) -> Iterator[tuple[str, int]]:
+        """Yields the file and the line of each row."""
+        return ((path, n) for path, lines in self.files for n in lines)
 
-    def empty(self, row: int, column: str) -> UserError:
-        """The error for a cell that must not be empty."""
-        flag = self.flags.get(column)
-        other = f", or give another {flag}" if flag else ""
-        return self.error(row, column, f"is empty. Remove the row{other}.")
+    def without(self, rows: Iterable[BadRow]) -> "Table":
+        """The table without some rows."""
+        left_out = {(row.path, row.number) for row in rows}
+        files: list[tuple[str, Sequence[int]]] = [
+            (path, [line for line in lines if (path, line) not in left_out])
+            for path, lines in self.files
+        ]
+        stays = [line not in left_out for line in self._lines()]
+        columns = {
+            name: [*itertools.compress(cells, stays)]
+            for name, cells in self.columns.items()
+        }
+        return Table(files, columns, self.flags)
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as texts.
 
         Raises:
-            UserError: A cell is empty, or not a text.
+            BadRows: Cells are empty, or no texts.
         """
-        for row, cell in enumerate(self.columns[column]):
+
+        def parse(cell: Any) -> str:
             if cell is None or not str(cell).strip():
-                raise self.empty(row, column)
-        return self.convert(
-            column,
-            lambda cell: cell if isinstance(cell, str) else None,
-            "is not a text. Give the column of the texts.",
-        )
+                raise ValueError("is empty")
+            if not isinstance(cell, str):
+                raise ValueError(f"{cell!r:.60} is not a text")
+            return cell
+
+        return self.convert(column, parse)
 
     def words(self, column: str) -> list[list[str]]:
         """The cells of a column as words: lists, or text with blanks.
 
         Raises:
-            UserError: A cell is empty, or is neither.
+            BadRows: Cells are empty, or are neither.
         """
 
-        sentences = []
-        for row, cell in enumerate(self.columns[column]):
+        def parse(cell: Any) -> list[str]:
             words = cell.split() if isinstance(cell, str) else cell
             if not words or not isinstance(words, list):
-                raise self.error(row, column, "has no words. Give a list.")
+                raise ValueError("has no words. Give a list")
             for word in words:
                 if not isinstance(word, str) or not word.strip():
-                    raise self.error(
-                        row, column, f"{word!r:.60} is not a word."
-                    )
-            sentences.append(words)
-        return sentences
+                    raise ValueError(f"{word!r:.60} is not a word")
+            return words
+
+        return self.convert(column, parse)
 
     def scores(
         self, column: str, low: float = -math.inf, high: float = math.inf
@@ -152,42 +205,65 @@ class Table:
         """The cells of a column as finite numbers from `low` to `high`.
 
         Raises:
-            UserError: A cell is not.
+            BadRows: Cells are not.
         """
         kind = "a number"
         if math.isfinite(high):
             kind = f"a score from {low:g} to {high:g}"
 
-        def parse(cell: Any) -> float | None:
+        def parse(cell: Any) -> float:
             try:
                 score = math.nan if isinstance(cell, bool) else float(cell)
             except (TypeError, ValueError):
-                return None
-            is_valid = math.isfinite(score) and low <= score <= high
-            return score if is_valid else None
+                score = math.nan
+            if not (math.isfinite(score) and low <= score <= high):
+                raise ValueError(f"{cell!r:.60} is not {kind}")
+            return score
 
-        problem = f"is not {kind}. Fix the row, or remove it."
-        return self.convert(column, parse, problem)
+        return self.convert(column, parse)
 
     def convert(
-        self, column: str, parse: Callable[[Any], Any], problem: str
+        self,
+        column: str,
+        parse: Callable[[Any], Any],
+        cells: Iterable[Any] | None = None,
+        rows: Sequence[int] | np.ndarray | None = None,
     ) -> list[Any]:
         """The parsed cells of a column.
 
         Args:
             column: The name of the column.
-            parse: Function of a cell; it returns None for an invalid one.
-            problem: The problem of an invalid cell, for the message.
+            parse: Function of a cell; it raises `ValueError`, whose text is
+                the problem, for an invalid one.
+            cells: What is parsed in place of the cells.
+            rows: The row of each of `cells`; None if each row has one.
 
         Raises:
-            UserError: A cell is invalid.
+            BadRows: Cells are invalid.
         """
-        values = [parse(cell) for cell in self.columns[column]]
-        for row, value in enumerate(values):
-            if value is None:
-                cell = self.columns[column][row]
-                raise self.error(row, column, f"{cell!r:.60} {problem}")
-        return values
+        values, bad = [], {}
+        parsed = self.columns[column] if cells is None else cells
+        for index, cell in enumerate(parsed):
+            try:
+                values.append(parse(cell))
+            except ValueError as error:
+                bad[index if rows is None else int(rows[index])] = str(error)
+        if not bad:
+            return values
+        flag, places = self.flags.get(column), [*self._lines()]
+        other = f", or give another {flag}" if flag else ""
+        raise BadRows(
+            [
+                BadRow(
+                    *places[row],
+                    problem,
+                    f"Fix the row, or remove it{other}.",
+                    column,
+                    " | ".join(str(c[row]) for c in self.columns.values()),
+                )
+                for row, problem in bad.items()
+            ]
+        )
 
     def label_ids(
         self,
@@ -205,18 +281,19 @@ class Table:
             rows: The row of each word.
 
         Raises:
-            UserError: A label is unknown.
+            BadRows: Labels are unknown.
         """
         ids = {label: number for number, label in enumerate(labels)}
-        for index, word in enumerate(words):
+
+        def parse(word: str) -> int:
             if word not in ids:
-                raise self.error(
-                    index if rows is None else rows[index],
-                    column,
+                raise ValueError(
                     f"{cut(word)!r} is not one of the labels: "
-                    f"{list_names(labels)}. Fix the row, or remove it.",
+                    f"{list_names(labels)}"
                 )
-        return np.array([ids[word] for word in words], np.int64)
+            return ids[word]
+
+        return np.array(self.convert(column, parse, words, rows), np.int64)
 
     def label_sets(
         self,
@@ -232,7 +309,7 @@ class Table:
             labels: All labels.
 
         Raises:
-            UserError: A row has another label.
+            BadRows: Rows have another label.
         """
         owners = np.repeat(range(len(self)), [*map(len, sets)])
         words = [*itertools.chain(*sets)]
@@ -243,8 +320,11 @@ class Table:
     def check_columns(self, flags: Mapping[str, str | None]) -> None:
         """Raises `UserError` if a column is missing; see `read_table`."""
         path = self.files[0][0]
-        where = f"{path}, line 1" if is_plain(path) else path
-        _choose_columns(where, flags, list(self.columns))
+        separator = ""
+        if is_plain(path):
+            separator = "tabs" if path.lower().endswith(TABS) else "commas"
+        where = f"{path}, line 1" if separator else path
+        _choose_columns(where, flags, list(self.columns), separator)
 
 
 def join(tables: Sequence[Table]) -> Table:
@@ -264,7 +344,18 @@ def is_parquet(path: str) -> bool:
 
 def is_plain(path: str) -> bool:
     """Whether a file is delimited text, by its extension."""
-    return not path.lower().endswith((*JSON_LINES, *PARQUET))
+    return not path.lower().endswith((*JSON_LINES, *PARQUET, *EXCEL))
+
+
+def _name_row(path: str, number: int) -> str:
+    has_lines = not path.lower().endswith((*PARQUET, *EXCEL))
+    return f"{path}, {'line' if has_lines else 'row'} {number}"
+
+
+@functools.cache
+def notify(message: str) -> None:
+    """Prints how a file is read, once: its texts may be read several times."""
+    print(message, file=sys.stderr, flush=True)
 
 
 def read_table(
@@ -272,6 +363,7 @@ def read_table(
     columns: Mapping[str, str | None] | None = None,
     encoding: str = "",
     dialect: Dialect | None = None,
+    bad_rows: list[BadRow] | None = None,
 ) -> Table:
     """Reads columns of a file.
 
@@ -280,27 +372,47 @@ def read_table(
         columns: The names of the columns, each with the flag or key that
             names it, or "", or None if the column may be missing. Without
             names, all columns are read.
-        encoding: The encoding that the user gives for delimited text; empty
-            if the file has to be UTF-8.
-        dialect: The dialect of delimited text; None for that of the extension.
+        encoding: The encoding of delimited text; empty for that of its
+            content, and with a dialect for UTF-8.
+        dialect: The dialect of delimited text; None for that of the extension,
+            or another separator that the content shows.
+        bad_rows: Gets the rows that cannot be read, which are left out.
 
     Raises:
-        UserError: The file or a column is missing, or a row cannot be read;
-            with the line.
+        UserError: The file or a column is missing, or rows cannot be read,
+            without `bad_rows`; with the line.
     """
     if not os.path.isfile(path):
         raise UserError(
-            f"{path}: no such file. Give a CSV, TSV, JSON lines or Parquet "
-            "file."
+            f"{path}: no such file. Give a CSV, TSV, JSON lines, Parquet or "
+            "Excel file."
         )
-    if dialect is None and is_parquet(path):
+    bad: list[BadRow] = [] if bad_rows is None else bad_rows
+    if dialect is None and is_plain(path):
+        dialect, encoding = _sniff(path, encoding)
+    if dialect is not None:
+        rows = read_rows(path, encoding, dialect, bad)
+        lines, cells = _take_columns(path, rows, columns, dialect, bad)
+    elif is_parquet(path):
         lines, cells = _read_parquet(path, columns)
-    elif dialect is None and not is_plain(path):
-        lines, cells = _read_json(path, columns)
+    elif path.lower().endswith(JSON_LINES):
+        lines, cells = _read_json(path, columns, bad)
     else:
-        dialect = dialect or (TSV if path.lower().endswith(TABS) else CSV)
-        lines, cells = _read_delimited(path, columns, encoding, dialect)
+        rows = _read_excel(path)
+        lines, cells = _take_columns(path, rows, columns, CSV, bad)
+    if bad and bad_rows is None:
+        raise BadRows(bad)
     return Table([(path, lines)], cells, columns or {})
+
+
+def check_header(
+    path: str, columns: Mapping[str, str | None], encoding: str = ""
+) -> None:
+    """Raises `UserError` if the first line of a CSV or TSV lacks a column."""
+    if os.path.isfile(path) and is_plain(path):
+        dialect, encoding = _sniff(path, encoding)
+        rows = itertools.islice(read_rows(path, encoding, dialect), 1)
+        _take_columns(path, rows, columns, dialect, [])
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -323,106 +435,178 @@ def _choose_columns(
         separator: What separates the cells of delimited text.
 
     Raises:
-        UserError: One is missing; or all are read, and two have one name.
+        UserError: A column is missing, or occurs twice.
     """
-    if columns is None:
-        columns = dict.fromkeys(header)
-        for name in columns:
-            if header.count(name) > 1:
-                raise UserError(
-                    f"{where}: has {header.count(name)} columns {cut(name)!r}. "
-                    "Rename all but one."
-                )
+    columns = dict.fromkeys(header) if columns is None else columns
     for name, flag in columns.items():
-        if name not in header and flag is not None:
-            advice = f" Give one of them as {flag}." if flag else ""
-            if separator and len(header) == 1:
-                advice += f" Cells are separated by {separator}."
+        if header.count(name) > 1:
             raise UserError(
-                f"{where}: has no column {cut(name)!r}. Its "
-                f"columns are {list_names(header)}.{advice}"
+                f"{where}: has {header.count(name)} columns {cut(name)!r}. "
+                "Rename all but one."
             )
+        if name in header or flag is None:
+            for other in header if flag else ():
+                if other != name and other.lower() == name.lower():
+                    notify(f"{where}: {name!r} is read, not {other!r}.")
+            continue
+        advice = f" Give one of them as {flag}." if flag else ""
+        near = difflib.get_close_matches(name, header, 1)
+        if near:
+            advice = f" Is {cut(near[0])!r} meant?{advice}"
+        names = f"Its columns are {list_names(header)}."
+        if separator and len(header) == 1:  # of no table: perhaps a secret
+            names = f"With cells separated by {separator}, it has one column."
+        raise UserError(
+            f"{where}: has no column {cut(name)!r}. {names}{advice}"
+        )
     return [name for name in columns if name in header]
 
 
 # === Delimited text ===
 
 
-def _read_delimited(
+def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
+    """The dialect and the encoding that a file's content shows.
+
+    The separator is that of the extension, or if it does not separate the
+    first rows, another that does.
+
+    Args:
+        path: A file of delimited text.
+        encoding: The encoding that the user gives, or empty.
+    """
+    usual = TSV if path.lower().endswith(TABS) else CSV
+    found = encoding or _find_encoding(path)
+    dialects = (usual, *map(Dialect, SEPARATORS))
+    fitting = (d for d in dialects if _separates(path, found, d))
+    dialect = next(fitting, usual)
+    is_usual = dialect.delimiter == usual.delimiter
+    if not is_usual or found != (encoding or "utf-8"):
+        name = SEPARATORS[dialect.delimiter]
+        notify(f"{path}: cells are separated by {name}; read as {found}.")
+    return dialect, found
+
+
+def _separates(path: str, encoding: str, dialect: Dialect) -> bool:
+    """Whether most of the first rows have as many cells as the header, > 1."""
+    widths: list[int] = []
+    with contextlib.suppress(UserError):
+        rows = _split_rows(path, encoding, dialect, [])
+        widths += (len(row) for _, row in itertools.islice(rows, SAMPLE))
+    return widths[:1] > [1] and 2 * widths.count(widths[0]) > len(widths)
+
+
+def _find_encoding(path: str) -> str:
+    """The encoding of a text; UTF-8 if none fits.
+
+    A text of another encoding has hardly a valid character of UTF-8. Where
+    there are more of them, a few bytes are damaged, which is an error.
+    """
+    with open(path, "rb") as file, contextlib.suppress(UnicodeDecodeError):
+        for line in file:
+            line.decode()
+        return "utf-8"
+    content = pathlib.Path(path).read_bytes()
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    text = content.decode("utf-8", "replace")
+    known = len(re.findall("[^\0-\x7f\ufffd]", text))
+    if b"\0" in content or known >= text.count("\ufffd"):
+        return "utf-8"
+    is_cp1252 = not re.search(rb"[\x81\x8d\x8f\x90\x9d]", content)
+    return "cp1252" if is_cp1252 else "latin-1"
+
+
+def _take_columns(
     path: str,
+    rows: Iterator[tuple[int, list[str]]],
     columns: Mapping[str, str | None] | None,
-    encoding: str,
     dialect: Dialect,
+    bad: list[BadRow],
 ) -> Content:
-    rows = read_rows(path, encoding, dialect)
-    _, header = next(rows, (0, []))
+    """The columns of rows, of which the first is the header."""
+    number, header = next(rows, (0, []))
     if not header:
         raise UserError(f"{path}: is empty.")
     names = _choose_columns(
-        f"{path}, line 1", columns, header, SEPARATORS[dialect.delimiter]
+        _name_row(path, number or 1),
+        columns,
+        header,
+        SEPARATORS[dialect.delimiter],
     )
     positions = [header.index(name) for name in names]
     needed = max(positions) + 1
     cells: dict[str, list[str]] = {name: [] for name in names}
-    lines, skipped = [], 0
+    lines = []
     for line, row in rows:
         if len(row) >= needed:
             lines.append(line)
             for column, position in zip(cells.values(), positions):
                 column.append(row[position])
-        elif dialect.skips_short:
-            skipped += 1
         else:
-            raise _width_error(path, line, row, header[:needed], dialect)
-    if skipped:
-        logging.warning(
-            "%s: left out %d broken rows (too few cells).", path, skipped
-        )
+            bad.append(_wrong_width(path, line, row, header[:needed], dialect))
     return lines, cells
 
 
 def read_rows(
-    path: str, encoding: str = "", dialect: Dialect = CSV
+    path: str,
+    encoding: str = "",
+    dialect: Dialect = CSV,
+    bad: list[BadRow] | None = None,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, cells): of the header first, then of every row.
 
     Args:
         path: A file of delimited text.
-        encoding: See `read_table`.
+        encoding: The encoding; empty for UTF-8.
         dialect: The dialect of the file.
+        bad: Gets the rows that cannot be read, or have not as many cells as
+            the header. None: the first is an error.
 
     Raises:
-        UserError: A row cannot be read, or has not as many cells as the header.
+        UserError: The header, or without `bad` a row, cannot be read.
     """
     header: Sequence[str] = dialect.header
     if header:
         yield 0, [*header]
-    for line, row in _split_rows(path, encoding, dialect):
+    for line, row in _split_rows(path, encoding, dialect, bad):
         header = header or row
-        if len(row) != len(header) and not dialect.is_ragged:
-            raise _width_error(path, line, row, header, dialect)
-        yield line, row
+        if len(row) == len(header) or dialect.is_ragged:
+            yield line, row
+            continue
+        wrong = _wrong_width(path, line, row, header, dialect)
+        if bad is None:
+            raise BadRows([wrong])
+        bad.append(wrong)
 
 
-def _width_error(
+def _wrong_width(
     path: str,
     line: int,
     row: Sequence[str],
     header: Sequence[str],
     dialect: Dialect,
-) -> UserError:
+) -> BadRow:
     quotes = "" if dialect.quoting == "none" else ", or its quotes"
-    return UserError(
-        f"{path}, line {line}: has {len(row)} cells, needs {len(header)}: "
-        f"{list_names(header)}. Fix the line{quotes}; cells are separated by "
-        f"{SEPARATORS[dialect.delimiter]}."
+    # One cell may be the secret of a file that is no table.
+    names = f": {list_names(header)}" if len(header) > 1 else ""
+    return BadRow(
+        path,
+        line,
+        f"has {len(row)} cells, needs {len(header)}{names}",
+        f"Fix the line{quotes}; cells are separated by "
+        f"{SEPARATORS[dialect.delimiter]}.",
+        text=dialect.delimiter.join(row),
     )
 
 
 def _split_rows(
-    path: str, encoding: str, dialect: Dialect
+    path: str, encoding: str, dialect: Dialect, bad: list[BadRow] | None
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, cells) of every row.
+
+    Args:
+        path, encoding, dialect, bad: See `read_rows`.
 
     Raises:
         UserError: The file has another encoding, or is not CSV; with the line.
@@ -439,16 +623,25 @@ def _split_rows(
         strict=dialect.quoting == "strict",
     )
     begin = 1  # of the row: an open quote is noticed at the end of the file
-    try:
-        for cells in reader:
+    while True:
+        try:
+            cells = next(reader)
             if cells:
                 yield reader.line_num, cells
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        raise UserError(
-            f"{path}, line {begin}: is not CSV ({error}). Close its quotes; "
-            "a quote inside a cell is doubled."
-        ) from None
+        except StopIteration:
+            return
+        except csv.Error as error:
+            wrong = BadRow(
+                path,
+                begin,
+                f"is not CSV ({error})",
+                "Close its quotes; a quote inside a cell is doubled.",
+            )
+            # An open quote has taken all that follows.
+            if bad is None or begin == 1 or "end of data" in str(error):
+                raise BadRows([wrong]) from None
+            bad.append(wrong)
+        begin = reader.line_num + 1
 
 
 def read_lines(path: str, encoding: str = "") -> Iterator[str]:
@@ -524,19 +717,25 @@ def _bar(path: str, parts: Iterable[Any], rows: int = 1) -> Iterable[Any]:
 # === JSON lines ===
 
 
-def _read_json(path: str, columns: Mapping[str, str | None] | None) -> Content:
+def _read_json(
+    path: str, columns: Mapping[str, str | None] | None, bad: list[BadRow]
+) -> Content:
     lines: list[int] = []
     cells: dict[str, list[Any]] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
-        where = f"{path}, line {number}"
-        row = _parse_object(where, line)
+        try:
+            row = _parse_object(line)
+        except ValueError as error:
+            problem, advice = error.args
+            bad.append(BadRow(path, number, problem, advice, text=line))
+            continue
         if columns is None:
             for name in row:
                 cells.setdefault(name, [None] * len(lines))
         elif not lines:
-            names = _choose_columns(where, columns, list(row))
+            names = _choose_columns(_name_row(path, number), columns, [*row])
             cells = {name: [] for name in names}
         lines.append(number)
         for name, column in cells.items():
@@ -544,24 +743,26 @@ def _read_json(path: str, columns: Mapping[str, str | None] | None) -> Content:
     return lines, cells
 
 
-def _parse_object(where: str, line: str) -> dict[str, Any]:
+def _parse_object(line: str) -> dict[str, Any]:
+    """The object of a line; raises `ValueError` of a problem and an advice."""
     try:
         row = json.loads(line)
         if "\\ud" in line.lower():  # perhaps half of a surrogate pair
             json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise UserError(
-            f"{where}: has half a character ({error.object[error.start]!a}), "
-            "such as of a cut emoji. Remove it."
+        raise ValueError(
+            f"has half a character ({error.object[error.start]!a}), such as of "
+            "a cut emoji",
+            "Remove it.",
         ) from None
     except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{where}: is not JSON ({error}). Give one object per line."
+        raise ValueError(
+            f"is not JSON ({error})", "Give one object per line."
         ) from None
     if not isinstance(row, dict):
-        raise UserError(
-            f"{where}: is not a JSON object. Give one per line, such as "
-            '{"text": "...", "label": "..."}.'
+        raise ValueError(
+            "is not a JSON object",
+            'Give one per line, such as {"text": "...", "label": "..."}.',
         )
     return row
 
@@ -572,37 +773,59 @@ def _parse_object(where: str, line: str) -> dict[str, Any]:
 def _read_parquet(
     path: str, columns: Mapping[str, str | None] | None
 ) -> Content:
-    import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             names = _choose_columns(path, columns, schema.names)
-            for name in names if columns else ():
-                _check_type(path, name, schema.field(name).type)
             cells: dict[str, list[Any]] = {name: [] for name in names}
             batches = file.iter_batches(BATCH, columns=names)
             for batch in _bar(path, batches, BATCH):
                 for name, column in cells.items():
                     column.extend(batch.column(name).to_pylist())
-            return range(1, file.metadata.num_rows + 1), cells
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).split("\n")[0].split(". ")[0]
+            lines = range(1, file.metadata.num_rows + 1)
+            if any(len(column) != len(lines) for column in cells.values()):
+                raise ValueError("its rows are not as many as it says")
+            return lines, cells
+    except UserError:
+        raise
+    except Exception as error:  # pyarrow's depend on what is damaged
+        raise _damaged(path, "Parquet", error) from None
+
+
+def _damaged(path: str, name: str, error: Exception) -> UserError:
+    reason = cut(str(error).split("\n")[0].split(". ")[0])
+    return UserError(
+        f"{path}: is not {name}, or damaged ({type(error).__name__}: {reason})."
+    )
+
+
+# === Excel ===
+
+
+def _read_excel(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of the first sheet, as the text that CSV would have."""
+    try:
+        import openpyxl
+    except ImportError:
         raise UserError(
-            f"{path}: is not Parquet, or damaged ({reason})."
+            f"{path}: Excel needs openpyxl: pip install 'tf_transfer[excel]'. "
+            "Or save the sheet as CSV."
         ) from None
-
-
-def _check_type(path: str, name: str, kind: Any) -> None:
-    """Raises `UserError` for a column of neither text nor labels."""
-    while hasattr(kind, "value_type"):  # of a list, or of categories
-        kind = kind.value_type
-    if not re.fullmatch(CELL_TYPE, str(kind)):
-        raise UserError(
-            f"{path}, column {cut(name)!r}: holds {kind}. Give text, numbers, "
-            "or lists of them."
-        )
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        sheet, *others = book.worksheets
+        if others:
+            notify(f"{path}: of its sheets, {sheet.title!r} is read.")
+        width = 0  # of the header; empty cells may follow
+        for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+            row = [*map(word_of, cells)]
+            if any(row):
+                width = width or max(n for n, c in enumerate(row, 1) if c)
+                yield number, [*row, *[""] * width][:width]
+    except Exception as error:  # openpyxl's depend on what is damaged
+        raise _damaged(path, "an Excel file", error) from None
 
 
 # === Labels ===
@@ -644,6 +867,8 @@ def write_table(columns: dict[str, Sequence[Any]], extension: str) -> bytes:
     """
     if extension in PARQUET:
         return _write_parquet(columns)
+    if extension in EXCEL:
+        raise UserError("Excel is read, not written. Give --output=FILE.csv.")
     rows = zip(*columns.values())
     if extension in JSON_LINES:
         lines = (

@@ -49,11 +49,10 @@ def read(path: str, words_column: str, tags_column: str) -> Table:
         table.columns = {name: table.words(name) for name in names}
     for row, (words, tags) in enumerate(zip(*table.columns.values())):
         if len(words) != len(tags):
-            raise table.error(
-                row,
-                tags_column,
-                f"has {len(tags)} tags for {len(words)} words. Give one tag "
-                "per word.",
+            raise UserError(
+                f"{table.locate(row)}, column {cut(tags_column)!r}: has "
+                f"{len(tags)} tags for {len(words)} words. Give one tag per "
+                "word."
             )
         for word, tag in enumerate(tags):
             if not _TAG.fullmatch(tag):

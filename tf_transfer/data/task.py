@@ -184,7 +184,7 @@ class Examples:
     Attributes:
         ids: int64 [examples]. Row number in the source's split.
         texts: One or two columns, each a text an example.
-        labels: int64 or float32 [examples]; int64 [examples, labels] of 0 and
+        labels: int64 or float [examples]; int64 [examples, labels] of 0 and
             1, where a text may have several; `None` where they are hidden.
     """
 

@@ -37,7 +37,7 @@ Names = Text | list[Text]
 Folder = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[\w.-]{1,100}\Z")]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Ids = Annotated[dict[Literal["ids"], Text], Meta(min_length=1)]
-FILE_KEYS = ("id", "duplicates", "separator", "encoding")
+FILE_KEYS = ("id", "duplicates", "separator", "encoding", "skip_bad_rows")
 # Every key of a task file: the type of its value, and what it stands for.
 KEYS: dict[str, tuple[Any, str]] = {
     "name": (
@@ -78,6 +78,10 @@ KEYS: dict[str, tuple[Any, str]] = {
     ),
     "separator": (Text, "the text between the labels of a cell"),
     "encoding": (Text, "the encoding of CSV and TSV files"),
+    "skip_bad_rows": (
+        bool,
+        "true or false: whether rows that cannot be used are left out",
+    ),
 }
 
 
@@ -113,7 +117,8 @@ class TaskFile:
             own.
         train, validation, test: Where each split comes from.
         labels: The labels in their order; None to take those of the data.
-        id, duplicates, separator, encoding: See `KEYS`.
+        id, duplicates, separator, encoding, skip_bad_rows: See `KEYS`. An
+            empty encoding is that of each file's content.
     """
 
     path: str
@@ -129,7 +134,8 @@ class TaskFile:
     id: str | None = "id"
     duplicates: str = "keep"
     separator: str = SEPARATOR
-    encoding: str = "utf-8"
+    encoding: str = ""
+    skip_bad_rows: bool = False
 
 
 def is_task_file(name: str) -> bool:
@@ -327,7 +333,8 @@ def from_flags(
     metric: str = "",
     test_fraction: float = 0.1,
     duplicates: str = "keep",
-    encoding: str = "utf-8",
+    encoding: str = "",
+    skip_bad_rows: bool = False,
 ) -> TaskFile:
     """A task of one table, of which a fraction tests.
 
@@ -336,8 +343,8 @@ def from_flags(
     """
     if not os.path.isfile(data):
         raise UserError(
-            f"--data={data}: no such file. Give a CSV, TSV, JSON lines or "
-            "Parquet file, or a task file as --task."
+            f"--data={data}: no such file. Give a CSV, TSV, JSON lines, "
+            "Parquet or Excel file, or a task file as --task."
         )
     texts = tuple(filter(None, text_column.split(",")))
     for flag, names in (("text", texts), ("label", label_column)):
@@ -366,4 +373,5 @@ def from_flags(
         metric=metric,
         duplicates=duplicates,
         encoding=encoding,
+        skip_bad_rows=skip_bad_rows,
     )

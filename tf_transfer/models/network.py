@@ -113,8 +113,8 @@ class Network:
             prefix: what has been run already, or None to run everything.
 
         Returns:
-            float32 [batch, units]; [batch, length, units] of a head that
-            labels tokens.
+            float32 [batch, units], float64 of a scaled head; [batch, length,
+            units] of a head that labels tokens.
         """
         head, encoder = self.heads[name], self.encoder
         source = prefix or FrozenPrefix(
@@ -158,5 +158,6 @@ class Network:
         logits = head(x, training=training)
         if name in self.scales:
             mean, deviation = self.scales[name]
-            logits = mean + deviation * logits
+            # In float32, 1.7e9 (a date) has no units.
+            logits = mean + deviation * tf.cast(logits, tf.float64)
         return logits

@@ -140,12 +140,16 @@ def categorical_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 def squared_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Squared error of one linear unit."""
-    return tf.math.squared_difference(tf.cast(labels, tf.float32), logits[:, 0])
+    return tf.math.squared_difference(
+        tf.cast(labels, logits.dtype), logits[:, 0]
+    )
 
 
 def scaled_loss(loss: Loss, deviation: float) -> Loss:
     """`squared_loss` of scores in units of their standard deviation."""
-    return lambda labels, logits: loss(labels, logits) / deviation**2
+    return lambda labels, logits: tf.cast(
+        loss(labels, logits) / deviation**2, tf.float32
+    )
 
 
 def word_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -54,5 +54,5 @@ def decimal(value: float, places: int) -> str:
 
     So 4.1e-07 does not become 0.000.
     """
-    is_usual = not value or 10**-places <= abs(value) < 1e6
+    is_usual = not value or 10**-places <= abs(value) < 1e12
     return f"{value:.{places}f}" if is_usual else f"{value:.7g}"

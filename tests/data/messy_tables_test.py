@@ -1,0 +1,316 @@
+"""Tables as people have them: separators, encodings, Excel, and bad rows."""
+
+import csv
+import datetime
+import sys
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tf_transfer.data import table_source, tables, task_file
+from tf_transfer.utils.errors import UserError
+
+ROWS = [("text", "label"), ("café, good", "a"), ('two\n"lines" 🙂', "b")]
+
+
+def write(path, rows=ROWS, delimiter=",", encoding="utf-8"):
+    with open(path, "w", newline="", encoding=encoding) as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    return str(path)
+
+
+def open_table(path, folder="", label="label", **options):
+    own = task_file.from_flags(
+        str(path), text_column="text", label_column=label, **options
+    )
+    return table_source.TableSource(own, 0, str(folder))
+
+
+# === Separators and encodings ===
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_separator_is_that_of_the_rows(delimiter, name, tmp_path, capsys):
+    rows = ROWS if (name, delimiter) != ("a.tsv", "\t") else ROWS[:2]
+    path = write(tmp_path / name, rows, delimiter)
+    table = tables.read_table(path, {"text": "", "label": ""})
+    assert [*zip(*table.columns.values())] == rows[1:]
+    printed = capsys.readouterr().err
+    usual = "\t" if name == "a.tsv" else ","
+    word = f"separated by {tables.SEPARATORS[delimiter]}; read as utf-8."
+    assert (word in printed) == (delimiter != usual)
+    tables.read_table(path)
+    assert capsys.readouterr().err == ""  # said once
+
+
+def test_a_bad_row_among_the_first_does_not_hide_the_separator(tmp_path):
+    path = write(tmp_path / "a.csv", [*ROWS[:2], ("b",), *ROWS[2:]], ";")
+    with pytest.raises(UserError, match="line 3: has 1 cells, needs 2"):
+        tables.read_table(path, {"text": ""})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["text"], ["one; two"], ["three; four"]],
+        [["a;b,c"], ["1;2,3"]],
+        [["a;b", "c"], ["1;2", "3"], ["4;5", "6"]],
+    ],
+)
+def test_commas_separate_what_they_can_separate(rows, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(map(",".join, rows)))
+    names = [*tables.read_table(str(path)).columns]
+    assert names == ",".join(rows[0]).split(",")
+
+
+@pytest.mark.parametrize(
+    "encoding, read_as",
+    [
+        ("utf-8", ""),
+        ("utf-8-sig", ""),
+        ("utf-16", "utf-16"),
+        ("cp1252", "cp1252"),
+        ("latin-1", "latin-1"),
+    ],
+)
+def test_the_encoding_is_that_of_the_bytes(encoding, read_as, tmp_path, capsys):
+    text = "caf\x81é" if encoding == "latin-1" else "“café”"
+    if encoding == "latin-1":
+        assert "\x81".encode("latin-1")  # no character of cp1252
+    if encoding == "cp1252":
+        text = "“café”"
+    rows = [("text", "label"), (text, "a")]
+    path = write(tmp_path / "a.csv", rows, encoding=encoding)
+    assert tables.read_table(path).columns["text"] == [text]
+    printed = capsys.readouterr().err
+    assert f"read as {read_as}." in printed if read_as else printed == ""
+
+
+def test_a_given_encoding_wins(tmp_path, capsys):
+    path = write(tmp_path / "a.csv", ROWS[:2], encoding="utf-8")
+    table = tables.read_table(path, encoding="latin-1")
+    assert table.columns["text"] == ["cafÃ©, good"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_corpus_of_its_own_dialect_stays_utf_8(tmp_path):
+    path = write(tmp_path / "a.csv", ROWS[:2], ";", "cp1252")
+    with pytest.raises(UserError, match="line 2: is not UTF-8"):
+        tables.read_table(path, dialect=tables.Dialect(";"))
+
+
+@pytest.mark.parametrize("encoding", ["", "utf-8"])
+def test_the_usual_encoding_has_the_name_of_none(encoding, tmp_path):
+    path = write(tmp_path / "a.csv")
+    known = open_table(path, encoding="utf-8").identity
+    assert open_table(path, encoding=encoding).identity == known
+
+
+# === Columns ===
+
+
+def test_a_column_of_nearly_the_name_is_suggested(tmp_path, capsys):
+    rows = [("Text", "label", "Label"), ("a", "x", "y"), ("b", "y", "x")]
+    path = write(tmp_path / "a.csv", rows)
+    with pytest.raises(UserError, match="Is 'label' meant"):
+        tables.read_table(path, {"lable": "--label_column"})
+    tables.read_table(path, {"label": "--label_column"})
+    assert "line 1: 'label' is read, not 'Label'." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [{"text": "--text_column"}, None])
+def test_a_line_of_no_table_is_not_printed(columns, tmp_path):
+    path = tmp_path / "passwords"
+    path.write_text("root:secret:0\nme:other,1:2\n")
+    with pytest.raises(UserError) as error:
+        tables.read_table(str(path), columns).check_columns({"text": ""})
+    assert "secret" not in str(error.value)
+    path.write_text("root:secret:0\n")
+    with pytest.raises(UserError, match="commas, it has one column") as error:
+        tables.read_table(str(path), columns).check_columns({"text": ""})
+    assert "secret" not in str(error.value)
+
+
+# === Bad rows ===
+
+
+def write_bad(path, more=0):
+    rows = [("text", "label"), ("a", "x"), ("b", "y"), ("", "x"), ("c", "")]
+    rows += [("d", "x", "y"), ("e",), ("f", "NA"), ("g", "x"), ("h", "y")]
+    return write(path, [*rows, *[("", "x")] * more])
+
+
+@pytest.mark.parametrize("more", [0, 20])
+def test_an_error_lists_the_first_bad_rows_and_counts_all(more, tmp_path):
+    path = write_bad(tmp_path / "a.csv", more)
+    with pytest.raises(UserError) as error:
+        open_table(path).read("train")
+    first, *lines = str(error.value).splitlines()
+    assert first == (
+        f"{path}: {4 + more} rows cannot be used. --skip_bad_rows leaves them "
+        "out."
+    )
+    assert lines[:4] == [
+        f"  {path}, line 4, column 'text': is empty.",
+        f"  {path}, line 5, column 'label': is empty.",
+        f"  {path}, line 6: has 3 cells, needs 2: 'text', 'label'.",
+        f"  {path}, line 7: has 1 cells, needs 2: 'text', 'label'.",
+    ]
+    assert len(lines) == (11 if more else 4)
+
+
+def test_bad_rows_are_left_out_and_written(tmp_path, capsys):
+    path = write_bad(tmp_path / "a.csv")
+    source = open_table(path, tmp_path / "out", skip_bad_rows=True)
+    assert source.read_all("train").texts == [["a", "b", "g", "h"]]
+    skipped = tmp_path / "out" / "a-train-skipped.csv"
+    printed = capsys.readouterr().err
+    assert printed == f"{path}: skipped 5 rows; they are in {skipped}.\n"
+    written = tables.read_table(str(skipped)).columns
+    assert written["number"] == ["4", "5", "6", "7", "8"]
+    assert written["problem"][-1] == "'NA' stands for no label"
+    assert written["text"][1:3] == ["c | ", "d,x,y"]
+    assert source.identity != open_table(path).identity
+
+
+def test_na_is_a_label_where_it_is_listed_or_nothing_is_skipped(tmp_path):
+    rows = [("text", "label"), *[("a", "NA"), ("b", "x"), ("c", "y")] * 2]
+    path = write(tmp_path / "a.csv", rows)
+    assert open_table(path).task.labels == ("NA", "x", "y")
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'train = "a.csv"\ntexts = "text"\nlabel = "label"\n'
+        'labels = ["NA", "x", "y"]\nskip_bad_rows = true\n'
+    )
+    source = table_source.TableSource(task_file.read(str(own)))
+    assert len(source.read_all("train")) == 6
+
+
+def test_numbers_are_checked_like_texts(tmp_path):
+    rows = [("text", "label"), ("a", "1"), ("b", "NA"), ("c", "inf")]
+    rows += [("d", "2.5"), ("e", "3")]
+    path = write(tmp_path / "a.csv", rows)
+    with pytest.raises(UserError, match="2 rows(.|\n)*'NA' is not a number"):
+        open_table(path, kind="score").read("train")
+    source = open_table(path, tmp_path, kind="score", skip_bad_rows=True)
+    assert source.read_all("train").labels.tolist() == [1, 2.5, 3]
+
+
+def test_a_table_of_bad_rows_alone_is_refused(tmp_path):
+    path = write(tmp_path / "a.csv", [("text", "label"), ("", "a"), ("b", "")])
+    with pytest.raises(UserError, match="2 rows cannot be used"):
+        _ = open_table(path, tmp_path, skip_bad_rows=True).task
+
+
+def test_lines_of_no_json_are_rows_like_others(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "a", "label": "x"}\n{"text": \n["b"]\n'
+        '{"text": 5, "label": "y"}\n{"text": "b", "label": null}\n'
+        '{"text": "c", "label": "y"}\n'
+    )
+    with pytest.raises(UserError, match="4 rows cannot be used") as error:
+        open_table(path).read("train")
+    for line in (
+        "line 2: is not JSON",
+        "line 3: is not a JSON object",
+        "line 4, column 'text': 5 is not a text",
+        "line 5, column 'label': is empty",
+    ):
+        assert line in str(error.value)
+
+
+def test_a_quote_in_a_row_costs_that_row_and_an_open_one_all(tmp_path):
+    path = tmp_path / "a.csv"
+    text = 'text,label\n"a "b" c",x\nd,x\ne,y\nf,y\ng,x\n'
+    path.write_text(text)
+    with pytest.raises(UserError, match="line 2: is not CSV"):
+        open_table(path).read("train")
+    source = open_table(path, tmp_path, skip_bad_rows=True)
+    assert source.read_all("train").texts == [["d", "e", "f", "g"]]
+    path.write_text(f'{text}"h,x\ni,y\nj,y\n')
+    with pytest.raises(UserError, match="line 7: is not CSV.*end of data"):
+        open_table(path, tmp_path, skip_bad_rows=True).read("train")
+
+
+def test_entities_are_not_skipped_by_rows(tmp_path):
+    path = write(tmp_path / "a.csv")
+    source = open_table(path, kind="entities", skip_bad_rows=True)
+    with pytest.raises(UserError, match="--skip_bad_rows: sentences stay"):
+        _ = source.task
+
+
+# === Parquet and Excel ===
+
+
+@pytest.mark.parametrize("cell", [datetime.date(2020, 1, 1), ["x"], {"x": 1}])
+def test_cells_of_other_types_are_refused(cell, tmp_path):
+    for number, name in enumerate(("text", "label"), 1):
+        path = str(tmp_path / f"{number}.parquet")
+        columns = {"text": ["a", "b"], "label": ["x", "y"], name: [cell] * 2}
+        parquet.write_table(pyarrow.table(columns), path)
+        with pytest.raises(UserError) as error:
+            open_table(path).read("train")
+        problem = ("is not a text", "is neither a text nor a number")[
+            number - 1
+        ]
+        line = f"row 1, column {name!r}: {cell!r} {problem}"
+        assert line in str(error.value)
+
+
+def test_parquet_with_two_columns_of_a_name_is_refused(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    cells = [pyarrow.array(["a", "b"])] * 2
+    parquet.write_table(pyarrow.Table.from_arrays(cells, ["a", "a"]), path)
+    with pytest.raises(UserError, match=r"a.parquet: has 2 columns 'a'"):
+        tables.read_table(path, {"a": ""})
+
+
+def test_parquet_with_text_of_no_utf_8_is_refused(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    binary = pyarrow.array([b"a", b"\xff\xfe"], pyarrow.binary())
+    text = pyarrow.Array.from_buffers(pyarrow.string(), 2, binary.buffers())
+    parquet.write_table(pyarrow.table({"a": text}), path)
+    with pytest.raises(UserError, match="or damaged .*'utf-8' codec"):
+        tables.read_table(path, {"a": ""})
+
+
+def test_the_first_sheet_of_excel_is_a_table(tmp_path, capsys):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in [
+        ("text", "label", None),
+        ("one", 1, None),
+        (2, True, "?"),
+        (),
+        (None, "x", None),
+    ]:
+        book.active.append(row)
+    book.create_sheet("other")
+    path = str(tmp_path / "a.xlsx")
+    book.save(path)
+    table = tables.read_table(path)
+    assert table.columns == {
+        "text": ["one", "2", ""],
+        "label": ["1", "true", "x"],
+    }
+    assert "of its sheets, 'Sheet' is read" in capsys.readouterr().err
+    with pytest.raises(UserError, match="a.xlsx, row 5, column 'text': is em"):
+        table.texts("text")
+    with pytest.raises(UserError, match="a.xlsx, row 1: has no column 'b'"):
+        tables.read_table(path, {"b": ""})
+    with pytest.raises(UserError, match="Excel is read, not written"):
+        tables.write_table({"a": ["b"]}, ".xlsx")
+    (tmp_path / "b.xlsx").write_bytes(b"PK text,label")
+    with pytest.raises(UserError, match="is not an Excel file, or damaged"):
+        tables.read_table(str(tmp_path / "b.xlsx"))
+
+
+def test_excel_without_its_extra_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    (tmp_path / "a.xlsx").write_bytes(b"")
+    with pytest.raises(UserError, match=r"tf_transfer\[excel\]"):
+        tables.read_table(str(tmp_path / "a.xlsx"))
