@@ -2,12 +2,15 @@
 
 import os
 import pathlib
+import resource
 import shutil
 
 import numpy as np
 import pytest
 
 from tests.attack import files_test
+from tests.support import own_data
+from tf_transfer.data import table_source, task_file
 from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.sweeps import execute, grid
@@ -150,3 +153,36 @@ def test_a_lock_that_is_a_pipe_is_an_error(tmp_path):
     with pytest.raises(files.NotAFile):
         run.lock()
     assert run.is_locked()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize("pattern", ["a.csv", "*.csv", "a.txt"])
+def test_texts_are_not_read_from_a_special_file(kind, pattern, tmp_path):
+    name = pattern.replace("*", "a")
+    make_special(tmp_path / name, kind)
+    keys = {"train": pattern}
+    if name == "a.txt":  # a word per line
+        keys |= {"kind": "entities", "texts": "0", "label": "1"}
+    path = own_data.write_toml(
+        tmp_path / "mine.toml",
+        {"name": "mine", "texts": "text", "label": "label", **keys},
+    )
+    with pytest.raises((OSError, UserError)):
+        source = table_source.TableSource(task_file.read(path))
+        source.read("train")
+    make_special(tmp_path / "other.toml", kind)
+    with pytest.raises((OSError, UserError)):
+        task_file.read(str(tmp_path / "other.toml"))
+
+
+def test_a_key_of_many_dots_takes_no_memory(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"a{'.a' * 200_000} = 1")
+    with pytest.raises(files.NotAFile, match="Larger than 65,536 bytes"):
+        task_file.read(str(path))
+    path.write_text(f"a{'.a' * 30_000} = 1")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError):
+        task_file.read(str(path))
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert taken < 1 << 20  # kilobytes

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tqdm
 
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -670,7 +671,12 @@ def codec_of(encoding: str) -> str:
 
 def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
     try:
-        with open(path, encoding=codec_of(encoding), newline=newline) as file:
+        with (
+            files.open_regular(path) as content,
+            io.TextIOWrapper(
+                content, codec_of(encoding), None, newline
+            ) as file,
+        ):
             yield from _bar(path, file)
     except LookupError:
         raise UserError(

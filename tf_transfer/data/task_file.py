@@ -25,10 +25,12 @@ from msgspec import Meta
 
 from tf_transfer.data import tables
 from tf_transfer.data.task import find_metric_problem, KINDS
-from tf_transfer.utils import json_files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
+# A key of many parts takes memory by the square of their number.
+MOST_BYTES, MOST_PARTS = 1 << 16, 100
 ENDING = ".toml"
 SEPARATOR = ";"
 
@@ -157,10 +159,12 @@ def read(path: str) -> TaskFile:
 @functools.lru_cache(64)
 def _read(path: str, changed: int) -> TaskFile:
     del changed  # but it is in the cache's key
-    with open(path, "rb") as file:
-        content = file.read()
+    content = files.read_bytes(path, MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")
+        words = re.split(r"[,=\[\]{}\n]", re.sub("[ \t\"']", "", text))
+        if any(word.count(".") > MOST_PARTS for word in words):
+            raise UserError(f"{path}: has a key of too many parts.")
         values = tomllib.loads(text)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
