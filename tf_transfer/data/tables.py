@@ -671,11 +671,10 @@ def codec_of(encoding: str) -> str:
 
 def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
     try:
+        codec = codec_of(encoding)
         with (
             files.open_regular(path) as content,
-            io.TextIOWrapper(
-                content, codec_of(encoding), None, newline
-            ) as file,
+            io.TextIOWrapper(content, codec, newline=newline) as file,
         ):
             yield from _bar(path, file)
     except LookupError:
