@@ -24,11 +24,13 @@ Our choices, where the paper is silent or contradicts itself:
 - `--trainable_layers=0` also freezes the pooler ("completely frozen"), and
   trains a dense layer on its output. RoBERTa's pooler is new, so it trains.
 - The paper has both "the first two encoders" (`--blocks=1-2`) and "the last two
-  layers" (`--trainable_layers=2`). The last two are the default reading.
+  layers" (`--trainable_layers=2`). The last two are the default reading. Their
+  pooler trains.
 - The author's code as committed freezes nothing, but loads fewer blocks
   (`--load_blocks`).
 - The output is the code's softmax of two units, not the text's logistic unit
-  (`--loss_head=sigmoid`).
+  (`--loss_head=sigmoid`); frozen blocks have dropout, as in the code, and are
+  not the text's "static input" (`--frozen_prefix=cached`).
 - A seed decides head, order and dropout.
 - `--test_ids` gives the author's held-out set. Without it a tenth is held out,
   drawn by `--split_seed`.

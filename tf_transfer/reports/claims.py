@@ -7,6 +7,7 @@ it is; `verdicts` judges them all.
 
 import collections
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -60,9 +61,11 @@ class Claim:
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
         both: settings that both groups share.
-        readings: other readings of the paper, settings that groups which train
-            everything have then: the claim is judged by the first one whose
-            runs suffice, if those of its own words do not.
+        readings: other readings of the paper, each a list of rules. A rule has
+            the settings of the groups that have the values of its `when`;
+            without it, of those that train everything. The claim is judged by
+            the first reading, its own words included, whose runs suffice and
+            differ least from the paper's.
         paired: whether the i-th of `first` is compared with the i-th of
             `second` alone.
         kind: `difference` (its sign, and its size where published), `equal`
@@ -95,7 +98,7 @@ class Claim:
     first: tuple[Settings, ...]
     second: tuple[Settings, ...] = ()
     both: Settings = dataclasses.field(default_factory=dict)
-    readings: tuple[Settings, ...] = ()
+    readings: tuple[tuple[Settings, ...], ...] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")
@@ -219,6 +222,10 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         for name, value in entry.items()
         if name in LISTS
     }
+    lists["readings"] = tuple(
+        tuple(rules) if isinstance(rules, list) else (rules,)
+        for rules in lists.get("readings", ())
+    )
     claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
     problems = {
         f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,
@@ -363,7 +370,10 @@ def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
     groups = [
         group
         for claim in paper.claims
-        for group in (claim.both, *claim.first, *claim.second, *claim.readings)
+        for group in (
+            *(claim.both, *claim.first, *claim.second),
+            *itertools.chain(*claim.readings),
+        )
     ]
     values = [usual, *(group[name] for group in groups if name in group)]
     if name == "lr":
