@@ -37,7 +37,10 @@ ORIGINS = {
     "authors_code": "authors' code",
     "ours": "our reading",
 }
-LISTS = ("first", "second", "readings", "tasks", "at", "may_fail", "uses")
+LISTS = (
+    *("first", "second", "readings", "unshared", "tasks", "at"),
+    *("may_fail", "uses"),
+)
 KINDS = ("difference", "equal", "spread", "maximum", "trend")
 OVER = ("mean", "each", "most", "some")
 Settings = Mapping[str, Any]  # settings and their values
@@ -66,6 +69,8 @@ class Claim:
             without it, of those that train everything. The claim is judged by
             the first reading, its own words included, whose runs suffice and
             differ least from the paper's.
+        unshared: settings that the groups need not share, such as epochs of
+            different phases: each group has the paper's value, if it can.
         paired: whether the i-th of `first` is compared with the i-th of
             `second` alone.
         kind: `difference` (its sign, and its size where published), `equal`
@@ -99,6 +104,7 @@ class Claim:
     second: tuple[Settings, ...] = ()
     both: Settings = dataclasses.field(default_factory=dict)
     readings: tuple[tuple[Settings, ...], ...] = ()
+    unshared: tuple[str, ...] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")

@@ -43,6 +43,7 @@ NOT_IN_KEY = {
     "load_blocks": "all",
     "drop_last": False,
     "idle_heads": "still",
+    "reads_embeddings": 0,
 }
 
 TRACES_NOTHING = "nothing"  # in the column `traced`: of a baseline or a probe

@@ -339,7 +339,7 @@ def _compare_pair(
         NotFound: there are no such runs.
     """
     runs, groups = runs_and_groups
-    chosen = choose.choose_groups(groups, paper, wanted)
+    chosen = choose.choose_groups(groups, paper, wanted, claim.unshared)
     peers = tuple(
         choose.take_rows(runs, members)
         for members in choose.list_peers(groups, chosen)

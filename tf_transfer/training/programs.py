@@ -52,7 +52,9 @@ class PhasePrograms:
         options: Any,
         warms_up: bool,
     ) -> None:
-        scales = freezing.rate_scales(network, phase.layer_decay)
+        scales = freezing.rate_scales(
+            network, phase.layer_decay, phase.head_scale
+        )
         groups = {
             id(weight): objective.name
             for objective in phase.objectives
