@@ -172,7 +172,9 @@ def test_names_of_rows_leave_out_the_usual_sizes():
         ({"trainable_layers": "2"}, "--trainable_layers and --blocks"),
         (
             {
-                "task": "text", "head": "densenet", "reads_embeddings": 1,
+                "task": "text",
+                "head": "densenet",
+                "reads_embeddings": 1,
                 "frozen_prefix": "cached",
             },
             "--reads_embeddings=1: the feature cache holds",

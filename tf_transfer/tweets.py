@@ -230,6 +230,11 @@ class Settings(
     )
 
     @property
+    def short_batches(self) -> str:
+        """`dropped` with --drop_last."""
+        return "dropped" if self.drop_last else "mean"
+
+    @property
     def has_folds(self) -> bool:
         """Whether sparse features are tested in folds."""
         return self.is_sparse and self.folds > 0

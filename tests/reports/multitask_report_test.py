@@ -1,5 +1,6 @@
 """The report on three tasks at once, on runs with known scores."""
 
+import itertools
 import os
 
 import pytest
@@ -300,13 +301,16 @@ def test_a_change_is_from_the_pass_before_it():
 
 
 def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():
-    runs = write({**CLS, "train": "all"}, (49, 84, 79))
-    for number, record in enumerate(runs):
+    baselines = [
+        write({**CLS, "train": train}, (49, 84, 79))
+        for train in ("all", "head_then_all")
+    ]
+    for number, record in itertools.chain(*map(enumerate, baselines)):
         lines = [{**line} for line in PASSES]
         lines[-1] = passes_of(("sentiment", (49, 84, 79 - number)))[0]
         lines[1] = passes_of(("similarity", (37 + number / 2, 80, 70)))[0]
         record["passes"] = lines
-    [study] = collect(runs)
+    [study] = collect(*baselines)
     found = judged(study)
     assert found["similarity_hurts_sentiment"].value == pytest.approx(-1.75)
     assert found["sentiment_hurts_similarity"].value == pytest.approx(-3.0)

@@ -34,6 +34,7 @@ READS = {
     "cls_state": "[CLS] without the pooler",
     "mean": "mean",
     "cls_for_sentiment": "[CLS] for sentiment",
+    "cls_state_for_sentiment": "[CLS] without the pooler for sentiment",
 }
 COMBINES = {
     "in_turn": "in turn",
@@ -74,12 +75,15 @@ LABELS = dict(zip(TASKS, ("SST accuracy", "Quora accuracy", "STS r")))
 def name_approach(approach: str, settings: claims.Settings) -> str:
     """What trains, and how, but no rate: `everything; mean; decay 0.95`."""
     pairs, decay = settings["pairs"], settings["layer_decay"]
+    short = settings["short_batches"]
     in_turn = settings["combine"] == "in_turn"
     is_usual = in_turn and not settings["loss_weights"]
     return tables.join(
         TRAINS.get(settings["train"], str(settings["train"])),
         READS.get(settings["pooling"], str(settings["pooling"])),
         f"pairs {pairs}" * (pairs != "sbert"),
+        "targets truncated" * (settings["targets"] != "exact"),
+        f"short batches {short}" * (short != "mean"),
         f"decay {decay:g}" * (decay != 1),
         _combination(settings) * (not is_usual),
         "idle heads still" * (in_turn and settings["idle_heads"] == "still"),
@@ -172,7 +176,11 @@ def _list_published(part: tables.Part) -> Iterator[tables.Line]:
     """The rows of a published table with our scores, if any was run."""
     for _, runs in part.runs.groupby("data_identity", sort=False):
         find = functools.partial(tables.find_published, runs, part.study.paper)
-        rows = [(row, find(row["settings"])) for row in part.words["rows"]]
+        found = [(row, find(row["settings"])) for row in part.words["rows"]]
+        # Another reading of a row is shown where it was run.
+        rows = [
+            (r, ours) for r, ours in found if len(ours) or "reading" not in r
+        ]
         for row, ours in rows if any(len(ours) for _, ours in rows) else ():
             figures = {
                 name: value
