@@ -179,13 +179,6 @@ class Settings(
     )
 
     # === The encoder ===
-    encoder_output: str = setting(
-        "pooled",
-        "What the dense layer reads: `pooled`, [CLS] through the pooler; or "
-        "`last4`, [CLS] above the last four blocks, as --pooling=last4.",
-        choices=("pooled", "last4"),
-        hashed=False,  # --pooling is
-    )
     load_blocks: str = setting(
         "all",
         "The weights that come from the pretrained encoder: `all`; `none`; or "
@@ -259,15 +252,8 @@ class Settings(
         return f"folds={self.folds},fold_seed={self.fold_seed}"
 
     def defaults(self) -> dict[str, Any]:
-        """Learning rate, pooling, and whether the pooler trains."""
+        """Learning rate, and whether the pooler trains."""
         values = super().defaults()
-        if self.encoder_output == "last4":
-            if self.pooling == "mean":
-                raise UserError(
-                    "--encoder_output=last4 and --pooling=mean both say what "
-                    "the head reads: give one."
-                )
-            values["pooling"] = "last4"
         if self.pooler is None:
             trains = (
                 self.blocks

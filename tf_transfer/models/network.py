@@ -150,9 +150,8 @@ class Network:
             elif head.pooling in ("cls", "cls_state"):
                 x = x[:, 0]
         if head.pooling == "tokens":
-            reads_embeddings = getattr(head, "reads_embeddings", False)
-            further = {"embedded": embedded} if reads_embeddings else {}
-            return head(x, batch["mask"], training=training, **further)
+            inputs = dict.fromkeys(head.further_inputs, embedded)
+            return head(x, batch["mask"], training=training, **inputs)
         if head.pooling == "cls":
             dropout = getattr(head, "pooler_dropout", None)
             if dropout is not None:

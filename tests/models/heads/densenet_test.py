@@ -46,7 +46,7 @@ def test_with_embeddings_only_cls_is_of_the_last_block():
     states, mask = reference.inputs(padding=2)
     other = np.flip(states, axis=2)  # in place of the embeddings
     logits = head(states, mask, embedded=other).numpy()
-    assert head.reads_embeddings
+    assert head.further_inputs == ("embedded",)
     for row, text in enumerate(reference.texts()):
         ours = expected(head, text[:, ::-1], state=text[0])
         np.testing.assert_allclose(logits[row], ours, atol=1e-4)

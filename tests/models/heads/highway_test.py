@@ -29,52 +29,46 @@ def test_at_first_the_input_goes_through():
 # === From cell to cell ===
 
 
-def run_cells(x, kernels, states, gate, gate_bias, peepholes):
+def run_cells(x, lower, upper, gate, peepholes):
     """Zhang et al. (1510.08983), section 3: h of the upper LSTM per token."""
-    units = len(gate)
-    h, c, upper = np.zeros((2, units)), np.zeros((2, units)), []
+    kernel, recurrent, bias = lower
+    h, c = np.zeros((2, len(recurrent))), np.zeros((2, len(recurrent)))
+    states = []
     for token in x:
-        below = None
-        for layer, (kernel, bias) in enumerate(kernels):
-            i, f, g, o = np.split(
-                token @ kernel + bias + h[layer] @ states[layer], 4
-            )
-            new = reference.sigmoid(f + 1) * c[layer]
-            new = new + reference.sigmoid(i) * np.tanh(g)
-            if layer:
-                p, q = peepholes
-                d = token @ gate + gate_bias + p * c[layer] + q * below
-                new = new + reference.sigmoid(d) * below
-            c[layer] = below = new
-            h[layer] = token = reference.sigmoid(o) * np.tanh(new)
-        upper.append(token)
-    return np.stack(upper)
+        i, f, g, o = np.split(token @ kernel + h[0] @ recurrent + bias, 4)
+        c[0] = reference.sigmoid(f) * c[0] + reference.sigmoid(i) * np.tanh(g)
+        h[0] = reference.sigmoid(o) * np.tanh(c[0])
+        d = h[0] @ gate[0] + gate[1] + peepholes[0] * c[1] + peepholes[1] * c[0]
+        both = np.concatenate([h[0], h[1]])
+        i, f, g, o = np.split(both @ upper[0] + upper[1], 4)
+        c[1] = (
+            reference.sigmoid(d) * c[0]
+            + reference.sigmoid(f + 1) * c[1]
+            + reference.sigmoid(i) * np.tanh(g)
+        )
+        h[1] = reference.sigmoid(o) * np.tanh(c[1])
+        states.append(h[1].copy())
+    return np.stack(states)
 
 
 def test_a_gate_leads_from_the_lower_cell_to_the_upper():
     head = reference.build_head("text", "highway_cells", units=3, lstm_units=4)
-    *rest, kernel, bias = reference.arrays(head)
-    cells = [rnn.cell for rnn in head.directions]
-    directions = [
-        (
-            [reference.arrays(layer) for layer in cell.inputs],
-            [reference.arrays(layer)[0] for layer in cell.states],
-            *reference.arrays(cell.gate),
-            cell.peepholes.numpy(),
-        )
-        for cell in cells
-    ]
+    *_, kernel, bias = reference.arrays(head)
+    forward, backward = (
+        [
+            *map(reference.arrays, (rnn.cell.lower, rnn.cell.upper)),
+            reference.arrays(rnn.cell.gate),
+            rnn.cell.peepholes.numpy(),
+        ]
+        for rnn in head.directions
+    )
     logits = head(*reference.inputs(padding=2)).numpy()
-    assert len(rest) == 2 * 9
     for row, text in enumerate(reference.texts()):
-        forward, backward = directions
-        y = np.concatenate(
-            [
-                run_cells(text, *forward),
-                run_cells(text[::-1], *backward)[::-1],
-            ],
-            axis=1,
+        ways = (
+            run_cells(text, *forward),
+            run_cells(text[::-1], *backward)[::-1],
         )
+        y = np.concatenate(ways, axis=1)
         ours = y.max(axis=0) @ kernel + bias
         np.testing.assert_allclose(logits[row], ours, atol=1e-5)
 

@@ -56,7 +56,7 @@ class DenseNetHead(Head):
     ) -> None:
         super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
         self.depth = depth
-        self.reads_embeddings = bool(reads_embeddings)
+        self.further_inputs = ("embedded",) * reads_embeddings
 
         # === Layers ===
         self.convolutions = [

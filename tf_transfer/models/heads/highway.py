@@ -134,24 +134,20 @@ class HighwayCells(keras.layers.Layer):
 
     def __init__(self, head: Head, width: int, units: int, name: str) -> None:
         super().__init__(dtype=head.dtype_policy, autocast=False, name=name)
-        self.state_size = [
-            units
-        ] * 4  # h and c of the lower one, then of the upper
-        self.output_size = units
+        self.state_size = 4 * [units]  # h and c of the lower and the upper LSTM
 
         # === Layers ===
-        self.inputs, self.states = (
-            [
-                head.build_dense(
-                    size, 4 * units, f"{name}_{kind}_{number}", use_bias=bias
-                )
-                for number, size in enumerate(sizes, 1)
-            ]
-            for kind, sizes, bias in (
-                ("input", (width, units), True),
-                ("state", (units, units), False),
-            )
+        self.lower = head.build_layer(
+            keras.layers.LSTMCell(
+                units,
+                kernel_initializer=head.next_initializer(),
+                recurrent_initializer=head.next_initializer(),
+                dtype=self.dtype_policy,
+                name=f"{name}_lower",
+            ),
+            width,
         )
+        self.upper = head.build_dense(2 * units, 4 * units, f"{name}_upper")
         self.gate = head.build_dense(
             units,
             units,
@@ -160,25 +156,17 @@ class HighwayCells(keras.layers.Layer):
         )
         with keras.name_scope(head.name):
             self.peepholes = self.add_weight((2, units), "zeros", name="pq")
-        self.built = True
 
     def call(
         self, x: tf.Tensor, states: Sequence[tf.Tensor], training: bool = False
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """The upper state h, float [batch, units], and all states after."""
-        after: list[tf.Tensor] = []
-        for number in range(2):
-            h, c = states[2 * number : 2 * number + 2]
-            i, f, g, o = tf.split(
-                self.inputs[number](x) + self.states[number](h), 4, axis=1
-            )
-            new = tf.sigmoid(f + 1) * c + tf.sigmoid(i) * tf.tanh(g)
-            if after:
-                below, (p, q) = (
-                    after[1],
-                    tf.unstack(tf.cast(self.peepholes, x.dtype)),
-                )
-                new += tf.sigmoid(self.gate(x) + p * c + q * below) * below
-            x = tf.sigmoid(o) * tf.tanh(new)
-            after += [x, new]
-        return x, after
+        x, [_, below] = self.lower(x, states[:2])
+        h, c = states[2:]
+        i, f, g, o = tf.split(self.upper(tf.concat([x, h], axis=1)), 4, axis=1)
+        p, q = tf.unstack(tf.cast(self.peepholes, x.dtype))
+        gate = tf.sigmoid(self.gate(x) + p * c + q * below)
+        cell = gate * below + tf.sigmoid(f + 1) * c
+        cell += tf.sigmoid(i) * tf.tanh(g)
+        y = tf.sigmoid(o) * tf.tanh(cell)
+        return y, [x, below, y, cell]
