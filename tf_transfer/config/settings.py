@@ -303,9 +303,9 @@ class Settings:
     frozen_prefix: str = setting(
         "live",
         "`live` runs the frozen blocks below what trains at every step, with "
-        "dropout. `cached` runs them once, without dropout, and stores their "
-        "output for this run and every later one: many times faster, and its "
-        "scores may differ a little.",
+        "dropout. `cached` runs them once, without dropout, "
+        "and stores their output for this run and every later one: many times "
+        "faster, and its scores may differ a little.",
         group=Group.FROZEN,
         choices=("live", "cached"),
         hashed=False,  # its effect is: see `runs_cached`
