@@ -14,7 +14,7 @@ import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,7 @@ ORIGINS = {
     "authors_code": "authors' code",
     "ours": "our reading",
 }
-LISTS = (
-    *("first", "second", "readings", "unshared", "tasks", "at"),
-    *("may_fail", "uses"),
-)
+LISTS = ("first", "second", "readings", "tasks", "at", "may_fail", "uses")
 KINDS = ("difference", "equal", "spread", "maximum", "trend")
 OVER = ("mean", "each", "most", "some")
 Settings = Mapping[str, Any]  # settings and their values
@@ -103,8 +100,8 @@ class Claim:
     first: tuple[Settings, ...]
     second: tuple[Settings, ...] = ()
     both: Settings = dataclasses.field(default_factory=dict)
-    readings: tuple[tuple[Settings, ...], ...] = ()
-    unshared: tuple[str, ...] = ()
+    readings: tuple[Sequence[Settings], ...] = ()
+    unshared: Sequence[str] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")
@@ -220,7 +217,9 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     known = {field.name for field in dataclasses.fields(Claim)}
     if wrong := sorted(entry.keys() - known):
         raise ValueError(f"has an unknown key {wrong[0]!r}")
-    measure = entry.get("measure", "score")
+    readings = entry.get("readings", ())
+    rules = [one if isinstance(one, list) else [one] for one in readings]
+    entry, measure = {**entry, "readings": rules}, entry.get("measure", "score")
     if isinstance(measure, str):
         measure = (measure, measure)
     lists = {
@@ -228,10 +227,6 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         for name, value in entry.items()
         if name in LISTS
     }
-    lists["readings"] = tuple(
-        tuple(rules) if isinstance(rules, list) else (rules,)
-        for rules in lists.get("readings", ())
-    )
     claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
     problems = {
         f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,

@@ -253,7 +253,7 @@ class Reading:
         differences: of the runs' settings from the paper's, a clause each.
     """
 
-    rules: tuple[Settings, ...]
+    rules: Sequence[Settings]
     complete: list[Comparison]
     incomplete: list[Comparison]
     missing: list[str]
@@ -292,7 +292,7 @@ def _compare(
     tasks: Mapping[str, TaskRuns],
     paper: Paper,
     claim: Claim,
-    rules: tuple[Settings, ...],
+    rules: Sequence[Settings],
     cells: measures.Cells,
 ) -> Reading:
     complete: list[Comparison] = []
