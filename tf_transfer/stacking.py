@@ -410,8 +410,9 @@ class Stacking(experiment.Experiment):
             )
             phases.insert(0, first)
         if settings.adaptation == "two_rates":
-            scale = settings.head_lr / settings.lr
-            phases = [dataclasses.replace(phases[0], head_scale=scale)]
+            phases[0] = dataclasses.replace(
+                phases[0], head_scale=settings.head_lr / settings.lr
+            )
 
         def is_close(scores: dict[str, float]) -> bool:
             name = "accuracy" if "accuracy" in scores else metric

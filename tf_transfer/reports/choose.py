@@ -243,8 +243,9 @@ def _agree_on(
             for name, value in _published(groups, paper, may_vary).items()
             if not isinstance(value, list)
         }
-    shared_names = may_vary.intersection(*map(_names, candidates))
-    common = shared_names.difference(unshared, *fixed)
+    common = may_vary.intersection(*map(_names, candidates)).difference(
+        unshared, *fixed
+    )
     combinations = [_combine(groups, common) for groups in candidates]
     shared = set.intersection(*map(set, combinations))
     if not shared:

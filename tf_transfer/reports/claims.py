@@ -217,8 +217,10 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     known = {field.name for field in dataclasses.fields(Claim)}
     if wrong := sorted(entry.keys() - known):
         raise ValueError(f"has an unknown key {wrong[0]!r}")
-    readings = entry.get("readings", ())
-    rules = [one if isinstance(one, list) else [one] for one in readings]
+    rules = [
+        one if isinstance(one, list) else [one]
+        for one in entry.get("readings", ())
+    ]
     entry, measure = {**entry, "readings": rules}, entry.get("measure", "score")
     if isinstance(measure, str):
         measure = (measure, measure)

@@ -171,9 +171,11 @@ class ObjectiveProgram:
                     training=True,
                     prefix=self.objective.prefix,
                 )
-            shares = batch["weights"]
-            if self.options.short_batches == "scaled":
-                shares = tf.sign(shares) / self.options.batch_size
+            shares = (
+                tf.sign(batch["weights"]) / self.options.batch_size
+                if self.options.short_batches == "scaled"
+                else batch["weights"]
+            )
             loss = self.objective.weight * tf.reduce_sum(
                 self.objective.loss(batch["labels"], logits) * shares
             )

@@ -166,7 +166,6 @@ class HighwayCells(keras.layers.Layer):
         i, f, g, o = tf.split(self.upper(tf.concat([x, h], axis=1)), 4, axis=1)
         p, q = tf.unstack(tf.cast(self.peepholes, x.dtype))
         gate = tf.sigmoid(self.gate(x) + p * c + q * below)
-        cell = gate * below + tf.sigmoid(f + 1) * c
-        cell += tf.sigmoid(i) * tf.tanh(g)
+        cell = gate * below + tf.sigmoid(f + 1) * c + tf.sigmoid(i) * tf.tanh(g)
         y = tf.sigmoid(o) * tf.tanh(cell)
         return y, [x, below, y, cell]
