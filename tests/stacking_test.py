@@ -123,6 +123,26 @@ def test_the_width_of_the_base_s_first_layer_is_a_flag(task, tmp_path):
     assert head_of(usual).inner.units == tiny.HIDDEN
 
 
+@pytest.mark.parametrize("adaptation", ["joint", "two_rates"])
+def test_the_head_may_have_a_rate_of_its_own(adaptation, tmp_path):
+    settings = settings_of(
+        tmp_path, adaptation=adaptation, head="bilstm", lr=2e-5, head_lr=1e-3
+    ).resolve()
+    [phase] = stacking.Stacking(settings).make_phases([], tiny.BLOCKS)
+    expected = 50 if adaptation == "two_rates" else 1
+    assert phase.head_scale == pytest.approx(expected)
+    assert ("head_lr" in settings.hashed()) == (adaptation == "two_rates")
+
+
+def test_an_input_that_is_the_usual_one_is_in_no_name(tmp_path):
+    usual, embeddings = (
+        settings_of(tmp_path, "text", head="densenet", reads_embeddings=value)
+        for value in (0, 1)
+    )
+    assert "reads_embeddings" not in usual.resolve().hashed()
+    assert run_folder(usual) != run_folder(embeddings)
+
+
 def head_of(settings):
     experiment = stacking.Stacking(settings)
     network = experiment.build_network(experiment.set_up_devices())
@@ -150,6 +170,15 @@ def test_names_of_rows_leave_out_the_usual_sizes():
         ({"head_lr": 0.0}, "--head_lr=0.0: must be above 0"),
         ({"transformer_units": 100}, "--transformer_units=100: must be a mult"),
         ({"trainable_layers": "2"}, "--trainable_layers and --blocks"),
+        (
+            {
+                "task": "text",
+                "head": "densenet",
+                "reads_embeddings": 1,
+                "frozen_prefix": "cached",
+            },
+            "--reads_embeddings=1: the feature cache holds",
+        ),
     ],
 )
 def test_bad_values_are_named(changes, said):

@@ -20,13 +20,15 @@ SST-5's five, and neither sizes nor scores are the paper's.
 From its starter code, on which the paper is silent: Adam with bias correction,
 epsilon 1e-6, no decay, a constant rate, no clipping; dropout 0.3 before the
 output layers. Ours: [CLS] goes through the pooler, which is frozen with the
-encoder in the first phase; squared error is on raw scores from 0 to 5; texts
-are cut at 128 tokens; the output layers' phase takes the tasks in turn, however
+encoder in the first phase (or `cls_state`); squared error is on raw scores from
+0 to 5 (or --targets=truncated, as in the starter code); texts are cut at 128
+tokens; the output layers' phase takes the tasks in turn, however
 the second combines them. While another task trains, an output layer moves by
 Adam's old moments, as in the starter code, whose PyTorch 1.8 leaves gradients
 of zeros; with --tasks it stands still, as in PyTorch today (--idle_heads). The
 sum of the losses takes a batch of each task a step until the largest set is
-through; a set that ends sooner is shuffled again, its last batch may be short.
+through; a set that ends sooner is shuffled again, its last batch may be short
+(--short_batches).
 
 What the paper names as future work, and its field expects: gradient surgery
 (Yu et al. 2020), and tasks drawn in proportion to size^alpha, which falls from
@@ -114,10 +116,11 @@ class Settings(
         "mean",
         "What the output layers read: `cls` for [CLS] through the pooler; "
         "`cls_state` for [CLS] of the last block; `mean` for the mean of all "
-        "tokens; `cls_for_sentiment` for `cls` on single texts and `mean` on "
-        "pairs.",
+        "tokens; `cls_for_sentiment` and `cls_state_for_sentiment` for the one "
+        "on single texts and `mean` on pairs.",
         group=Group.TRAINED,
-        choices=("cls", "cls_state", "mean", "cls_for_sentiment"),
+        choices=("cls", "cls_state", "mean")
+        + ("cls_for_sentiment", "cls_state_for_sentiment"),
     )
     pairs: str = setting(
         "sbert",
@@ -159,6 +162,22 @@ class Settings(
         choices=("still", "drift"),
         unnamed="still",
         needs={"leaves_heads_idle": True},
+    )
+    targets: str = setting(
+        "exact",
+        "The scores of similarity: `exact`; or `truncated` to whole numbers, "
+        "in training and in validation, which correlates the sigmoid of "
+        "predictions: as in the starter code.",
+        choices=("exact", "truncated"),
+        unnamed="exact",
+    )
+    short_batches: str = setting(
+        "mean",
+        "The last batch of a pass, if it is short: its loss is the `mean` of "
+        "its examples; it is `scaled` down to its share of --batch_size, as in "
+        "the starter code; or the batch is `dropped`.",
+        choices=("mean", "scaled", "dropped"),
+        unnamed="mean",
     )
     loss_weights: str = setting(
         "",
@@ -394,8 +413,9 @@ class Multitask(experiment.Experiment):
         if task.is_tagging:
             return super().build_head(task, encoder)
         settings, pooling = self.settings, self.settings.pooling
-        if pooling == "cls_for_sentiment":
-            pooling = "cls" if len(task.texts) == 1 else "mean"
+        if pooling.endswith("_for_sentiment"):
+            single = pooling.removesuffix("_for_sentiment")
+            pooling = single if len(task.texts) == 1 else "mean"
         return pooled.PooledHead(
             task.units,
             pooled.pooled_width(pooling, encoder),
@@ -408,6 +428,23 @@ class Multitask(experiment.Experiment):
             if settings.pairs == "concat"
             else "difference",
             name=f"head_{task.name}",
+        )
+
+    def make_objective(
+        self, task: Task, encoded: "run_data.Splits"
+    ) -> "experiment.Objective":
+        """The objective of a task; see `--targets`."""
+        from tf_transfer.data import metrics
+
+        exact = super().make_objective(task, encoded)
+        if self.settings.targets == "exact" or task.kind != "score":
+            return exact
+        return dataclasses.replace(
+            exact,
+            loss=lambda labels, logits: exact.loss(labels // 1, logits),
+            measure=lambda split, logits: metrics.measure_task(
+                task, split.targets // 1, metrics.sigmoid(logits)
+            ),
         )
 
     def make_phases(

@@ -11,14 +11,15 @@ everything at a small rate, is better than fine-tuning BERT with a small head.
 
 As in the paper: the first phase at 1e-3; dropout 0.1 on all layers; Kaiming
 initialisation; BERT's Adam with weight decay; fine-tuning alone with two dense
-layers. The paper's other figures are lost. Ours: 2e-5 in the second phase; one
-epoch in the first and three in the second, or of the head alone; batch 32;
-decay 0.01; the cased encoder for entities; the last epoch of a phase is its
-result. Sizes of heads: see `models/heads`.
+layers. The paper's other settings are not in our copy. Ours: 2e-5 in the second
+phase; one epoch in the first and three in the second, or of the head alone;
+batch 32; decay 0.01; the cased encoder for entities; the last epoch of a phase
+is its result. Sizes of heads: see `models/heads`.
 
-When to leave the first phase, the paper leaves open: after --phase_one_epochs,
-or, of those, at the last whose accuracies on the training set and on validation
-differ by no more than --phase_one_gap. Training accuracy is that of a fixed
+When to leave the first phase, the paper leaves open ("only for a few epochs",
+while accuracies "do not differ much"): after --phase_one_epochs, or, of those,
+at the last whose accuracies on the training set and on validation differ by no
+more than --phase_one_gap. Training accuracy is that of a fixed
 sample as large as the validation set, without dropout; both are recorded.
 
 For entities a loss is the mean over the words of a batch. Sentences longer than
@@ -45,6 +46,7 @@ ADAPTATIONS = {
     "stack_only": ("head",),
     "stack_and_finetune": ("head", "all"),
     "joint": ("all",),
+    "two_rates": ("all",),
 }
 TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
@@ -90,6 +92,7 @@ SIZES = {
         f"{', '.join(size.heads)}: {size.help}",
         at_least=size.least,
         at_most=size.most,
+        unnamed=size.unnamed,
         needs={"head_name": size.heads},
     )
     for name, size in heads.SIZES.items()
@@ -171,14 +174,15 @@ class Settings(
         "stack_and_finetune",
         "`finetune_only`: everything, with the dense head. `stack_only`: the "
         "head on the frozen encoder. `stack_and_finetune`: the one, then "
-        "everything. `joint`: everything from the first step, any head.",
+        "everything. `joint`: everything from the first step, any head. "
+        "`two_rates`: the same, with the head at --head_lr (ours, a control).",
         choices=tuple(ADAPTATIONS),
     )
     head_lr: float = setting(
         1e-3,
-        "Learning rate of the first phase.",
+        "Learning rate of the first phase; with two_rates, of the head.",
         above=0,
-        needs={"freezes": True},
+        needs={"has_head_lr": True},
     )
     phase_one_epochs: int = setting(
         1,
@@ -224,6 +228,11 @@ class Settings(
         return self.head or usual
 
     @property
+    def has_head_lr(self) -> bool:
+        """Whether the head has a rate of its own, for a time at least."""
+        return self.freezes or self.adaptation == "two_rates"
+
+    @property
     def selects_by_gap(self) -> bool:
         """Whether --phase_one_gap chooses the epoch that is the result."""
         return self.adaptation == "stack_only" and self.phase_one_gap >= 0
@@ -255,6 +264,11 @@ class Settings(
             )
         heads.check(self.head_kind, self.head)
         sizes = {name: getattr(self, name) for name in SIZES}
+        if sizes["reads_embeddings"] and self.frozen_prefix == "cached":
+            raise UserError(
+                "--reads_embeddings=1: the feature cache holds the states of "
+                "the last frozen block alone. Give --frozen_prefix=live."
+            )
         units, count = sizes["transformer_units"], sizes["transformer_heads"]
         if units % (2 * count):
             raise UserError(
@@ -395,6 +409,10 @@ class Stacking(experiment.Experiment):
                 select="last",
             )
             phases.insert(0, first)
+        if settings.adaptation == "two_rates":
+            phases[0] = dataclasses.replace(
+                phases[0], head_scale=settings.head_lr / settings.lr
+            )
 
         def is_close(scores: dict[str, float]) -> bool:
             name = "accuracy" if "accuracy" in scores else metric

@@ -24,11 +24,13 @@ Our choices, where the paper is silent or contradicts itself:
 - `--trainable_layers=0` also freezes the pooler ("completely frozen"), and
   trains a dense layer on its output. RoBERTa's pooler is new, so it trains.
 - The paper has both "the first two encoders" (`--blocks=1-2`) and "the last two
-  layers" (`--trainable_layers=2`). The last two are the default reading.
+  layers" (`--trainable_layers=2`). The last two are the default reading. Their
+  pooler trains.
 - The author's code as committed freezes nothing, but loads fewer blocks
   (`--load_blocks`).
 - The output is the code's softmax of two units, not the text's logistic unit
-  (`--loss_head=sigmoid`).
+  (`--loss_head=sigmoid`); frozen blocks have dropout, as in the code, and are
+  not the text's "static input" (`--frozen_prefix=cached`).
 - A seed decides head, order and dropout.
 - `--test_ids` gives the author's held-out set. Without it a tenth is held out,
   drawn by `--split_seed`.
@@ -179,13 +181,6 @@ class Settings(
     )
 
     # === The encoder ===
-    encoder_output: str = setting(
-        "pooled",
-        "What the dense layer reads: `pooled`, [CLS] through the pooler; or "
-        "`last4`, [CLS] above the last four blocks, as --pooling=last4.",
-        choices=("pooled", "last4"),
-        hashed=False,  # --pooling is
-    )
     load_blocks: str = setting(
         "all",
         "The weights that come from the pretrained encoder: `all`; `none`; or "
@@ -230,6 +225,11 @@ class Settings(
     )
 
     @property
+    def short_batches(self) -> str:
+        """`dropped` with --drop_last."""
+        return "dropped" if self.drop_last else "mean"
+
+    @property
     def has_folds(self) -> bool:
         """Whether sparse features are tested in folds."""
         return self.is_sparse and self.folds > 0
@@ -254,15 +254,8 @@ class Settings(
         return f"folds={self.folds},fold_seed={self.fold_seed}"
 
     def defaults(self) -> dict[str, Any]:
-        """Learning rate, pooling, and whether the pooler trains."""
+        """Learning rate, and whether the pooler trains."""
         values = super().defaults()
-        if self.encoder_output == "last4":
-            if self.pooling == "mean":
-                raise UserError(
-                    "--encoder_output=last4 and --pooling=mean both say what "
-                    "the head reads: give one."
-                )
-            values["pooling"] = "last4"
         if self.pooler is None:
             trains = (
                 self.blocks

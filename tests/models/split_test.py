@@ -175,3 +175,5 @@ def test_rates_decay_from_the_top_block_down():
         "block 3": {1.0},
         "pooler": {1.0},
     }
+    *_, scaled = freezing.rate_scales(network, 0.5, head_scale=50.0).values()
+    assert scaled == 50.0

@@ -126,7 +126,13 @@ def test_tweets_are_not_judged_as_yahoo_s_answers():
     )
     joined = [{**run} for run in study.summary["runs"][:3]]
     for run in joined:
-        run["key"] = {**run["key"], "head": "ensemble", "adaptation": "mean"}
+        run["key"] = {
+            **run["key"],
+            "head": "ensemble",
+            "adaptation": "mean",
+            "phase_one_epochs": 1,
+            "phase_one_gap": -1.0,
+        }
         run["path"] = f"mean of {run['path']}"
     [study] = collect(study.summary["runs"], joined)
     verdict = judged(study)["ensemble_accuracy"]
@@ -152,7 +158,11 @@ def test_limited_data_are_judged_at_the_size_that_the_claim_names():
 def test_stopping_the_first_phase_early_and_its_rate_are_judged():
     longer = stacked("bilstm", phase_one_epochs=20)
     [study] = collect(
-        write("ner", stacked("bilstm"), [86.0, 86.1, 86.2]),
+        *(
+            write("ner", stacked("bilstm", phase_one_epochs=n), scores)
+            for n in (1, 2, 5)
+            for scores in [[86.0, 86.1, 86.2]]
+        ),
         write("ner", longer, [84.0, 84.1, 84.2]),
         *(
             write("ner", stacked("bilstm", head_lr=rate), [80.0, 80.1, 80.2])

@@ -420,7 +420,6 @@ class Settings:
     loss_head = "sigmoid"
     pooler_dropout = 0.0
     idle_heads = "still"  # see `optimizer.BertAdam`
-    drop_last = False
     score_test = True
     max_seconds = 0.0  # no limit
     also_cache = ""
@@ -576,6 +575,11 @@ class Settings:
     def phases(self) -> tuple[str, ...]:
         """The weights trained per phase, as --trainable_layers names them."""
         return (self.trainable_layers,)
+
+    @property
+    def short_batches(self) -> str:
+        """The last batch of a pass, if short: `mean`, `scaled`, `dropped`."""
+        return "mean"
 
     @property
     def freezes(self) -> bool:

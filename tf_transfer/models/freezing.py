@@ -212,18 +212,26 @@ def freeze(network: "Network", trainable: Trainable) -> list[Any]:
     return [*weights.values()]
 
 
-def rate_scales(network: "Network", decay: float) -> dict[int, float]:
+def rate_scales(
+    network: "Network", decay: float, head_scale: float = 1.0
+) -> dict[int, float]:
     """The factor of each weight's learning rate, by `id`.
 
     Li, section 4.3: `decay` to the power of i - 1 for the i-th block from the
     top; pooler and heads have the full rate. Embeddings have the rate of the
     lowest block, which is our choice: the paper does not mention them.
+
+    Args:
+        network: whose weights they are.
+        decay: from block to block.
+        head_scale: a further factor of heads.
     """
     blocks = len(network.encoder.blocks)
     number_of = {"embeddings": 1}
     number_of |= {f"block {number}": number for number in range(1, blocks + 1)}
     return {
         id(weight): decay ** (blocks - number_of.get(component.name, blocks))
+        * (head_scale if component.name.startswith("head ") else 1.0)
         for component in components(network)
         for weight in component.weights
     }

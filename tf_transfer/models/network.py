@@ -129,6 +129,7 @@ class Network:
                 batch["states"],
                 tf.float32 if is_mean else encoder.compute_dtype,
             )
+        embedded = x
         if source.output == "tokens":
             x, cls_states = source.unpack(x)
             x, cls_states = prefix_lib.run_blocks(
@@ -149,7 +150,8 @@ class Network:
             elif head.pooling in ("cls", "cls_state"):
                 x = x[:, 0]
         if head.pooling == "tokens":
-            return head(x, batch["mask"], training=training)
+            inputs = dict.fromkeys(head.further_inputs, embedded)
+            return head(x, batch["mask"], training=training, **inputs)
         if head.pooling == "cls":
             dropout = getattr(head, "pooler_dropout", None)
             if dropout is not None:

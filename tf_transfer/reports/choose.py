@@ -148,6 +148,7 @@ def choose_groups(
     groups: Sequence[Group],
     paper: claims.Paper,
     wanted: Sequence[Settings],
+    unshared: Iterable[str] = (),
 ) -> list[list[Group]]:
     """The groups that are compared on one task.
 
@@ -162,6 +163,7 @@ def choose_groups(
         groups: of a study's runs on one task.
         paper: see there.
         wanted: settings of each approach that is compared.
+        unshared: see `Claim.unshared`.
 
     Returns:
         For each of `wanted` its groups, all at one rate.
@@ -170,7 +172,7 @@ def choose_groups(
         NotFound: there are no runs, or the groups have no common settings.
     """
     candidates = []
-    asked = set().union(*wanted)
+    asked = set().union(*wanted).difference(unshared)
     for own in wanted:
         members = [
             group
@@ -192,7 +194,7 @@ def choose_groups(
     chooses = bool(paper.rates) and not any("lr" in own for own in wanted)
     ignored = {"lr", *CACHING} if chooses else {*CACHING}
     fixed = [{*own} | ignored for own in wanted]
-    candidates = _agree_on(candidates, paper, fixed)
+    candidates = _agree_on(candidates, paper, fixed, unshared)
     if chooses:
         candidates = _choose_rates(candidates, paper)
     return candidates
@@ -216,6 +218,7 @@ def _agree_on(
     candidates: Sequence[list[Group]],
     paper: claims.Paper,
     fixed: Sequence[set[str]],
+    unshared: Iterable[str],
 ) -> list[list[Group]]:
     """Keeps the groups at settings that all candidates have.
 
@@ -223,6 +226,7 @@ def _agree_on(
         candidates: of each approach that is compared.
         paper: its settings come first.
         fixed: of each approach, settings that are not compared.
+        unshared: settings whose values may differ.
     """
     exact = [
         _filter(groups, _published(groups, paper, _names(groups) - known))
@@ -239,7 +243,9 @@ def _agree_on(
             for name, value in _published(groups, paper, may_vary).items()
             if not isinstance(value, list)
         }
-    common = may_vary.intersection(*map(_names, candidates)).difference(*fixed)
+    common = may_vary.intersection(*map(_names, candidates)).difference(
+        unshared, *fixed
+    )
     combinations = [_combine(groups, common) for groups in candidates]
     shared = set.intersection(*map(set, combinations))
     if not shared:

@@ -7,13 +7,14 @@ it is; `verdicts` judges them all.
 
 import collections
 import dataclasses
+import itertools
 import json
 import math
 import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,13 @@ class Claim:
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
         both: settings that both groups share.
-        readings: other readings of the paper, settings that groups which train
-            everything have then: the claim is judged by the first one whose
-            runs suffice, if those of its own words do not.
+        readings: other readings of the paper, each a list of rules. A rule has
+            the settings of the groups that have the values of its `when`;
+            without it, of those that train everything. The claim is judged by
+            the first reading, its own words included, whose runs suffice and
+            differ least from the paper's.
+        unshared: settings that the groups need not share, such as epochs of
+            different phases: each group has the paper's value, if it can.
         paired: whether the i-th of `first` is compared with the i-th of
             `second` alone.
         kind: `difference` (its sign, and its size where published), `equal`
@@ -109,7 +114,8 @@ class Claim:
     first: tuple[Settings, ...]
     second: tuple[Settings, ...] = ()
     both: Settings = dataclasses.field(default_factory=dict)
-    readings: tuple[Settings, ...] = ()
+    readings: tuple[Sequence[Settings], ...] = ()
+    unshared: Sequence[str] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")
@@ -236,7 +242,11 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     known = {field.name for field in dataclasses.fields(Claim)}
     if wrong := sorted(entry.keys() - known):
         raise ValueError(f"has an unknown key {wrong[0]!r}")
-    measure = entry.get("measure", "score")
+    rules = [
+        one if isinstance(one, list) else [one]
+        for one in entry.get("readings", ())
+    ]
+    entry, measure = {**entry, "readings": rules}, entry.get("measure", "score")
     if isinstance(measure, str):
         measure = (measure, measure)
     lists = {
@@ -414,7 +424,10 @@ def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
     groups = [
         group
         for claim in paper.claims
-        for group in (claim.both, *claim.first, *claim.second, *claim.readings)
+        for group in (
+            *(claim.both, *claim.first, *claim.second),
+            *itertools.chain(*claim.readings),
+        )
     ]
     values = [usual, *(group[name] for group in groups if name in group)]
     if name == "lr":

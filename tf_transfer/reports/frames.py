@@ -43,6 +43,9 @@ NOT_IN_KEY = {
     "load_blocks": "all",
     "drop_last": False,
     "idle_heads": "still",
+    "reads_embeddings": 0,
+    "targets": "exact",
+    "short_batches": "mean",
 }
 
 TRACES_NOTHING = "nothing"  # in the column `traced`: of a baseline or a probe

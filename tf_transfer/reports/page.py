@@ -58,6 +58,7 @@ class Part:
             a document; see `choose_headline`. An experiment's `tables.toml` may
             have its own `headline`.
         tables, figures, notes: folded, the paper's own among them.
+        shown: the tables that a document has, too.
         judged: verdicts on the paper's claims.
         local: those for this encoder and data only, in none of the paper's
             words.
@@ -73,6 +74,7 @@ class Part:
     table: Table
     headline: Table
     tables: list[Table]
+    shown: list[Table]
     figures: list[Figure]
     notes: list[str]
     judged: list[Verdict]
@@ -155,7 +157,9 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     module = module_of(study.experiment)
     if module is not None and hasattr(module, "figures"):
         figures += module.figures(study)
-    tables, headline = fill_tables(study), fill_tables(study, "headline")
+    tables, headline, shown = (
+        fill_tables(study, kind) for kind in ("table", "headline", "document")
+    )
     if profiles := depth.profiles_of(study.runs):
         tables.append(depth.tabulate(profiles))
     figures.append(depth.draw(profiles))
@@ -172,7 +176,11 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         first,
         tabulate(name, rows),
         headline[0] if headline else choose_headline(name, rows),
-        [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
+        [
+            dataclasses.replace(t, name=f"{name}_{t.name}")
+            for t in (*shown, *tables)
+        ],
+        shown,
         [figure for figure in others if figure],
         [*list_notes(study), *notes, *_list_warnings(study)],
         **_sort_verdicts(study),

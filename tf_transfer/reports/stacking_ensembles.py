@@ -30,6 +30,7 @@ USUAL_SIZES = {
     "inner_units": 0,
     "lstm_units": 256,
     "lstm_layers": 1,
+    "reads_embeddings": 0,
     "growth": 64,
     "kernel": 3,
     "perspectives": 5,

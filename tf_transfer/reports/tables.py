@@ -311,7 +311,8 @@ def fill_tables(
 
     Args:
         study: theirs.
-        kind: of the entries; a `headline` replaces the overview in a document.
+        kind: of the entries; a `headline` replaces the overview in a document,
+            which has each table of the kind `document`, too.
 
     Raises:
         UserError: the file is wrong; the message names the table and the

@@ -35,6 +35,7 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.claims import (
     Claim,
+    is_same,
     list_differences,
     list_size_differences,
     Paper,
@@ -216,21 +217,16 @@ def judge_claim(
         INCONCLUSIVE,
         chosen.problem,
         runs=fewest,
-        reading=choose.describe(chosen.settings),
+        reading=choose.describe(
+            {n: v for r in chosen.rules for n, v in r.items() if n != "when"}
+        ),
         tasks=on if len(on) < len(claim.tasks) else (),
         blocks=_describe_blocks(comparisons),
         problem=chosen.problem,
     )
     differences = [
         *_find_incomparable(claim, comparisons),
-        *(
-            difference
-            for one in comparisons
-            for runs, settings in zip(one.runs, one.settings)
-            for difference in list_differences(
-                runs, paper, settings, claim.encoder
-            )
-        ),
+        *chosen.differences,
     ]
     if fewest > 1:
         tested = claim
@@ -276,18 +272,20 @@ class Reading:
     """A claim's comparisons in one of its readings.
 
     Attributes:
-        settings: see `Claim.readings`; empty of the claim's own words.
+        rules: see `Claim.readings`; empty of the claim's own words.
         complete: on tasks that have runs for all that the claim compares there.
         incomplete: on the others that have some; they count for nothing.
         missing: what has no runs, in words.
         problem: why `complete` shows nothing apart from that, or "".
+        differences: of the runs' settings from the paper's, a clause each.
     """
 
-    settings: Settings
+    rules: Sequence[Settings]
     complete: list[Comparison]
     incomplete: list[Comparison]
     missing: list[str]
     problem: str
+    differences: list[str]
 
 
 def _choose_reading(
@@ -298,12 +296,13 @@ def _choose_reading(
 ) -> Reading:
     """The first reading of a claim whose runs suffice, else with the most.
 
-    It looks at what was run, never at scores, so that no reading is chosen for
-    its result.
+    Of several that suffice, it is the first whose runs differ least from the
+    paper's. It looks at what was run, never at scores, so that no reading is
+    chosen for its result.
     """
     candidates = [
-        _compare(tasks, paper, claim, reading, cells)
-        for reading in ({}, *claim.readings)
+        _compare(tasks, paper, claim, rules, cells)
+        for rules in ((), *claim.readings)
     ]
     return max(
         candidates,
@@ -311,6 +310,7 @@ def _choose_reading(
             not (chosen.missing or chosen.problem),
             len(chosen.complete),
             len(chosen.incomplete),
+            -len({*chosen.differences}),
         ),
     )
 
@@ -319,7 +319,7 @@ def _compare(
     tasks: Mapping[str, TaskRuns],
     paper: Paper,
     claim: Claim,
-    reading: Settings,
+    rules: Sequence[Settings],
     cells: measures.Cells,
 ) -> Reading:
     complete: list[Comparison] = []
@@ -332,7 +332,7 @@ def _compare(
         lacks: list[str] = []
         for pair in _pairs(claim):
             wanted = tuple(
-                _apply({**claim.both, **group}, reading) for group in pair
+                _apply({**claim.both, **group}, rules) for group in pair
             )
             try:
                 comparisons += _compare_pair(
@@ -343,7 +343,13 @@ def _compare(
         (incomplete if lacks else complete).extend(comparisons)
         missing += lacks
     problem = _find_problem(claim, complete) if complete else missing[0]
-    return Reading(reading, complete, incomplete, missing, problem)
+    differences = [
+        difference
+        for one in complete or incomplete
+        for runs, settings in zip(one.runs, one.settings)
+        for difference in list_differences(runs, paper, settings, claim.encoder)
+    ]
+    return Reading(rules, complete, incomplete, missing, problem, differences)
 
 
 def _compare_pair(
@@ -360,7 +366,7 @@ def _compare_pair(
         NotFound: there are no such runs.
     """
     runs, groups = runs_and_groups
-    chosen = choose.choose_groups(groups, paper, wanted)
+    chosen = choose.choose_groups(groups, paper, wanted, claim.unshared)
     peers = tuple(
         choose.take_rows(runs, members)
         for members in choose.list_peers(groups, chosen)
@@ -372,10 +378,13 @@ def _compare_pair(
         yield Comparison(task, compared, wanted, measured, at)
 
 
-def _apply(group: Settings, reading: Settings) -> Settings:
-    """Settings of a group in a reading, which holds for full training only."""
-    is_full = group.get("trainable_layers") == "all"
-    return {**group, **reading} if is_full else group
+def _apply(group: Settings, rules: Iterable[Settings]) -> Settings:
+    """The settings of a group in a reading; see `Claim.readings`."""
+    for rule in rules:
+        when = rule.get("when", {"trainable_layers": "all"})
+        if all(is_same(group.get(n, ""), v) for n, v in when.items()):
+            group = {**group, **{n: v for n, v in rule.items() if n != "when"}}
+    return group
 
 
 def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:

@@ -365,7 +365,7 @@ class _Needs:
             1,
             1,
             batches.buckets_up_to(settings.max_length, uses_xla),
-            drop_last=settings.drop_last,
+            drop_last=settings.short_batches == "dropped",
         )
         self.evaluation_plans = [
             batches.plan_evaluation(

@@ -99,7 +99,7 @@ class Phase:
             selects; None without validation texts.
         patience, min_delta: see `progress.EarlyStopping`.
         select: `best` or `last`: the epoch whose weights the phase ends with.
-        layer_decay: see `models.freezing.rate_scales`.
+        layer_decay, head_scale: see `models.freezing.rate_scales`.
         is_eligible: function from validation metrics to whether an epoch may
             be selected; the last such epoch is selected, or else the first of
             all. None where `score` or `select` decides.
@@ -117,6 +117,7 @@ class Phase:
     min_delta: float
     select: str
     layer_decay: float = 1.0
+    head_scale: float = 1.0
     is_eligible: Callable[[Metrics], bool] | None = None
     summarize: Callable[[Metrics], Metrics] | None = None
     combination: Any = None

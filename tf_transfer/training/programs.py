@@ -52,7 +52,9 @@ class PhasePrograms:
         options: Any,
         warms_up: bool,
     ) -> None:
-        scales = freezing.rate_scales(network, phase.layer_decay)
+        scales = freezing.rate_scales(
+            network, phase.layer_decay, phase.head_scale
+        )
         groups = {
             id(weight): objective.name
             for objective in phase.objectives
@@ -116,7 +118,9 @@ def prepare(
     """
     steps = [
         batches.count_steps(
-            len(objective.train), options.batch_size, options.drop_last
+            len(objective.train),
+            options.batch_size,
+            options.short_batches == "dropped",
         )
         for objective in phase.objectives
     ]
@@ -128,12 +132,14 @@ def prepare(
         number,  # dropout's masks differ from phase to phase
         phase.trainable,
         phase.layer_decay,
+        phase.head_scale,
         phase.combination,
         phase.freeze_percentile is not None,
         tuple((o.name, o.loss, o.weight, o.prefix) for o in phase.objectives),
         devices.strategy,
         options.schedule,
         bool(warmup_steps),
+        options.short_batches == "scaled" and options.batch_size,
         options.uses_xla,
         dataclasses.replace(adam, weight_decay=float(bool(adam.weight_decay))),
         tf.config.functions_run_eagerly(),

@@ -107,7 +107,7 @@ class ObjectiveProgram:
                 self.options.max_length, self.options.uses_xla
             ),
             repeat,
-            self.options.drop_last,
+            self.options.short_batches == "dropped",
         )
 
     def feed(self, plan: BatchPlan, in_memory: bool) -> dict[str, Any]:
@@ -171,8 +171,13 @@ class ObjectiveProgram:
                     training=True,
                     prefix=self.objective.prefix,
                 )
+            shares = (
+                tf.sign(batch["weights"]) / self.options.batch_size
+                if self.options.short_batches == "scaled"
+                else batch["weights"]
+            )
             loss = self.objective.weight * tf.reduce_sum(
-                self.objective.loss(batch["labels"], logits) * batch["weights"]
+                self.objective.loss(batch["labels"], logits) * shares
             )
             scaled = loss * numbers["loss_scale"]
         # A weight of another objective's head has no gradient.

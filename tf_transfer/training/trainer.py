@@ -54,7 +54,7 @@ class TrainingOptions:
     warmup_fraction: float
     seed: int
     uses_xla: bool = False
-    drop_last: bool = False
+    short_batches: str = "mean"  # as --short_batches of `multitask`
     checkpoint_minutes: float = 5.0
 
 

@@ -19,9 +19,9 @@ def convolve(x, kernel, bias):
     )
 
 
-def expected(head, text):
+def expected(head, text, state=None):
     *weights, kernel, bias = reference.arrays(head)
-    vectors = [text[0]]
+    vectors = [text[0] if state is None else state]
     for block in np.split(np.arange(len(weights)), SIZES["blocks"]):
         outputs = []
         for place in block[::2]:
@@ -37,6 +37,19 @@ def test_a_convolution_reads_all_before_it_and_adds_the_last():
     logits = head(*reference.inputs(padding=2)).numpy()
     for row, text in enumerate(reference.texts()):
         np.testing.assert_allclose(logits[row], expected(head, text), atol=1e-4)
+
+
+def test_with_embeddings_only_cls_is_of_the_last_block():
+    head = reference.build_head(
+        "text", "densenet", units=3, reads_embeddings=1, **SIZES
+    )
+    states, mask = reference.inputs(padding=2)
+    other = np.flip(states, axis=2)  # in place of the embeddings
+    logits = head(states, mask, embedded=other).numpy()
+    assert head.further_inputs == ("embedded",)
+    for row, text in enumerate(reference.texts()):
+        ours = expected(head, text[:, ::-1], state=text[0])
+        np.testing.assert_allclose(logits[row], ours, atol=1e-4)
 
 
 def test_four_blocks_have_four_convolutions_each():

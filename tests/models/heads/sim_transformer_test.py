@@ -81,3 +81,10 @@ def test_the_blocks_kernels_are_kaiming_and_none_is_another():
     for kernel in kernels:
         assert abs(kernel.std() / np.sqrt(2 / 256) - 1) < 0.02
     assert abs(np.triu(np.corrcoef(kernels), 1)).max() < 0.02
+
+
+def test_the_first_bilstm_may_be_left_out():
+    """Then there is one matching, as in BiMPM without it."""
+    head = reference.build_head("pairs", "sim_transformer", context_units=0)
+    assert head.context is None and len(head.matchings) == 1
+    assert head(*reference.inputs(padding=2)).shape == (2, 2)

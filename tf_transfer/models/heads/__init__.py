@@ -27,6 +27,7 @@ HEADS: dict[str, dict[str, str]] = {
         "dense": ".dense:DenseHead",
         "densenet": ".densenet:DenseNetHead",
         "highway": ".highway:HighwayLSTMHead",
+        "highway_cells": ".highway:HighwayCellsHead",
     },
     "pairs": {
         "dense": ".dense:DenseHead",
@@ -44,6 +45,7 @@ class Size(NamedTuple):
         heads: the names of the heads that have it.
         default, least, most: of its values.
         help: the end of the flag's help text.
+        unnamed: the value at which the keys of runs lack it.
     """
 
     heads: tuple[str, ...]
@@ -51,6 +53,7 @@ class Size(NamedTuple):
     help: str
     least: int = 1
     most: int = 2**14
+    unnamed: int = -1
 
 
 SIZES = {
@@ -60,8 +63,19 @@ SIZES = {
         "width of the first of its two layers (0: the encoder's).",
         least=0,
     ),
-    "lstm_units": Size(("bilstm", "highway"), 256, "units in each direction."),
+    "lstm_units": Size(
+        ("bilstm", "highway", "highway_cells"), 256, "units in each direction."
+    ),
     "lstm_layers": Size(("bilstm",), 1, "layers, one on the other.", most=100),
+    "reads_embeddings": Size(
+        ("densenet",),
+        0,
+        "1 reads the encoder's embeddings and [CLS] of its last block, 0 all "
+        "states of that block.",
+        least=0,
+        most=1,
+        unnamed=0,
+    ),
     "growth": Size(("densenet",), 64, "channels of a convolution."),
     "kernel": Size(("densenet",), 3, "tokens that a convolution reads."),
     "perspectives": Size(
@@ -72,7 +86,8 @@ SIZES = {
     "context_units": Size(
         ("bimpm", "sim_transformer"),
         100,
-        "units of the first BiLSTM, in each direction.",
+        "units of the first BiLSTM, in each direction (0: none).",
+        least=0,
     ),
     "aggregation_units": Size(
         ("bimpm", "bimpm_without_context"),

@@ -14,9 +14,9 @@ of the one before to its own. Blocks are independent: each reads x_0, the
 encoder's states, and no other block. Also our choice: H_l is a convolution
 over 3 tokens with 64 channels (the growth) and a ReLU, without batch
 normalisation; the maximum over the tokens turns the outputs of a block into a
-vector; [CLS] is its state above the encoder's last block; and x_0 are these
-states, where "we initialize word embedding in the word representation layer
-with BERT" may mean embeddings alone.
+vector; [CLS] is its state above the encoder's last block; and x_0 are the
+states of that block. "We initialize word embedding in the word representation
+layer with BERT" may mean embeddings alone: `reads_embeddings`.
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,7 @@ class DenseNetHead(Head):
         depth: convolutions of a block.
         growth: channels of a convolution.
         kernel: tokens that a convolution reads at once.
+        reads_embeddings: whether x_0 are the encoder's embeddings.
         others: see `Head`.
     """
 
@@ -50,10 +51,12 @@ class DenseNetHead(Head):
         depth: int = 4,
         growth: int = 64,
         kernel: int = 3,
+        reads_embeddings: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
         self.depth = depth
+        self.further_inputs = ("embedded",) * reads_embeddings
 
         # === Layers ===
         self.convolutions = [
@@ -75,7 +78,11 @@ class DenseNetHead(Head):
         self.output_layer = self.build_logits(hidden + blocks * depth * growth)
 
     def call(
-        self, states: tf.Tensor, mask: tf.Tensor, training: bool = False
+        self,
+        states: tf.Tensor,
+        mask: tf.Tensor,
+        training: bool = False,
+        embedded: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Logits, float32 [batch, units].
 
@@ -83,13 +90,18 @@ class DenseNetHead(Head):
             states: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding.
             training: whether dropout is active.
+            embedded: float [batch, length, hidden]. The encoder's embeddings,
+                in place of the states of all tokens.
         """
         states = self.dropout(states, training=training)
+        cls_state = states[:, 0]
+        if embedded is not None:
+            states = self.dropout(embedded, training=training)
         # Padding is 0, as is what a convolution reads beyond a row's end: so
         # logits do not depend on how far a text is padded.
         real = tf.cast(mask, states.dtype)[:, :, None]
         states *= real
-        vectors = [states[:, 0]]
+        vectors = [cls_state]
         for start in range(0, len(self.convolutions), self.depth):
             block = self.convolutions[start : start + self.depth]
             outputs = self._run_block(block, states, real, training)

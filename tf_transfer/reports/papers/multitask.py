@@ -1,4 +1,4 @@
-"""Tables and figures of "Finetune minBERT", from runs of `multitask`.
+"""Tables of "Finetune minBERT", from runs of `multitask`.
 
 The runs at exactly the settings of a published row fill it, on the paper's
 encoder and data; a table without such runs is not shown. All runs have a table
@@ -10,11 +10,10 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, frames, measures, plots, tables, wording
-from tf_transfer.reports.study import Figure, Study
+from tf_transfer.reports import claims, frames, measures, tables, wording
+from tf_transfer.reports.study import Study
 
 METRICS = {
     "cs224n": {
@@ -34,6 +33,7 @@ READS = {
     "cls_state": "[CLS] without the pooler",
     "mean": "mean",
     "cls_for_sentiment": "[CLS] for sentiment",
+    "cls_state_for_sentiment": "[CLS] without the pooler for sentiment",
 }
 COMBINES = {
     "in_turn": "in turn",
@@ -73,13 +73,17 @@ LABELS = dict(zip(TASKS, ("SST accuracy", "Quora accuracy", "STS r")))
 
 def name_approach(approach: str, settings: claims.Settings) -> str:
     """What trains, and how, but no rate: `everything; mean; decay 0.95`."""
-    pairs, decay = settings["pairs"], settings["layer_decay"]
+    pairs, decay, short = (
+        settings[name] for name in ("pairs", "layer_decay", "short_batches")
+    )
     in_turn = settings["combine"] == "in_turn"
     is_usual = in_turn and not settings["loss_weights"]
     return tables.join(
         TRAINS.get(settings["train"], str(settings["train"])),
         READS.get(settings["pooling"], str(settings["pooling"])),
         f"pairs {pairs}" * (pairs != "sbert"),
+        "targets truncated" * (settings["targets"] != "exact"),
+        f"short batches {short}" * (short != "mean"),
         f"decay {decay:g}" * (decay != 1),
         _combination(settings) * (not is_usual),
         "idle heads still" * (in_turn and settings["idle_heads"] == "still"),
@@ -172,7 +176,13 @@ def _list_published(part: tables.Part) -> Iterator[tables.Line]:
     """The rows of a published table with our scores, if any was run."""
     for _, runs in part.runs.groupby("data_identity", sort=False):
         find = functools.partial(tables.find_published, runs, part.study.paper)
-        rows = [(row, find(row["settings"])) for row in part.words["rows"]]
+        rows = [
+            (row, ours)
+            for row in part.words["rows"]
+            for ours in [find(row["settings"])]
+            # Another reading of a row is shown where it was run.
+            if len(ours) or "reading" not in row
+        ]
         for row, ours in rows if any(len(ours) for _, ours in rows) else ():
             figures = {
                 name: value
@@ -302,49 +312,3 @@ NOTES = {
         )
     ),
 }
-
-
-# === Figures ===
-
-
-def figures(study: Study) -> list[Figure]:
-    """What a pass over one task does to the others, as a heat map."""
-    return [_draw_heat_map(part) for part in _choose_passes(study)]
-
-
-def _draw_heat_map(part: tables.Part) -> Figure:
-    """Numbers on colours: blue above 0, red below."""
-    numbers = np.array(
-        [
-            [*map(wording.mean, _measure_changes(part.runs, trained).values())]
-            for trained in TASKS
-        ]
-    )
-    figure, [axis] = plots.make_panels(1)
-    figure.set_size_inches(6.7, 3.2)
-    most = 1.25 * np.nanmax(np.abs(numbers)) or 1.0  # the darkest look black
-    picture = axis.imshow(
-        numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
-    )
-    for (y, x), value in np.ndenumerate(numbers):
-        axis.text(
-            x,
-            y,
-            wording.number(value, 2, "+"),
-            ha="center",
-            va="center",
-            color="white" if abs(value) > 0.55 * most else "black",
-        )
-    axis.set_xticks(range(len(TASKS)), list(LABELS.values()))
-    rows = [f"a pass over\n{task}" for task in TASKS]
-    axis.set_yticks(range(len(TASKS)), rows)
-    axis.tick_params(length=0)
-    axis.spines[:].set_visible(False)
-    figure.colorbar(picture, label="change, points")
-    return plots.finish(
-        figure,
-        {},
-        f"forgetting_{part.words['number']}",
-        "Change of each task's score on dev during a pass over one task, mean "
-        f"in points: {part.runs.recipe.iloc[0]}",
-    )

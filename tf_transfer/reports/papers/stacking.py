@@ -1,7 +1,7 @@
 """Tables and figures of "To Tune or Not To Tune?", from runs of `stacking`.
 
-The paper's tables are lost, only differences survive: these are its claims. So
-its rows stand here as head and adaptation, ours alone.
+The contents of the paper's tables are not in our copy. The differences in its
+text are its claims. So its rows are head and adaptation, with our scores alone.
 """
 
 import dataclasses
@@ -30,6 +30,7 @@ HEADS = {
     "bilstm": "BiLSTM",
     "densenet": "DenseNet",
     "highway": "Highway LSTM",
+    "highway_cells": "Highway LSTM from cell to cell",
     "bimpm": "BiMPM",
     "bimpm_without_context": "BiMPM without its first BiLSTM",
     "sim_transformer": "Sim-Transformer",
@@ -40,6 +41,7 @@ ADAPTATIONS = {
     "stack_only": "stack-only",
     "stack_and_finetune": "stack-and-finetune",
     "joint": "joint",
+    "two_rates": "joint at two rates",
     **stacking_ensembles.METHODS,
 }
 METRICS = {  # of each task, and what the tables call them

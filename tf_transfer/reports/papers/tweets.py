@@ -5,12 +5,20 @@ held-out set. Baselines that were tested on that set (`--folds=0`) are in the
 tables of the encoders. Any table of texts and labels may replace the paper's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
+import scipy.stats
 
-from tf_transfer.reports import claims, measures, plots, tables, wording
+from tf_transfer.reports import (
+    choose,
+    claims,
+    measures,
+    plots,
+    tables,
+    wording,
+)
 from tf_transfer.reports.study import Figure, Study
 
 NAMES = {"fine_tuning": "unfrozen", "last_2": "last two blocks"}
@@ -90,6 +98,50 @@ def _find_published(study: Study, runs: pd.DataFrame) -> dict[int, Any]:
 # === Tables ===
 
 
+def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
+    """Welch's t-test of the runs of each claim that the paper tests.
+
+    `p_equal` is the p-value of two one-sided tests within the claim's margin.
+    Groups that did not train have no test.
+    """
+    paper, groups = part.study.paper, choose.list_groups(part.runs)
+    known = part.study.published.get("t_tests", {})
+    if paper is None:
+        return
+    for claim in paper.claims:
+        try:
+            his = known[claim.id]
+            chosen = choose.choose_groups(
+                groups, paper, [*claim.first, *claim.second]
+            )
+        except (KeyError, choose.NotFound):
+            continue
+        both = [choose.take_rows(part.runs, members) for members in chosen]
+        if min(map(len, both)) < 2 or any(map(tables.describe_failure, both)):
+            continue
+        first, second = (runs.score.to_numpy() for runs in both)
+        found, above, below = (
+            scipy.stats.ttest_ind(
+                first, second + bound, equal_var=False, alternative=alternative
+            )
+            for bound, alternative in (
+                (0, "two-sided"),
+                (-claim.margin, "greater"),
+                (claim.margin, "less"),
+            )
+        )
+        ours = {
+            "groups": " and ".join(runs.named.iloc[0] for runs in both),
+            "each": " and ".join(str(len(runs)) for runs in both),
+            "t": found.statistic,
+            "df": found.df,
+            "p": f"{found.pvalue:.2g}",
+            "margin": claim.margin,
+            "p_equal": f"{max(above.pvalue, below.pvalue):.2g}",
+        }
+        yield tables.Line(part, values={**ours, **his})
+
+
 def _measure_price(line: tables.Line) -> str:
     """Seconds for half a point over the best baseline on the same texts."""
     first, others = line.runs.iloc[0], line.part.runs
@@ -145,6 +197,8 @@ MEASURES: dict[str, tables.Measure] = {
     ),
     "published_f1": _show_published_f1,
 }
+
+ROWS = {"t_tests": _list_t_tests}
 
 
 # === Figures ===
