@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import time
 import types
 
@@ -582,6 +583,23 @@ def test_the_clock_writes_what_is_spent_from_the_start_on(
     clock.start()
     assert clock() == open_history().record.spent == 11.0
     clock.stop()
+
+
+@pytest.mark.parametrize("budget, counts", [("8m", True), ("6m", False)])
+def test_a_start_that_has_work_counts_at_once(
+    searched, world, tmp_path, monkeypatch, budget, counts
+):
+    """Also while it reads the runs before; repeating the answer is free."""
+    out = shutil.copytree(searched.out, tmp_path / "out")
+    begun = search.Search(
+        fake_runs.settings_of(searched.path, out, budget=budget), 0.0
+    )
+    seen = []
+    monkeypatch.setattr(
+        begun, "_work", lambda runner: seen.append(begun.clock._thread.ident)
+    )
+    begun.run()
+    assert [ident is not None for ident in seen] == [counts]
 
 
 def test_a_damaged_history_says_what_to_do(tmp_path):

@@ -107,6 +107,9 @@ class Search:
                 settings.model, settings.cache_folder, settings.keep_blocks
             )
         self.space = list_approaches(settings, record.blocks)
+        # Equal to `record.ended` where nothing is left to do.
+        names = (approach.name for approach in self.space)
+        self._asked = [settings.seconds, settings.max_epochs, *names]
         self.plan = Plan(settings, self.space)
         for approach in self.space:  # a run takes every combination
             self.plan(Action(approach.choices[0], 1, 0.0), None)
@@ -140,6 +143,8 @@ class Search:
         run_states = RunStates(settings.out, [])
         first = self.plan(Action(self.space[0].choices[0], 1, 0.0), None)
         with execute.lock(run_states.folder):
+            if not self.is_over and self.history.record.ended != self._asked:
+                self.clock.start()
             try:
                 with execute.open_pool(
                     [first],
@@ -165,17 +170,15 @@ class Search:
             page.give(self)
 
     def _work(self, runner: Runner) -> None:
-        settings = self.settings
         runner.backups.restore_all()
         self._fit_baselines(runner)
         planner = self.planner = self._make_planner()
         runner.recall(planner)
         if not self.is_over:
             runner.reserved = self._seconds_for_test(planner)
-            asked = [settings.seconds, settings.max_epochs, *planner.space]
-            if self.history.record.ended != asked:
+            if self.history.record.ended != self._asked:
                 runner.do_all(planner)
-                self.history.record.ended = asked
+                self.history.record.ended = self._asked
         self._score_answer(runner, planner)
 
     def _fit_baselines(self, runner: Runner) -> None:
