@@ -160,9 +160,11 @@ class Usual:
         """The folds that the settings are chosen on, as rows; of many, one."""
         from sklearn import model_selection
 
-        kfold = model_selection.KFold
-        if self.task.kind == "classes":
-            kfold = model_selection.StratifiedKFold
+        kfold = (
+            model_selection.StratifiedKFold
+            if self.task.kind == "classes"
+            else model_selection.KFold
+        )
         count = max(2, min(FOLDS, len(labels)))
         folds = kfold(count, shuffle=True, random_state=self.seed)
         splits = [*folds.split(labels, labels)]

@@ -6,7 +6,6 @@ score on the same texts; what it took; what to try next; and how to predict.
 
 import dataclasses
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -223,9 +222,15 @@ def describe(
 
 def format_score(run: Scored, name: str = "") -> str:
     """A score with its interval in brackets, which begin with a name."""
-    low, high = score_interval(run) or (math.nan, math.nan)
-    between = f" ({name}{low:.1f} to {high:.1f})"
-    return f"{run.score:.1f}" + between * (not math.isnan(low))
+    return show_score(run.score, score_interval(run), name)
+
+
+def show_score(
+    score: float, interval: tuple[float, float] | None, name: str = ""
+) -> str:
+    """Points, and an interval if there is one; see `format_score`."""
+    between = " ({}{:.1f} to {:.1f})".format(name, *interval or (0, 0))
+    return f"{score:.1f}" + between * (interval is not None)
 
 
 def _find_leads(
