@@ -164,15 +164,15 @@ def _describe_answer(
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
     top = [
-        reports.open_scored(row.run.directory.path, "validation")
+        one
         for row in rows[:2]
+        if (one := reports.open_scored(row.run.directory.path, "validation"))
     ]
     best = planner.best_of_approaches()[0].choice
-    leads = {
-        name: answer.compare(
-            scored, reports.open_scored(baseline.path, scored.kind)
-        )
+    others = {
+        name: other
         for name, baseline in baselines.items()
+        if (other := reports.open_scored(baseline.path, scored.kind))
     }
     everything = next((r for r in rows if is_everything(r.name)), None)
     total = sum(row.seconds for row in rows)
@@ -181,8 +181,8 @@ def _describe_answer(
     commands = [command_of(model, epochs)]
     if not recommended or recommended == reports.PROBE:
         texts = ["--text=..."] * len(model.experiment.data.task.texts)
-        predict = "python", "-m", "tf_transfer.predict", f"--run={scored.path}"
-        commands.append(shlex.join([*predict, *texts]))
+        words = ["-m", "tf_transfer.predict", f"--run={scored.path}", *texts]
+        commands.append(shlex.join(["python", *words]))
     return {
         "scored": scored,
         "recommended": recommended,
@@ -190,7 +190,15 @@ def _describe_answer(
         "is_probe": recommended == reports.PROBE,
         "best": next(row for row in rows if row.setting.choice == best),
         "objective": OBJECTIVES[search.settings.objective],
-        "leads": {name: lead for name, lead in leads.items() if lead},
+        "leads": {
+            name: answer.compare(scored, other)
+            for name, other in others.items()
+        },
+        "tested": {
+            one.path: reports.format_score(one)
+            for one in (scored, *others.values())
+            if one.kind == "test"
+        },
         "majority": reports.majority(scored),
         "everything": everything,
         "share": f" in {share:.0%} of the time" if share else "",
@@ -308,7 +316,7 @@ def _list_approaches(
         {
             "trains": describe_approach(row.name),
             "validation": reports.show_score(row.score, row.interval),
-            "test": _show_test(row.run.directory.path),
+            "test": values["tested"].get(row.run.directory.path),
             "seeds": len(row.setting.scores),
             "rate": row.rate,
             "epochs": row.setting.epochs,
@@ -326,7 +334,7 @@ def _list_approaches(
             "validation": reports.show_score(
                 run.score, reports.score_interval(run)
             ),
-            "test": _show_test(run.path),
+            "test": values["tested"].get(run.path),
             "run": run.path,
         }
         for name, run in values["baselines"].items()
@@ -344,11 +352,6 @@ def _list_approaches(
     )
 
 
-def _show_test(path: str) -> str:
-    scored = reports.open_scored(path, "test")
-    return reports.format_score(scored) if scored else ""
-
-
 def _list_runs(planner: Planner) -> Table:
     lines = [
         {
@@ -361,8 +364,11 @@ def _list_runs(planner: Planner) -> Table:
         }
         for choice, curve in sorted(planner.curves.items())
     ]
-    caption = "All runs, and their scores on validation"
-    return Table("runs", caption, pd.DataFrame(lines))
+    return Table(
+        "runs",
+        "All runs, and their scores on validation",
+        pd.DataFrame(lines),
+    )
 
 
 def _schedule(choice: Choice) -> str:
