@@ -206,8 +206,7 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         **{f"{figure.name}.svg": figure.svg for figure in page.all_figures},
         **_render_pngs(page),
     }
-    with files.staged(out) as folder:
-        _write(folder, contents)
+    _write(out, contents)
 
 
 def _write_overview(page: "Page", root: str) -> None:
@@ -226,14 +225,18 @@ def _write_overview(page: "Page", root: str) -> None:
 def write_document(
     path: str, page: "Page", summary: summary_lib.Summary
 ) -> None:
-    """Puts the short form of a report between the marks of a Markdown file."""
+    """Puts the short form of a report between the marks of a Markdown file.
+
+    Raises:
+        FullDiskError: the disk is full; the file is as before.
+    """
     text = read_document(path)
     contents = {
         "summary.json": summary_lib.to_json(summary).encode(),
         **_render_pngs(page),
     }
     _write(os.path.join(os.path.dirname(path), folder_of(text)), contents)
-    pathlib.Path(path).write_text(fill_in(text, page), encoding="utf-8")
+    files.write_atomically(path, fill_in(text, page).encode())
 
 
 def read_document(path: str) -> str:
@@ -273,11 +276,13 @@ def _render_pngs(page: "Page") -> dict[str, bytes]:
     return {f"{figure.name}.png": figure.png for figure in page.first_figures}
 
 
-def _write(folder: str, contents: Mapping[str, bytes]) -> None:
-    for name, content in contents.items():
-        path = pathlib.Path(folder, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+def _write(out: str, contents: Mapping[str, bytes]) -> None:
+    """Writes files into a folder, all of them or none."""
+    with files.staged(out) as folder:
+        for name, content in contents.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 if __name__ == "__main__":

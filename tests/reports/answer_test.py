@@ -100,3 +100,14 @@ def test_a_depth_profile_is_a_line():
         "block: 50.0 79.0 80.0; 1 of 2 blocks are within a standard error of "
         "the best: --keep_blocks=1."
     )
+
+
+@pytest.mark.parametrize("positives, expected", [(150, "85.7"), (50, "0.0")])
+def test_f1_is_next_to_that_of_the_commonest_answer(positives, expected):
+    labels = (np.arange(200) < positives).astype(np.int64)
+    record = {**scored(1).record, "metric": "f1", "test": {"f1": 0.9}}
+    logits = np.where(labels == 1, 1.0, -1.0)[:, None]
+    run = answer.Scored("here", record, "test", np.arange(200), labels, logits)
+    rows = answer.describe(run, {}, "so", []).splitlines()
+    [row] = [line for line in rows if line.startswith(answer.MAJORITY)]
+    assert row.split()[-2:] == ["f1", expected]

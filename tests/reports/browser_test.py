@@ -5,9 +5,11 @@ import shutil
 
 import pytest
 
+from tests.searches import fake_runs
 from tests.support import commands
 from tf_transfer import report
 from tf_transfer.reports import page as page_lib, summary as summary_lib
+from tf_transfer.searches import search
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None
@@ -141,3 +143,46 @@ def test_a_print_has_what_is_folded(opened):
     assert page.locator("#runs").is_visible()
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert not page.locator("#runs").is_visible()
+
+
+# === The page of a search ===
+
+
+@pytest.fixture(scope="module")
+def search_path(tmp_path_factory):
+    """The page of a search on long words."""
+    folder = tmp_path_factory.mktemp("search")
+    task = fake_runs.write_task(folder, ending=f" {'long' * 40}")
+    with pytest.MonkeyPatch.context() as patch:
+        fake_runs.put_in(patch, fake_runs.World())
+        settings = fake_runs.settings_of(task, folder / "out")
+        search.Search(settings, 0.0).run()
+    return folder / "out" / "search.html"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_a_search_fits(browser, search_path, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(f"file://{search_path}", timeout=0)
+    page.evaluate(
+        "document.querySelectorAll('details').forEach((e) => e.open = true)"
+    )
+    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_a_command_is_copied_with_and_without_a_script(browser, search_path):
+    page = browser.new_page()
+    page.goto(f"file://{search_path}", timeout=0)
+    command = page.locator(".command").first
+    assert command.inner_text().startswith("python -m tf_transfer.train ")
+    selected = "getSelection().toString()"
+    command.click()
+    assert page.evaluate(selected) == command.inner_text()
+    page.evaluate("getSelection().removeAllRanges()")
+    button = page.locator("[data-copy]").first
+    button.click()
+    assert button.inner_text() == "Copied"
+    assert page.evaluate(selected) == command.inner_text()
+    page.close()

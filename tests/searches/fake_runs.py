@@ -9,6 +9,7 @@ from tests.support import own_data, run_files
 from tests.sweeps import fakes
 from tf_transfer import search as command
 from tf_transfer.baselines import usual
+from tf_transfer.data import errors
 from tf_transfer.searches import search
 from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.history import Clock
@@ -156,6 +157,9 @@ def finish(run, epochs, seconds, reason, build_seconds=None):
         arrays[f"{kind}_ids"] = examples.ids
         arrays[f"{kind}_labels"] = examples.labels
         arrays[f"{kind}_logits"] = np.eye(3)[answers]
+    task = run.experiment.data.task
+    scored = {k: (task, texts[k][""]) for k in kinds[settings.refit :]}
+    directory.write_errors(errors.describe_splits(scored, arrays))
     run.experiment.data.forget()
     directory.write_predictions(arrays)
     directory.write_result(
@@ -211,7 +215,7 @@ def put_in(monkeypatch, world, jobs=1):
     monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
 
 
-def write_task(folder, count=300, noise=0.8, **keys):
+def write_task(folder, count=300, noise=0.8, ending="", **keys):
     """A task file of three classes.
 
     Args:
@@ -219,12 +223,14 @@ def write_task(folder, count=300, noise=0.8, **keys):
         count: of texts.
         noise: share of the texts whose label is any, so that TF-IDF
             scores less than the runs.
+        ending: of each text.
     """
     columns, draw = own_data.news(count), np.random.default_rng(0)
     columns["team"] = [
         draw.choice(list(own_data.WORDS)) if draw.random() < noise else team
         for team in columns["team"]
     ]
+    columns["body"] = [text + ending for text in columns["body"]]
     return own_data.write_task(folder, columns=columns, **keys)
 
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import time
 import types
 
@@ -582,6 +583,50 @@ def test_the_clock_writes_what_is_spent_from_the_start_on(
     clock.start()
     assert clock() == open_history().record.spent == 11.0
     clock.stop()
+
+
+@pytest.mark.parametrize("budget, counts", [("8m", True), ("6m", False)])
+def test_a_start_that_has_work_counts_at_once(
+    searched, world, tmp_path, monkeypatch, budget, counts
+):
+    """Also while it reads the runs before; repeating the answer is free."""
+    out = shutil.copytree(searched.out, tmp_path / "out")
+    begun = search.Search(
+        fake_runs.settings_of(searched.path, out, budget=budget), 0.0
+    )
+    seen = []
+    monkeypatch.setattr(
+        begun, "_work", lambda runner: seen.append(begun.clock._thread.ident)
+    )
+    begun.run()
+    assert [ident is not None for ident in seen] == [counts]
+
+
+def test_loading_tensorflow_counts_before_anything_ran(
+    world, monkeypatch, tmp_path
+):
+    path, out = fake_runs.write_task(tmp_path), tmp_path / "out"
+    file, spent = out / ".search" / "search.json", []
+
+    def be_killed(*model):
+        spent.append(json.loads(file.read_text())["spent"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search.loading, "count_blocks", be_killed)
+    monkeypatch.setattr(
+        search,
+        "Clock",
+        lambda began, history: history_lib.Clock(began, history, lambda: 7.0),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        search.Search(fake_runs.settings_of(path, out), 0.0)
+    assert not out.exists()  # Ctrl-C leaves nothing, kill -9 the time
+    monkeypatch.setattr(history_lib.Clock, "undo", history_lib.Clock.stop)
+    for length in (16, 32):  # nothing ran: it may be another search
+        settings = fake_runs.settings_of(path, out, max_length=length)
+        with pytest.raises(KeyboardInterrupt):
+            search.Search(settings, 0.0)
+    assert spent == [7.0, 7.0, 14.0]
 
 
 def test_a_damaged_history_says_what_to_do(tmp_path):

@@ -116,7 +116,7 @@ class Baseline:
     def logits(self, examples: Examples) -> np.ndarray:
         """float64 [texts, units]; one unit for two labels."""
         logits = self._model.decision_function(examples.texts[0])
-        return logits[:, None] if logits.ndim == 1 else logits
+        return logits.reshape(len(examples), -1)
 
     @property
     def parameters(self) -> int:

@@ -29,6 +29,8 @@ STRENGTHS = {
 NGRAMS = ((1, 1), (1, 2))
 MAX_ITERATIONS = 200
 MOST_SEARCHED = 20_000  # texts on which the settings are chosen
+MOST_FOLDED = 10_000  # texts in three folds; of more, one third decides
+MOST_LBFGS = 100_000  # weights; with more, Newton's method is ten times as fast
 SCORING = {
     "classes": "accuracy",
     "labels": "f1_micro",
@@ -60,41 +62,53 @@ class Usual:
         """
         import sklearn.model_selection
         import threadpoolctl
-        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.feature_extraction import text
 
         labels = examples.labels
         assert labels is not None
         rows = np.random.default_rng(self.seed).permutation(len(examples))
         rows = rows[:MOST_SEARCHED]
         name, values = STRENGTHS[self.task.kind]
-        ngrams = NGRAMS[:1] if len(examples.texts) == 2 else NGRAMS
+        is_pair = len(examples.texts) == 2
+        ngrams = NGRAMS[:1] if is_pair else NGRAMS
         # The steps of a solver are short: threads would wait for each other.
         with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
             # Of a class with fewer rows than folds, and of a solver's limit.
             warnings.simplefilter("ignore", UserWarning)
             try:
+                # Splitting texts takes longer than a fit: it is done once.
+                counter = text.CountVectorizer(ngram_range=ngrams[-1])
+                counts = counter.fit_transform(itertools.chain(*examples.texts))
+                terms = counter.get_feature_names_out()
+                lengths = np.array([term.count(" ") + 1 for term in terms])
+                splits = self._split(labels[rows])
                 searches = []
                 for ngram_range in ngrams:
-                    vectoriser = TfidfVectorizer(ngram_range=ngram_range)
-                    vectoriser.fit(itertools.chain(*examples.texts))
-                    features = _make_features(vectoriser, examples)
+                    columns = np.flatnonzero(lengths <= ngram_range[1])
+                    weights = text.TfidfTransformer().fit(counts[:, columns])
+                    features = _join_pair(
+                        weights.transform(counts[:, columns]), is_pair
+                    )
                     search = sklearn.model_selection.GridSearchCV(
-                        self._model(),
+                        self._model(features.shape[1]),
                         {name: values},
                         scoring=SCORING[self.task.kind],
-                        cv=self._folds(len(rows)),
+                        cv=splits,
                         refit=False,
                         error_score=-np.inf,
                     ).fit(features[rows], labels[rows])
-                    searches.append((search, vectoriser, features))
-                search, self.vectoriser, features = max(
+                    counter = text.CountVectorizer(
+                        ngram_range=ngram_range, vocabulary=terms[columns]
+                    )
+                    searches.append((search, counter, weights, features))
+                search, self._counter, self._weights, features = max(
                     searches, key=lambda one: one[0].best_score_
                 )
                 self.chosen = {
                     **search.best_params_,
-                    "ngram_range": self.vectoriser.ngram_range,
+                    "ngram_range": self._counter.ngram_range,
                 }
-                self.model = self._model().set_params(**search.best_params_)
+                self.model = search.estimator.set_params(**search.best_params_)
                 self.model.fit(features, labels)
             except ValueError as error:
                 raise UserError(
@@ -105,7 +119,10 @@ class Usual:
 
     def logits(self, examples: Examples) -> np.ndarray:
         """float64 [examples, units]."""
-        features = _make_features(self.vectoriser, examples)
+        counts = self._counter.transform(itertools.chain(*examples.texts))
+        features = _join_pair(
+            self._weights.transform(counts), len(examples.texts) == 2
+        )
         if self.task.kind == "score":
             return self.model.predict(features)[:, None]
         rows = np.atleast_2d(self.model.decision_function(features).T)
@@ -124,37 +141,51 @@ class Usual:
             for m in models
         )
 
-    def _model(self) -> Any:
+    def _model(self, width: int) -> Any:
+        """An unfitted model of so many features."""
         from sklearn import linear_model, multiclass
 
         if self.task.kind == "score":
             return linear_model.Ridge()
-        model = linear_model.LogisticRegression(max_iter=MAX_ITERATIONS)
+        classes = self.task.units if self.task.kind == "classes" else 1
+        model = linear_model.LogisticRegression(
+            max_iter=MAX_ITERATIONS,
+            solver="newton-cg" if width * classes > MOST_LBFGS else "lbfgs",
+        )
         if self.task.kind == "labels":
             return multiclass.OneVsRestClassifier(model)
         return model
 
-    def _folds(self, rows: int) -> Any:
+    def _split(self, labels: np.ndarray) -> list[Any]:
+        """The folds that the settings are chosen on, as rows; of many, one."""
         from sklearn import model_selection
 
-        kfold = model_selection.KFold
-        if self.task.kind == "classes":
-            kfold = model_selection.StratifiedKFold
-        count = max(2, min(FOLDS, rows))
-        return kfold(count, shuffle=True, random_state=self.seed)
+        kfold = (
+            model_selection.StratifiedKFold
+            if self.task.kind == "classes"
+            else model_selection.KFold
+        )
+        count = max(2, min(FOLDS, len(labels)))
+        folds = kfold(count, shuffle=True, random_state=self.seed)
+        splits = [*folds.split(labels, labels)]
+        return splits[:1] if len(labels) > MOST_FOLDED else splits
 
 
-def _make_features(vectoriser: Any, examples: Examples) -> Any:
-    """Sparse TF-IDF [examples, features] of one column; or of a pair's texts.
+def _join_pair(features: Any, is_pair: bool) -> Any:
+    """Sparse features [examples, features] of one text or of a pair.
 
     A pair's features are those of both texts, their product and difference.
+
+    Args:
+        features: TF-IDF of the texts; of pairs, all first texts come first.
+        is_pair: Whether they are pairs.
     """
     import scipy.sparse
 
-    columns = [vectoriser.transform(column) for column in examples.texts]
-    if len(columns) == 1:
-        return columns[0]
-    first, second = columns
+    if not is_pair:
+        return features
+    count = features.shape[0] // 2
+    first, second = features[:count], features[count:]
     return scipy.sparse.hstack(
         [first, second, first.multiply(second), abs(first - second)],
         format="csr",

@@ -6,7 +6,6 @@ score on the same texts; what it took; what to try next; and how to predict.
 
 import dataclasses
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -223,9 +222,15 @@ def describe(
 
 def format_score(run: Scored, name: str = "") -> str:
     """A score with its interval in brackets, which begin with a name."""
-    low, high = score_interval(run) or (math.nan, math.nan)
-    between = f" ({name}{low:.1f} to {high:.1f})"
-    return f"{run.score:.1f}" + between * (not math.isnan(low))
+    return show_score(run.score, score_interval(run), name)
+
+
+def show_score(
+    score: float, interval: tuple[float, float] | None, name: str = ""
+) -> str:
+    """Points, and an interval if there is one; see `format_score`."""
+    between = " ({}{:.1f} to {:.1f})".format(name, *interval or (0, 0))
+    return f"{score:.1f}" + between * (interval is not None)
 
 
 def _find_leads(
@@ -251,9 +256,11 @@ def _compare(
 ) -> str:
     """What the run brings beyond a baseline, in a sentence."""
     what = "The frozen encoder" if _is_probe(run) else "Training"
-    gain = f"brings {lead:.1f} points beyond {name}"
-    if lead < 0:
-        gain = f"loses {-lead:.1f} points to {name}"
+    gain = (
+        f"loses {-lead:.1f} points to {name}"
+        if lead < 0
+        else f"brings {lead:.1f} points beyond {name}"
+    )
     if low <= 0 <= high:
         gain += f", which of {len(run.ids):,} texts may be chance"
     return f"{what} {gain}."
@@ -309,9 +316,9 @@ def suggest(
     ahead = [name for name, (_, _, high) in leads.items() if high < 0]
     known = majority(run)
     if ahead and not is_probe:
-        advice = "stay with it"
-        if PROBE in ahead:
-            advice = "--features=frozen gives it"
+        advice = (
+            "--features=frozen gives it" if PROBE in ahead else "stay with it"
+        )
         steps.append(
             f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
             f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
@@ -329,11 +336,10 @@ def suggest(
             "until then the cheapest of these may do."
         )
     if cut_share > CUT_SHARE:
-        keep_ends = "--long_texts=head_tail, or "
-        if settings.long_texts == "head_tail":
-            keep_ends = ""
+        keeps_ends = settings.long_texts == "head_tail"
+        ends = "" if keeps_ends else "--long_texts=head_tail, or "
         steps.append(
-            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
+            f"{cut_share:.0%} of the texts are cut: {ends}a larger "
             "--max_length."
         )
     if is_probe:
@@ -343,10 +349,10 @@ def suggest(
             "the last epoch was the best: "
             f"--max_epochs={2 * settings.max_epochs}."
         )
-    change = "--trainable_layers=all trains everything"
-    if settings.trains_everything:
-        change = (
-            "--trainable_layers=2 trains the last two blocks alone, several "
-            "times faster"
-        )
+    change = (
+        "--trainable_layers=2 trains the last two blocks alone, several times "
+        "faster"
+        if settings.trains_everything
+        else "--trainable_layers=all trains everything"
+    )
     return [*steps, f"{change}; --seed=1 shows how much chance there is."]

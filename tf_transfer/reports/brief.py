@@ -418,8 +418,7 @@ def main_reason(judged: Iterable[Verdict]) -> str:
         for clause in verdict.reason.split("; ")
         if verdict.word == infer.NOT_COMPARABLE
     )
-    [(clause, _)] = clauses.most_common(1)
-    return clause
+    return clauses.most_common(1)[0][0]
 
 
 # === What to do next ===

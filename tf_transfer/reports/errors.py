@@ -27,10 +27,9 @@ def summarize(errors: Mapping[str, Any]) -> str:
         )
     if 1 < len(errors.get("labels", ())) <= MOST_LABELS:
         lines.append(_tabulate(errors["labels"]))
-    if "confusion" in errors:
-        lines += _list_confusions(**errors["confusion"])
+    lines.append(describe_confusions(errors))
     lines += map(_describe_text, errors["worst"][:MOST_TEXTS])
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
 
 
 def _tabulate(labels: list[dict[str, Any]]) -> str:
@@ -46,21 +45,34 @@ def _tabulate(labels: list[dict[str, Any]]) -> str:
     return formatting.aligned([["label", "count", *rates], *rows])
 
 
-def _list_confusions(names: list[str], counts: list[list[int]]) -> list[str]:
-    """The labels that are most often taken for another one, in a line."""
+def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The labels that are taken for another one, the most frequent first.
+
+    Args:
+        errors: see `summarize`.
+
+    Returns:
+        `label`, `answer`, their `count`, and the texts `of` that label.
+    """
+    confusion = errors.get("confusion", {"names": [], "counts": []})
+    names = confusion["names"]
     pairs = [
-        (count, sum(row), name, other)
-        for name, row in zip(names, counts)
+        {"label": name, "answer": other, "count": count, "of": sum(row)}
+        for name, row in zip(names, confusion["counts"])
         for other, count in zip(names, row)
         if name != other and count
     ]
-    pairs.sort(key=lambda pair: -pair[0])
+    return sorted(pairs, key=lambda pair: -pair["count"])
+
+
+def describe_confusions(errors: Mapping[str, Any]) -> str:
+    """The most frequent confusions, in a line; "" if there is none."""
     clauses = [
-        f"{count:,} of {whole:,} {formatting.cut(name)} are answered "
-        f"{formatting.cut(other)}"
-        for count, whole, name, other in pairs[:MOST_CONFUSIONS]
+        f"{pair['count']:,} of {pair['of']:,} {formatting.cut(pair['label'])} "
+        f"are answered {formatting.cut(pair['answer'])}"
+        for pair in rank_confusions(errors)[:MOST_CONFUSIONS]
     ]
-    return [f"Most often: {'; '.join(clauses)}."] if clauses else []
+    return f"Most often: {'; '.join(clauses)}." if clauses else ""
 
 
 def _describe_text(error: Mapping[str, Any]) -> str:

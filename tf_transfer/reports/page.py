@@ -16,6 +16,7 @@ import pandas as pd
 from tf_transfer.reports import (
     brief,
     depth,
+    error_tables,
     first_figure,
     frames,
     infer,
@@ -162,12 +163,18 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     )
     if profiles := depth.profiles_of(study.runs):
         tables.append(depth.tabulate(profiles))
+    described = [run for run in study.runs.record if run.get("errors")]
+    for number, run in enumerate(described, 1):
+        tables += error_tables.tabulate(
+            run["errors"],
+            f"The best run on {run['task']} ({run['approach']})",
+            f"errors_{number}",
+        )
     figures.append(depth.draw(profiles))
     first, *others = (
         figure and dataclasses.replace(figure, name=f"{name}_{figure.name}")
         for figure in figures
     )
-    notes = study.paper.notes if study.paper else ()
     return Part(
         name,
         study,
@@ -182,7 +189,11 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         ],
         shown,
         [figure for figure in others if figure],
-        [*list_notes(study), *notes, *_list_warnings(study)],
+        [
+            *list_notes(study),
+            *(study.paper.notes if study.paper else ()),
+            *_list_warnings(study),
+        ],
         **_sort_verdicts(study),
     )
 
@@ -224,8 +235,10 @@ def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
 def describe_note(verdict: Verdict) -> str:
     """What a reader must know of a claim, and where its margin comes from."""
     claim = verdict.claim
-    margin = f"The margin: {claim.margin_from}." * bool(claim.margin_from)
-    return " ".join(filter(None, (claim.note, margin)))
+    return " ".join(
+        [claim.note] * bool(claim.note)
+        + [f"The margin: {claim.margin_from}."] * bool(claim.margin_from)
+    )
 
 
 def describe_published(verdict: Verdict) -> str:
@@ -332,12 +345,12 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
     trained = [row for row in overview.keep_largest(rows) if not row.failed]
     table = tabulate(name, trained or rows)
     left = len(rows) - len(trained)
-    left_out = (
-        f". Left out: {wording.count(left, 'row')} {brief.FAILED}, or of a "
-        "part of the data"
-    )
+    if not trained or not left:
+        return table
     return dataclasses.replace(
-        table, caption=table.caption + left_out * bool(trained and left)
+        table,
+        caption=f"{table.caption}. Left out: {wording.count(left, 'row')} "
+        f"{brief.FAILED}, or of a part of the data",
     )
 
 

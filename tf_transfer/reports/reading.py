@@ -196,17 +196,13 @@ def find_unlike(runs: Collection[Record]) -> dict[str, bool]:
     Returns:
         By path, whether the others have scored the test.
     """
-
-    def texts_of(run: Record) -> tuple[str, str, str]:
-        return run["experiment"], run["task"], run["key"]["data_identity"]
-
     tested = collections.defaultdict(list)
     for run in filter(trains, runs):
-        tested[texts_of(run)].append(run["test"] is not None)
+        tested[_texts_of(run)].append(run["test"] is not None)
     return {
         run["path"]: not is_tested
         for run in runs
-        if (others := tested.get(texts_of(run)))
+        if (others := tested.get(_texts_of(run)))
         for is_tested in [run["test"] is not None]
         if is_tested != (sum(others) >= len(others) / 2) and not all(others)
     }
@@ -244,8 +240,10 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         if result is None:
             raise LeftOut(NOT_FINISHED)
         epochs = directory.epochs()
-        for name in ("config.json", "epochs.jsonl"):
+        optional = {"depth_profile.json", "errors.json"} & {*result["sha256"]}
+        for name in ("config.json", "epochs.jsonl", *optional):
             directory.check_file(name, result)
+        profile = directory.profile()
     except FileNotFoundError:
         raise LeftOut("has no epochs.jsonl") from None
     except OSError as error:
@@ -260,9 +258,39 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
     _check_content(config, result, epochs)
     record = _make_record(config, result, epochs, path)
     record["predictions"] = result["sha256"].get("predictions.npz", "")[:16]
-    if "depth_profile.json" in result["sha256"]:
-        record["profile"] = directory.profile()
+    if "depth_profile.json" in optional:
+        record["profile"] = profile
     return record
+
+
+def add_errors(runs: Iterable[Record], root: str) -> None:
+    """Adds `errors` to the best run of each task, by its validation score.
+
+    They are the content of `errors.json`; of all runs they would fill a summary
+    with texts.
+
+    Args:
+        runs: their records.
+        root: the folder that their paths start from.
+    """
+    ranked = sorted(
+        (run for run in runs if run["validation"] is not None),
+        key=lambda run: run["validation"],
+    )
+    for run in {_texts_of(run): run for run in ranked}.values():
+        folder = os.path.join(root, run["path"])
+        run["errors"] = {
+            split: errors
+            for split, errors in records.RunDirectory(folder, None)
+            .errors()
+            .items()
+            if run["test"] is not None or not split.startswith("test")
+        }
+
+
+def _texts_of(run: Record) -> tuple[str, str, str]:
+    """Equal for runs on the same texts."""
+    return run["experiment"], run["task"], run["key"]["data_identity"]
 
 
 def _check_content(

@@ -41,6 +41,7 @@ def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     runs, left_out = reading.read_runs(root)
     searches, damaged = reading.read_searches(root)
     left_out += damaged
+    reading.add_errors(runs, root)
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")

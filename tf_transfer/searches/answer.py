@@ -157,12 +157,8 @@ class Lead:
         return self.is_loss or bool(self.interval and self.interval[0] > 0)
 
 
-def compare(
-    run: reports.Scored | None, other: reports.Scored | None
-) -> Lead | None:
-    """The lead of a run over another one; None if one of them has no scores."""
-    if run is None or other is None:
-        return None
+def compare(run: reports.Scored, other: reports.Scored) -> Lead:
+    """The lead of a run over another one."""
     interval = reports.difference_interval(run, other)
     return Lead(other.score, run.score - other.score, interval)
 

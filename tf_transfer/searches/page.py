@@ -16,9 +16,11 @@ import pandas as pd
 from tf_transfer.reports import (
     answer as reports,
     depth,
+    error_tables,
     page as reports_page,
     plots,
 )
+from tf_transfer.reports.errors import describe_confusions
 from tf_transfer.reports.study import Figure, Table
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
@@ -34,6 +36,7 @@ OBJECTIVES = {
     "seconds_at_prediction": "the fastest to predict",
     "parameters": "the fewest trained parameters",
 }
+COMMANDS = ("Train it again", "To predict")
 # Flags of a run that its command does without.
 LEFT_OUT = (
     "--max_seconds=",
@@ -51,25 +54,38 @@ def give(search: Any) -> None:
         search: a `searches.search.Search` that is over for now.
     """
     rows, planner = answer.rank_approaches(search), search.planner
-    task, history = search.settings.task_name, search.history
+    settings, history = search.settings, search.history
     profile = search.baselines[reports.PROBE].directory.profile()
-    lines = write_lines(search, rows, profile)
-    page = reports_page.make_environment(escapes=True).get_template(
-        "search.html.jinja"
+    baselines = {
+        name: scored
+        for name, run in search.baselines.items()
+        if (scored := reports.open_scored(run.directory.path, "validation"))
+    }
+    values = _describe_answer(search, rows, baselines)
+    lines = write_lines(search, rows, profile, values)
+    levels = {name: scored.score for name, scored in baselines.items()}
+    text = (
+        reports_page.make_environment(escapes=True)
+        .get_template("search.html.jinja")
+        .render(
+            values,
+            title=f"{settings.task_name}: what to train",
+            lines=[x for x in lines if x.partition(":")[0] not in COMMANDS],
+            progress=planner
+            and draw_progress(planner, history.record.steps, levels),
+            profile=depth.draw(
+                {settings.task_name: profile} if profile else {}
+            ),
+            tables=[
+                _list_approaches(planner, rows, values),
+                _list_runs(planner),
+            ]
+            if rows
+            else [],
+            most_shown=reports_page.MOST_SHOWN,
+        )
     )
-    text = page.render(
-        title=f"{task}: what to train",
-        lines=lines,
-        figures=[
-            planner and draw_progress(planner, history.record.steps),
-            depth.draw({task: profile} if profile else {}),
-        ],
-        tables=[_list_approaches(planner, rows), _list_runs(planner)]
-        if planner
-        else [],
-        most_shown=reports_page.MOST_SHOWN,
-    )
-    path = os.path.join(search.settings.out, FILE)
+    path = os.path.join(settings.out, FILE)
     os.makedirs(history.folder, exist_ok=True)
     files.write_atomically(path, text.encode())
     # A report reads the answer here.
@@ -83,7 +99,10 @@ def give(search: Any) -> None:
 
 
 def write_lines(
-    search: Any, rows: Sequence[Row], profile: dict[str, Any] | None
+    search: Any,
+    rows: Sequence[Row],
+    profile: dict[str, Any] | None,
+    values: dict[str, Any],
 ) -> list[str]:
     """The answer, a sentence or more per line.
 
@@ -91,22 +110,8 @@ def write_lines(
         search: see `give`.
         rows: see `answer.rank_approaches`.
         profile: the depth profile of the probe, if there is one.
+        values: see `_describe_answer`.
     """
-    validated = {
-        name: scored
-        for name, run in search.baselines.items()
-        if (scored := reports.open_scored(run.directory.path, "validation"))
-    }
-    if rows:
-        values = _describe_answer(search, rows, validated)
-    else:
-        values = {
-            "shortage": search.planner and answer.least_budget(search),
-            "baselines": {
-                name: reports.open_scored(scored.path) or scored
-                for name, scored in validated.items()
-            },
-        }
     environment = reports_page.make_environment(escapes=False)
     environment.filters |= {
         "approach": describe_approach,
@@ -128,48 +133,72 @@ def write_lines(
 
 
 def _describe_answer(
-    search: Any, rows: Sequence[Row], validated: Mapping[str, reports.Scored]
+    search: Any, rows: Sequence[Row], baselines: Mapping[str, reports.Scored]
 ) -> dict[str, Any]:
-    """The values of the template for an answer, and for the other approaches.
+    """The values of the templates.
 
     Args:
         search: see `give`.
-        rows: see `answer.rank_approaches`; not empty.
-        validated: the finished baselines, on validation.
+        rows: see `answer.rank_approaches`.
+        baselines: those that are finished, on validation.
     """
     planner, refit = search.planner, search.refit
+    if not rows:
+        return {
+            "shortage": planner and answer.least_budget(search),
+            "baselines": {
+                name: reports.open_scored(scored.path) or scored
+                for name, scored in baselines.items()
+            },
+            "commands": {},
+            "errors": [],
+        }
     model = refit or rows[0].run
     epochs = (
         refit.settings.max_epochs if refit else rows[0].record["epochs_run"]
     )
     recommended = ""
-    if validated and not planner.beats_floor(rows[0].setting):
-        recommended = max(validated, key=lambda name: validated[name].score)
+    if baselines and not planner.beats_floor(rows[0].setting):
+        recommended = max(baselines, key=lambda name: baselines[name].score)
         model, epochs = search.baselines[recommended], None
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
     top = [
-        reports.open_scored(row.run.directory.path, "validation")
+        one
         for row in rows[:2]
+        if (one := reports.open_scored(row.run.directory.path, "validation"))
     ]
     best = planner.best_of_approaches()[0].choice
-    leads = {
-        name: answer.compare(
-            scored, reports.open_scored(baseline.path, scored.kind)
-        )
-        for name, baseline in validated.items()
+    others = {
+        name: other
+        for name, baseline in baselines.items()
+        if (other := reports.open_scored(baseline.path, scored.kind))
     }
     everything = next((r for r in rows if is_everything(r.name)), None)
     total = sum(row.seconds for row in rows)
     share = everything.seconds / total if everything and total else 0.0
+    errors = model.directory.errors()
+    commands = [command_of(model, epochs)]
+    if not recommended or recommended == reports.PROBE:
+        texts = ["--text=..."] * len(model.experiment.data.task.texts)
+        words = ["-m", "tf_transfer.predict", f"--run={scored.path}", *texts]
+        commands.append(shlex.join(["python", *words]))
     return {
         "scored": scored,
         "recommended": recommended,
-        "validated": validated.get(recommended),
+        "baselines": baselines,
         "is_probe": recommended == reports.PROBE,
         "best": next(row for row in rows if row.setting.choice == best),
         "objective": OBJECTIVES[search.settings.objective],
-        "leads": {name: lead for name, lead in leads.items() if lead},
+        "leads": {
+            name: answer.compare(scored, other)
+            for name, other in others.items()
+        },
+        "tested": {
+            one.path: reports.format_score(one)
+            for one in (scored, *others.values())
+            if one.kind == "test"
+        },
         "majority": reports.majority(scored),
         "everything": everything,
         "share": f" in {share:.0%} of the time" if share else "",
@@ -179,10 +208,9 @@ def _describe_answer(
             iter(planner.explorations(search.settings.seconds)), None
         ),
         "tried": {choice.approach for choice in search.runs},
-        "again": command_of(model, epochs),
-        "texts": " ".join(
-            ["--text=..."] * len(model.experiment.data.task.texts)
-        ),
+        "commands": dict(zip(COMMANDS, commands)),
+        "confusions": describe_confusions(errors.get(scored.kind, {})),
+        "errors": [*error_tables.tabulate(errors, "The answer")],
     }
 
 
@@ -225,8 +253,16 @@ def _duration(seconds: float) -> str:
 # === The page ===
 
 
-def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
-    """Best score against time, a line per approach; None without runs."""
+def draw_progress(
+    planner: Planner, steps: Sequence[Step], levels: Mapping[str, float]
+) -> Figure | None:
+    """Best score against time, a line per approach; None without runs.
+
+    Args:
+        planner: has the scores.
+        steps: of the search.
+        levels: scores of the baselines, which are horizontal lines.
+    """
     points = pd.DataFrame(
         [
             (step.choice.approach, step.ended, max(curve))
@@ -243,7 +279,7 @@ def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
     handles: plots.Handles = {}
     for approach, line in points.groupby("approach", sort=False):
         best = line["score"].cummax()
-        [handles[approach]] = axis.step(
+        [handles[describe_approach(approach)]] = axis.step(
             np.divide([*line["seconds"], end], unit),
             [*best, best.iloc[-1]],
             where="post",
@@ -252,48 +288,66 @@ def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
             marker=".",
             markevery=slice(len(line)),
         )
+    for (baseline, score), line_style in zip(levels.items(), ("--", ":")):
+        handles[baseline] = axis.axhline(
+            score, color=plots.GREY, linestyle=line_style
+        )
     plots.add_frame(axis, "best on validation, points", f"{name} of the search")
     return plots.finish(
         figure,
         handles,
         "progress",
         "The best score on validation so far, by approach, against the time "
-        "of the whole search. A dot is a run, or more epochs of one.",
+        "of the search. A dot is a run, or more epochs of one.",
     )
 
 
-def _list_approaches(planner: Planner, rows: Sequence[Row]) -> Table:
-    lines = []
-    for row in rows:
-        setting, path = row.setting, row.run.directory.path
-        scored = reports.open_scored(path)
-        interval = ""
-        if row.interval:
-            low, high = row.interval
-            interval = f" ({low:.1f} to {high:.1f} {row.basis})"
-        seconds = planner.costs.epoch_seconds(row.name)
-        lines.append(
-            {
-                "trains": describe_approach(row.name),
-                "rate": row.rate,
-                "epochs": setting.epochs,
-                "schedule": _schedule(setting.choice),
-                "seeds": len(setting.scores),
-                "validation": f"{row.score:.2f}{interval}",
-                "test": round(scored.score, 2)
-                if scored is not None and scored.kind == "test"
-                else None,
-                "an epoch, s": round(seconds, 2),
-                "of the search, s": round(row.seconds),
-                "trained parameters": row.record["trainable_parameters"],
-                "run": path,
-            }
-        )
+def _list_approaches(
+    planner: Planner, rows: Sequence[Row], values: Mapping[str, Any]
+) -> Table:
+    """The approaches and the baselines; the answer is the first row.
+
+    Args:
+        planner: has the costs.
+        rows: see `answer.rank_approaches`.
+        values: see `_describe_answer`.
+    """
+    lines = [
+        {
+            "trains": describe_approach(row.name),
+            "validation": reports.show_score(row.score, row.interval),
+            "test": values["tested"].get(row.run.directory.path),
+            "seeds": len(row.setting.scores),
+            "rate": row.rate,
+            "epochs": row.setting.epochs,
+            "schedule": _schedule(row.choice),
+            "an epoch, s": round(planner.costs.epoch_seconds(row.name), 2),
+            "of the search, s": round(row.seconds),
+            "trained parameters": row.record["trainable_parameters"],
+            "run": row.run.directory.path,
+        }
+        for row in rows
+    ]
+    lines += [
+        {
+            "trains": name,
+            "validation": reports.show_score(
+                run.score, reports.score_interval(run)
+            ),
+            "test": values["tested"].get(run.path),
+            "run": run.path,
+        }
+        for name, run in values["baselines"].items()
+    ]
+    if values["majority"] is not None:
+        majority = {values["scored"].kind: f"{values['majority']:.1f}"}
+        lines.append({"trains": reports.MAJORITY, **majority})
+    lines.sort(key=lambda line: line["trains"] != values["recommended"])
     return Table(
         "approaches",
-        "The best setting of each approach, the answer first. Scores in "
-        "points; intervals of 95 %, over seeds where there are three, else "
-        "over texts",
+        "The best setting of each approach, and the baselines; the answer is "
+        "the first row. Scores in points; intervals of 95 %, over seeds where "
+        "there are three, else over texts",
         pd.DataFrame(lines),
     )
 
@@ -310,8 +364,11 @@ def _list_runs(planner: Planner) -> Table:
         }
         for choice, curve in sorted(planner.curves.items())
     ]
-    caption = "All runs, and their scores on validation"
-    return Table("runs", caption, pd.DataFrame(lines))
+    return Table(
+        "runs",
+        "All runs, and their scores on validation",
+        pd.DataFrame(lines),
+    )
 
 
 def _schedule(choice: Choice) -> str:

@@ -101,24 +101,41 @@ class Search:
         self.end = settings.seconds - answer_seconds(settings.seconds)
         self.is_over = record.spent >= self.end - LEAST_SECONDS
         self.clock = Clock(began, self.history)
+        self.planner: Planner | None = None
+        self.refit: Planned | None = None
+        self.runs: dict[Choice, Planned] = {}
+        try:
+            self._plan_runs(data.task.is_tagging)
+        except BaseException:  # nothing has run yet
+            self.clock.undo()
+            raise
+
+    def _plan_runs(self, is_tagging: bool) -> None:
+        """Plans the runs of the space, and the baselines.
+
+        Args:
+            is_tagging: whether words are labelled.
+        """
+        settings, record = self.settings, self.history.record
         if record.blocks is None:
+            self.clock.start()  # this takes seconds, and may be killed
             command_line.import_tensorflow()  # without its notices
             record.blocks = loading.count_blocks(
                 settings.model, settings.cache_folder, settings.keep_blocks
             )
         self.space = list_approaches(settings, record.blocks)
+        # Equal to `record.ended` where nothing is left to do.
+        names = (approach.name for approach in self.space)
+        self._asked = [settings.seconds, settings.max_epochs, *names]
         self.plan = Plan(settings, self.space)
         for approach in self.space:  # a run takes every combination
             self.plan(Action(approach.choices[0], 1, 0.0), None)
         self.probe = self.plan.baseline("frozen")
         self.baselines = {reports.PROBE: self.probe}
         if self.training <= train.MOST_FOR_BASELINE:
-            name = reports.name_baseline("tfidf", data.task.is_tagging)
+            name = reports.name_baseline("tfidf", is_tagging)
             tfidf = {name: self.plan.baseline("tfidf")}
             self.baselines = tfidf | self.baselines
-        self.planner: Planner | None = None
-        self.refit: Planned | None = None
-        self.runs: dict[Choice, Planned] = {}
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         settings = experiment.settings
@@ -140,6 +157,8 @@ class Search:
         run_states = RunStates(settings.out, [])
         first = self.plan(Action(self.space[0].choices[0], 1, 0.0), None)
         with execute.lock(run_states.folder):
+            if not self.is_over and self.history.record.ended != self._asked:
+                self.clock.start()
             try:
                 with execute.open_pool(
                     [first],
@@ -165,33 +184,30 @@ class Search:
             page.give(self)
 
     def _work(self, runner: Runner) -> None:
-        settings = self.settings
         runner.backups.restore_all()
         self._fit_baselines(runner)
         planner = self.planner = self._make_planner()
         runner.recall(planner)
         if not self.is_over:
             runner.reserved = self._seconds_for_test(planner)
-            asked = [settings.seconds, settings.max_epochs, *planner.space]
-            if self.history.record.ended != asked:
+            if self.history.record.ended != self._asked:
                 runner.do_all(planner)
-                self.history.record.ended = asked
+                self.history.record.ended = self._asked
         self._score_answer(runner, planner)
 
     def _fit_baselines(self, runner: Runner) -> None:
         """Fits the baselines, as far as there is time for them."""
         for run in self.baselines.values():
-            if run is self.probe:
-                continue
-            if not self.is_over and run.directory.result() is None:
+            if not (
+                run is self.probe or self.is_over or run.directory.result()
+            ):
                 runner.do_alone(run, on_start=self._count_costs)
         self._count_costs()
         prior = self.history.record.priors[PROBE]
         seconds = prior.epoch_seconds + prior.build_seconds
-        is_short = seconds <= PROBE_SHARE * runner.left
         if (
             not self.is_over
-            and is_short
+            and seconds <= PROBE_SHARE * runner.left
             and self.probe.directory.result() is None
         ):
             runner.do_alone(self.probe)
@@ -224,8 +240,9 @@ class Search:
                 say(f"Validation {metric} of {name}: {score:.1f}")
         priors = self.history.record.priors
         fitted = self.probe.directory.result() or {}
-        pass_seconds = fitted.get("prefix_build_seconds")
-        slowness = costs.slowness(pass_seconds, priors[PROBE].build_seconds)
+        slowness = costs.slowness(
+            fitted.get("prefix_build_seconds"), priors[PROBE].build_seconds
+        )
         return Planner(
             self.space,
             costs.Costs(
@@ -246,12 +263,12 @@ class Search:
         The encoder runs over texts that it has not seen. 0 where there are
         none, or it would take too long.
         """
-        priors = planner.costs.priors.values()
-        validating = max(prior.predict_seconds for prior in priors)
-        seconds = MARGIN_UNMEASURED * (
+        validating = max(
+            prior.predict_seconds for prior in planner.costs.priors.values()
+        )
+        seconds = costs.FIRST_RUN_SECONDS + MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
         )
-        seconds += costs.FIRST_RUN_SECONDS
         is_short = seconds <= TEST_SHARE * self.settings.seconds
         return seconds if self.testing and is_short else 0.0
 
@@ -269,8 +286,11 @@ class Search:
             refit = self.plan(action, None, score_test=True, refit=True)
             seconds = planner.costs.seconds(row.name, action.epochs)
             seconds *= MARGIN * (1 + self.validating / self.training)
-            is_missing = refit.directory.result() is None
-            if runner.reserved and is_missing and seconds <= runner.left:
+            if (
+                runner.reserved
+                and refit.directory.result() is None
+                and seconds <= runner.left
+            ):
                 runner.do_alone(refit)
         if answer.is_better_refit(row, refit):
             self.refit = refit

@@ -1,0 +1,126 @@
+"""Errors of runs as tables, and in a report."""
+
+import json
+import os
+import types
+
+import pytest
+
+from tests.support import own_data
+from tf_transfer import report, train
+from tf_transfer.data import errors as errors_lib
+from tf_transfer.reports import (
+    error_tables,
+    errors,
+    page as page_lib,
+    reading,
+    study as study_lib,
+    summary as summary_lib,
+)
+
+MARKUP = "<script>alert(1)</script>"
+CONFUSION = {"names": ["a", "b"], "counts": [[5, 2], [3, 9]]}
+
+
+def test_confusions_are_ranked_and_said_in_a_line():
+    assert errors.rank_confusions({"confusion": CONFUSION}) == [
+        {"label": "b", "answer": "a", "count": 3, "of": 12},
+        {"label": "a", "answer": "b", "count": 2, "of": 7},
+    ]
+    assert errors.describe_confusions({"confusion": CONFUSION}) == (
+        "Most often: 3 of 12 b are answered a; 2 of 7 a are answered b."
+    )
+    assert errors.describe_confusions({"residuals": {}}) == ""
+
+
+def test_the_residuals_of_scores_are_a_table():
+    residuals = {
+        "mean": 0.25,
+        "standard_deviation": 0.5,
+        "absolute": 0.4,
+        "quantiles": [-1.0, -0.5, 0.0, 0.5, 1.25],
+    }
+    worst = [{"id": 3, "text": "t", "label": 1.0, "answer": 3.0, "residual": 2}]
+    [table, texts] = error_tables.tabulate(
+        {"validation": {"residuals": residuals, "worst": worst}}, "The run"
+    )
+    assert table.caption.startswith("The run: errors on validation, answers")
+    assert table.frame.to_dict("records") == [
+        {
+            "mean": 0.25,
+            "standard deviation": 0.5,
+            "absolute": 0.4,
+            "quantiles": "-1; -0.5; +0; +0.5; +1.25",
+        }
+    ]
+    assert texts.frame.columns.tolist()[:2] == ["row", "text"]
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """Two baselines of a task with labels that are noise; their summary."""
+    folder = tmp_path_factory.mktemp("errors")
+    columns = own_data.news(120)
+    columns["team"][::2] = columns["team"][1::2]
+    columns["body"] = [f"{text} {MARKUP}" for text in columns["body"]]
+    path = own_data.write_task(folder, columns=columns)
+    out = str(folder / "runs")
+    paths = [
+        train.run(
+            train.Settings(
+                task=path,
+                features="tfidf",
+                out=out,
+                max_train_examples=count,
+            )
+        ).directory
+        for count in (0, 30)
+    ]
+    return types.SimpleNamespace(
+        root=out, paths=paths, summary=summary_lib.summarize_folder(out)
+    )
+
+
+def test_the_best_run_of_a_task_has_its_errors(reported):
+    [best] = [run for run in reported.summary["runs"] if run.get("errors")]
+    runs = reported.summary["runs"]
+    assert best["validation"] == max(run["validation"] for run in runs)
+    written = os.path.join(reported.root, best["path"], "errors.json")
+    with open(written) as file:
+        assert best["errors"] == json.load(file)
+    assert [*best["errors"]] == ["validation", "test"]
+
+
+def test_errors_on_an_unread_test_are_left_out(reported):
+    path = os.path.relpath(reported.paths[0], reported.root)
+    run = reading.read_run(reported.paths[0], path, reads_test=False)
+    reading.add_errors([run], reported.root)
+    assert [*run["errors"]] == ["validation"]
+
+
+def test_the_page_has_them_by_label_and_the_worst_texts(reported):
+    [*studies] = study_lib.collect(reported.summary)
+    page = report.compose(reported.summary)
+    part = page_lib.make_part(studies[0], studies[0].rows)
+    tables = [t for t in part.tables if "errors" in t.name]
+    assert [table.caption.partition(", ")[2] for table in tables[:3]] == [
+        "by label, in points",
+        "the labels most often taken for another",
+        "the worst texts, by row from 0 on",
+    ]
+    assert tables[0].open and not tables[-1].open  # validation is open
+    by_label = tables[0].frame
+    assert by_label["label"].tolist() == ["money", "space", "sports"]
+    assert by_label["f1"].max() > 1  # in points
+    assert len(tables[2].frame) <= errors_lib.MOST_LISTED
+    assert MARKUP not in page_lib.to_html(page)
+
+
+def test_damaged_errors_or_profiles_leave_out_their_run_alone(reported):
+    path = os.path.join(reported.paths[1], "errors.json")
+    with open(path, "a") as file:
+        file.write(" ")
+    runs, left_out = reading.read_runs(reported.root)
+    assert len(runs) == 1
+    [(name, reason)] = left_out
+    assert "errors.json: is damaged" in reason, (name, reason)
