@@ -3,7 +3,7 @@
 `hugging_face` writes a folder that transformers loads as a model for sequence
 classification: it has the same encoder, pooler and dense layer on [CLS].
 `keras_preset` writes keras-hub's text classifier. `onnx` writes the network
-from token ids to logits, whatever its head. Two classes with one unit z become
+from token ids to logits, with any pooling. Two classes with one unit z become
 two units (0, z), whose softmax is that unit's sigmoid.
 """
 
@@ -86,10 +86,11 @@ def onnx(
         raise UserError(
             "--format=onnx: needs tf2onnx. Run pip install 'tf_transfer[onnx]'."
         ) from None
-    if network.heads[head].texts_per_example == 2:
+    layer = network.heads[head]
+    if not isinstance(layer, PooledHead) or layer.texts_per_example == 2:
         raise UserError(
-            "--format=onnx: the encoder runs the texts of a pair one by one, "
-            "which the tokenizer cannot prepare. Give --format=saved_model."
+            "--format=onnx: is for dense layers on a vector of each text, or "
+            "of a pair as one. Give --format=saved_model."
         )
 
     names = ["input_ids", "attention_mask"]
@@ -120,8 +121,19 @@ def onnx(
         tf.function(run, input_signature=specs),
         input_signature=specs,
         opset=OPSET,
+        custom_op_handlers={"Erfc": (_convert_erfc, [])},
         output_path=str(path / "model.onnx"),
     )
+
+
+def _convert_erfc(graph: Any, node: Any, name: str, args: Any) -> None:
+    """Writes erfc(x), of RoBERTa's GELU, as 1 - erf(x): ONNX has erf only."""
+    del args
+    one = graph.make_const(f"{name}_one", np.array(1, np.float32))
+    erf = graph.make_node("Erf", node.input)
+    graph.remove_node(name)
+    inputs = [one.output[0], erf.output[0]]
+    graph.make_node("Sub", inputs, name=name, outputs=node.output)
 
 
 def keras_preset(

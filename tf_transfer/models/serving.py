@@ -154,7 +154,7 @@ class ServingModel(keras.Model):
         lengths = tf.reshape(ids.row_lengths(), [texts, -1])
         order = tf.argsort(tf.reduce_max(lengths, axis=0))
         examples = tf.size(order)
-        chunks = tf.maximum(1, (examples + CHUNK - 1) // CHUNK)
+        chunks = (examples + CHUNK - 1) // CHUNK
 
         def run(chunk: tf.Tensor, outputs: tf.TensorArray) -> list[Any]:
             rows = order[chunk * CHUNK : (chunk + 1) * CHUNK]
