@@ -266,16 +266,17 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
     settings = predictor.experiment.settings
     data = data or settings.data
     _, identity = cs224n.open_all(data, settings.cache_folder)
-    is_project = identity.startswith("cs224n ")
-    if not is_project or set(predictor.tasks) != set(cs224n.SUBMISSIONS):
+    if not (
+        identity.startswith("cs224n ")
+        and set(predictor.tasks) == set(cs224n.SUBMISSIONS)
+    ):
         raise UserError(
             "--cs224n: takes a run of tf_transfer.multitask, and its files in "
             f"--data, which is {data}."
         )
-    for name in cs224n.SUBMISSIONS:
+    for name, (start, *_) in cs224n.SUBMISSIONS.items():
         task = cs224n.TASKS[name]
         predictor.choose(name)
-        start, _, _ = cs224n.SUBMISSIONS[name]
         for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
             path = os.path.join(data, cs224n.file_name(task, split))
             if word == "test" and not os.path.isfile(path):
@@ -283,8 +284,7 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
                 continue
             examples, names = cs224n.read(path, task, split)
             logits = predictor.logits(examples)
-            is_score = task.labels is None
-            values = logits[:, 0] if is_score else metrics.decide(logits)
+            values = metrics.decide(logits) if task.labels else logits[:, 0]
             lines = cs224n.submission(name, names, values.tolist())
             _write_into(folder, f"{start}-{word}-output.csv", lines)
 

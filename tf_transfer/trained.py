@@ -133,14 +133,9 @@ class Predictor:
 
     def _load_weights(self) -> None:
         directory = records.RunDirectory(self.directory, None)
-        folder = directory.file("model")
-        names = os.listdir(folder)
-        if len(names) != 1:
-            raise UserError(
-                f"{folder}: should hold one file of weights, and holds "
-                f"{len(names)}. Run the run's command again."
-            )
-        path = directory.check_file(f"model/{names[0]}")
+        result = directory.result() or {"sha256": {}}
+        names = [n for n in result["sha256"] if n.startswith("model/")]
+        path = directory.check_file(*names or ["model"], result=result)
         weights = {weight.path: weight for weight in self.network.weights}
         for name, array in checkpoint.read_arrays(path, None).items():
             weights[name].assign(array)
