@@ -135,7 +135,7 @@ class Predictor:
         directory = records.RunDirectory(self.directory, None)
         result = directory.result() or {"sha256": {}}
         names = [n for n in result["sha256"] if n.startswith("model/")]
-        path = directory.check_file(*names or ["model"], result=result)
+        path = directory.check_file(names[0] if names else "model", result)
         weights = {weight.path: weight for weight in self.network.weights}
         for name, array in checkpoint.read_arrays(path, None).items():
             weights[name].assign(array)
