@@ -188,21 +188,6 @@ def test_a_task_without_such_probabilities_is_named(
     assert said in capsys.readouterr().err
 
 
-def test_a_run_without_validation_texts_is_named(choose, monkeypatch):
-    predictor = choose("news")
-    arrays = {"test_news_logits": np.zeros((3, 3))}
-    monkeypatch.setattr(np, "load", lambda path: _Arrays(arrays))
-    with pytest.raises(UserError, match="has no validation texts, by which"):
-        predictor.calibrate()
-
-
-class _Arrays(dict):
-    __enter__ = dict.copy
-
-    def __exit__(self, *error):
-        pass
-
-
 @pytest.mark.parametrize(
     "words, said",
     [

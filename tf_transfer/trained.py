@@ -7,7 +7,6 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data import (
-    calibration,
     entities,
     glue,
     tables,
@@ -172,6 +171,7 @@ class Predictor:
         Raises:
             UserError: answers have no probabilities, or nothing validated.
         """
+        from tf_transfer.data import calibration
         from tf_transfer.models.network import Network
 
         task, network = self.task, self.network
@@ -196,6 +196,8 @@ class Predictor:
         Raises:
             UserError: nothing validated, or no validation text has the label.
         """
+        from tf_transfer.data import calibration
+
         _, labels, logits = self.read_stored("validation")
         if not labels.any():
             raise UserError(
