@@ -148,7 +148,7 @@ def test_threshold_and_temperature_are_exported(predictors, serve, tmp_path):
 def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
     texts_per_example, eager, monkeypatch
 ):
-    monkeypatch.setattr(serving, "CHUNK", 3)
+    monkeypatch.setattr(serving.cache, "choose_batch_rows", lambda: 3)
     encoder = encoders.shared("bert")
     head = pooled.PooledHead(
         2,

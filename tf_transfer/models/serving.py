@@ -17,10 +17,10 @@ from tf_transfer.data import tokens, word_pieces
 from tf_transfer.data.task import Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.data.tokens import SpecialTokens
+from tf_transfer.feature_cache import cache
 from tf_transfer.models.network import Network
 
 OPERATIONS = tensorflow_text  # importing it registers the tokenizer's
-CHUNK = 16  # examples of similar length that run together
 # What is timed: the words of each text, the texts in a batch, how often.
 TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
@@ -148,16 +148,18 @@ class ServingModel(keras.Model):
     ) -> tf.Tensor:
         """Logits of what `pack` returns, computed by chunks of similar length.
 
-        A chunk is padded to its own longest text, not to that of the batch.
+        A chunk is padded to its own longest text, not to that of the batch. Its
+        size suits the device on which the model is built.
         """
+        size = cache.choose_batch_rows()
         texts, pad = self._head.texts_per_example, self.special.pad
         lengths = tf.reshape(ids.row_lengths(), [texts, -1])
         order = tf.argsort(tf.reduce_max(lengths, axis=0))
         examples = tf.size(order)
-        chunks = (examples + CHUNK - 1) // CHUNK
+        chunks = (examples + size - 1) // size
 
         def run(chunk: tf.Tensor, outputs: tf.TensorArray) -> list[Any]:
-            rows = order[chunk * CHUNK : (chunk + 1) * CHUNK]
+            rows = order[chunk * size : (chunk + 1) * size]
             rows = tf.concat([rows + n * examples for n in range(texts)], 0)
             chosen = tf.gather(ids, rows)
             dense = chosen.to_tensor(pad)
