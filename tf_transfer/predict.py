@@ -42,7 +42,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -332,17 +332,18 @@ def export(
 
     task, network = predictor.task, predictor.network
     is_saved_model = form == "saved_model"
-    if os.path.exists(folder) and os.listdir(folder):
-        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    if task.is_tagging and not is_saved_model:
-        raise UserError(
-            f"--format={form}: is for texts, and this run labels words."
-        )
-    if predictor.threshold != 0.5 and not is_saved_model:
-        raise UserError(
-            f"--format={form}: has no threshold. Leave --threshold out, or "
-            "give --format=saved_model."
-        )
+    problems = {
+        f"--export={folder}: is not empty. Give a new folder.": (
+            os.path.exists(folder) and os.listdir(folder)
+        ),
+        f"--format={form}: is for texts, and this run labels words.": (
+            task.is_tagging and not is_saved_model
+        ),
+        f"--format={form}: has no threshold. Leave --threshold out, or give "
+        "--format=saved_model.": predictor.threshold != 0.5
+        and not is_saved_model,
+    }
+    _raise_first(problems)
     with files.staged(folder) as stage, added.merged(network.encoder):
         # Some libraries crash where the disk is full, so try before.
         with tempfile.TemporaryFile(dir=stage) as file:
@@ -429,6 +430,11 @@ def _check_flags(values: flags.FlagValues) -> None:
             not into_folder and not os.path.isdir(parent)
         ),
     }
+    _raise_first(problems)
+
+
+def _raise_first(problems: Mapping[str, Any]) -> None:
+    """Raises `UserError` with the first message whose problem is there."""
     for problem, is_there in problems.items():
         if is_there:
             raise UserError(problem)
