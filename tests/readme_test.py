@@ -309,6 +309,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "format",
         "probabilities",
         "threshold",
+        "calibrate",
+        "raw",
         "flagfile",
         "help",
         "logdir",

@@ -102,6 +102,14 @@ def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
     assert (answer["label"], answer["score"]) == (label, round(score, 6))
 
 
+def test_a_run_without_validation_texts_chooses_nothing(predictor):
+    for choose in (predictor.calibrate, predictor.choose_threshold):
+        with pytest.raises(
+            UserError, match="has no validation texts, by which"
+        ):
+            choose()
+
+
 def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):
     settings = parsed(table, tmp_path, "--keyword_column=number")
     run = Result(tweets.Tweets(settings), "", {}, object())

@@ -22,22 +22,30 @@ the run:
 - Entities: a file with one word per line, as CoNLL's; the tag is added behind
   each word. `--text` is a sentence whose words are separated by blanks.
 
+`--calibrate` and `--threshold=best_f1` fit probabilities and answers to the
+run's validation texts; exports have the fitted temperature, too.
+
 `--glue_test` writes the file for gluebenchmark.com. `--export` writes a
-TensorFlow SavedModel that takes raw strings; import tensorflow_text before you
-load it. `--format=hugging_face` writes a folder for transformers,
-`--format=keras_preset` one for keras-hub; a model card describes the training
-and the scores.
+TensorFlow SavedModel that takes raw strings and returns labels; import
+tensorflow_text before you load it. `--format=hugging_face` writes a folder for
+transformers, `--format=keras_preset` one for keras-hub, `--format=onnx` a
+network from token ids to logits; a model card describes the training, the
+scores, the size and the speed.
 
 A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 `--cs224n` writes the files for the CS224N project's graders, for dev and, if
 `--data` has its file, for test.
 """
 
+import math
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 from tf_transfer import experiment
@@ -48,7 +56,9 @@ from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "glue_test", "cs224n", "export")
-FORMATS = ("saved_model", "hugging_face", "keras_preset")
+FORMATS = ("saved_model", "hugging_face", "keras_preset", "onnx")
+THRESHOLD = r"best_f1|0?\.\d*[1-9]\d*|[1-9](\.\d*)?e-\d+"
+SPARE = 16e6  # bytes of an export besides its weights
 LOGITS = {
     "classes": "one unit: sigmoid of the second label; several: softmax",
     "labels": "a sigmoid of each",
@@ -71,16 +81,30 @@ def define_flags() -> None:
         "label_column",
         "",
         "Of --input: column of the labels. Scores and errors are printed and, "
-        "with --output, written to OUTPUT.errors.json.",
+        "with --output, written to OUTPUT.errors.json. A file with one word "
+        "per line has its tags in the last column, whatever name is given.",
     )
     flags.DEFINE_bool(
         "probabilities", False, "Of --input: add a column for each label."
     )
-    flags.DEFINE_float(
+    flags.DEFINE_bool(
+        "raw",
+        False,
+        "Keep cells of CSV and TSV that a spreadsheet takes for formulas. "
+        "Unset: an apostrophe is put before them.",
+    )
+    flags.DEFINE_string(
         "threshold",
-        0.5,
-        "Of two classes, the probability of the second from which on it is "
-        "the answer; of several labels at once, that of each.",
+        "0.5",
+        "Of two classes, the probability of the second above which it is the "
+        "answer; of several labels at once, that of each. `best_f1`: the one "
+        "with the best F1 on the run's validation texts.",
+    )
+    flags.DEFINE_bool(
+        "calibrate",
+        False,
+        "Divide logits by the temperature that fits the run's validation "
+        "labels best, so that probabilities are more accurate.",
     )
     flags.DEFINE_bool(
         "glue_test", False, "Predict the task's hidden test set, for GLUE."
@@ -108,7 +132,8 @@ def define_flags() -> None:
         "saved_model",
         FORMATS,
         "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
-        "folder that transformers loads; or a preset of keras-hub's.",
+        "folder that transformers loads; a preset of keras-hub's; or ONNX, "
+        "which takes token ids.",
     )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
     flags.DEFINE_string(
@@ -165,6 +190,7 @@ def predict_file(
     probabilities: bool = False,
     encoding: str = "",
     label_column: str = "",
+    raw: bool = False,
 ) -> None:
     """Adds the answer to every row of a file.
 
@@ -175,39 +201,38 @@ def predict_file(
         probabilities: Whether each label has a column.
         encoding: The encoding of a CSV or TSV; empty for the run's.
         label_column: The column of the labels to score by; empty for none.
+        raw: Whether cells that a spreadsheet takes for formulas stay.
 
     Raises:
         UserError: Naming the file, and the line or the column.
     """
-    if not os.path.isfile(path):
-        raise UserError(f"--input={path}: no such file.")
-    if label_column and predictor.task.is_tagging:
-        raise UserError(
-            f"--label_column={label_column}: entities cannot be scored here. "
-            "Leave it out."
-        )
-    content = predictor.answer_file(
-        path, output or "", encoding, probabilities, label_column
+    if label_column in predictor.task.texts:
+        raise UserError(f"--label_column={label_column}: is one of the texts.")
+    content, rows, logits = predictor.answer_file(
+        path, output or "", encoding, probabilities, label_column, raw
     )
     _write(output, content)
     if label_column:
-        _score(predictor, output)
+        _score(predictor, rows, logits, output)
 
 
-def _score(predictor: Predictor, output: str | None) -> None:
+def _score(
+    predictor: Predictor, rows: Any, logits: np.ndarray, output: str | None
+) -> None:
     """Scores the answers of a file with labels, and describes the errors."""
     from tf_transfer.data import errors, metrics
     from tf_transfer.reports import errors as lines
 
-    task, (examples, logits) = predictor.task, predictor.scored
-    labels, _ = examples.targets(task)
-    scores = metrics.measure_task(task, labels, logits)
-    described = errors.describe(task, examples, logits)
+    task, threshold = predictor.task, predictor.threshold
+    labels, starts = rows.targets(task)
+    shifted = metrics.shift(logits, threshold, task.kind == "labels")
+    scores = metrics.measure_task(task, labels, shifted, starts)
+    described = errors.describe(task, rows, logits, threshold)
     listed = ", ".join(
         f"{n} {formatting.decimal(v, 4)}" for n, v in scores.items()
     )
     print(
-        f"{len(examples):,} rows: {listed}\n{lines.summarize(described)}",
+        f"{len(rows):,} rows: {listed}\n{lines.summarize(described)}",
         file=sys.stderr,
     )
     if output:
@@ -253,16 +278,17 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
     settings = predictor.experiment.settings
     data = data or settings.data
     _, identity = cs224n.open_all(data, settings.cache_folder)
-    is_project = identity.startswith("cs224n ")
-    if not is_project or set(predictor.tasks) != set(cs224n.SUBMISSIONS):
+    if not (
+        identity.startswith("cs224n ")
+        and set(predictor.tasks) == set(cs224n.SUBMISSIONS)
+    ):
         raise UserError(
             "--cs224n: takes a run of tf_transfer.multitask, and its files in "
             f"--data, which is {data}."
         )
-    for name in cs224n.SUBMISSIONS:
+    for name, (start, *_) in cs224n.SUBMISSIONS.items():
         task = cs224n.TASKS[name]
         predictor.choose(name)
-        start, _, _ = cs224n.SUBMISSIONS[name]
         for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
             path = os.path.join(data, cs224n.file_name(task, split))
             if word == "test" and not os.path.isfile(path):
@@ -270,8 +296,7 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
                 continue
             examples, names = cs224n.read(path, task, split)
             logits = predictor.logits(examples)
-            is_score = task.labels is None
-            values = logits[:, 0] if is_score else metrics.decide(logits)
+            values = metrics.decide(logits) if task.labels else logits[:, 0]
             lines = cs224n.submission(name, names, values.tolist())
             _write_into(folder, f"{start}-{word}-output.csv", lines)
 
@@ -305,98 +330,180 @@ def export(
     Args:
         predictor: Has the model.
         folder: The folder to write; it must be empty or new.
-        form: One of `FORMATS`: a SavedModel from raw strings to logits; a
-            folder for transformers; or a preset for keras-hub.
+        form: One of `FORMATS`: a SavedModel from raw strings to labels; a
+            folder for transformers; a preset for keras-hub; or ONNX.
         run: The run directory, for the card; empty for no card.
 
     Raises:
-        UserError: The folder is not empty, or the form has no such model.
+        UserError: The folder is not empty, the form has no such model, or the
+            disk is full. Then nothing is left in the folder.
     """
-    if os.path.exists(folder) and os.listdir(folder):
-        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    task = predictor.task
-    if task.is_tagging and form != "saved_model":
-        raise UserError(
-            f"--format={form}: is for texts, and this run labels words."
-        )
     from tf_transfer.models import exports
     from tf_transfer.models.methods import added
+    from tf_transfer.reports import model_card
 
-    with added.merged(predictor.network.encoder):
-        if form == "saved_model":
-            _save_model(predictor, folder)
+    task, network = predictor.task, predictor.network
+    is_saved_model = form == "saved_model"
+    problems = {
+        f"--export={folder}: is not empty. Give a new folder.": (
+            os.path.exists(folder) and os.listdir(folder)
+        ),
+        f"--format={form}: is for texts, and this run labels words.": (
+            task.is_tagging and not is_saved_model
+        ),
+        f"--format={form}: has no threshold. Leave --threshold out, or give "
+        "--format=saved_model.": predictor.threshold != 0.5
+        and not is_saved_model,
+    }
+    _raise_first(problems)
+    with files.staged(folder) as stage, added.merged(network.encoder):
+        # Some libraries crash where the disk is full, so try before.
+        with tempfile.TemporaryFile(dir=stage) as file:
+            sizes = (math.prod(weight.shape) for weight in network.weights)
+            os.posix_fallocate(file.fileno(), 0, int(4 * sum(sizes) + SPARE))
+        model = predictor.text_model()
+        functions = model.signatures() if is_saved_model or run else {}
+        if is_saved_model:
+            _save_model(predictor, model, functions, stage)
         else:
             getattr(exports, form)(
-                predictor.network,
+                network,
                 task.name,
-                folder,
+                stage,
                 task.kind,
                 predictor.labels,
                 predictor.experiment.settings.max_length,
             )
-    if run:
-        from tf_transfer.reports import model_card
-
-        text = model_card.write_card(run, task, form)
-        files.write_atomically(os.path.join(folder, "README.md"), text.encode())
+        if run:
+            size = sum(
+                os.path.getsize(os.path.join(path, name))
+                for path, _, names in os.walk(stage)
+                for name in names
+            )
+            speed = model.measure_speed(functions["serving_default"])
+            text = model_card.write_card(run, predictor, form, size, speed)
+            path = os.path.join(stage, "README.md")
+            files.write_atomically(path, text.encode())
     print(f"Written to {folder}")
 
 
-def _save_model(predictor: Predictor, folder: str) -> None:
+def _save_model(
+    predictor: Predictor, model: Any, functions: dict[str, Any], folder: str
+) -> None:
     import tensorflow as tf
 
-    model, task = predictor.text_model(), predictor.task
-    tf.saved_model.save(model, folder, model.signatures())
+    task = predictor.task
+    tf.saved_model.save(model, folder, functions)
     about = {
         "task": task.name,
         "texts": task.texts,
         "labels": task.labels,
         "logits": LOGITS[task.kind],
+        "threshold": predictor.threshold,
+        "temperature": predictor.temperature,
     }
     files.write_json(os.path.join(folder, "task.json"), about)
+
+
+# === Flags ===
+
+
+def _check_flags(values: flags.FlagValues) -> None:
+    """Raises `UserError` for wrong flags, before a model is loaded."""
+    asked = [name for name in ASKED if values[name].value]
+    into_folder = values.glue_test or values.cs224n or values.export
+    read, written = values.input or "", values.output or values.export or ""
+    where = f"--{'export' if values.export else 'output'}={written}"
+    parent = os.path.dirname(written) or "."
+    problems = {
+        "--run: give the folder of a finished run.": not values.run,
+        "Give one of --text, --input, --glue_test, --cs224n and --export.": (
+            len(asked) != 1
+        ),
+        f"--output={values.output}: --export={values.export} is where the "
+        "model goes; leave --output out.": values.export and values.output,
+        f"--data={values.data}: is read by --glue_test and --cs224n alone; "
+        "give a file of texts as --input.": values.data
+        and not (values.glue_test or values.cs224n),
+        f"--label_column={values.label_column}: is a column of --input. Give "
+        "the file.": values.label_column and not values.input,
+        "--calibrate, --threshold: do not apply to --cs224n. Leave them out.": (
+            values.cs224n and (values.calibrate or values.threshold != "0.5")
+        ),
+        f"--threshold={values.threshold}: give best_f1 or a number between 0 "
+        "and 1.": not re.fullmatch(THRESHOLD, values.threshold),
+        f"--input={read}: is a folder. Give a file.": os.path.isdir(read),
+        f"--input={read}: no such file.": read and not os.path.isfile(read),
+        f"{where}: is a file. Give a folder.": into_folder
+        and os.path.isfile(written),
+        f"{where}: is a folder. Give a file.": not into_folder
+        and os.path.isdir(written),
+        f"{where}: there is no folder {parent}. Make it first.": (
+            not into_folder and not os.path.isdir(parent)
+        ),
+    }
+    _raise_first(problems)
+
+
+def _raise_first(problems: Mapping[str, Any]) -> None:
+    """Raises `UserError` with the first message whose problem is there."""
+    for problem, is_there in problems.items():
+        if is_there:
+            raise UserError(problem)
+
+
+def _set_threshold(predictor: Predictor, value: str) -> None:
+    """Sets the threshold that the flag names, and prints a chosen one."""
+    task = predictor.task
+    is_binary = task.kind == "classes" and len(predictor.labels) == 2
+    if value != "0.5" and task.kind != "labels" and not is_binary:
+        raise UserError(
+            f"--threshold={value}: is for two classes, or several labels. "
+            "Leave it out."
+        )
+    if value != "best_f1":
+        predictor.threshold = float(value)
+        return
+    score = predictor.choose_threshold()
+    print(
+        f"--threshold=best_f1: {predictor.threshold:.4f}, with an F1 of "
+        f"{score:.4f} on the validation texts that chose it.",
+        file=sys.stderr,
+    )
+
+
+def _calibrate(predictor: Predictor) -> None:
+    """Calibrates, and prints what that changes."""
+    from tf_transfer.data import calibration
+
+    predictor.calibrate()
+    temperature = predictor.temperature
+    kind, labels, logits = predictor.read_stored("test", "validation")
+    before = calibration.measure(labels, temperature * logits)
+    after = calibration.measure(labels, logits)
+    print(
+        f"--calibrate: temperature {temperature:.3f}. Calibration error "
+        f"{before['expected_error']:.4f} -> {after['expected_error']:.4f}, "
+        f"Brier score {before['brier']:.4f} -> {after['brier']:.4f} on "
+        f"{len(labels):,} {kind} texts"
+        f"{', which chose it' if kind == 'validation' else ''}.",
+        file=sys.stderr,
+    )
 
 
 def main() -> None:
     """Reads the flags and predicts."""
     values = flags.FLAGS
-    if not values.run:
-        raise UserError("--run: give the folder of a finished run.")
-    asked = [name for name in ASKED if values[name].value]
-    if len(asked) != 1:
-        raise UserError(
-            "Give one of --text, --input, --glue_test, --cs224n and --export."
-        )
-    if values.export and values.output:
-        raise UserError(
-            f"--output={values.output}: --export={values.export} is where the "
-            "SavedModel goes; leave --output out."
-        )
-    if values.data and not (values.glue_test or values.cs224n):
-        raise UserError(
-            f"--data={values.data}: is read by --glue_test and --cs224n alone; "
-            "give a file of texts as --input."
-        )
-    if values.label_column and not values.input:
-        raise UserError(
-            f"--label_column={values.label_column}: is a column of --input. "
-            "Give the file."
-        )
-    if values.label_column and values.threshold != 0.5:
-        raise UserError(
-            f"--threshold={values.threshold:g}: scores are those of a "
-            "threshold of 0.5. Leave it or --label_column out."
-        )
-    if not 0 < values.threshold < 1:
-        raise UserError(
-            f"--threshold={values.threshold:g}: give a number between 0 and 1."
-        )
+    _check_flags(values)
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
     _check_header(run.experiment, values)
     command_line.import_tensorflow()
     predictor = run.predictor()
-    predictor.threshold = values.threshold
     if not values.cs224n:  # which asks every task
         predictor.choose(values.task)
+        if values.calibrate:
+            _calibrate(predictor)
+        _set_threshold(predictor, values.threshold)
     folder = values.output or values.run
     if values.cs224n:
         predict_cs224n(predictor, values.data, folder)
@@ -410,6 +517,7 @@ def main() -> None:
             values.probabilities,
             values.encoding,
             values.label_column,
+            values.raw,
         )
     elif values.glue_test:
         predict_glue_test(predictor, values.data, folder)

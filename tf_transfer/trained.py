@@ -7,7 +7,6 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data import (
-    batches,
     entities,
     glue,
     tables,
@@ -16,11 +15,10 @@ from tf_transfer.data import (
 )
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
-
-SEPARATOR = ";"  # between the labels of an answer that has several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,11 +96,8 @@ class Predictor:
         network: the network with the weights of the selected epoch.
         threshold: probability above which the second of two classes, or each
             of several labels, is chosen.
-        scored: the labelled rows of the last file that was answered with a
-            `label_column`, and their logits.
+        temperature: what logits are divided by; 1 until `calibrate`.
     """
-
-    scored: tuple[Examples, np.ndarray]
 
     def __init__(self, run: Result) -> None:
         from tf_transfer.training import strategy
@@ -113,7 +108,7 @@ class Predictor:
         self.task: Any = None
         if len(self.tasks) == 1:
             self.task = run.experiment.data.task
-        self.threshold = 0.5
+        self.threshold, self.temperature = 0.5, 1.0
         strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
         self._programs: dict[str, Any] = {}
@@ -137,17 +132,85 @@ class Predictor:
 
     def _load_weights(self) -> None:
         directory = records.RunDirectory(self.directory, None)
-        folder = directory.file("model")
-        names = os.listdir(folder)
-        if len(names) != 1:
-            raise UserError(
-                f"{folder}: should hold one file of weights, and holds "
-                f"{len(names)}. Run the run's command again."
-            )
-        path = directory.check_file(f"model/{names[0]}")
+        result = directory.result() or {"sha256": {}}
+        names = [n for n in result["sha256"] if n.startswith("model/")]
+        path = directory.check_file(names[0] if names else "model", result)
         weights = {weight.path: weight for weight in self.network.weights}
         for name, array in checkpoint.read_arrays(path, None).items():
             weights[name].assign(array)
+
+    # === What validation chooses ===
+
+    def read_stored(self, *kinds: str) -> tuple[str, np.ndarray, np.ndarray]:
+        """Reads labels and logits that the run stored.
+
+        Args:
+            *kinds: `validation` or `test`; the first that is stored is read.
+
+        Returns:
+            Its kind, and labels and logits.
+
+        Raises:
+            UserError: none is stored.
+        """
+        directory = records.RunDirectory(self.directory, None)
+        with np.load(directory.check_file("predictions.npz")) as arrays:
+            for kind in kinds:
+                name = self.experiment.data.name_split(kind, self.task.name, "")
+                if len(arrays.get(f"{name}_logits", ())):
+                    logits = arrays[f"{name}_logits"] / self.temperature
+                    return kind, arrays[f"{name}_labels"], logits
+        raise UserError(
+            f"--run={self.directory}: has no {kinds[-1]} texts, by which "
+            "--calibrate and --threshold=best_f1 choose. Leave these out."
+        )
+
+    def calibrate(self) -> None:
+        """Divides logits by the temperature that fits the validation labels.
+
+        Raises:
+            UserError: answers have no probabilities, or nothing validated.
+        """
+        from tf_transfer.data import calibration
+        from tf_transfer.models.network import Network
+
+        task, network = self.task, self.network
+        if task.kind not in ("classes", "labels"):
+            raise UserError(
+                f"--calibrate: is for classes and labels, and {task.name} has "
+                f"{'entities' if task.is_tagging else 'scores'}. Leave it out."
+            )
+        _, *stored = self.read_stored("validation")
+        self.temperature *= calibration.fit_temperature(*stored)
+        # Exports of all formats have the scale, too.
+        scales = {**network.scales, task.name: (0.0, 1 / self.temperature)}
+        self.network = Network(network.encoder, network.heads, scales)
+        self._programs.clear()
+
+    def choose_threshold(self) -> float:
+        """Sets the threshold of the best F1 on validation; returns that F1.
+
+        The F1 is that of the second class; of several labels it is `f1_micro`,
+        and all of them get one threshold. See `calibration.choose_threshold`.
+
+        Raises:
+            UserError: nothing validated, or no validation text has the label.
+        """
+        from tf_transfer.data import calibration
+
+        _, labels, logits = self.read_stored("validation")
+        if not labels.any():
+            raise UserError(
+                "--threshold=best_f1: no validation text has the label. Give a "
+                "number."
+            )
+        probabilities = self.probabilities(logits)
+        if self.task.kind == "classes":
+            probabilities = probabilities[:, 1]
+        self.threshold, score = calibration.choose_threshold(
+            labels.ravel(), probabilities.ravel()
+        )
+        return score
 
     # === Answers ===
 
@@ -167,17 +230,34 @@ class Predictor:
             return text
         return texts_lib.make_text(text, keyword, settings.clean == "basic")
 
-    def logits(self, examples: Examples) -> np.ndarray:
-        """float32 [examples, units].
+    def logits(self, examples: Examples | Sentences) -> np.ndarray:
+        """float32 [examples, units], or of sentences [words, units].
 
         Raises:
             UserError: a logit is not finite.
         """
-        return self._run(
-            self.experiment.data.encode(
-                examples, self.task, self.network.encoder, "texts"
+        import tensorflow as tf
+
+        from tf_transfer.training import steps
+
+        name, encoder = self.task.name, self.network.encoder
+        if name not in self._programs:  # traced once, however often asked
+            self._programs[name] = tf.function(
+                lambda batch: self.network.logits(name, batch, training=False),
+                autograph=False,  # traced sooner
             )
-        )
+        output = steps.EvaluationBatches(
+            self.devices,
+            self.experiment.data.encode(examples, self.task, encoder, "texts"),
+            encoder.special.pad,
+            self.experiment.settings.max_length,
+        ).predict(self._programs[name])
+        if not np.isfinite(output).all():
+            raise UserError(
+                f"{self.directory}: an output of this model is not finite.\n"
+                "Its encoder or its weights are broken: train it again."
+            )
+        return output
 
     def answers(self, logits: np.ndarray) -> list[tuple[str, float]]:
         """(label, score) of each example.
@@ -196,21 +276,17 @@ class Predictor:
                 (formatting.decimal(score, 3), float(score)) for score in scores
             ]
         probabilities = self.probabilities(logits)
-        if self.task.kind == "labels":
-            chosen = probabilities > self.threshold
-            return [
-                (
-                    SEPARATOR.join(np.asarray(self.labels)[row].tolist()),
-                    float(values[row].min()) if row.any() else 0.0,
-                )
-                for row, values in zip(chosen, probabilities)
-            ]
-        choices = metrics.decide(logits)
-        if len(self.labels) == 2:
-            choices = (probabilities[:, 1] > self.threshold).astype(np.int64)
+        several, names = self.task.kind == "labels", np.asarray(self.labels)
+        shifted = metrics.shift(logits, self.threshold, several)
+        chosen = metrics.decide_each(shifted) > 0
+        if not several:
+            chosen = np.eye(len(names), dtype=bool)[metrics.decide(shifted)]
         return [
-            (self.labels[choice], float(probabilities[row, choice]))
-            for row, choice in enumerate(choices)
+            (
+                SEPARATOR.join(names[row].tolist()),
+                float(values[row].min()) if row.any() else 0.0,
+            )
+            for row, values in zip(chosen, probabilities)
         ]
 
     @property
@@ -237,8 +313,9 @@ class Predictor:
         encoding: str = "",
         probabilities: bool = False,
         label_column: str = "",
-    ) -> bytes:
-        """The content of a file with the answers to another one.
+        raw: bool = False,
+    ) -> tuple[bytes, Any, np.ndarray]:
+        """Answers to a file: the content of another one, rows and logits.
 
         A file with one word per line gets the tag after each word. A table gets
         further columns. The output of delimited text has the format of
@@ -252,7 +329,9 @@ class Predictor:
                 format; empty for that of `path`, as text.
             encoding: The encoding of delimited text; empty for the run's.
             probabilities: Whether each label has a column.
-            label_column: The column of the labels to score by; empty for none.
+            label_column: The column of the labels, which the rows get; empty
+                for none. A file with one word per line has them in its last.
+            raw: Whether cells that a spreadsheet takes for formulas stay.
 
         Raises:
             UserError: Naming the file, and the line or the column.
@@ -266,7 +345,7 @@ class Predictor:
                     "JSON lines or Parquet, with the words of a sentence as a "
                     "list."
                 )
-            return self._answer_words(path)
+            return self._answer_words(path, label_column)
         extension = os.path.splitext(output or path)[1].lower()
         if not output and tables.is_parquet(path):
             extension = ".jsonl"
@@ -286,9 +365,9 @@ class Predictor:
         table = tables.read_table(
             path, columns, encoding or settings.encoding, dialect
         )
-        answers = self._answer_table(
-            table, is_brief, probabilities, label_column
-        )
+        rows = self._read_rows(table, is_brief, label_column)
+        logits = self.logits(rows)
+        answers = self._columns(rows, logits, is_brief, probabilities)
         prefix = "predicted_" if set(answers) & set(table.columns) else ""
         named = {f"{prefix}{name}": cells for name, cells in answers.items()}
         if lost := sorted(set(named) & set(table.columns)):
@@ -296,21 +375,17 @@ class Predictor:
                 f"{path}: has a column {lost[0]!r} already, which the answers "
                 "would replace. Rename it."
             )
-        return tables.write_table({**table.columns, **named}, extension)
+        content = tables.write_table({**table.columns, **named}, extension, raw)
+        return content, rows, logits
 
-    def _answer_table(
-        self,
-        table: Table,
-        is_brief: bool,
-        probabilities: bool,
-        label_column: str,
-    ) -> dict[str, list[Any]]:
-        """The answers to the rows of a table, as columns.
+    def _read_rows(
+        self, table: Table, is_brief: bool, label_column: str
+    ) -> Examples | Sentences:
+        """The rows of a table, labelled where a column has the labels.
 
         Args:
             table: Has the text columns of the task.
-            is_brief: Whether texts may be empty, and scores have 4 digits.
-            probabilities: Whether each label has a column.
+            is_brief: Whether texts may be empty.
             label_column: See `answer_file`.
         """
         task, keyword = self.task, self.experiment.settings.keyword_column
@@ -319,10 +394,11 @@ class Predictor:
         if label_column:
             wanted[label_column] = "--label_column"
         table.check_columns(wanted)
+        path, ids = table.files[0][0], np.arange(len(table))
         if not len(table):
-            raise UserError(f"{table.files[0][0]}: holds no texts.")
+            raise UserError(f"{path}: holds no texts.")
         if task.is_tagging:
-            return {"tags": self.tags(table.words(*task.texts))}
+            return self._tagged(path, table.words(*task.texts), label_column)
         cells = table.columns[keyword] if keyword else [""] * len(table)
         keywords = [*map(tables.word_of, cells)]
         read = table.columns.__getitem__ if is_brief else table.texts
@@ -330,23 +406,10 @@ class Predictor:
             [*map(self.prepare_text, read(name), keywords)]
             for name in task.texts
         ]
-        rows = Examples(np.arange(len(table)), texts, None)
+        labels = None
         if label_column:
-            rows.labels = self._read_labels(table, label_column)
-        logits = self.logits(rows)
-        if label_column:
-            self.scored = rows, logits
-        labels, scores = map(list, zip(*self.answers(logits)))
-        if is_brief:
-            return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
-        if task.labels is None:
-            digits = 10 if task.score_scale else 7  # of float64, float32
-            return {"score": [float(f"{s:.{digits}g}") for s in scores]}
-        columns = {"label": labels, "score": [round(s, 6) for s in scores]}
-        if probabilities:
-            for name, values in zip(self.labels, self.probabilities(logits).T):
-                columns[f"probability_{name}"] = values.round(6).tolist()
-        return columns
+            labels = self._read_labels(table, label_column)
+        return Examples(ids, texts, labels)
 
     def _read_labels(self, table: Table, column: str) -> np.ndarray:
         """The labels in a table; see `Examples`."""
@@ -359,70 +422,84 @@ class Predictor:
         lists = tables.split_labels(cells, SEPARATOR)
         return table.label_sets(column, lists, self.labels)
 
-    def _answer_words(self, path: str) -> bytes:
+    def _tagged(
+        self, path: str, sentences: list[list[str]], column: str
+    ) -> Sentences:
+        """Sentences with the tags of a column of a file, or without any."""
+        tags = [["O"] * len(words) for words in sentences]
+        if column:
+            table = tagged.read(path, self.task.texts[0], column)
+            tags = table.columns[column]
+            tagged.check_types(table, tags, entities.types_of(self.labels))
+        return Sentences(np.arange(len(sentences)), sentences, tags)
+
+    def _columns(
+        self,
+        rows: Examples | Sentences,
+        logits: np.ndarray,
+        is_brief: bool,
+        probabilities: bool,
+    ) -> dict[str, list[Any]]:
+        """The answers as columns.
+
+        Args:
+            rows, logits: The rows, and their logits.
+            is_brief: Whether scores have 4 digits.
+            probabilities: Whether each label has a column.
+        """
+        if isinstance(rows, Sentences):
+            return {"tags": self._decode(rows, logits)}
+        labels, scores = map(list, zip(*self.answers(logits)))
+        if is_brief:
+            return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
+        if self.task.labels is None:
+            digits = 10 if task.score_scale else 7  # of float64, float32
+            return {"score": [float(f"{s:.{digits}g}") for s in scores]}
+        columns = {"label": labels, "score": [round(s, 6) for s in scores]}
+        if probabilities:
+            for name, values in zip(self.labels, self.probabilities(logits).T):
+                columns[f"probability_{name}"] = values.round(6).tolist()
+        return columns
+
+    def _answer_words(
+        self, path: str, label_column: str
+    ) -> tuple[bytes, Sentences, np.ndarray]:
         """The lines of a file with one word per line, and its tag behind."""
         lines = [*tables.read_lines(path)]
-        starts, rows = zip(*tagged.read_sentences(path, min_columns=1))
-        sentences = [[cells[0] for cells in sentence] for sentence in rows]
-        for start, tags in zip(starts, self.tags(sentences)):
+        starts, cells = zip(*tagged.read_sentences(path, min_columns=1))
+        words = [[first for first, *_ in sentence] for sentence in cells]
+        rows = self._tagged(path, words, label_column)
+        logits = self.logits(rows)
+        for start, tags in zip(starts, self._decode(rows, logits)):
             for line, tag in enumerate(tags, start - 1):
                 lines[line] += f" {tag}"
-        return "".join(f"{line}\n" for line in [*lines, ""]).encode()
+        content = "".join(f"{line}\n" for line in [*lines, ""]).encode()
+        return content, rows, logits
 
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:
         """The tag of each word of some sentences."""
-        untagged = [["O"] * len(words) for words in sentences]
-        split = self.experiment.data.encode(
-            Sentences(np.arange(len(sentences)), sentences, untagged),
-            self.task,
-            self.network.encoder,
-            "texts",
-        )
-        chosen = self._run(split).argmax(axis=1)
+        rows = self._tagged("", sentences, "")
+        return self._decode(rows, self.logits(rows))
+
+    def _decode(self, rows: Sentences, logits: np.ndarray) -> list[list[str]]:
+        tags = entities.encode(rows.tags, self.labels)
         return entities.decode(
-            entities.Tagged(chosen, split.word_starts), self.task.labels
+            entities.Tagged(logits.argmax(axis=1), tags.starts), self.labels
         )
-
-    def _run(self, split: batches.EncodedSplit) -> np.ndarray:
-        import tensorflow as tf
-
-        from tf_transfer.training import steps
-
-        name = self.task.name
-        if name not in self._programs:  # traced once, however often asked
-            self._programs[name] = tf.function(
-                lambda batch: self.network.logits(name, batch, training=False),
-                autograph=False,  # traced sooner
-            )
-        output = steps.EvaluationBatches(
-            self.devices,
-            split,
-            self.network.encoder.special.pad,
-            self.experiment.settings.max_length,
-        ).predict(self._programs[name])
-        if not np.isfinite(output).all():
-            raise UserError(
-                f"{self.directory}: an output of this model is not finite.\n"
-                "Its encoder or its weights are broken: train it again."
-            )
-        return output
 
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself."""
         from tf_transfer.models import serving
 
+        settings = self.experiment.settings
         if self.task.is_tagging:
             return serving.WordModel(
-                self.network,
-                self.task.name,
-                self.experiment.settings.max_length,
+                self.network, self.task, settings.max_length
             )
         return serving.TextModel(
             self.network,
-            self.task.name,
-            len(self.task.texts),
-            self.experiment.settings.max_length,
-            is_score=self.task.labels is None,
-            long_texts=self.experiment.settings.long_texts,
-            several=self.task.kind == "labels",
+            self.task,
+            settings.max_length,
+            settings.long_texts,
+            self.threshold,
         )

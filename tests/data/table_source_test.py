@@ -96,6 +96,7 @@ def test_a_pattern_and_a_list_name_several_files(tmp_path):
     for number in range(3):
         part = {k: v[number * 4 : number * 4 + 4] for k, v in columns.items()}
         own_data.write(tmp_path / f"part{number}.csv", part)
+    (tmp_path / "part_old.csv").mkdir()  # a folder is none of them
     names = [f"part{number}.csv" for number in range(3)]
     sources = [
         open_task(

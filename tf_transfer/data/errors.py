@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import sklearn.metrics
 
-from tf_transfer.data import entities, metrics
+from tf_transfer.data import calibration, entities, metrics
 from tf_transfer.data.task import Task
 
 MOST_LISTED = 20  # texts
 MOST_CHARACTERS = 200  # of a text
-BINS = 10  # of the calibration error
 
 
-def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
+def describe(
+    task: Task, examples: Any, logits: np.ndarray, threshold: float = 0.5
+) -> dict[str, Any]:
     """Describes the errors on a split.
 
     Args:
@@ -26,6 +27,7 @@ def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
         examples: Labelled `Examples`, or `Sentences` of a task that labels
             words.
         logits: float [examples or words, units].
+        threshold: Of the answers; see `metrics.shift`.
 
     Returns:
         A dict that JSON can hold:
@@ -34,9 +36,8 @@ def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
           `precision`, `recall` and `f1`;
         - `confusion`: of classes and of the words of entities, `names` and
           `counts`, a row for each label and a column for each answer;
-        - `calibration`: of classes and of several labels, `expected_error`
-          (see `calibration_error`) and `brier`, the squared error of the
-          probabilities;
+        - `calibration`: of classes and of several labels, `expected_error` and
+          `brier`; see `calibration.measure`;
         - `residuals`: of scores, `mean`, `standard_deviation`, `absolute`
           (mean) and `quantiles` (5, 25, 50, 75, 95 %) of answer - score;
         - `worst`: at most `MOST_LISTED` errors, the worst first: `id` and
@@ -47,12 +48,13 @@ def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
     logits = np.asarray(logits, np.float64)
     if starts is not None:
         return _describe_words(task, examples, labels, logits, starts)
-    describers = {
-        "classes": _describe_classes,
-        "labels": _describe_several,
-        "score": _describe_scores,
+    if task.kind == "score":
+        return _describe_scores(task, examples, labels, logits)
+    describe = _describe_several if labels.ndim == 2 else _describe_classes
+    return {
+        **describe(task, examples, labels, logits, threshold),
+        "calibration": calibration.measure(labels, logits, threshold),
     }
-    return describers[task.kind](task, examples, labels, logits)
 
 
 def describe_splits(
@@ -71,40 +73,22 @@ def describe_splits(
     }
 
 
-def calibration_error(is_right: np.ndarray, confidence: np.ndarray) -> float:
-    """The expected calibration error.
-
-    It is the mean difference of confidence and accuracy in `BINS` bins of
-    equal width, weighted by their answers (Guo et al. 2017, equation 3).
-
-    Args:
-        is_right: bool [answers].
-        confidence: float [answers]. The probability of each answer.
-    """
-    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
-    gaps = np.bincount(bins, is_right - confidence, BINS)
-    return float(np.abs(gaps).sum() / max(len(bins), 1))
-
-
 def _describe_classes(
-    task: Task, examples: Any, labels: np.ndarray, logits: np.ndarray
+    task: Task,
+    examples: Any,
+    labels: np.ndarray,
+    logits: np.ndarray,
+    threshold: float,
 ) -> dict[str, Any]:
     names = list(task.labels or ())
     probabilities = metrics.probabilities(logits)
-    answers = metrics.decide(logits)
-    rows = np.arange(len(labels))
-    confidence = probabilities[rows, answers]
+    answers = metrics.decide(metrics.shift(logits, threshold, False))
+    confidence = probabilities[np.arange(len(labels)), answers]
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")]
-    squares = (probabilities**2).sum(axis=1)
-    brier = squares - 2 * probabilities[rows, labels] + 1
     return {
         "labels": _score_labels(names, labels, answers),
         "confusion": _count_confusions(names, labels, answers),
-        "calibration": {
-            "expected_error": calibration_error(answers == labels, confidence),
-            "brier": float(brier.mean()),
-        },
         "worst": [
             {
                 **_example(examples, row),
@@ -118,23 +102,21 @@ def _describe_classes(
 
 
 def _describe_several(
-    task: Task, examples: Any, labels: np.ndarray, logits: np.ndarray
+    task: Task,
+    examples: Any,
+    labels: np.ndarray,
+    logits: np.ndarray,
+    threshold: float,
 ) -> dict[str, Any]:
     """Each label is a decision; a text is as wrong as its worst one."""
     names = np.asarray(task.labels)
     probabilities = metrics.sigmoid(logits)
-    answers = metrics.decide_each(logits)
+    answers = metrics.decide_each(metrics.shift(logits, threshold, True))
     confidence = np.where(answers, probabilities, 1 - probabilities)
     errors = np.where(answers != labels, confidence, 0).max(axis=1)
     worst = np.argsort(-errors, kind="stable")[: (errors > 0).sum()]
     return {
         "labels": _score_labels([*names.tolist()], labels, answers),
-        "calibration": {
-            "expected_error": calibration_error(
-                (answers == labels).ravel(), confidence.ravel()
-            ),
-            "brier": float(((probabilities - labels) ** 2).mean()),
-        },
         "worst": [
             {
                 **_example(examples, row),

@@ -35,15 +35,30 @@ def decide(logits: np.ndarray) -> np.ndarray:
     return logits.argmax(axis=1)
 
 
-def decide_each(logits: np.ndarray, threshold: float = 0.5) -> np.ndarray:
-    """Chooses every label whose sigmoid is above a threshold.
+def decide_each(logits: np.ndarray) -> np.ndarray:
+    """Chooses every label whose sigmoid is above one half.
 
     Returns:
         int64 [examples, units] of 0 and 1.
     """
-    return (np.asarray(logits) > scipy.special.logit(threshold)).astype(
-        np.int64
-    )
+    return (np.asarray(logits) > 0).astype(np.int64)
+
+
+def shift(logits: np.ndarray, threshold: float, several: bool) -> np.ndarray:
+    """Logits whose decisions are those of `logits` at a threshold.
+
+    Args:
+        logits: float [examples, units].
+        threshold: The probability of the second of two classes, or of each of
+            several labels, above which it is chosen. With more classes, 0.5.
+        several: Whether an example may have several labels.
+
+    Returns:
+        float64 [examples, units].
+    """
+    shifted = np.array(logits, np.float64)
+    shifted[:, 0 if several else -1 :] -= scipy.special.logit(threshold)
+    return shifted
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:

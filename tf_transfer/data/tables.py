@@ -30,7 +30,7 @@ import tqdm
 
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.formatting import cut, escape_formula
 
 TABS = (".tsv", ".tab")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -864,8 +864,16 @@ def split_labels(cells: Iterable[Any], separator: str) -> list[list[str]]:
 # === Writing ===
 
 
-def write_table(columns: dict[str, Sequence[Any]], extension: str) -> bytes:
+def write_table(
+    columns: dict[str, Sequence[Any]], extension: str, raw: bool = True
+) -> bytes:
     """The content of a file with these columns, in the extension's format.
+
+    Args:
+        columns: The cells of each.
+        extension: That of the file.
+        raw: Whether cells of delimited text stay that a spreadsheet takes for
+            formulas; see `formatting.escape_formula`.
 
     Raises:
         UserError: Parquet cannot hold the values of a column.
@@ -881,7 +889,9 @@ def write_table(columns: dict[str, Sequence[Any]], extension: str) -> bytes:
             for row in rows
         )
         return "".join(f"{line}\n" for line in lines).encode()
-    table = [list(columns), *([*map(_cell_text, row)] for row in rows)]
+    table = [[*map(_cell_text, row)] for row in (columns, *rows)]
+    if not raw:
+        table = [[*map(escape_formula, row)] for row in table]
     if extension in TABS:  # a tab or a line break inside a cell cannot stay
         return "".join(
             "\t".join(re.sub(r"[\t\r\n]+", " ", cell) for cell in row) + "\n"

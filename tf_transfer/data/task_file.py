@@ -297,7 +297,8 @@ class _Reader:
         path = os.path.join(os.path.dirname(self.path), name)
         if os.path.isfile(path):
             return [path]
-        paths = sorted(glob.glob(path)) if glob.has_magic(name) else []
+        matches = glob.glob(path) if glob.has_magic(name) else []
+        paths = sorted(filter(os.path.isfile, matches))
         if not paths:
             self._fail(key, f"{cut(name)}: no such file.")
         return paths

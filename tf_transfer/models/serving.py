@@ -3,18 +3,26 @@
 Tokenizing is in the graph.
 """
 
+import functools
+import timeit
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
 from tf_transfer.data import tokens, word_pieces
+from tf_transfer.data.task import Task
+from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.data.tokens import SpecialTokens
+from tf_transfer.feature_cache import cache
 from tf_transfer.models.network import Network
 
 OPERATIONS = tensorflow_text  # importing it registers the tokenizer's
+# What is timed: the words of each text, the texts in a batch, how often.
+TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 
 class ServingModel(keras.Model):
@@ -24,59 +32,161 @@ class ServingModel(keras.Model):
 
     Args:
         network: the trained network.
-        head: the name of the head.
+        task: the task that answers, whose name is that of its head.
         max_length: as the network was trained with.
         inputs: the names of the string tensors that `logits` takes.
         rank: of each of them.
+        threshold: of two classes, the probability of the second above which
+            it is the answer; of several labels, that of each.
     """
 
     def __init__(
         self,
         network: Network,
-        head: str,
+        task: Task,
         max_length: int,
         inputs: Sequence[str],
         rank: int,
+        threshold: float = 0.5,
     ) -> None:
-        super().__init__(name=head)
+        super().__init__(name=task.name)
         self.built = True  # of layers that have their weights
         self._network = network
+        self._head = network.heads[task.name]
+        self._task = task
         self._max_length = max_length
         self._inputs = tuple(inputs)
         self._rank = rank
+        self._threshold = threshold
         # Tracked, so that weights and vocabulary tables are saved.
         self.parts = network.layers
         self.tokenizer = network.encoder.tokenizer
+        self.special = network.encoder.special
 
     def logits(self, *inputs: tf.Tensor) -> tf.Tensor:
         """float32 [batch, ..., units] of string tensors."""
         raise NotImplementedError
 
+    def call(self, inputs: Any) -> tf.Tensor:
+        """Probabilities float32 [batch, ..., labels], or scores [batch, 1]."""
+        texts = inputs if isinstance(inputs, (tuple, list)) else [inputs]
+        return self.activate(self.logits(*texts))
+
+    def activate(self, logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities, or scores, of logits."""
+        if self._task.kind == "score":
+            return logits
+        if self._task.kind == "labels":
+            return tf.sigmoid(logits)
+        if logits.shape[-1] == 1:
+            logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
+        return tf.nn.softmax(logits)
+
+    def answers(
+        self, logits: tf.Tensor, inputs: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The answers of the serving signature; see the subclasses."""
+        output, task = self.activate(logits), self._task
+        if task.kind == "score":
+            low, high = task.score_range or (-np.inf, np.inf)
+            return {"score": tf.clip_by_value(output[:, 0], low, high)}
+        names, is_likely = tf.constant(task.labels), output > self._threshold
+        if task.kind == "labels":
+            rows = tf.tile(names[None], [tf.shape(output)[0], 1])
+            label = tf.strings.reduce_join(
+                tf.ragged.boolean_mask(rows, is_likely),
+                axis=1,
+                separator=SEPARATOR,
+            )
+        elif output.shape[1] == 2:
+            label = tf.where(is_likely[:, 1], names[1], names[0])
+        else:
+            label = tf.gather(names, tf.argmax(output, axis=-1))
+        if task.is_tagging:
+            tags = tf.where(inputs != "", label, "")
+            return {"probabilities": output, "tags": tags}
+        return {"probabilities": output, "label": label}
+
     def signatures(self) -> dict[str, Any]:
-        """The serving signature, from the inputs to `logits`."""
+        """The serving signature, from the inputs to `logits` and `answers`."""
         specs = {
             name: tf.TensorSpec([None] * self._rank, tf.string, name=name)
             for name in self._inputs
         }
 
-        def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"logits": self.logits(*(inputs[name] for name in specs))}
+        def serve(**named: tf.Tensor) -> dict[str, tf.Tensor]:
+            inputs = [named[name] for name in specs]
+            logits = self.logits(*inputs)
+            return {"logits": logits, **self.answers(logits, inputs[0])}
 
         return {
             "serving_default": tf.function(serve).get_concrete_function(**specs)
         }
 
+    def measure_speed(self, serve: Any) -> dict[int, float]:
+        """Seconds per text, by the number of texts in a batch.
+
+        Texts have `TIMED_WORDS` words; the times are medians.
+
+        Args:
+            serve: A function of `signatures`.
+        """
+        speed = {}
+        for texts in TIMED_BATCHES:
+            words = tf.fill([texts, TIMED_WORDS], "the")
+            if self._rank == 1:
+                words = tf.strings.reduce_join(words, axis=1, separator=" ")
+            call = functools.partial(
+                serve, **dict.fromkeys(self._inputs, words)
+            )
+            _, *times = timeit.repeat(call, number=1, repeat=1 + TIMED_CALLS)
+            speed[texts] = float(np.median(times)) / texts
+        return speed
+
     def run_network(
         self, ids: tf.RaggedTensor, first_lengths: tf.Tensor
     ) -> tf.Tensor:
-        """Logits of what `pack` returns."""
-        dense = ids.to_tensor(self._network.encoder.special.pad)
-        position = tf.range(tf.shape(dense)[1], dtype=tf.int64)[None]
-        mask = position < ids.row_lengths()[:, None]
-        is_second = position >= first_lengths[:, None]
-        segments = tf.cast(is_second & mask, tf.int32)
-        batch = {"ids": dense, "segments": segments, "mask": mask}
-        return self._network.logits(self.name, batch, training=False)
+        """Logits of what `pack` returns, computed by chunks of similar length.
+
+        A chunk is padded to its own longest text, not to that of the batch. Its
+        size suits the device on which the model is built.
+        """
+        size = cache.choose_batch_rows()
+        texts, pad = self._head.texts_per_example, self.special.pad
+        lengths = tf.reshape(ids.row_lengths(), [texts, -1])
+        order = tf.argsort(tf.reduce_max(lengths, axis=0))
+        examples = tf.size(order)
+        chunks = (examples + size - 1) // size
+
+        def run(chunk: tf.Tensor, outputs: tf.TensorArray) -> list[Any]:
+            rows = order[chunk * size : (chunk + 1) * size]
+            rows = tf.concat([rows + n * examples for n in range(texts)], 0)
+            chosen = tf.gather(ids, rows)
+            dense = chosen.to_tensor(pad)
+            position = tf.range(tf.shape(dense, tf.int64)[1])[None]
+            mask = position < chosen.row_lengths()[:, None]
+            is_second = position >= tf.gather(first_lengths, rows)[:, None]
+            segments = tf.cast(is_second & mask, tf.int32)
+            batch = {"ids": dense, "segments": segments, "mask": mask}
+            logits = self._network.logits(self.name, batch, training=False)
+            if self._rank == 2:  # of words
+                missing = tf.reduce_max(lengths) - tf.size(position, tf.int64)
+                logits = tf.pad(logits, [[0, 0], [0, missing], [0, 0]])
+            return [chunk + 1, outputs.write(chunk, logits)]
+
+        outputs = tf.TensorArray(
+            tf.float32,
+            chunks,
+            infer_shape=False,
+            element_shape=[None] * self._rank + [self._task.units],
+        )
+        _, outputs = tf.while_loop(
+            lambda chunk, _: chunk < chunks,
+            run,
+            [0, outputs],
+            parallel_iterations=1,
+        )
+        return tf.gather(outputs.concat(), tf.math.invert_permutation(order))
 
 
 class TextModel(ServingModel):
@@ -84,52 +194,35 @@ class TextModel(ServingModel):
 
     Call it, or `predict`, on string [batch] of one text per example, or on a
     tuple of two of them for pairs. The serving signature takes `text_1` (and
-    `text_2`).
+    `text_2`). It returns `logits`, and `score` [batch], or `probabilities`
+    [batch, labels] and `label` [batch], the name of the label.
 
     Args:
-        network, head, max_length: see `ServingModel`.
-        texts: 1 or 2. Texts of an example.
-        is_score: whether the head answers a score, not classes.
+        network, task, max_length, threshold: see `ServingModel`.
         long_texts: see `tokens.pack`.
-        several: whether each label has a probability of its own.
     """
 
     def __init__(
         self,
         network: Network,
-        head: str,
-        texts: int,
+        task: Task,
         max_length: int,
-        is_score: bool,
         long_texts: str = "head",
-        several: bool = False,
+        threshold: float = 0.5,
     ) -> None:
-        names = [f"text_{number}" for number in range(1, texts + 1)]
-        super().__init__(network, head, max_length, names, rank=1)
-        self._is_score = is_score
+        names = [f"text_{n}" for n, _ in enumerate(task.texts, 1)]
+        super().__init__(network, task, max_length, names, 1, threshold)
         self._long_texts = long_texts
-        self._several = several
-
-    def call(self, inputs: Any) -> tf.Tensor:
-        """Probabilities float32 [batch, classes], or scores [batch, 1]."""
-        texts = inputs if isinstance(inputs, (tuple, list)) else [inputs]
-        logits = self.logits(*(tf.reshape(text, [-1]) for text in texts))
-        if self._is_score:
-            return logits
-        if self._several:
-            return tf.sigmoid(logits)
-        if logits.shape[1] == 1:
-            logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
-        return tf.nn.softmax(logits)
 
     def logits(self, *inputs: tf.Tensor) -> tf.Tensor:
         """float32 [batch, units] of one or two string tensors [batch]."""
         encoder = self._network.encoder
-        rows = [[encoder.tokenize_tensor(text) for text in inputs]]
-        if self._network.heads[self.name].texts_per_example == 2:
+        texts = [tf.reshape(text, [-1]) for text in inputs]
+        rows = [[encoder.tokenize_tensor(text) for text in texts]]
+        if self._head.texts_per_example == 2:
             rows = [[pieces] for pieces in rows[0]]
         packed = [
-            pack(row, encoder.special, self._max_length, self._long_texts)
+            pack(row, self.special, self._max_length, self._long_texts)
             for row in rows
         ]
         ids, first_lengths = (tf.concat(both, axis=0) for both in zip(*packed))
@@ -141,20 +234,18 @@ class WordModel(ServingModel):
 
     Call it on string [sentences, words], a sentence's words first and empty
     texts behind them. A word that begins behind `max_length` tokens gets no
-    entity: cut longer sentences first. The serving signature takes `words`.
+    entity: cut longer sentences first. The serving signature takes `words`,
+    and returns `logits`, `probabilities` and `tags` [sentences, words], with
+    empty texts where there is no word.
 
     Args:
-        network, head, max_length: see `ServingModel`.
+        network, task, max_length: see `ServingModel`.
     """
 
-    def __init__(self, network: Network, head: str, max_length: int) -> None:
-        super().__init__(network, head, max_length, ["words"], rank=2)
+    def __init__(self, network: Network, task: Task, max_length: int) -> None:
+        super().__init__(network, task, max_length, ["words"], rank=2)
         self._room = max_length - 2
         self._unknown = word_pieces.unknown_id(network.encoder.tokenizer)
-
-    def call(self, words: Any) -> tf.Tensor:
-        """Probabilities, float32 [sentences, words, tags]."""
-        return tf.nn.softmax(self.logits(words))
 
     def logits(self, *inputs: tf.Tensor) -> tf.Tensor:
         """float32 [sentences, words, tags]; zeros where there is no word."""
@@ -170,10 +261,8 @@ class WordModel(ServingModel):
             axis=1,
             exclusive=True,
         )
-        special = self._network.encoder.special
-        logits = self.run_network(
-            *pack([sentences.merge_dims(1, 2)], special, self._max_length)
-        )
+        pieces = [sentences.merge_dims(1, 2)]
+        logits = self.run_network(*pack(pieces, self.special, self._max_length))
         is_inside = is_word & (first <= self._room)
         of_words = tf.gather(
             logits, tf.where(is_inside, first, 0), axis=1, batch_dims=1

@@ -1,34 +1,50 @@
 """The model card of a run: what it was trained on, what it scores."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from tf_transfer.reports import answer
 from tf_transfer.training import records
+from tf_transfer.utils import formatting, machine
 
 USES = {
     "saved_model": """import tensorflow as tf
 import tensorflow_text  # registers the tokenizer's operations
 
 model = tf.saved_model.load(".")
-model.signatures["serving_default"](text_1=tf.constant(["..."]))""",
+answer = model.signatures["serving_default"]({inputs})
+print(answer[{output!r}].numpy())""",
     "hugging_face": """from transformers import pipeline
 
 pipeline("text-classification", model=".")("...")""",
     "keras_preset": """import keras_nlp
 
 keras_nlp.models.TextClassifier.from_preset(".").predict(["..."])""",
+    "onnx": """import onnxruntime
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")
+batch = tokenizer(["..."], padding=True, truncation=True, return_tensors="np")
+model = onnxruntime.InferenceSession("model.onnx")
+[logits] = model.run(["logits"], dict(batch))""",
 }
 
 
-def write_card(path: str, task: Any, form: str) -> str:
+def write_card(
+    path: str, predictor: Any, form: str, size: int, speed: Mapping[int, float]
+) -> str:
     """The text of a model card.
 
     Args:
         path: of the run directory.
-        task: that answers.
+        predictor: the run's `trained.Predictor`.
         form: one of `USES`.
+        size: bytes of the export.
+        speed: seconds per text, by the texts in a batch; see
+            `ServingModel.measure_speed`.
     """
+    task, devices = predictor.task, predictor.devices.names
     config = records.RunDirectory(path, None).config() or {}
     run = answer.open_scored(path)
     settings = config["settings"]
@@ -58,11 +74,37 @@ def write_card(path: str, task: Any, form: str) -> str:
                 f"- The majority baseline scores {majority_score:.1f}."
             )
     command = shlex.join(config["starts"][-1]["command"])
+    outputs = {"score": "score", "entities": "tags"}
+    inputs = ", ".join(
+        f'text_{n}=tf.constant(["..."])' for n, _ in enumerate(task.texts, 1)
+    )
+    if task.is_tagging:
+        inputs = 'words=tf.constant([["...", "..."]])'
+    if predictor.temperature != 1:
+        lines.append(
+            f"- Calibrated: logits are divided by {predictor.temperature:.4f}, "
+            "fitted on the validation texts."
+        )
     lines += [
         f"- Command: `{command}`",
         "",
+        "| size on disk | memory "
+        + "".join(f"| seconds per text, {n} in a batch " for n in speed)
+        + "|",
+        "| --- " * (2 + len(speed)) + "|",
+        f"| {formatting.size(size)} "
+        f"| {formatting.size(machine.own_memory() or 0)} "
+        + "".join(f"| {seconds:.2g} " for seconds in speed.values())
+        + "|",
+        "",
+        "Times and memory are those of the process that wrote this folder, "
+        "TensorFlow included, as it runs the SavedModel's function on texts of "
+        f"32 words, on {', '.join(devices)} of {machine.processor()}.",
+        "",
         "```python",
-        USES[form],
+        USES[form].format(
+            inputs=inputs, output=outputs.get(task.kind, "label")
+        ),
         "```",
     ]
     return "\n".join(lines) + "\n"

@@ -29,12 +29,10 @@ from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, module_of, Study, Table
 from tf_transfer.reports.tables import draw_figures, fill_tables, list_notes
+from tf_transfer.utils import formatting
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
-# What a cell begins with that a spreadsheet computes, but for plain numbers.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
-NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MARKS = {  # before the word, for those who do not see its colour
     infer.AGREES: "✓",
     infer.IN_SIGN: "≈",
@@ -485,14 +483,9 @@ def to_csv(frame: pd.DataFrame) -> str:
 
     A text that begins like one gets an apostrophe in front.
     """
-    safe = frame.map(_defuse).rename(columns=_defuse)
+    escape = formatting.escape_formula
+    safe = frame.map(escape).rename(columns=escape)
     return str(safe.to_csv(index=False))
-
-
-def _defuse(value: Any) -> Any:
-    if not isinstance(value, str) or not value.startswith(FORMULA):
-        return value
-    return value if NUMBERS.fullmatch(value) else f"'{value}"
 
 
 def make_environment(escapes: bool) -> jinja2.Environment:

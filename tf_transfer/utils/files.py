@@ -173,7 +173,7 @@ def raise_if_full(path: str, error: OSError) -> None:
     if error.errno in FULL_DISK:
         raise FullDiskError(
             f"{path}: the disk is full ({os.strerror(error.errno)}). Free some "
-            "space and run the same command again: it continues at the last "
+            "space and run the same command again; a run continues at its last "
             "good checkpoint."
         ) from error
 

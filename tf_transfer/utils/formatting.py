@@ -1,8 +1,12 @@
 """Figures and tables as a person reads them on a screen."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+# What a cell begins with that a spreadsheet computes, but for plain numbers.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MOST_QUOTED = 60  # characters of a value that a message quotes
 
 
@@ -14,6 +18,16 @@ def cut(value: Any) -> str:
     if len(text) > MOST_QUOTED:
         return f"{text[:MOST_QUOTED]}... ({len(text):,} characters)"
     return text
+
+
+def escape_formula(cell: Any) -> Any:
+    """A cell of a table; a text that begins as a formula gets an apostrophe.
+
+    Other cells, numbers included, stay.
+    """
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return cell
+    return cell if NUMBERS.fullmatch(cell) else f"'{cell}"
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> str:

@@ -1,0 +1,289 @@
+"""An exported model names its answers, is fast in batches, and is whole."""
+
+import contextlib
+import errno
+import io
+import json
+import os
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import own_tasks_test
+from tests.models import encoders
+from tests.support import own_data, quick
+from tests.utils import disks
+from tf_transfer import experiment, predict, train
+from tf_transfer.data.task import Examples, Task
+from tf_transfer.models import exports, serving
+from tf_transfer.models.heads import pooled
+from tf_transfer.models.network import Network
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("one_block")
+TEXTS = ["match goal team", "bank price moon", "rocket " * 30, "", "a dog"]
+
+
+def train_kind(folder, name, **keys):
+    """The predictor of a run of one kind of task."""
+    path = own_data.write_task(folder, name, ending="jsonl", **keys)
+    with quick.eagerly():
+        directory = train.run(
+            train.Settings(
+                **{**own_tasks_test.SMALL, "max_length": 24},
+                task=path,
+                trainable_layers="all",
+                baseline=False,
+                out=str(folder / "runs"),
+            )
+        ).directory
+        return experiment.open_run(directory).predictor()
+
+
+@pytest.fixture(scope="module")
+def predictors(tmp_path_factory):
+    """What answers, by the name of the task."""
+    folder = tmp_path_factory.mktemp("kinds")
+    return {
+        name: train_kind(folder, name, **keys)
+        for name, keys in own_tasks_test.KEYS.items()
+    }
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)])
+def serve(request, tmp_path, monkeypatch):
+    """Returns the answers of the serving model: here, or loaded again."""
+
+    def serve(predictor, **columns):
+        inputs = {n: tf.constant(column) for n, column in columns.items()}
+        if request.param:
+            predict.export(predictor, str(tmp_path / "saved"))
+            model = tf.saved_model.load(str(tmp_path / "saved"))
+            outputs = model.signatures["serving_default"](**inputs)
+        else:
+            with quick.eagerly():
+                model = predictor.text_model()
+                texts = list(inputs.values())
+                logits = model.logits(*texts)
+                outputs = {"logits": logits, **model.answers(logits, texts[0])}
+        return {name: output.numpy() for name, output in outputs.items()}
+
+    return serve
+
+
+def answer(predictor, *columns):
+    """Logits and answers of the predictor itself."""
+    with quick.eagerly():
+        examples = Examples(np.arange(len(TEXTS)), list(columns), None)
+        logits = predictor.logits(examples)
+    return logits, [label for label, _ in predictor.answers(logits)]
+
+
+@pytest.mark.parametrize("name", ["news", "topics"])
+def test_a_saved_model_names_labels_and_their_probabilities(
+    name, predictors, serve
+):
+    predictor = predictors[name]
+    served = serve(predictor, text_1=TEXTS)
+    logits, labels = answer(predictor, TEXTS)
+    np.testing.assert_allclose(served["logits"], logits, atol=1e-6)
+    np.testing.assert_allclose(
+        served["probabilities"], predictor.probabilities(logits), atol=1e-6
+    )
+    assert [label.decode() for label in served["label"]] == labels
+
+
+def test_a_saved_model_of_pairs_returns_the_score(predictors, serve):
+    columns = [TEXTS, TEXTS[::-1]]
+    served = serve(predictors["stars"], text_1=columns[0], text_2=columns[1])
+    logits, _ = answer(predictors["stars"], *columns)
+    np.testing.assert_allclose(served["score"], logits[:, 0], rtol=1e-6)
+
+
+def test_a_saved_model_names_the_tags_of_words(predictors, serve):
+    predictor = predictors["places"]
+    sentences = [["the", "moon"], ["bank"], ["goal"] * 40]
+    padded = [words + [""] * (40 - len(words)) for words in sentences]
+    served = serve(predictor, words=padded)
+    cut = 20  # longer sentences are cut here, and in rows elsewhere
+    with quick.eagerly():
+        expected = predictor.tags(sentences)
+    for tags, row in zip(expected, served["tags"]):
+        words = [tag.decode() for tag in row]
+        assert words[: len(tags)][:cut] == tags[:cut]
+        assert not any(words[len(tags) :])
+    assert served["probabilities"].shape == (3, 40, 3)
+
+
+def test_threshold_and_temperature_are_exported(predictors, serve, tmp_path):
+    predictor = experiment.open_run(predictors["topics"].directory).predictor()
+    predictor.calibrate()
+    predictor.threshold = 0.2
+    served = serve(predictor, text_1=TEXTS)
+    logits, labels = answer(predictor, TEXTS)
+    np.testing.assert_allclose(served["logits"], logits, atol=1e-6)
+    assert [label.decode() for label in served["label"]] == labels
+    assert labels != answer(predictors["topics"], TEXTS)[1]
+    about = tmp_path / "saved" / "task.json"
+    if about.exists():
+        about = json.loads(about.read_text())
+        assert about["threshold"] == 0.2
+        assert about["temperature"] == predictor.temperature
+    with pytest.raises(UserError, match="--format=onnx: has no threshold"):
+        predict.export(predictor, str(tmp_path / "onnx"), "onnx")
+    kernel, bias = exports._output_layer(
+        predictor.network, "topics", "labels", predictor.labels
+    )
+    raw = predictor.network.heads["topics"].dense.get_weights()
+    np.testing.assert_allclose(kernel * predictor.temperature, raw[0], 1e-5)
+    np.testing.assert_allclose(bias * predictor.temperature, raw[1], 1e-5)
+
+
+@pytest.mark.parametrize("texts_per_example", [1, 2])
+def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
+    texts_per_example, eager, monkeypatch
+):
+    monkeypatch.setattr(serving.cache, "choose_batch_rows", lambda: 3)
+    encoder = encoders.shared("bert")
+    head = pooled.PooledHead(
+        2,
+        encoder.hidden,
+        "mean",
+        0.1,
+        0,
+        "float32",
+        texts_per_example=texts_per_example,
+        name="head_mine",
+    )
+    task = Task("mine", "", ("a", "b")[:texts_per_example], "", ("x", "y"), "")
+    task = task.with_loss_head("softmax")
+    model = serving.TextModel(Network(encoder, {"mine": head}), task, 40)
+    draw = np.random.default_rng(0)
+    columns = [
+        [" ".join(["dog"] * n) for n in draw.integers(0, 45, 8)]
+        for _ in task.texts
+    ]
+    logits = model.logits(*map(tf.constant, columns))
+    assert logits.shape == (8, 2)
+    for row, texts in zip(logits, zip(*columns)):
+        single = model.logits(*(tf.constant([text]) for text in texts))
+        np.testing.assert_allclose(single[0], row, atol=1e-6)
+
+
+# === The model card ===
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["topics", "stars", "places"])
+def test_the_example_of_the_card_runs(name, predictors, tmp_path, monkeypatch):
+    predictor = predictors[name]
+    folder = tmp_path / "saved"
+    predict.export(predictor, str(folder), run=predictor.directory)
+    card = (folder / "README.md").read_text()
+    monkeypatch.chdir(folder)
+    [example] = re.findall(r"```python\n(.*?)```", card, re.S)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(example, {})
+    assert out.getvalue().startswith("[")
+    header, _, cells = (
+        line.strip("| ").split(" | ")
+        for line in card.splitlines()
+        if line.startswith("|")
+    )
+    assert header[0] == "size on disk" and header[2:] == [
+        "seconds per text, 1 in a batch",
+        "seconds per text, 32 in a batch",
+    ]
+    assert all(float(cell) > 0 for cell in cells[2:])
+    assert all(re.fullmatch(r"[\d.]+ [kMG]B", cell) for cell in cells[:2])
+
+
+# === Full disks ===
+
+
+@pytest.mark.parametrize("form", predict.FORMATS)
+def test_a_disk_without_room_gets_nothing(
+    form, predictors, tmp_path, monkeypatch
+):
+    folder = tmp_path / "out"
+    monkeypatch.setattr(os, "posix_fallocate", disks.fail(errno.ENOSPC))
+    with pytest.raises(UserError, match=f"{folder}: the disk is full"):
+        predict.export(predictors["news"], str(folder), form)
+    assert not os.listdir(folder)
+
+
+def test_a_disk_that_fills_leaves_nothing(predictors, tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "write_bytes", disks.fail(errno.EDQUOT))
+        with pytest.raises(UserError, match="the disk is full"):
+            predict.export(predictors["news"], str(folder), "hugging_face")
+    assert not os.listdir(folder)
+    predict.export(predictors["news"], str(folder), "hugging_face")
+    assert "model.safetensors" in os.listdir(folder)
+
+
+# === ONNX ===
+
+
+def test_onnx_without_its_extra_is_explained(predictors, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+    with pytest.raises(UserError, match="pip install 'tf_transfer.onnx.'"):
+        predict.export(predictors["news"], str(tmp_path / "out"), "onnx")
+    assert not os.listdir(tmp_path / "out")
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("kind", ["classes", "labels"])
+def test_onnx_runtime_answers_alike(kind, family, tmp_path):
+    pytest.importorskip("tf2onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    encoder = encoders.shared(family)
+    units = {"classes": 1, "labels": 3}[kind]
+    labels = ("a", "b", "c")[: max(units, 2)]
+    head = pooled.PooledHead(
+        units, encoder.hidden, "cls", 0.1, 0, "float32", name="head_mine"
+    )
+    network = Network(encoder, {"mine": head})
+    exports.onnx(network, "mine", str(tmp_path), kind, labels, 40)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert [*config["label2id"]] == list(labels)
+    draw = np.random.default_rng(0)
+    words = ["dog", "house", "good", "water", "two"]
+    texts = [" ".join(draw.choice(words, n)) for n in draw.integers(0, 45, 100)]
+    batch = encoders.batch_of(encoder, [texts], tokenize=encoder.tokenize)
+    ours = network.logits("mine", batch, training=False).numpy()
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    names = {
+        "input_ids": "ids",
+        "attention_mask": "mask",
+        "token_type_ids": "segments",
+    }
+    feed = {
+        node.name: np.asarray(batch[names[node.name]], np.int64)
+        for node in session.get_inputs()
+    }
+    assert len(feed) == (3 if family == "bert" else 2)
+    [theirs] = session.run(["logits"], feed)
+    if kind == "classes":
+        assert not theirs[:, 0].any()
+        theirs = theirs[:, 1:]
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+
+def test_onnx_of_two_encoders_is_refused(tmp_path):
+    pytest.importorskip("tf2onnx")
+    encoder = encoders.shared("bert")
+    head = pooled.PooledHead(
+        1, encoder.hidden, "mean", 0.1, 0, "float32", 2, name="head_mine"
+    )
+    network = Network(encoder, {"mine": head})
+    with files.staged(str(tmp_path / "out")) as stage:
+        with pytest.raises(UserError, match="--format=onnx: is for dense"):
+            exports.onnx(network, "mine", stage, "score", (), 40)

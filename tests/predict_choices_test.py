@@ -1,0 +1,241 @@
+"""What validation chooses for answers, their scores, and cells of a table."""
+
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+import sklearn.metrics
+
+from tests import own_tasks_test
+from tests.support import commands, own_data, quick
+from tests.utils import disks
+from tf_transfer import experiment, multitask, predict
+from tf_transfer.data import calibration, metrics, tables
+from tf_transfer.data.task import Examples
+from tf_transfer.utils.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("one_block")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The directory of a run of every kind of task."""
+    folder = tmp_path_factory.mktemp("choices")
+    paths = [
+        own_data.write_task(folder, name, ending="jsonl", **keys)
+        for name, keys in own_tasks_test.KEYS.items()
+    ]
+    with quick.eagerly():
+        return multitask.run(
+            multitask.Settings(
+                **{**own_tasks_test.SMALL, "batch_size": 32},
+                tasks=",".join([*paths, "sst2"]),
+                data="sample",
+                train="all",
+                out=str(folder / "runs"),
+            )
+        ).directory
+
+
+@pytest.fixture
+def choose(run, eager):
+    """Returns what answers for a task of that run."""
+
+    def choose(name):
+        predictor = experiment.open_run(run).predictor()
+        predictor.choose(name)
+        return predictor
+
+    return choose
+
+
+def command(*words):
+    return commands.call(predict.main, predict.define_flags, *words)
+
+
+TEXTS = ["match goal team", "bank price moon", "rocket rocket", "a dog is here"]
+
+
+@pytest.mark.parametrize("name", ["news", "topics", "sst2"])
+def test_a_temperature_divides_logits_and_changes_no_answer(name, choose):
+    predictor = choose(name)
+    examples = Examples(np.arange(4), [TEXTS], None)
+    logits = predictor.logits(examples)
+    _, labels, stored = predictor.read_stored("validation")
+    predictor.calibrate()
+    once = predictor.temperature
+    assert once == calibration.fit_temperature(labels, stored)
+    assert once != pytest.approx(1, abs=1e-3)
+    scaled = predictor.logits(examples)
+    np.testing.assert_allclose(once * scaled, logits, rtol=1e-5)
+    np.testing.assert_allclose(
+        once * predictor.read_stored("validation")[2], stored
+    )
+    words = [[a for a, _ in predictor.answers(x)] for x in (logits, scaled)]
+    assert words[0] == words[1]
+    predictor.calibrate()
+    assert predictor.temperature == pytest.approx(once, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["topics", "sst2"])
+def test_the_chosen_threshold_decides_and_scores(name, choose):
+    predictor = choose(name)
+    _, labels, logits = predictor.read_stored("validation")
+    score = predictor.choose_threshold()
+    assert predictor.threshold != 0.5
+    several = name == "topics"
+    answers = [label for label, _ in predictor.answers(logits)]
+    if several:
+        sets = [set(filter(None, answer.split(";"))) for answer in answers]
+        chosen = [[n in some for n in predictor.labels] for some in sets]
+    else:
+        chosen = [answer == predictor.labels[1] for answer in answers]
+    average = "micro" if several else "binary"
+    expected = sklearn.metrics.f1_score(labels, chosen, average=average)
+    assert score == pytest.approx(expected)
+    shifted = metrics.shift(logits, predictor.threshold, several)
+    measured = metrics.measure_task(predictor.task, labels, shifted)
+    if several:
+        assert measured["f1_micro"] == pytest.approx(score)
+
+
+def test_a_file_is_scored_at_the_threshold(choose, run, tmp_path, capsys):
+    columns = own_data.news(12)
+    path = own_data.write(tmp_path / "in.jsonl", columns)
+    out = tmp_path / "out.jsonl"
+    words = [f"--run={run}", "--task=topics", f"--input={path}"]
+    words += [f"--output={out}", "--label_column=tags", "--calibrate"]
+    assert command(*words, "--threshold=best_f1") == 0
+    err = capsys.readouterr().err
+    predictor = choose("topics")
+    predictor.calibrate()
+    score = predictor.choose_threshold()
+    assert f"--calibrate: temperature {predictor.temperature:.3f}." in err
+    assert "on 10 validation texts, which chose it" not in err  # a test is
+    chosen = f"--threshold=best_f1: {predictor.threshold:.4f}, with an F1 of "
+    assert f"{chosen}{score:.4f}" in err
+    answers = tables.read_table(str(out)).columns["label"]
+    expected = [label for label, _ in predictor.answer(columns["body"])]
+    assert answers == expected
+    written = json.loads((tmp_path / "out.jsonl.errors.json").read_text())
+    names = predictor.labels
+    chosen = [[n in a.split(";") for n in names] for a in answers]
+    labels = [[n in tags for n in names] for tags in columns["tags"]]
+    assert written["scores"]["f1_micro"] == pytest.approx(
+        sklearn.metrics.f1_score(labels, chosen, average="micro")
+    )
+    recalls = [label["recall"] for label in written["labels"]]
+    assert recalls == pytest.approx(
+        sklearn.metrics.recall_score(
+            labels, chosen, average=None, zero_division=0
+        )
+    )
+
+
+def test_entities_are_scored_by_the_tags_of_a_file(choose, tmp_path, capsys):
+    predictor = choose("places")
+    columns = own_data.news(12)
+    words, tags = columns["words"], columns["marks"]
+    rows = own_data.write(tmp_path / "in.jsonl", columns)
+    lines = tmp_path / "in.txt"
+    lines.write_text(
+        "\n".join(
+            "".join(f"{word} {tag}\n" for word, tag in zip(*sentence))
+            for sentence in zip(words, tags)
+        )
+    )
+    predict.predict_file(
+        predictor, rows, str(tmp_path / "a.jsonl"), label_column="marks"
+    )
+    predict.predict_file(
+        predictor, str(lines), str(tmp_path / "a.txt"), label_column="any"
+    )
+    assert capsys.readouterr().err.count("12 rows: f1 ") == 2
+    first, second = (
+        json.loads((tmp_path / f"a.{end}.errors.json").read_text())
+        for end in ("jsonl", "txt")
+    )
+    assert first == second
+    right = [
+        tag == answer
+        for pair in zip(tags, predictor.tags(words))
+        for tag, answer in zip(*pair)
+    ]
+    assert first["scores"]["accuracy"] == pytest.approx(np.mean(right))
+    lines.write_text("the O\ndog B-ANIMAL\n")
+    with pytest.raises(UserError, match="line 2: 'ANIMAL' is not one of"):
+        predict.predict_file(predictor, str(lines), label_column="any")
+    with pytest.raises(UserError, match="=words: is one of the texts"):
+        predict.predict_file(predictor, rows, label_column="words")
+
+
+@pytest.mark.parametrize(
+    "task, flag, said",
+    [
+        ("stars", "--calibrate", "stars has scores. Leave it out"),
+        ("places", "--calibrate", "places has entities. Leave it out"),
+        ("news", "--threshold=best_f1", "is for two classes, or several"),
+        ("stars", "--threshold=0.3", "is for two classes, or several"),
+    ],
+)
+def test_a_task_without_such_probabilities_is_named(
+    task, flag, said, run, capsys, eager
+):
+    words = [f"--run={run}", f"--task={task}", "--text=a", flag]
+    assert command(*words) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--text=a", "--output={0}"], "--output={0}: is a folder. Give"),
+        (["--text=a", "--output={0}/a/b"], "there is no folder {0}/a. Make"),
+        (["--input={0}"], "--input={0}: is a folder. Give a file."),
+        (["--input={0}/a"], "--input={0}/a: no such file."),
+        (["--glue_test", "--output={1}"], "--output={1}: is a file. Give a"),
+        (["--export={1}"], "--export={1}: is a file. Give a folder."),
+        (["--text=a", "--threshold=1"], "--threshold=1: give best_f1 or"),
+        (["--text=a", "--threshold=f1"], "--threshold=f1: give best_f1 or"),
+        (["--cs224n", "--calibrate"], "--calibrate, --threshold: do not"),
+    ],
+)
+def test_wrong_paths_and_numbers_are_said_before_a_model_is_loaded(
+    words, said, tmp_path, capsys
+):
+    path = tmp_path / "file"
+    path.touch()
+    assert command("--run=none", *(w.format(tmp_path, path) for w in words))
+    assert said.format(tmp_path, path) in capsys.readouterr().err
+
+
+def test_cells_that_a_spreadsheet_computes_are_escaped(choose, tmp_path):
+    predictor = choose("news")
+    columns = {"body": ["=1+1", "@a", "-1"], "-x": ["a", "+b", "-0.5"]}
+    path = own_data.write(tmp_path / "in.csv", columns)
+    out = {}
+    for name, raw in (("a.csv", False), ("b.csv", True), ("c.jsonl", False)):
+        predict.predict_file(
+            predictor, path, str(tmp_path / name), True, raw=raw
+        )
+        out[name] = tables.read_table(str(tmp_path / name)).columns
+    assert out["a.csv"]["body"] == ["'=1+1", "'@a", "-1"]
+    assert out["a.csv"]["'-x"] == ["a", "'+b", "-0.5"]
+    for name in ("b.csv", "c.jsonl"):
+        assert {n: out[name][n] for n in columns} == columns
+
+
+def test_a_full_disk_leaves_the_old_answers(
+    choose, run, tmp_path, capsys, monkeypatch
+):
+    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    own_data.write(path, {"body": ["moon"]})
+    out.write_text("old")
+    monkeypatch.setattr(os, "fsync", disks.fail(errno.ENOSPC))
+    words = [f"--run={run}", "--task=news", f"--input={path}"]
+    assert command(*words, f"--output={out}") == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {out}: the disk is full")
+    assert out.read_text() == "old" and len(os.listdir(tmp_path)) == 2
