@@ -453,7 +453,7 @@ class Predictor:
         if is_brief:
             return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
         if self.task.labels is None:
-            digits = 10 if task.score_scale else 7  # of float64, float32
+            digits = 10 if self.task.score_scale else 7  # of float64, float32
             return {"score": [float(f"{s:.{digits}g}") for s in scores]}
         columns = {"label": labels, "score": [round(s, 6) for s in scores]}
         if probabilities:

@@ -175,7 +175,7 @@ class ServingModel(keras.Model):
             return [chunk + 1, outputs.write(chunk, logits)]
 
         outputs = tf.TensorArray(
-            tf.float32,
+            tf.float64 if self.name in self._network.scales else tf.float32,
             chunks,
             infer_shape=False,
             element_shape=[None] * self._rank + [self._task.units],
