@@ -94,14 +94,13 @@ class DenseNetHead(Head):
                 in place of the states of all tokens.
         """
         states = self.dropout(states, training=training)
-        cls_state = states[:, 0]
-        if embedded is not None:
-            states = self.dropout(embedded, training=training)
         # Padding is 0, as is what a convolution reads beyond a row's end: so
         # logits do not depend on how far a text is padded.
         real = tf.cast(mask, states.dtype)[:, :, None]
         states *= real
-        vectors = [cls_state]
+        vectors = [states[:, 0]]
+        if embedded is not None:
+            states = self.dropout(embedded, training=training) * real
         for start in range(0, len(self.convolutions), self.depth):
             block = self.convolutions[start : start + self.depth]
             outputs = self._run_block(block, states, real, training)
