@@ -17,6 +17,7 @@ from tf_transfer.reports import (
     answer as reports,
     depth,
     error_tables,
+    learning_curve,
     page as reports_page,
     plots,
 )
@@ -125,11 +126,25 @@ def write_lines(
         settings=search.settings,
         rows=rows,
         profile=reports.describe_profile(profile) if profile else "",
+        curve=_describe_curve(search),
         interval_of=reports.score_interval,
     )
     paragraphs = re.split(r"\n\s*\n", text)
     lines = [re.sub(r"\s*\n\s*", " ", p).strip() for p in paragraphs]
     return [line for line in lines if line]
+
+
+def _describe_curve(search: Any) -> str:
+    """The learning curve of the probe; "" without one."""
+    runs = {**search.smaller_probes, search.training: search.probe}
+    scored = {
+        count: one
+        for count, run in runs.items()
+        if (one := reports.open_scored(run.directory.path, "validation"))
+    }
+    if len(scored) < 2 or search.training not in scored:
+        return ""
+    return learning_curve.describe(scored, "The probe's learning curve")
 
 
 def _describe_answer(

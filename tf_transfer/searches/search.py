@@ -132,6 +132,13 @@ class Search:
             self.plan(Action(approach.choices[0], 1, 0.0), None)
         self.probe = self.plan.baseline("frozen")
         self.baselines = {reports.PROBE: self.probe}
+        # For a learning curve, where there is time in the end.
+        self.smaller_probes = {
+            count: self.plan.baseline("frozen", max_train_examples=count)
+            for share in train.CURVE_SHARES
+            if self.training >= train.FEWEST_FOR_CURVE
+            for count in [round(share * self.training)]
+        }
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", is_tagging)
             tfidf = {name: self.plan.baseline("tfidf")}
@@ -194,6 +201,8 @@ class Search:
                 runner.do_all(planner)
                 self.history.record.ended = self._asked
         self._score_answer(runner, planner)
+        for run in self.smaller_probes.values():
+            self._fit_probe(runner, run, 1.0)
 
     def _fit_baselines(self, runner: Runner) -> None:
         """Fits the baselines, as far as there is time for them."""
@@ -203,14 +212,18 @@ class Search:
             ):
                 runner.do_alone(run, on_start=self._count_costs)
         self._count_costs()
+        self._fit_probe(runner, self.probe, PROBE_SHARE)
+
+    def _fit_probe(self, runner: Runner, run: Planned, share: float) -> None:
+        """Fits a probe, if it takes at most a share of the time left."""
         prior = self.history.record.priors[PROBE]
         seconds = prior.epoch_seconds + prior.build_seconds
         if (
             not self.is_over
-            and seconds <= PROBE_SHARE * runner.left
-            and self.probe.directory.result() is None
+            and seconds <= share * runner.left
+            and run.directory.result() is None
         ):
-            runner.do_alone(self.probe)
+            runner.do_alone(run)
 
     def _count_costs(self) -> None:
         """Estimates the costs that no earlier start has estimated."""
