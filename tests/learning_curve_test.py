@@ -76,7 +76,8 @@ def test_too_few_texts_are_refused_before_anything_is_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"max_seconds": 9.0}, {"strategy": "multi_worker"}]
+    "changes",
+    [{"max_seconds": 9.0}, {"refit": True}, {"strategy": "multi_worker"}],
 )
 def test_a_limit_of_time_is_refused(tmp_path, changes):
     settings = settings_of(tmp_path, features="bert", **changes)

@@ -227,6 +227,19 @@ def test_cells_that_a_spreadsheet_computes_are_escaped(choose, tmp_path):
         assert {n: out[name][n] for n in columns} == columns
 
 
+def test_excel_is_answered_as_csv_and_not_written(choose, tmp_path, capsys):
+    openpyxl = pytest.importorskip("openpyxl")
+    book, predictor = openpyxl.Workbook(), choose("news")
+    for row in [("body",), ("match goal",)]:
+        book.active.append(row)
+    path = str(tmp_path / "in.xlsx")
+    book.save(path)
+    predict.predict_file(predictor, path)
+    assert capsys.readouterr().out.startswith("body,label,score\nmatch goal,")
+    with pytest.raises(UserError, match="Excel is read, not written"):
+        predict.predict_file(predictor, path, str(tmp_path / "out.xlsx"))
+
+
 def test_a_full_disk_leaves_the_old_answers(
     choose, run, tmp_path, capsys, monkeypatch
 ):

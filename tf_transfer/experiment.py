@@ -90,7 +90,7 @@ class Experiment:
     def identities(self) -> dict[str, str]:
         """The identities of model, data and head, for the key of a run."""
         settings = self.settings
-        # The data first: a wrong column is said before pip fetches a model.
+        # The data first: a wrong column is reported before pip fetches a model.
         identities = {"data_identity": self.data.identity}
         if not settings.is_sparse:
             identities["model_identity"] = loading.identify(

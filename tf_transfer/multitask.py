@@ -116,8 +116,8 @@ class Settings(
         "mean",
         "What the output layers read: `cls` for [CLS] through the pooler; "
         "`cls_state` for [CLS] of the last block; `mean` for the mean of all "
-        "tokens; `cls_for_sentiment` and `cls_state_for_sentiment` for the one "
-        "on single texts and `mean` on pairs.",
+        "tokens; `cls_for_sentiment` for `cls` on single texts and `mean` on "
+        "pairs; `cls_state_for_sentiment` likewise with `cls_state`.",
         group=Group.TRAINED,
         choices=("cls", "cls_state", "mean")
         + ("cls_for_sentiment", "cls_state_for_sentiment"),
@@ -173,9 +173,9 @@ class Settings(
     )
     short_batches: str = setting(
         "mean",
-        "The last batch of a pass, if it is short: its loss is the `mean` of "
-        "its examples; it is `scaled` down to its share of --batch_size, as in "
-        "the starter code; or the batch is `dropped`.",
+        "Loss of a short last batch of a pass: `mean` over its examples; "
+        "`scaled` by its share of --batch_size, as in the starter code; or "
+        "`dropped`, no step.",
         choices=("mean", "scaled", "dropped"),
         unnamed="mean",
     )
@@ -436,6 +436,11 @@ class Multitask(experiment.Experiment):
         """The objective of a task; see `--targets`."""
         from tf_transfer.data import metrics
 
+        if task.is_tagging and self.settings.short_batches == "scaled":
+            raise UserError(
+                f"--short_batches=scaled: task {task.name} labels words, whose "
+                "losses have other weights. Leave it out."
+            )
         exact = super().make_objective(task, encoded)
         if self.settings.targets == "exact" or task.kind != "score":
             return exact

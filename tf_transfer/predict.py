@@ -37,9 +37,9 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 `--data` has its file, for test.
 """
 
+import contextlib
 import math
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,6 @@ from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "glue_test", "cs224n", "export")
 FORMATS = ("saved_model", "hugging_face", "keras_preset", "onnx")
-THRESHOLD = r"best_f1|0?\.\d*[1-9]\d*|[1-9](\.\d*)?e-\d+"
 SPARE = 16e6  # bytes of an export besides its weights
 LOGITS = {
     "classes": "one unit: sigmoid of the second label; several: softmax",
@@ -360,7 +359,11 @@ def export(
         # Some libraries crash where the disk is full, so try before.
         with tempfile.TemporaryFile(dir=stage) as file:
             sizes = (math.prod(weight.shape) for weight in network.weights)
-            os.posix_fallocate(file.fileno(), 0, int(4 * sum(sizes) + SPARE))
+            try:
+                size = int(4 * sum(sizes) + SPARE)
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:  # or the file system cannot
+                files.raise_if_full(folder, error)
         model = predictor.text_model()
         functions = model.signatures() if is_saved_model or run else {}
         if is_saved_model:
@@ -410,6 +413,7 @@ def _save_model(
 
 def _check_flags(values: flags.FlagValues) -> None:
     """Raises `UserError` for wrong flags, before a model is loaded."""
+    threshold = _parse_threshold(values.threshold)
     asked = [name for name in ASKED if values[name].value]
     into_folder = values.glue_test or values.cs224n or values.export
     read, written = values.input or "", values.output or values.export or ""
@@ -428,10 +432,8 @@ def _check_flags(values: flags.FlagValues) -> None:
         f"--label_column={values.label_column}: is a column of --input. Give "
         "the file.": values.label_column and not values.input,
         "--calibrate, --threshold: do not apply to --cs224n. Leave them out.": (
-            values.cs224n and (values.calibrate or values.threshold != "0.5")
+            values.cs224n and (values.calibrate or threshold != 0.5)
         ),
-        f"--threshold={values.threshold}: give best_f1 or a number between 0 "
-        "and 1.": not re.fullmatch(THRESHOLD, values.threshold),
         f"--input={read}: is a folder. Give a file.": os.path.isdir(read),
         f"--input={read}: no such file.": read and not os.path.isfile(read),
         f"{where}: is a file. Give a folder.": into_folder
@@ -446,23 +448,34 @@ def _check_flags(values: flags.FlagValues) -> None:
 
 
 def _raise_first(problems: Mapping[str, Any]) -> None:
-    """Raises `UserError` with the first message whose problem is there."""
+    """Raises `UserError` with the first message whose condition holds."""
     for problem, is_there in problems.items():
         if is_there:
             raise UserError(problem)
 
 
-def _set_threshold(predictor: Predictor, value: str) -> None:
+def _parse_threshold(text: str) -> float | None:
+    """The value of `--threshold`; None of `best_f1`."""
+    with contextlib.suppress(ValueError):
+        if text == "best_f1" or 0 < float(text) < 1:
+            return None if text == "best_f1" else float(text)
+    raise UserError(
+        f"--threshold={formatting.cut(text)}: give best_f1 or a number between "
+        "0 and 1."
+    )
+
+
+def _set_threshold(predictor: Predictor, text: str) -> None:
     """Sets the threshold that the flag names, and prints a chosen one."""
-    task = predictor.task
+    task, value = predictor.task, _parse_threshold(text)
     is_binary = task.kind == "classes" and len(predictor.labels) == 2
-    if value != "0.5" and task.kind != "labels" and not is_binary:
+    if value != 0.5 and task.kind != "labels" and not is_binary:
         raise UserError(
-            f"--threshold={value}: is for two classes, or several labels. "
+            f"--threshold={text}: is for two classes, or several labels. "
             "Leave it out."
         )
-    if value != "best_f1":
-        predictor.threshold = float(value)
+    if value is not None:
+        predictor.threshold = value
         return
     score = predictor.choose_threshold()
     print(

@@ -137,7 +137,7 @@ class Settings(
     )
     encoding: str = setting(
         "",
-        "Of a table: its encoding. Unset: that of its content.",
+        "Of a table: its encoding. Unset: detected.",
         group=Group.TEXTS,
         hashed=False,
         is_encoding=True,

@@ -223,8 +223,7 @@ class TaskSettings(RunSettings):
     )
     encoding: str = setting(
         "",
-        "Of --data=FILE: the encoding of CSV or TSV. Unset: that of its "
-        "content.",
+        "Of --data=FILE: the encoding of CSV or TSV. Unset: detected.",
         group=Group.TEXTS,
         hashed=False,
         read_by=Reader.BASELINE,

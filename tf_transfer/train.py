@@ -184,11 +184,11 @@ class Settings(
                 "with --text_column and --label_column. README shows both."
             )
         if self.learning_curve and (
-            self.max_seconds or self.strategy == "multi_worker"
+            self.max_seconds or self.refit or self.strategy == "multi_worker"
         ):
             raise UserError(
                 "--learning_curve: trains further runs, on this machine and "
-                "without a limit of time. Leave --max_seconds and "
+                "without a limit of time. Leave --max_seconds, --refit and "
                 "--strategy=multi_worker out."
             )
         super().check()
@@ -246,7 +246,7 @@ class Train(experiment.Experiment):
 
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
-        given = self.settings  # whose number of epochs may be unset
+        given = self.settings  # training resolves the number of epochs
         result = super().train(callbacks)
         self._print_answer(result)
         if given.learning_curve:
@@ -365,7 +365,7 @@ class Train(experiment.Experiment):
         )
         try:
             other = Train(settings, self.data.given_source)
-            other.data.reports_problems = False  # this run has
+            other.data.reports_problems = False  # this run has reported them
             path = other.find_run().path
             if not os.path.isfile(os.path.join(path, "result.json")):
                 [texts] = other.data.examples.values()

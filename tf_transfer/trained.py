@@ -347,8 +347,12 @@ class Predictor:
                 )
             return self._answer_words(path, label_column)
         extension = os.path.splitext(output or path)[1].lower()
-        if not output and tables.is_parquet(path):
-            extension = ".jsonl"
+        if extension in tables.EXCEL and output:
+            raise UserError(
+                f"--output={output}: Excel is read, not written. Give a .csv."
+            )
+        if not output and extension in (*tables.PARQUET, *tables.EXCEL):
+            extension = ".jsonl" if extension in tables.PARQUET else ".csv"
         columns, dialect = None, None
         is_brief = (
             tables.is_plain(path)

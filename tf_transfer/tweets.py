@@ -78,7 +78,7 @@ HELP = {
     "line names the columns.",
     "text_column": "The column of the texts.",
     "label_column": "The column of the labels.",
-    "encoding": "Encoding of the file. Unset: that of its content.",
+    "encoding": "Encoding of the file. Unset: detected.",
     "skip_bad_rows": "Leave out rows that cannot be used.",
     "duplicates": "`group` keeps texts that are the same, apart from case and "
     "space, in one split; in the paper they may be in both.",

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import resource
 import shutil
 
 import numpy as np
@@ -146,6 +145,23 @@ def test_no_lock_empties_another_file(tmp_path):
             run.close()
 
 
+def test_nothing_is_appended_through_a_link(tmp_path):
+    precious, log = tmp_path / "precious", tmp_path / "log"
+    precious.write_text("precious")
+    store = store_lib.Store(str(tmp_path / "cache"))
+    key = {"weights": "a", "cut": 1, "hidden": 2, "dtype": "float16"}
+    entry = store.open(key, "tiny")
+    os.symlink(precious, entry.vectors_file)
+    with pytest.raises(OSError):
+        entry.append([bytes(16)], [1], [np.zeros((1, 2), np.float16)], 1.0)
+    for kind in ("pipe", "folder", "device"):
+        make_special(log, kind)
+        with pytest.raises(OSError):
+            files.open_to_append(str(log))
+        remove(log)
+    assert precious.read_text() == "precious"
+
+
 def test_a_lock_that_is_a_pipe_is_an_error(tmp_path):
     run = records.RunDirectory(str(tmp_path / "run"), None)
     os.makedirs(run.path)
@@ -167,11 +183,13 @@ def test_texts_are_not_read_from_a_special_file(kind, pattern, tmp_path):
         tmp_path / "mine.toml",
         {"name": "mine", "texts": "text", "label": "label", **keys},
     )
-    with pytest.raises((OSError, UserError)):
+    with pytest.raises(
+        (OSError, UserError), match=r"a\.(csv|txt)|\*\.csv: no such file"
+    ):
         source = table_source.TableSource(task_file.read(path))
         source.read("train")
     make_special(tmp_path / "other.toml", kind)
-    with pytest.raises((OSError, UserError)):
+    with pytest.raises((OSError, UserError), match=r"other\.toml"):
         task_file.read(str(tmp_path / "other.toml"))
 
 
@@ -181,8 +199,5 @@ def test_a_key_of_many_dots_takes_no_memory(tmp_path):
     with pytest.raises(files.NotAFile, match="Larger than 65,536 bytes"):
         task_file.read(str(path))
     path.write_text(f"a{'.a' * 30_000} = 1")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="has a key of too many parts"):
         task_file.read(str(path))
-    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert taken < 1 << 20  # kilobytes

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models import encoders
-from tf_transfer.models import exports, loading
+from tf_transfer.models import exports, heads, loading
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
@@ -55,6 +55,24 @@ def test_transformers_folder_is_loaded_again_with_the_same_states(
         loaded.pooler.set_weights(network.encoder.pooler.get_weights())
     again = Network(loaded, network.heads)
     np.testing.assert_allclose(logits_of(again), logits_of(network), atol=1e-5)
+
+
+@pytest.mark.parametrize("head", [("text", "densenet"), ("ner", "dense")])
+def test_a_head_on_tokens_answers_in_the_unit_of_its_task(head):
+    """Of scores, or calibrated."""
+    encoder = encoders.shared("bert")
+    head = heads.build(
+        *head, 1, encoder.hidden, 0.0, 0, "float32", name="head_mine"
+    )
+    batch = encoders.batch_of(encoder, [TEXTS], tokenize=encoder.tokenize)
+    plain, scaled = (
+        Network(encoder, {"mine": head}, scales)
+        .logits("mine", batch, training=False)
+        .numpy()
+        for scales in ({}, {"mine": (1.7e9, 2.0)})
+    )
+    np.testing.assert_allclose(scaled, 1.7e9 + 2.0 * plain.astype(float))
+    assert scaled.dtype == np.float64 and np.ptp(scaled) > 0
 
 
 def test_two_units_of_a_softmax_are_exported_as_they_are(network):

@@ -605,33 +605,6 @@ def test_a_start_that_has_work_counts_at_once(
     assert [ident is not None for ident in seen] == [counts]
 
 
-def test_loading_tensorflow_counts_before_anything_ran(
-    world, monkeypatch, tmp_path
-):
-    path, out = fake_runs.write_task(tmp_path), tmp_path / "out"
-    file, spent = out / ".search" / "search.json", []
-
-    def be_killed(*model):
-        spent.append(json.loads(file.read_text())["spent"])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(search.loading, "count_blocks", be_killed)
-    monkeypatch.setattr(
-        search,
-        "Clock",
-        lambda began, history: history_lib.Clock(began, history, lambda: 7.0),
-    )
-    with pytest.raises(KeyboardInterrupt):
-        search.Search(fake_runs.settings_of(path, out), 0.0)
-    assert not out.exists()  # Ctrl-C leaves nothing, kill -9 the time
-    monkeypatch.setattr(history_lib.Clock, "undo", history_lib.Clock.stop)
-    for length in (16, 32):  # nothing ran: it may be another search
-        settings = fake_runs.settings_of(path, out, max_length=length)
-        with pytest.raises(KeyboardInterrupt):
-            search.Search(settings, 0.0)
-    assert spent == [7.0, 7.0, 14.0]
-
-
 def test_a_damaged_history_says_what_to_do(tmp_path):
     (tmp_path / ".search").mkdir()
     (tmp_path / ".search" / "search.json").write_text('{"key": {}}')

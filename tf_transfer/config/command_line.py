@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import importlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -139,9 +140,9 @@ def given_names(
 def check_flag_files(words: Sequence[str]) -> None:
     """Raises `OSError` if a flag file cannot be opened, or is a pipe."""
     for word in words:
-        name, _, path = word.partition("=")
-        if name in ("-flagfile", "--flagfile"):
-            files.open_regular(os.path.expanduser(path)).close()
+        match = re.fullmatch("--?flagfile=(.+)", word)
+        if match:
+            files.open_regular(os.path.expanduser(match[1])).close()
 
 
 def check_given_once(

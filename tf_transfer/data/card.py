@@ -17,7 +17,8 @@ MAJORITY = 0.7  # the largest usual share of the commonest class
 FEW = 5  # training texts; a label with fewer is hardly learned
 SHORTEST = 2  # letters that two spellings of a label have in common
 MOST_NUMBERS = 10  # classes that are numbers; more may be a score
-MISSING = ("na", "n/a", "nan", "null", "none", "-", "?")
+MISSING = ("na", "n/a", "nan", "null")  # labels that no row should have
+MAY_BE_MISSING = (*MISSING, "none", "-", "?")
 
 
 def describe(
@@ -76,7 +77,7 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
         f"{_quote(name)} ({counts[name]:,} texts) may stand for a missing "
         "label. If so, remove these rows."
         for name in counts
-        if name.lower() in MISSING
+        if name.lower() in MAY_BE_MISSING
     ]
     folded = {name: "".join(name.casefold().split()) for name in counts}
     by_count = sorted(counts, key=lambda name: -counts[name])

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_transfer.data import (
+    card,
     entities,
     splits,
     tables,
@@ -44,7 +45,6 @@ SPLITS = ("train", "validation", "test")
 SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
-MISSING = {"na", "n/a", "nan", "null"}  # labels that no row should have
 YES_NO = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -181,12 +181,13 @@ class TableSource(Source):
         read: list[Table] = []
         bad: list[BadRow] = []
         for path in paths:
+            before = len(bad)
             read.append(
                 tables.read_table(
                     path, self._columns(), own.encoding, bad_rows=bad
                 )
             )
-            if not (len(read[-1]) or bad):
+            if not len(read[-1]) and len(bad) == before:
                 raise UserError(f"{path}: holds no examples.")
         table = tables.join(read)
         while True:
@@ -462,7 +463,7 @@ def _parse_classes(own: TaskFile, table: Table) -> list[str]:
         if not word:
             raise ValueError("is empty")
         is_label = not own.skip_bad_rows or word in (own.labels or ())
-        if word.lower() in MISSING and not is_label:
+        if word.lower() in card.MISSING and not is_label:
             raise ValueError(f"{word!r} stands for no label")
         return word
 

@@ -215,7 +215,7 @@ class Table:
         def parse(cell: Any) -> float:
             try:
                 score = math.nan if isinstance(cell, bool) else float(cell)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 score = math.nan
             if not (math.isfinite(score) and low <= score <= high):
                 raise ValueError(f"{cell!r:.60} is not {kind}")
@@ -399,7 +399,7 @@ def read_table(
     elif path.lower().endswith(JSON_LINES):
         lines, cells = _read_json(path, columns, bad)
     else:
-        rows = _read_excel(path)
+        rows = _read_excel(path, bad)
         lines, cells = _take_columns(path, rows, columns, CSV, bad)
     if bad and bad_rows is None:
         raise BadRows(bad)
@@ -477,15 +477,15 @@ def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
         encoding: The encoding that the user gives, or empty.
     """
     usual = TSV if path.lower().endswith(TABS) else CSV
-    found = encoding or _find_encoding(path)
+    codec = encoding or _find_encoding(path)
     dialects = (usual, *map(Dialect, SEPARATORS))
-    fitting = (d for d in dialects if _separates(path, found, d))
-    dialect = next(fitting, usual)
+    separating = (d for d in dialects if _separates(path, codec, d))
+    dialect = next(separating, usual)
     is_usual = dialect.delimiter == usual.delimiter
-    if not is_usual or found != (encoding or "utf-8"):
+    if not is_usual or codec != (encoding or "utf-8"):
         name = SEPARATORS[dialect.delimiter]
-        notify(f"{path}: cells are separated by {name}; read as {found}.")
-    return dialect, found
+        notify(f"{path}: cells are separated by {name}; read as {codec}.")
+    return dialect, codec
 
 
 def _separates(path: str, encoding: str, dialect: Dialect) -> bool:
@@ -514,8 +514,11 @@ def _find_encoding(path: str) -> str:
     known = len(re.findall("[^\0-\x7f\ufffd]", text))
     if b"\0" in content or known >= text.count("\ufffd"):
         return "utf-8"
-    is_cp1252 = not re.search(rb"[\x81\x8d\x8f\x90\x9d]", content)
-    return "cp1252" if is_cp1252 else "latin-1"
+    text = content.decode("cp1252", "replace")
+    foreign = len(re.findall("[^\0-\x7f]", text))
+    # Other alphabets have hardly a letter of ASCII.
+    is_western = 2 * foreign < len(re.findall("[A-Za-z]", text))
+    return "cp1252" if is_western and "\ufffd" not in text else "utf-8"
 
 
 def _take_columns(
@@ -809,8 +812,15 @@ def _damaged(path: str, name: str, error: Exception) -> UserError:
 # === Excel ===
 
 
-def _read_excel(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of the first sheet, as the text that CSV would have."""
+def _read_excel(
+    path: str, bad: list[BadRow]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of the first sheet, as the text that CSV would have.
+
+    Args:
+        path: The file.
+        bad: Gets the rows with more cells than the header.
+    """
     try:
         import openpyxl
     except ImportError:
@@ -822,13 +832,18 @@ def _read_excel(path: str) -> Iterator[tuple[int, list[str]]]:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         sheet, *others = book.worksheets
         if others:
-            notify(f"{path}: of its sheets, {sheet.title!r} is read.")
+            notify(f"{path}: only its first sheet, {sheet.title!r}, is read.")
         width = 0  # of the header; empty cells may follow
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
             row = [*map(word_of, cells)]
-            if any(row):
-                width = width or max(n for n, c in enumerate(row, 1) if c)
-                yield number, [*row, *[""] * width][:width]
+            while row and not row[-1]:
+                row.pop()
+            width = width or len(row)
+            if len(row) > width:
+                problem = f"has {len(row)} cells, and the header has {width}"
+                bad.append(BadRow(path, number, problem, "Fix the row."))
+            elif row:
+                yield number, row + [""] * (width - len(row))
     except Exception as error:  # openpyxl's depend on what is damaged
         raise _damaged(path, "an Excel file", error) from None
 
@@ -865,23 +880,21 @@ def split_labels(cells: Iterable[Any], separator: str) -> list[list[str]]:
 
 
 def write_table(
-    columns: dict[str, Sequence[Any]], extension: str, raw: bool = True
+    columns: dict[str, Sequence[Any]], extension: str, raw: bool = False
 ) -> bytes:
     """The content of a file with these columns, in the extension's format.
 
     Args:
         columns: The cells of each.
         extension: That of the file.
-        raw: Whether cells of delimited text stay that a spreadsheet takes for
-            formulas; see `formatting.escape_formula`.
+        raw: Whether to leave formula-like cells of delimited text unescaped;
+            see `formatting.escape_formula`.
 
     Raises:
         UserError: Parquet cannot hold the values of a column.
     """
     if extension in PARQUET:
         return _write_parquet(columns)
-    if extension in EXCEL:
-        raise UserError("Excel is read, not written. Give --output=FILE.csv.")
     rows = zip(*columns.values())
     if extension in JSON_LINES:
         lines = (

@@ -287,7 +287,7 @@ class Entry:
         path = self.file(f"rows-{self._next_segment:05d}.npz")
         crcs = []
         try:
-            with open(self.vectors_file, "ab") as file:
+            with files.open_to_append(self.vectors_file) as file:
                 # Cuts off the tail of a killed build; fills a hole where the
                 # file was truncated, whose rows are known to be damaged.
                 file.truncate(begin * self.vector_bytes)
@@ -308,8 +308,11 @@ class Entry:
             )
             files.write_atomically(path, segment.getvalue())
         except (OSError, FullDiskError) as error:
-            with contextlib.suppress(OSError):
-                os.truncate(self.vectors_file, begin * self.vector_bytes)
+            with (
+                contextlib.suppress(OSError),
+                files.open_to_append(self.vectors_file) as file,
+            ):
+                file.truncate(begin * self.vector_bytes)
             if isinstance(error, OSError) and (
                 error.errno not in files.FULL_DISK
             ):

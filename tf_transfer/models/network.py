@@ -113,8 +113,8 @@ class Network:
             prefix: what has been run already, or None to run everything.
 
         Returns:
-            float32 [batch, units], float64 of a scaled head; [batch, length,
-            units] of a head that labels tokens.
+            float32 [batch, units], or [batch, length, units] of a head that
+            labels tokens; float64 of a scaled head.
         """
         head, encoder = self.heads[name], self.encoder
         source = prefix or FrozenPrefix(
@@ -149,17 +149,18 @@ class Network:
                 x = tf.concat(cls_states, axis=1)
             elif head.pooling in ("cls", "cls_state"):
                 x = x[:, 0]
+        inputs = [x]
         if head.pooling == "tokens":
-            inputs = dict.fromkeys(head.further_inputs, embedded)
-            return head(x, batch["mask"], training=training, **inputs)
-        if head.pooling == "cls":
+            inputs += [batch["mask"]]
+        elif head.pooling == "cls":
             dropout = getattr(head, "pooler_dropout", None)
             if dropout is not None:
                 x = dropout(x, training=training)
-            x = encoder.pooler(x)
-        logits = head(x, training=training)
+            inputs = [encoder.pooler(x)]
+        further = dict.fromkeys(getattr(head, "further_inputs", ()), embedded)
+        logits = head(*inputs, training=training, **further)
         if name in self.scales:
             mean, deviation = self.scales[name]
-            # In float32, 1.7e9 (a date) has no units.
+            # float32 rounds 1.7e9 (a date) to multiples of 128.
             logits = mean + deviation * tf.cast(logits, tf.float64)
         return logits

@@ -17,6 +17,7 @@ from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 VERSION = 5
+MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
 UNTESTED = (
     "has no test score, as most runs on its texts have; report both from their "
     "run directories to compare them on validation"
@@ -243,7 +244,7 @@ def read(path: str) -> Summary:
         UserError: the file is not a summary, or one of another version.
     """
     try:
-        content = files.read_bytes(path).decode()
+        content = files.read_bytes(path, MOST_BYTES).decode()
         summary = json.loads(content)
         if summary["version"] != VERSION:
             raise UserError(

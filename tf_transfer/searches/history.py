@@ -96,8 +96,6 @@ class History:
                 f"{error}\nRemove the file: the search finds its runs again."
             ) from None
         self.record = msgspec.convert(content, Record)
-        if self.record.blocks is None:  # it was killed before it began
-            self.record.key = key
         known = self.record.key
         differing = sorted(
             name for name in {*known, *key} if known.get(name) != key.get(name)
@@ -163,15 +161,6 @@ class Clock:
         """Writes the history, with the seconds so far."""
         self._history.record.spent = self()
         self._history.save()
-
-    def undo(self) -> None:
-        """Stops; removes what `start` wrote, if it has."""
-        if self._thread.is_alive():
-            self.stop()
-            os.remove(self._history.path)
-            for folder in (self._history.folder, self._history.out):
-                with contextlib.suppress(OSError):  # others' files are in it
-                    os.rmdir(folder)
 
     def stop(self) -> None:
         """Counts no longer; the answer takes no time of the budget."""

@@ -193,6 +193,13 @@ def _describe_answer(
     total = sum(row.seconds for row in rows)
     share = everything.seconds / total if everything and total else 0.0
     errors = model.directory.errors()
+    tested = {
+        one.path: reports.format_score(one)
+        for one in (scored, *others.values())
+        if one.kind == "test"
+    }
+    if model is refit:  # in the table, the selected run stands for it
+        tested[rows[0].run.directory.path] = tested.get(scored.path, "")
     commands = [command_of(model, epochs)]
     if not recommended or recommended == reports.PROBE:
         texts = ["--text=..."] * len(model.experiment.data.task.texts)
@@ -209,11 +216,7 @@ def _describe_answer(
             name: answer.compare(scored, other)
             for name, other in others.items()
         },
-        "tested": {
-            one.path: reports.format_score(one)
-            for one in (scored, *others.values())
-            if one.kind == "test"
-        },
+        "tested": tested,
         "majority": reports.majority(scored),
         "everything": everything,
         "share": f" in {share:.0%} of the time" if share else "",

@@ -104,11 +104,7 @@ class Search:
         self.planner: Planner | None = None
         self.refit: Planned | None = None
         self.runs: dict[Choice, Planned] = {}
-        try:
-            self._plan_runs(data.task.is_tagging)
-        except BaseException:  # nothing has run yet
-            self.clock.undo()
-            raise
+        self._plan_runs(data.task.is_tagging)
 
     def _plan_runs(self, is_tagging: bool) -> None:
         """Plans the runs of the space, and the baselines.
@@ -118,7 +114,6 @@ class Search:
         """
         settings, record = self.settings, self.history.record
         if record.blocks is None:
-            self.clock.start()  # this takes seconds, and may be killed
             command_line.import_tensorflow()  # without its notices
             record.blocks = loading.count_blocks(
                 settings.model, settings.cache_folder, settings.keep_blocks

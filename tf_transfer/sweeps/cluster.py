@@ -18,7 +18,7 @@ from typing import Any
 
 from tf_transfer.sweeps import local, states, work
 from tf_transfer.sweeps.worker import Order
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -146,8 +146,8 @@ class RayWorker(work.Handle):
             messages, exit_code = self._ray.get(self._answer)
             self.is_ready = True
         except self._ray.exceptions.RayError as error:
-            with open(self._log, "a", encoding="utf-8") as file:
-                file.write(f"{error}\n")
+            with files.open_to_append(self._log) as file:
+                file.write(f"{error}\n".encode())
             messages, exit_code = [], states.LOST
         if exit_code is None:
             self._answer = self._worker.receive.remote()

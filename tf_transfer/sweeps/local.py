@@ -13,7 +13,7 @@ import msgspec
 
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.worker import Order
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
 SIGNALS = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
@@ -41,7 +41,7 @@ class LocalWorker(work.Handle):
     ) -> None:
         jobs = str(len(environments))
         command = [sys.executable, "-m", "tf_transfer.sweeps.worker"]
-        with open(log, "ab") as file:
+        with files.open_to_append(log) as file:
             self._process = subprocess.Popen(
                 [*command, str(slot), jobs],
                 stdin=subprocess.PIPE,

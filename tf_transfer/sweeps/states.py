@@ -130,17 +130,16 @@ class RunStates:
             exit_code: of its process; minus the signal's number if by one.
             reason: of the failure, in words.
         """
-        with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
-            lines = collections.deque(  # a log may be large
-                (line.rstrip() for line in f if line.strip()), LAST_LINES
-            )
+        with files.open_regular(self.log_file(run)) as log:
+            lines = (line.decode(errors="replace").rstrip() for line in log)
+            last = collections.deque(filter(None, lines), LAST_LINES)
         record = {
             "command": run.command,
             "exit_code": exit_code,
             "reason": reason,
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "last_lines": [*lines],
+            "last_lines": [*last],
         }
         files.write_json(self._failure_file(run), record)
         return record

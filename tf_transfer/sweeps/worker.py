@@ -96,7 +96,7 @@ class Worker:
         """
         began = time.monotonic()
         words = " ".join(("python -m", order.module, *order.words))
-        with open(order.log, "ab") as log:
+        with files.open_to_append(order.log) as log:
             log.write(f"\n=== {time.strftime('%F %T')} {words}\n".encode())
             log.flush()
             with files.redirect_output(log):

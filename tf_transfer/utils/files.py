@@ -57,6 +57,17 @@ def open_lock(path: str, flags: int = os.O_CREAT) -> io.BufferedRandom:
     return open(_open(path, flags | os.O_RDWR | os.O_NOFOLLOW), "r+b")
 
 
+def open_to_append(path: str) -> io.BufferedWriter:
+    """Opens a file to append to it, or makes it; a link is not followed.
+
+    Raises:
+        NotAFile: it is not a regular file.
+        OSError: it cannot be opened, or is a link.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    return open(_open(path, flags), "ab")
+
+
 def _open(path: str, flags: int) -> int:
     """The descriptor of a regular file; no pipe is waited for."""
     descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
