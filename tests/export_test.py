@@ -149,7 +149,7 @@ def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
     texts_per_example, eager, monkeypatch
 ):
     monkeypatch.setattr(serving.cache, "choose_batch_rows", lambda: 3)
-    encoder = encoders.shared("bert")
+    encoder = encoders.FAMILIES["bert"]()
     head = pooled.PooledHead(
         2,
         encoder.hidden,
@@ -244,7 +244,7 @@ def test_onnx_without_its_extra_is_explained(predictors, tmp_path, monkeypatch):
 def test_onnx_runtime_answers_alike(kind, family, tmp_path):
     pytest.importorskip("tf2onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    encoder = encoders.shared(family)
+    encoder = encoders.FAMILIES[family]()
     units = {"classes": 1, "labels": 3}[kind]
     labels = ("a", "b", "c")[: max(units, 2)]
     head = pooled.PooledHead(
@@ -279,7 +279,7 @@ def test_onnx_runtime_answers_alike(kind, family, tmp_path):
 
 def test_onnx_of_two_encoders_is_refused(tmp_path):
     pytest.importorskip("tf2onnx")
-    encoder = encoders.shared("bert")
+    encoder = encoders.FAMILIES["bert"]()
     head = pooled.PooledHead(
         1, encoder.hidden, "mean", 0.1, 0, "float32", 2, name="head_mine"
     )
