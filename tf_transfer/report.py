@@ -231,6 +231,8 @@ def write_document(
         FullDiskError: the disk is full; the file is as before.
     """
     text = read_document(path)
+    for run in summary["runs"]:  # a document is published, its texts are not
+        run.pop("errors", None)
     contents = {
         "summary.json": summary_lib.to_json(summary).encode(),
         **_render_pngs(page),

@@ -1,5 +1,6 @@
 """Errors of runs as tables, and in a report."""
 
+import copy
 import json
 import os
 import types
@@ -89,6 +90,16 @@ def test_the_best_run_of_a_task_has_its_errors(reported):
     with open(written) as file:
         assert best["errors"] == json.load(file)
     assert [*best["errors"]] == ["validation", "test"]
+
+
+def test_a_document_publishes_no_texts(reported, tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(f"{report.BEGIN}\n{report.END}\n")
+    summary = copy.deepcopy(reported.summary)
+    page = report.compose(summary)
+    report.write_document(str(path), page, summary)
+    for written in tmp_path.iterdir():
+        assert b"alert" not in written.read_bytes(), written
 
 
 def test_errors_on_an_unread_test_are_left_out(reported):
