@@ -229,12 +229,14 @@ def read(path: str, task: Task, split: str) -> Examples:
     is_hidden = split.startswith("test")
     dialect = dialect_of(task, () if is_hidden else task.header)
     names = [*task.texts, *([] if is_hidden else [task.label])]
-    short: list[tables.BadRow] | None = [] if task.skip_broken else None
+    short_rows: list[tables.BadRow] | None = [] if task.skip_broken else None
     columns = dict.fromkeys(names, "")
-    table = tables.read_table(path, columns, "", dialect, short)
-    if short:
+    table = tables.read_table(path, columns, "", dialect, short_rows)
+    if short_rows:
         logging.warning(
-            "%s: left out %d broken rows (too few cells).", path, len(short)
+            "%s: left out %d broken rows (too few cells).",
+            path,
+            len(short_rows),
         )
     texts = [table.columns[name] for name in task.texts]
     return make_examples(table, texts, task, is_hidden)

@@ -251,12 +251,12 @@ class Table:
                 bad[index if rows is None else int(rows[index])] = str(error)
         if not bad:
             return values
-        flag, places = self.flags.get(column), [*self._lines()]
+        flag, lines = self.flags.get(column), [*self._lines()]
         other = f", or give another {flag}" if flag else ""
         raise BadRows(
             [
                 BadRow(
-                    *places[row],
+                    *lines[row],
                     problem,
                     f"Fix the row, or remove it{other}.",
                     column,

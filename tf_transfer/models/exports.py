@@ -115,7 +115,7 @@ def onnx(
 
     path = pathlib.Path(folder)
     _write_config(network.encoder, path, kind, labels, max_length)
-    # Its sizes of 0 are wrong once reshapes are merged (tf2onnx 1.17).
+    # tf2onnx 1.17 merges reshapes wrongly if a size is 0.
     optimizer._optimizers.pop("reshape_optimizer", None)
     tf2onnx.convert.from_function(
         tf.function(run, input_signature=specs),

@@ -21,7 +21,7 @@ from tf_transfer.feature_cache import cache
 from tf_transfer.models.network import Network
 
 OPERATIONS = tensorflow_text  # importing it registers the tokenizer's
-# What is timed: the words of each text, the texts in a batch, how often.
+# Timing: words per text, texts per batch, number of calls.
 TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 

@@ -156,8 +156,8 @@ class Plan:
             **changes: other settings, by name.
         """
         run = pick(train.Settings, self._settings, features=features)
-        kept = {n: v for n, v in self._given.items() if run.reads(n)}
-        return self._expand({**kept, "features": features, **changes})
+        given = {n: v for n, v in self._given.items() if run.reads(n)}
+        return self._expand({**given, "features": features, **changes})
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
         [run] = expand(

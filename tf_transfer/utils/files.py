@@ -87,7 +87,9 @@ def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise NotAFile(path, f"Larger than {most:,} bytes")
+        raise NotAFile(
+            path, f"Larger than {most:,} bytes, the most that is read"
+        )
     return content
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-# What a cell begins with that a spreadsheet computes, but for plain numbers.
+# First characters of spreadsheet formulas; plain numbers are excepted.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MOST_QUOTED = 60  # characters of a value that a message quotes

@@ -166,8 +166,8 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
         return
     times = study.published.get("fixed_times", {})
     is_papers = any(table_number(study, row.runs) for row in timed)
-    [*whole] = (row.runs for row in timed if row.is_base)
-    epoch = measures.first_epoch(whole[0]) if whole and is_papers else np.nan
+    bases = [row.runs for row in timed if row.is_base and is_papers]
+    epoch = measures.first_epoch(bases[0]) if bases else np.nan
     published = {
         at * epoch: (f", {at:g} epochs of everything", gain)
         for at, gain in times.get(part.runs.task.iloc[0], ())

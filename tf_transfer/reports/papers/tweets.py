@@ -110,17 +110,19 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
         return
     for claim in paper.claims:
         try:
-            his = known[claim.id]
+            published = known[claim.id]
             chosen = choose.choose_groups(
                 groups, paper, [*claim.first, *claim.second]
             )
         except (KeyError, choose.NotFound):
             continue
-        both = [choose.take_rows(part.runs, members) for members in chosen]
-        if min(map(len, both)) < 2 or any(map(tables.describe_failure, both)):
+        samples = [choose.take_rows(part.runs, members) for members in chosen]
+        if min(map(len, samples)) < 2 or any(
+            map(tables.describe_failure, samples)
+        ):
             continue
-        first, second = (runs.score.to_numpy() for runs in both)
-        found, above, below = (
+        first, second = (runs.score.to_numpy() for runs in samples)
+        test, above, below = (
             scipy.stats.ttest_ind(
                 first, second + bound, equal_var=False, alternative=alternative
             )
@@ -131,15 +133,15 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
             )
         )
         ours = {
-            "groups": " and ".join(runs.named.iloc[0] for runs in both),
-            "each": " and ".join(str(len(runs)) for runs in both),
-            "t": found.statistic,
-            "df": found.df,
-            "p": f"{found.pvalue:.2g}",
+            "groups": " and ".join(runs.named.iloc[0] for runs in samples),
+            "each": " and ".join(str(len(runs)) for runs in samples),
+            "t": test.statistic,
+            "df": test.df,
+            "p": f"{test.pvalue:.2g}",
             "margin": claim.margin,
             "p_equal": f"{max(above.pvalue, below.pvalue):.2g}",
         }
-        yield tables.Line(part, values={**ours, **his})
+        yield tables.Line(part, values={**ours, **published})
 
 
 def _measure_price(line: tables.Line) -> str:
