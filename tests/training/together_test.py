@@ -1,5 +1,7 @@
 """What one worker alone fails at reaches the others, by votes."""
 
+import time
+
 import pytest
 import tensorflow as tf
 
@@ -9,7 +11,7 @@ from tf_transfer import experiment, run_data
 from tf_transfer.feature_cache import cache
 from tf_transfer.training import checkpoint, records, strategy, trainer
 from tf_transfer.training.callbacks import Callback
-from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import Interrupted, UserError
 
 # === A block that all workers run ===
 
@@ -100,6 +102,26 @@ def test_a_process_that_ended_is_explained(pair):
     with pytest.raises(tf.errors.UnavailableError):
         with devices.explain_lost_workers():
             raise LOST
+
+
+def test_a_process_that_ended_is_noticed_where_an_error_hides_it(
+    pair, monkeypatch
+):
+    devices = pair()
+
+    def agree(value):
+        raise LOST
+
+    devices.agree = agree
+    with pytest.raises(Interrupted, match="Another worker"):
+        with devices.explain_lost_workers():
+            raise AttributeError("in the layer 'positions'")
+    with pytest.raises(UserError), devices.explain_lost_workers():
+        raise UserError("of its own")
+    monkeypatch.setattr(strategy, "VOTE_SECONDS", 0.01)
+    devices.agree = lambda value: time.sleep(1)  # the others work on
+    with pytest.raises(AttributeError), devices.explain_lost_workers():
+        raise AttributeError("of its own")
 
 
 def test_all_meet_before_a_process_ends(pair):

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -21,6 +22,7 @@ from tf_transfer.utils.errors import Interrupted, UserError
 # What collective operations raise once the process of a worker has ended.
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 SHARE_OF_MEMORY = 0.5  # of a GPU, up to which stored states are copied
+VOTE_SECONDS = 15.0  # TensorFlow notices the end of a process in ten
 FAILED = 1e6  # more than the votes of all workers together
 ANOTHER_STOPPED = (
     "Another worker of this run stopped. Its own message gives the reason; the "
@@ -351,9 +353,30 @@ class Devices:
         try:
             yield
         except Exception as error:
-            if self.workers == 1 or not _is_lost(error):
+            is_own = isinstance(error, UserError | Interrupted)
+            if self.workers == 1 or not (
+                _is_lost(error) or (not is_own and self._has_lost_worker())
+            ):
                 raise
             raise Interrupted(ANOTHER_STOPPED) from error
+
+    def _has_lost_worker(self) -> bool:
+        """Whether a vote of all workers fails within some seconds.
+
+        An error that Keras raises in a layer may have lost its cause.
+        """
+        errors: list[Exception] = []
+
+        def vote() -> None:
+            try:
+                self.agree(0.0)
+            except Exception as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=vote, daemon=True)
+        thread.start()
+        thread.join(VOTE_SECONDS)
+        return any(map(_is_lost, errors))
 
     def _sum_over_workers(self, value: tf.Tensor) -> tf.Tensor:
         per_replica = self.strategy.run(lambda: tf.identity(value))
