@@ -329,7 +329,7 @@ def test_hostile_texts_are_read_or_refused_with_file_and_line(
         assert_two_lines(code, printed, (words, path, damaged))
         if code == 1:
             refused += 1
-            assert len(printed) < 1500, printed
+            assert len(printed) < 4000, printed  # ten rows are listed
     assert 0 < refused < attempts(3000)
 
 

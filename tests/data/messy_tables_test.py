@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from tests.support import own_data
 from tf_transfer.data import table_source, tables, task_file
 from tf_transfer.utils.errors import UserError
 
@@ -120,6 +121,25 @@ def test_the_usual_encoding_has_the_name_of_none(encoding, tmp_path):
     path = write(tmp_path / "a.csv")
     known = open_table(path, encoding="utf-8").identity
     assert open_table(path, encoding=encoding).identity == known
+
+
+@pytest.mark.parametrize("first", ["{\n[]\n", '{"text": "a", "label": "x"}\n'])
+def test_json_lines_of_which_none_is_valid_are_listed(first, tmp_path):
+    (tmp_path / "a.jsonl").write_text(first)
+    (tmp_path / "b.jsonl").write_text("[]\nnull\n")
+    path = own_data.write_toml(
+        tmp_path / "mine.toml",
+        {
+            "name": "mine",
+            "texts": "text",
+            "label": "label",
+            "train": ["b.jsonl", "a.jsonl"],
+        },
+    )
+    source = table_source.TableSource(task_file.read(path))
+    with pytest.raises(tables.BadRows, match="rows cannot be used") as error:
+        source.read("train")
+    assert "b.jsonl, line 2: is not a JSON object" in str(error.value)
 
 
 # === Columns ===

@@ -189,8 +189,9 @@ class TableSource(Source):
             )
             if not len(read[-1]) and len(bad) == before:
                 raise UserError(f"{path}: holds no examples.")
-        table = tables.join(read)
-        while True:
+        # JSON lines of which none is valid have no columns.
+        table = tables.join([one for one in read if len(one)] or read)
+        while len(table):
             try:
                 texts = self._prepare_texts(table)
                 rows = Rows(table, texts, _PARSERS[own.kind](own, table))
