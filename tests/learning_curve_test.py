@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import train
+from tf_transfer.models.heads import pooled
 from tf_transfer.reports import answer, learning_curve
 from tf_transfer.utils.errors import UserError
 
@@ -66,6 +67,25 @@ def test_each_size_has_its_usual_number_of_epochs(tmp_path):
         size: settings["max_epochs"]
         for size, (settings, _) in read_runs(tmp_path).items()
     } == {size: train.usual_epochs(size, 4) for size in (22, 43, 86)}
+
+
+def build_head(task, encoder):
+    return pooled.PooledHead(
+        task.units, encoder.hidden, "mean", 0.0, 0, "float32", name="head_news"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("eager", "one_block")
+def test_all_sizes_have_the_head_of_the_user(tmp_path):
+    settings = settings_of(
+        tmp_path, features="bert", trainable_layers="0", max_epochs=1
+    )
+    train.run(settings, head=build_head)
+    configs = [*tmp_path.glob("runs/train/**/config.json")]
+    keys = [json.loads(path.read_text())["key"] for path in configs]
+    assert len(keys) == 3
+    assert all("build_head" in key["head_identity"] for key in keys)
 
 
 def test_too_few_texts_are_refused_before_anything_is_written(tmp_path):

@@ -9,11 +9,10 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import tiny_settings
-from tests.support import commands, cs224n_runs, quick, stacking_data
-from tf_transfer import experiment, glue, multitask, predict, stacking, trained
-from tf_transfer.data import conll, cs224n, glue as glue_data, metrics
+from tests.support import commands, cs224n_runs, quick
+from tf_transfer import experiment, glue, multitask, predict, trained
+from tf_transfer.data import cs224n, glue as glue_data, metrics
 from tf_transfer.data.task import Examples
-from tf_transfer.models import heads
 from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
 
@@ -348,117 +347,3 @@ def test_submissions_have_the_graders_form(
 def test_only_runs_of_the_three_tasks_are_submitted(rte, tmp_path):
     with pytest.raises(UserError, match="--cs224n: takes a run of"):
         predict.predict_cs224n(rte, "sample", str(tmp_path))
-
-
-# === Runs of big heads ===
-
-
-def stacked(folder, task, **changes):
-    """A finished run of `stacking`: what answers, and its stored outputs."""
-    settings = stacking_data.settings_of(
-        folder, task, adaptation="stack_only", **changes
-    )
-    with quick.eagerly():
-        run = stacking.run(settings).directory
-    return open_predictor(run), stacking_data.arrays_of(settings)
-
-
-@pytest.fixture(scope="module")
-def entities(tmp_path_factory):
-    """Folder of the data, what answers, and the stored outputs of a run."""
-    folder = tmp_path_factory.mktemp("ner")
-    return folder, *stacked(folder, "ner", head="dense")
-
-
-def test_every_word_of_a_file_gets_its_tag(entities, tmp_path, eager):
-    folder, predictor, stored = entities
-    path, out = folder / "ner" / "eng.testb", tmp_path / "out"
-    predict.predict_file(predictor, str(path), str(out))
-    tags = [conll.TAGS[n] for n in stored["test_logits"].argmax(axis=1)]
-    expected = [
-        f"{line} {tags.pop(0)}" if line else ""
-        for line in path.read_text().splitlines()
-    ]
-    assert out.read_text().splitlines() == expected and not tags
-
-
-def test_a_file_of_words_will_do(entities, tmp_path, capsys, eager):
-    _, predictor, _ = entities
-    path = tmp_path / "in.txt"
-    path.write_text("-DOCSTART-\n\nthe\ndog\n\n\nwas\n")
-    predict.predict_file(predictor, str(path))
-    lines = capsys.readouterr().out.splitlines()
-    words = path.read_text().splitlines()
-    assert [line.split(" ")[0] for line in lines] == [*words, ""]
-    [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
-    assert lines[2:4] == [f"the {one}", f"dog {two}"]
-    assert lines[6] == f"was {three}"
-    path.write_text("-DOCSTART-\n")
-    with pytest.raises(UserError, match="holds no sentences"):
-        predict.predict_file(predictor, str(path))
-
-
-def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
-    _, predictor, _ = entities
-    [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
-    predict.predict_texts(predictor, ["the  dog"])
-    assert capsys.readouterr().out == f"the\t{one}\ndog\t{two}\n"
-    path = tmp_path / "tagged.tsv"
-    predict.predict_texts(predictor, ["the dog", "was"], str(path))
-    assert path.read_text() == f"the\t{one}\ndog\t{two}\nwas\t{three}\n"
-    with pytest.raises(UserError, match="--text: holds no words"):
-        predict.predict_texts(predictor, ["a", " "])
-
-
-@pytest.mark.slow
-def test_an_exported_tagger_takes_words(entities, tmp_path):
-    _, predictor, _ = entities
-    sentences = [["the", "dog", "was", "here"], ["two", "cats"], ["\u0001"]]
-    predict.export(predictor, str(tmp_path / "saved"))
-    model = tf.saved_model.load(str(tmp_path / "saved"))
-    padded = [words + [""] * (4 - len(words)) for words in sentences]
-    served = model.signatures["serving_default"](words=tf.constant(padded))
-    chosen = served["logits"].numpy().argmax(axis=2)
-    with quick.eagerly():
-        expected = predictor.tags(sentences)
-    for tags, row in zip(expected, chosen):
-        assert tags == [conll.TAGS[tag] for tag in row[: len(tags)]]
-        assert not row[len(tags) :].any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "task, head",
-    [
-        (task, head)
-        for task in ("text", "pairs")
-        for head in heads.HEADS[task]
-        if (task, head) != ("pairs", "dense")  # it is `text`'s
-    ],
-)
-def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
-    predictor, stored = stacked(tmp_path, task, head=head)
-    source = stacking.Stacking(
-        stacking_data.settings_of(tmp_path, task)
-    ).data.source
-    examples = source.read(source.task.development[0])
-    logits = predictor.logits(examples)
-    np.testing.assert_allclose(logits, stored["test_logits"], atol=1e-5)
-    served = serve(predictor, tmp_path / "saved", examples.texts)
-    np.testing.assert_allclose(served, logits, atol=1e-5)
-
-
-def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path, eager):
-    rows = "".join(
-        f"{n},{('good film', 'cold water')[n % 2]} {n},{n % 2}\n"
-        for n in range(30)
-    )
-    path = tmp_path / "mine.csv"
-    path.write_text(f"id,text,label\n{rows}")
-    predictor, _ = stacked(tmp_path, "text", data=str(path), head="dense")
-    predict.predict_file(predictor, str(path), str(tmp_path / "out.csv"))
-    lines = (tmp_path / "out.csv").read_text().splitlines()
-    assert lines[0] == "id,text,label,predicted_label,predicted_score"
-    assert [line.split(",")[0] for line in lines[1:]] == [
-        str(n) for n in range(30)
-    ]

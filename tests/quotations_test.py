@@ -37,11 +37,11 @@ def find_missing(text, paper):
 
     `[...]` stands for what a quotation leaves out, `[s]` for a changed letter.
     """
-    found = plain(paper)
+    paper_text = plain(paper)
     missing = []
     for quotation in re.findall(r'"([^"]+)"', re.sub(r"\s+", " ", text)):
         parts = re.split(r"\[[^]]*\]|\.\.\.", quotation)
-        if not all(plain(part.strip(" .,;:")) in found for part in parts):
+        if not all(plain(part.strip(" .,;:")) in paper_text for part in parts):
             missing.append(quotation)
     return missing
 

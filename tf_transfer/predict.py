@@ -337,7 +337,7 @@ def export(
         UserError: The folder is not empty, the form has no such model, or the
             disk is full. Then nothing is left in the folder.
     """
-    from tf_transfer.models import exports
+    from tf_transfer.models import exports, serving
     from tf_transfer.models.methods import added
     from tf_transfer.reports import model_card
 
@@ -384,7 +384,10 @@ def export(
                 for name in names
             )
             speed = model.measure_speed(functions["serving_default"])
-            text = model_card.write_card(run, predictor, form, size, speed)
+            words = serving.TIMED_WORDS
+            text = model_card.write_card(
+                run, predictor, form, size, words, speed
+            )
             path = os.path.join(stage, "README.md")
             files.write_atomically(path, text.encode())
     print(f"Written to {folder}")
@@ -456,9 +459,11 @@ def _raise_first(problems: Mapping[str, Any]) -> None:
 
 def _parse_threshold(text: str) -> float | None:
     """The value of `--threshold`; None of `best_f1`."""
+    if text == "best_f1":
+        return None
     with contextlib.suppress(ValueError):
-        if text == "best_f1" or 0 < float(text) < 1:
-            return None if text == "best_f1" else float(text)
+        if 0 < float(text) < 1:
+            return float(text)
     raise UserError(
         f"--threshold={formatting.cut(text)}: give best_f1 or a number between "
         "0 and 1."

@@ -364,7 +364,10 @@ class Train(experiment.Experiment):
             settings, rerun=False, learning_curve=False
         )
         try:
-            other = Train(settings, self.data.given_source)
+            # A head of the user's own is for this run's features.
+            is_alike = settings.features == self.settings.features
+            head = self._head if is_alike else None
+            other = Train(settings, self.data.given_source, head)
             other.data.reports_problems = False  # this run has reported them
             path = other.find_run().path
             if not os.path.isfile(os.path.join(path, "result.json")):

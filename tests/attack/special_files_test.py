@@ -22,7 +22,7 @@ KINDS = ("pipe", "device", "folder", "gone")
 
 
 def make_special(path, kind):
-    """Puts something into the place of a file."""
+    """Replaces a file."""
     path.unlink(missing_ok=True)
     if kind == "pipe":
         os.mkfifo(path)

@@ -25,11 +25,11 @@ def test_a_file_of_a_run_that_is_none_leaves_out_its_run(name, put, tmp_path):
     if os.path.exists(path):
         os.remove(path)
     put(path)
-    found = summary_lib.summarize_folder(str(tmp_path))
-    assert [run["path"] for run in found["runs"]] == [
+    reported = summary_lib.summarize_folder(str(tmp_path))
+    assert [run["path"] for run in reported["runs"]] == [
         os.path.relpath(good, tmp_path)
     ]
-    assert found["left_out"] == [
+    assert reported["left_out"] == [
         (os.path.relpath(bad, tmp_path), f"{name}: is no file")
     ]
 

@@ -106,10 +106,10 @@ def test_the_tasks_that_the_paper_names_for_all_encoders_come_first():
 
 def test_a_fourth_is_claimed_of_most_tasks():
     curve = {"all": 80, "3": 78}
-    found = judge_tasks(curve, rte={"all": 80, "3": 60})
-    assert found["fourth_bert_base_without_cola"].word == "agrees"
-    assert found["enough_bert_base"].word == "contradicts"
-    assert "6 of 7 higher, not rte" in found["enough_bert_base"].reason
+    verdicts = judge_tasks(curve, rte={"all": 80, "3": 60})
+    assert verdicts["fourth_bert_base_without_cola"].word == "agrees"
+    assert verdicts["enough_bert_base"].word == "contradicts"
+    assert "6 of 7 higher, not rte" in verdicts["enough_bert_base"].reason
     low = {"all": 80, "3": 60}
     assert (
         judge_tasks(low)["fourth_bert_base_without_cola"].word == "contradicts"
@@ -118,31 +118,31 @@ def test_a_fourth_is_claimed_of_most_tasks():
 
 def test_numbers_that_were_not_tried_decide_nothing():
     """80 with all of 12, 50 with none: 1 to 3 may or may not be enough."""
-    found = judge_tasks({"all": 80, "0": 50})
+    verdicts = judge_tasks({"all": 80, "0": 50})
     for claim in (
         "fourth_bert_base_without_cola",
         "enough_bert_base",
         "fewest_bert_base",
     ):
-        assert found[claim].word == "inconclusive"
-        assert found[claim].reason.startswith("no runs with ")
+        assert verdicts[claim].word == "inconclusive"
+        assert verdicts[claim].reason.startswith("no runs with ")
 
 
 def test_a_task_that_is_missing_leaves_a_fourth_open():
-    found = judge_tasks({"all": 80, "3": 78}, tasks=JUDGED[:-1])
-    assert found["fourth_bert_base_without_cola"].word == "inconclusive"
-    assert found["fourth_bert_base_without_cola"].reason == "no runs on rte"
+    verdicts = judge_tasks({"all": 80, "3": 78}, tasks=JUDGED[:-1])
+    assert verdicts["fourth_bert_base_without_cola"].word == "inconclusive"
+    assert verdicts["fourth_bert_base_without_cola"].reason == "no runs on rte"
 
 
 def test_a_fourth_is_judged_with_cola_first_and_without():
     """The introduction leaves no task out; Operating Points leaves CoLA out."""
     curve = {"all": 80, "3": 78}
     low = {task: {"all": 80, "3": 60} for task in ("sst2", "mrpc", "stsb")}
-    found = judge_tasks(
+    verdicts = judge_tasks(
         curve, (*JUDGED, "cola"), cola={"all": 60, "3": 10}, **low
     )
     first, other = (
-        found[f"fourth_bert_base{name}"] for name in ("", "_without_cola")
+        verdicts[f"fourth_bert_base{name}"] for name in ("", "_without_cola")
     )
     assert first.word == "contradicts"
     assert first.reason.startswith("4 of 8 higher, not cola")
@@ -201,8 +201,8 @@ def test_plain_means_above_that_of_training_all_are_no_finding():
     """Many numbers a little above, none of them by more than luck."""
     trials = {"all": [78, 80, 82]}
     trials |= {n: [78.3, 80.3, 82.3] for n in "6543"}
-    found = judge(*(write(task, trials) for task in (*JUDGED, "cola")))
-    verdict = found["all_is_not_best_bert_base"]
+    verdicts = judge(*(write(task, trials) for task in (*JUDGED, "cola")))
+    verdict = verdicts["all_is_not_best_bert_base"]
     assert verdict.word == "inconclusive" and verdict.value > 0
     assert verdict.reason.startswith("nothing is shown; 32 of 32 higher")
     one = judge(
@@ -215,8 +215,8 @@ def test_plain_means_above_that_of_training_all_are_no_finding():
 def test_one_failed_trial_makes_no_difference_significant():
     """The authors' averaging leaves it out, and stands beside."""
     trials = {"all": [80, 81, 79, 0], "6": [79, 80, 78, 79]}
-    found = judge(*(write(task, trials) for task in (*JUDGED, "cola")))
-    verdict = found["half_bert_base"]
+    verdicts = judge(*(write(task, trials) for task in (*JUDGED, "cola")))
+    verdict = verdicts["half_bert_base"]
     assert verdict.value > 20 and verdict.word != "agrees"
     assert verdict.beside == pytest.approx(100 * (79 / 80 - 1))
 
@@ -248,11 +248,11 @@ def test_minilm_is_told_for_what_it_is():
     ]
     for record in records:
         record |= {"model": "minilm", "blocks": 6}
-    found = judge(records)
-    verdict = found["fourth_bert_base_without_cola"]  # 2 of 6, rounded up
+    verdicts = judge(records)
+    verdict = verdicts["fourth_bert_base_without_cola"]  # 2 of 6, rounded up
     assert verdict.word == "not comparable" and verdict.value > 0
     assert "minilm has seen qqp before" in verdict.reason
-    assert found["fourth_roberta_base"].word == "inconclusive"
+    assert verdicts["fourth_roberta_base"].word == "inconclusive"
 
 
 def test_subsets_and_other_settings_are_not_comparable():
@@ -287,9 +287,9 @@ def test_each_family_has_its_number_of_epochs(model, epochs, is_the_papers):
         record["model"] = model
         dropout = PAPER.settings_on(model)["pooler_dropout"]
         record["key"]["pooler_dropout"] = dropout
-    found = claims.list_differences(frames.runs_frame(records), PAPER)
-    assert (not found) == is_the_papers
-    assert is_the_papers or f"max_epochs {epochs}" in found[0]
+    verdicts = claims.list_differences(frames.runs_frame(records), PAPER)
+    assert (not verdicts) == is_the_papers
+    assert is_the_papers or f"max_epochs {epochs}" in verdicts[0]
 
 
 def test_rates_are_not_pooled():
@@ -297,12 +297,12 @@ def test_rates_are_not_pooled():
     trials = {"all": around(80), "3": around(60)}
     more = {n: [*scores, scores[1]] for n, scores in trials.items()}
     better = {"all": around(80), "3": around(79)}
-    found = judge(
+    verdicts = judge(
         *(write(task, more, lr=1e-5) for task in JUDGED),
         *(write(task, better, lr=5e-5) for task in JUDGED),
     )
-    assert found["fourth_bert_base_without_cola"].runs == 4
-    assert found["fourth_bert_base_without_cola"].word == "contradicts"
+    assert verdicts["fourth_bert_base_without_cola"].runs == 4
+    assert verdicts["fourth_bert_base_without_cola"].word == "contradicts"
 
 
 def test_a_claim_is_judged_by_the_reading_that_was_run():
@@ -315,11 +315,11 @@ def test_a_claim_is_judged_by_the_reading_that_was_run():
         (few, "bias,norm", "untrained=bias,norm"),
         ({"all": around(60)}, "bias,norm", ""),
     ):
-        found = judge(
+        verdicts = judge(
             *(write(task, full, untrained=untrained) for task in JUDGED),
             *(write(task, others) for task in JUDGED),
         )
-        verdict = found["fourth_bert_base_without_cola"]
+        verdict = verdicts["fourth_bert_base_without_cola"]
         assert verdict.reading == expected
         assert verdict.word == "agrees"
         whole = 60 if others and not expected else 80
@@ -336,5 +336,5 @@ def test_both_readings_are_the_paper_s():
         ("bias", False),
     ):
         records = write("rte", {"all": around(80)}, untrained=untrained)
-        found = claims.list_differences(frames.runs_frame(records), PAPER)
-        assert (not found) == is_the_papers
+        verdicts = claims.list_differences(frames.runs_frame(records), PAPER)
+        assert (not verdicts) == is_the_papers

@@ -18,13 +18,13 @@ def test_scores_between_epochs_are_interpolated_and_ours_are_steps():
         *write("mnli", "all", [80.0, 84.0, 83.0, 83.0], 100),
         *write("mnli", "4", [80.0, 82.0, 81.0, 81.0], 65),
     ]
-    found = judge(records)
+    verdicts = judge(records)
     # At 126.3 s: 80 + 0.263 * 4, and 80 + 61.3 / 65 * 2.
-    value = found["fixed_mnli_50000"].value
+    value = verdicts["fixed_mnli_50000"].value
     assert value == pytest.approx(61.3 / 65 * 2 - 0.263 * 4, abs=0.01)
     # At 378.8 s, on the last line, and after the last epoch.
     last, step = (
-        found[f"fixed_mnli_150000{name}"].value
+        verdicts[f"fixed_mnli_150000{name}"].value
         for name in ("", "_by_validation")
     )
     assert last == pytest.approx(81 - 83)
@@ -47,15 +47,15 @@ def test_the_stated_rates_and_the_stopping_point_come_first():
     ]
     for record in records:  # the second epoch is the best on validation
         record |= {n: record["epochs"][1][n] for n in ("validation", "test")}
-    found = judge(records)
-    first = found["score_small_last_4"]
+    verdicts = judge(records)
+    first = verdicts["score_small_last_4"]
     assert first.value == pytest.approx(75 - 76)
-    ours = found["score_small_last_4_by_validation"]
+    ours = verdicts["score_small_last_4_by_validation"]
     assert ours.value == pytest.approx(79 - 80)
     assert ours.claim.text.endswith(
         "Our reading: rate and epoch are chosen on validation."
     )
-    assert found["score_small_last_4_as_bert"].reason.startswith("no runs")
+    assert verdicts["score_small_last_4_as_bert"].reason.startswith("no runs")
 
 
 def test_runs_with_bert_s_schedule_are_judged_as_that_reading():
@@ -67,19 +67,19 @@ def test_runs_with_bert_s_schedule_are_judged_as_that_reading():
     ]
     for record in records:
         record["key"] |= {"schedule": "linear", "warmup_fraction": 0.1}
-    found = judge(records)
-    assert found["score_small_last_4_as_bert"].word == "agrees"
-    first = found["score_small_last_4"]
+    verdicts = judge(records)
+    assert verdicts["score_small_last_4_as_bert"].word == "agrees"
+    first = verdicts["score_small_last_4"]
     assert first.word == "not comparable"
     assert "schedule linear (our reading: constant)" in first.reason
 
 
 def test_a_run_that_the_limit_ended_has_no_score_at_the_stopping_point():
-    found = judge(write_tasks(SMALL, stop_reason="max_epochs"))
-    first = found["score_small_last_4"]
+    verdicts = judge(write_tasks(SMALL, stop_reason="max_epochs"))
+    first = verdicts["score_small_last_4"]
     assert first.word == "inconclusive"
     assert first.reason.startswith("the limit of epochs came before")
-    assert found["score_small_last_4_by_validation"].word == "agrees"
+    assert verdicts["score_small_last_4_by_validation"].word == "agrees"
 
 
 def test_only_small_tasks_are_said_to_vary_little():

@@ -45,11 +45,13 @@ def test_tables_3_to_7_may_train_everything_from_the_start():
         ),
         write({**CLS, **HEAD}, (40.0, 72.1, 39.3)),
     )
-    found = judged(study)
-    assert found["decay_mean"].reading == "train=all"
-    assert found["decay_mean"].word == "agrees"
-    assert found["mean_over_frozen_cls"].reading == "train=all"
-    assert found["mean_over_frozen_cls"].value == pytest.approx(16.6, abs=0.1)
+    verdicts = judged(study)
+    assert verdicts["decay_mean"].reading == "train=all"
+    assert verdicts["decay_mean"].word == "agrees"
+    assert verdicts["mean_over_frozen_cls"].reading == "train=all"
+    assert verdicts["mean_over_frozen_cls"].value == pytest.approx(
+        16.6, abs=0.1
+    )
 
 
 def test_another_reading_of_a_row_is_shown_where_it_was_run():

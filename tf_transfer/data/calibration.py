@@ -35,7 +35,7 @@ def measure(
         - `brier`: the mean squared error of the probabilities, of classes
           summed over all of them.
     """
-    errors_per_answer = labels.ndim  # of both classes, where labels combine
+    several = labels.ndim == 2
     labels, logits = _as_classes(labels, logits)
     probabilities, rows = metrics.probabilities(logits), np.arange(len(labels))
     answers = metrics.decide(metrics.shift(logits, threshold, False))
@@ -43,10 +43,11 @@ def measure(
     bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(bins, (answers == labels) - confidence, BINS)
     squares = (probabilities**2).sum(axis=1)
-    brier = squares - 2 * probabilities[rows, labels] + 1
+    brier = float((squares - 2 * probabilities[rows, labels] + 1).mean())
     return {
         "expected_error": float(np.abs(gaps).sum() / max(len(bins), 1)),
-        "brier": float(brier.mean()) / errors_per_answer,
+        # Of a label's two classes one is counted: their errors are equal.
+        "brier": brier / 2 if several else brier,
     }
 
 

@@ -477,7 +477,7 @@ def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
         encoding: The encoding that the user gives, or empty.
     """
     usual = TSV if path.lower().endswith(TABS) else CSV
-    codec = encoding or _find_encoding(path)
+    codec = encoding or _find_encoding(path, os.stat(path).st_mtime_ns)
     dialects = (usual, *map(Dialect, SEPARATORS))
     separating = (d for d in dialects if _separates(path, codec, d))
     dialect = next(separating, usual)
@@ -497,12 +497,14 @@ def _separates(path: str, encoding: str, dialect: Dialect) -> bool:
     return widths[:1] > [1] and 2 * widths.count(widths[0]) > len(widths)
 
 
-def _find_encoding(path: str) -> str:
+@functools.lru_cache(64)
+def _find_encoding(path: str, changed: int) -> str:
     """The encoding of a text; UTF-8 if none fits.
 
     A text of another encoding has hardly a valid character of UTF-8. Where
     there are more of them, a few bytes are damaged, which is an error.
     """
+    del changed  # but it is in the cache's key
     with open(path, "rb") as file, contextlib.suppress(UnicodeDecodeError):
         for line in file:
             line.decode()

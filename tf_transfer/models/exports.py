@@ -109,6 +109,7 @@ def onnx(
             "mask": mask > 0,
         }
         logits = network.logits(head, batch, training=False)
+        logits = tf.cast(logits, tf.float32)  # those of a scaled head are not
         if kind == "classes" and logits.shape[1] == 1:
             logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
         return {"logits": logits}

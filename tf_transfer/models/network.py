@@ -151,7 +151,7 @@ class Network:
                 x = x[:, 0]
         inputs = [x]
         if head.pooling == "tokens":
-            inputs += [batch["mask"]]
+            inputs.append(batch["mask"])
         elif head.pooling == "cls":
             dropout = getattr(head, "pooler_dropout", None)
             if dropout is not None:

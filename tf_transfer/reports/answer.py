@@ -229,8 +229,10 @@ def show_score(
     score: float, interval: tuple[float, float] | None, name: str = ""
 ) -> str:
     """Points, and an interval if there is one; see `format_score`."""
-    between = " ({}{:.1f} to {:.1f})".format(name, *interval or (0, 0))
-    return f"{score:.1f}" + between * (interval is not None)
+    if interval is None:
+        return f"{score:.1f}"
+    low, high = interval
+    return f"{score:.1f} ({name}{low:.1f} to {high:.1f})"
 
 
 def _find_leads(

@@ -318,8 +318,8 @@ def _measure(
     """The measure of a run, or of each of its folds."""
     if name in WITHIN:
         is_step = name == "score_within"
-        of_run = score_within if is_step else interpolated_score
-        return [of_run(record, seconds)]
+        measure = score_within if is_step else interpolated_score
+        return [measure(record, seconds)]
     if name == "last_score":
         return [epoch.test for epoch in frames.list_epochs(record)[-1:]]
     if name.startswith(PASS):

@@ -32,7 +32,12 @@ model = onnxruntime.InferenceSession("model.onnx")
 
 
 def write_card(
-    path: str, predictor: Any, form: str, size: int, speed: Mapping[int, float]
+    path: str,
+    predictor: Any,
+    form: str,
+    size: int,
+    words: int,
+    speed: Mapping[int, float],
 ) -> str:
     """The text of a model card.
 
@@ -41,6 +46,7 @@ def write_card(
         predictor: the run's `trained.Predictor`.
         form: one of `USES`.
         size: bytes of the export.
+        words: of each text that was timed.
         speed: seconds per text, by the texts in a batch; see
             `ServingModel.measure_speed`.
     """
@@ -99,7 +105,7 @@ def write_card(
         "",
         "Times and memory are those of the process that wrote this folder, "
         "TensorFlow included, as it runs the SavedModel's function on texts of "
-        f"32 words, on {', '.join(devices)} of {machine.processor()}.",
+        f"{words} words, on {', '.join(devices)} of {machine.processor()}.",
         "",
         "```python",
         USES[form].format(

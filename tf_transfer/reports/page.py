@@ -209,7 +209,8 @@ def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
     lists = {name: [] for name in ("judged", "local", "few", "unrun")}
     for verdict in study.verdicts:
         if not verdict.study:
-            lists["unrun"] += [verdict] * (not verdict.claim.reading_of)
+            if not verdict.claim.reading_of:
+                lists["unrun"].append(verdict)
         elif verdict.word != infer.NOT_COMPARABLE:
             lists["judged"].append(verdict)
         else:
@@ -233,10 +234,8 @@ def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
 def describe_note(verdict: Verdict) -> str:
     """What a reader must know of a claim, and where its margin comes from."""
     claim = verdict.claim
-    return " ".join(
-        [claim.note] * bool(claim.note)
-        + [f"The margin: {claim.margin_from}."] * bool(claim.margin_from)
-    )
+    margin = f"The margin: {claim.margin_from}." if claim.margin_from else ""
+    return " ".join(filter(None, (claim.note, margin)))
 
 
 def describe_published(verdict: Verdict) -> str:

@@ -64,11 +64,11 @@ def test_a_gate_leads_from_the_lower_cell_to_the_upper():
     )
     logits = head(*reference.inputs(padding=2)).numpy()
     for row, text in enumerate(reference.texts()):
-        ways = (
+        directions = (
             run_cells(text, *forward),
             run_cells(text[::-1], *backward)[::-1],
         )
-        y = np.concatenate(ways, axis=1)
+        y = np.concatenate(directions, axis=1)
         ours = y.max(axis=0) @ kernel + bias
         np.testing.assert_allclose(logits[row], ours, atol=1e-5)
 

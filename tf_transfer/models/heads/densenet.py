@@ -56,7 +56,7 @@ class DenseNetHead(Head):
     ) -> None:
         super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
         self.depth = depth
-        self.further_inputs = ("embedded",) * reads_embeddings
+        self.further_inputs = ("embedded",) if reads_embeddings else ()
 
         # === Layers ===
         self.convolutions = [
