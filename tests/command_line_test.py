@@ -103,6 +103,7 @@ def answer(light_forks, tmp_path):
         ),
         ("glue", ["--flagfile=nowhere.flags"], ["nowhere.flags"]),
         ("glue", ["--flagfile=/dev/zero"], ["/dev/zero: Not a regular file"]),
+        ("glue", ["--flagfile", "/dev/zero"], ["=/dev/zero: Not a regular"]),
         ("sweep", ["/dev/zero"], ["/dev/zero: Not a regular file"]),
         ("report", ["nowhere"], ["nowhere", "no such folder"]),
         ("sweep", [], ["Give one grid file"]),

@@ -9,6 +9,7 @@ import pytest
 
 from tests.attack import files_test
 from tests.support import own_data
+from tf_transfer.config import command_line, settings
 from tf_transfer.data import table_source, task_file
 from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.reports import summary as summary_lib
@@ -96,6 +97,22 @@ def test_a_special_file_is_an_error_that_names_it(kind, read, tmp_path):
     make_special(path, kind)
     with pytest.raises((OSError, UserError), match=str(path)):
         read(str(path))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flag_file_in_a_flag_file_is_checked_too(kind, tmp_path):
+    inner, outer = tmp_path / "inner.flags", tmp_path / "outer.flags"
+    outer.write_text(f"--lr=1\n  --flagfile={inner}\n")
+    make_special(inner, kind)
+    words = [f"--flagfile={outer}"]
+    with pytest.raises(UserError, match="--flagfile=.*Give a text"):
+        command_line.parse(settings.Settings, words)
+    remove(inner)
+    inner.write_bytes(b"--task=\xff")
+    with pytest.raises(UserError, match="inner.flags: Not text in UTF-8"):
+        command_line.check_flag_files(words)
+    inner.write_text(f"--flagfile={outer}\n--flagfile=\n--max_epochs=3")
+    command_line.check_flag_files(words)  # absl ignores a circle
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path):

@@ -74,6 +74,7 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     values = _own_flags(cls)
     for name in values:
         values[name].unparse()
+    check_flag_files(words)
     try:
         strays = values(["command", *words])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -137,12 +138,32 @@ def given_names(
     return names
 
 
-def check_flag_files(words: Sequence[str]) -> None:
-    """Raises `OSError` if a flag file cannot be opened, or is a pipe."""
-    for word in words:
-        match = re.fullmatch("--?flagfile=(.+)", word)
-        if match:
-            files.open_regular(os.path.expanduser(match[1])).close()
+def check_flag_files(words: Sequence[str], within: Sequence[str] = ()) -> None:
+    """Raises `UserError` unless all flag files are readable text.
+
+    Args:
+        words: of a command, or the lines of a flag file.
+        within: the flag files that the words are in. absl ignores a file that
+            contains itself.
+    """
+    for number, word in enumerate(words, 1):
+        match = re.fullmatch("--?flagfile(?:=(.*))?", word.strip())
+        if not match:
+            continue
+        following = words[number] if number < len(words) else ""
+        path = following if match[1] is None else match[1]
+        path = os.path.expanduser(path.strip())
+        if path in ("", *within):
+            continue
+        try:
+            lines = files.read_bytes(path).decode().splitlines()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", "Not text in UTF-8")
+            raise UserError(
+                f"--flagfile={cut(path)}: {reason}. Give a text file with a "
+                "flag per line."
+            ) from None
+        check_flag_files(lines, (*within, path))
 
 
 def check_given_once(
@@ -192,6 +213,8 @@ def guarded(main: Callable[[], None]) -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
+        if error.filename is None and error.errno in files.DISK_GONE:
+            error.filename = "a disk that this command uses"
         if error.filename is None:
             raise
         print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
