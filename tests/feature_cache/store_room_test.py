@@ -76,22 +76,51 @@ def test_an_entry_that_another_process_removes_meanwhile_is_just_gone(store):
     assert ours.remove()
 
 
+@pytest.fixture
+def before_lock(monkeypatch):
+    """Does something just before the next lock of a file."""
+
+    def once(action):
+        original, actions = fcntl.flock, [action]
+
+        def flock(file, how):
+            if actions:
+                actions.pop()()
+            original(file, how)
+
+        monkeypatch.setattr(store_lib.fcntl, "flock", flock)
+
+    return once
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
 def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
-    store, monkeypatch
+    made_anew, store, before_lock
 ):
     """The lock was had only after another process removed the entry."""
     entry = fill(store, "one")
-    original, raced = fcntl.flock, []
 
-    def flock(file, how):
-        if not raced:
-            raced.append(how)
-            assert entry.remove()
-        original(file, how)
+    def remove():
+        assert entry.remove()
+        if made_anew:
+            fill(store, "one")
 
-    monkeypatch.setattr(store_lib.fcntl, "flock", flock)
+    before_lock(remove)
     again = store.open(entry.key, "tiny")
-    assert os.path.exists(again.file("entry.json")) and not again.rows
+    assert os.path.exists(again.file("entry.json"))
+    assert len(again.rows) == made_anew
+    [other] = store.entries()
+    assert not other.remove()  # it is in use
+
+
+def test_a_new_entry_in_the_folder_of_a_removed_one_stays(store, before_lock):
+    entry = fill(store, "one")
+    ours, theirs = *store.entries(), *store.entries()
+    before_lock(lambda: theirs.remove() and fill(store, "one"))
+    assert ours.remove()
+    assert os.path.exists(entry.file("entry.json"))
+    again = store.open(entry.key, "tiny")
+    assert len(again.rows) == 1
 
 
 # === Read-only caches, and litter ===
@@ -141,7 +170,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
 
 
 def test_who_builds_sweeps_what_killed_processes_left(entry):
-    litter = entry.file("rows-00000.npz.tmp-1")
+    litter = entry.file("rows-00000.npz.tmp-0123abcd")
     with open(litter, "w"):
         pass
     with entry.build_lock(pytest.fail):

@@ -337,6 +337,15 @@ class Entry:
             self._using = files.open_regular(path)
         fcntl.flock(self._using, fcntl.LOCK_SH)
 
+    def is_protected(self) -> bool:
+        """Whether nothing removes it before `close`; see `mark_used`.
+
+        Another process may have removed it before this one had the lock. A
+        read-only entry without a lock file needs none.
+        """
+        path = self.file("using.lock")
+        return self._using is None or _is_at(self._using, path)
+
     def close(self) -> None:
         """Marks it no longer in use."""
         if self._using is not None:
@@ -354,19 +363,26 @@ class Entry:
         try:
             lock = files.open_lock(self.file("using.lock"))
         except FileNotFoundError:
-            return True  # another process was faster
+            return True
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
-            if not os.path.exists(self.file("entry.json")):
-                return True
+            if not _is_at(lock, self.file("using.lock")):
+                return True  # another process was faster
             # Renamed first: a process that looks now finds all files or none.
-            removed = f"{self.folder}.dropped-{os.getpid()}"
+            removed = files.temporary_name(self.folder)
             os.rename(self.folder, removed)
             shutil.rmtree(removed, ignore_errors=True)
         return True
+
+
+def _is_at(file: IO[bytes], path: str) -> bool:
+    """Whether an open file is still at its path, not removed or replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    return False
 
 
 def _read_segment(path: str) -> np.ndarray:
@@ -441,11 +457,10 @@ class Store:
                 entry.was_replaced = was_replaced
                 entry.mark_used()
                 entry.load()
-            except FileNotFoundError:
-                if not os.path.isdir(self.folder):
+            except (FileNotFoundError, FileExistsError):
+                if os.path.isfile(folder) or not os.path.isdir(self.folder):
                     raise UserError(
-                        f"{self.folder}: cannot be made. Give another "
-                        "--cache_dir."
+                        f"{folder}: cannot be made. Give another --cache_dir."
                     ) from None
                 continue  # another process has just removed it
             except OSError as error:
@@ -456,8 +471,7 @@ class Store:
                     "these frozen blocks.\nGive a --cache_dir that can be "
                     "written, or --frozen_prefix=live."
                 ) from None
-            # Another process may have removed it before this one had the lock.
-            if os.path.exists(path):
+            if entry.is_protected():
                 return entry
             entry.close()
             time.sleep(0.01)
