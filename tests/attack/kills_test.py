@@ -3,7 +3,6 @@ refusal in two lines."""
 
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
@@ -12,93 +11,17 @@ import time
 
 import pytest
 
-from tests.attack import damage
-from tests.conftest import running_eagerly, tiny_settings
+from tests.attack import damage, small_runs
 from tests.support import commands, own_data
-from tests.training import resume_test
-from tf_transfer.config import command_line
 
 KILLS_OF_A_RUN = 5
 
 
-def settings_in(folder, cached):
-    """Of a run of some seconds, all of whose files are in the folder."""
-    changes = {"frozen_prefix": "cached"} if cached else {}
-    return tiny_settings(
-        os.path.join(folder, "runs"),
-        **resume_test.SETTINGS,
-        **changes,
-        cache_dir=os.path.join(folder, "cache"),
-    )
-
-
-def train(folder, cached):
-    """Does what the command does, eagerly and on one block."""
-    from tf_transfer import glue
-    from tf_transfer.models import tiny
-    from tf_transfer.training import steps
-
-    tiny.BLOCKS = 1
-    steps.LONGEST_CHUNK = 1  # so that a kill can fall inside an epoch
-    with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
-        command_line.guarded(lambda: glue.run(settings_in(folder, cached)))
-
-
-def run_folder(folder):
-    [path] = pathlib.Path(folder, "runs").glob("glue/*/*/*")
-    return path
-
-
-def assert_two_lines(code, out, err):
-    assert code == 1, (code, out, err)
-    [error] = [x for x in err.splitlines() if x.startswith("error: ")]
-    after = err.splitlines()[err.splitlines().index(error) :]
-    assert len(after) <= 2 and "Traceback" not in out + err, err
-
-
-@pytest.fixture(scope="module")
-def undisturbed(forks, tmp_path_factory):
-    """What runs left alone leave; their folders; and how long they take."""
-    found = {}
-    for cached in (False, True):
-        folder = tmp_path_factory.mktemp("undisturbed")
-        began = time.monotonic()
-        case = forks.start(train, str(folder), cached, folder=str(folder))
-        code, out, err = case.finish()
-        assert code == 0, out + err
-        seconds = time.monotonic() - began
-        left = resume_test.what_a_run_left(run_folder(folder))
-        found[cached] = left, folder, seconds
-    return found
-
-
-@pytest.fixture
-def attempts(request):
-    """As for the other attacks, but of fewer cases: each takes seconds."""
-    share = 1 if request.config.getoption("--attack") else 25
-    return lambda count: max(1, count // share)
-
-
-@pytest.fixture
-def start(forks, tmp_path):
-    """Starts the run in a folder; its output goes beside it."""
-    return lambda folder, cached: forks.start(
-        train, str(folder), cached, folder=str(tmp_path)
-    )
-
-
-def assert_same_numbers(folder, expected):
-    left = resume_test.what_a_run_left(run_folder(folder))
-    resume_test.assert_same(left, expected)
-    litter = [p for p in pathlib.Path(folder).rglob("*") if ".tmp-" in p.name]
-    assert not litter
-
-
 def test_killed_at_any_moment_it_ends_with_the_same_numbers(
-    start, undisturbed, attempts, rng, tmp_path
+    start, undisturbed, few_attempts, rng, tmp_path
 ):
     kills = number = 0
-    while kills < attempts(200):
+    while kills < few_attempts(200):
         cached = bool(number % 2)
         expected, _, seconds = undisturbed[cached]
         folder = tmp_path / f"run-{number}"
@@ -120,15 +43,15 @@ def test_killed_at_any_moment_it_ends_with_the_same_numbers(
                 break
         code, out, err = start(folder, cached).finish()
         assert code == 0, out + err
-        assert_same_numbers(folder, expected)
+        small_runs.assert_same_numbers(folder, expected)
         shutil.rmtree(folder)
 
 
 def test_damaged_after_a_kill_it_ends_with_the_same_numbers_or_is_refused(
-    start, undisturbed, attempts, rng, tmp_path
+    start, undisturbed, few_attempts, rng, tmp_path
 ):
     """Any of its files, and any of the feature cache."""
-    for number in range(attempts(60)):
+    for number in range(few_attempts(60)):
         cached = bool(number % 2)
         expected, whole, seconds = undisturbed[cached]
         folder = tmp_path / f"run-{number}"
@@ -158,9 +81,9 @@ def test_damaged_after_a_kill_it_ends_with_the_same_numbers_or_is_refused(
             done = "Already done" in out
             files_of_run = [p for p in damaged if "runs" in p.parts]
             if not (done and files_of_run):  # predict and report look again
-                assert_same_numbers(folder, expected)
+                small_runs.assert_same_numbers(folder, expected)
         else:
-            assert_two_lines(code, out, err)
+            small_runs.assert_two_lines(code, out, err)
         shutil.rmtree(folder)
 
 
@@ -186,23 +109,23 @@ def small_disk(tmp_path):
 
 
 def test_on_a_full_disk_it_stops_and_ends_with_the_same_numbers_later(
-    start, undisturbed, small_disk, attempts, rng
+    start, undisturbed, small_disk, few_attempts, rng
 ):
     full = 0
-    for number in range(attempts(30)):
+    for number in range(few_attempts(30)):
         cached = bool(number % 2)
         expected, whole, _ = undisturbed[cached]
         total = sum(p.stat().st_size for p in whole.rglob("*") if p.is_file())
         folder = small_disk(rng.randrange(8, total // 1000))
         code, out, err = start(folder, cached).finish()
         if code:
-            assert_two_lines(code, out, err)
+            small_runs.assert_two_lines(code, out, err)
             assert "full" in err or "No space" in err, err
             full += 1
         small_disk(10 * total // 1000, "remount")
         code, out, err = start(folder, cached).finish()
         assert code == 0, out + err
-        assert_same_numbers(folder, expected)
+        small_runs.assert_same_numbers(folder, expected)
         subprocess.run(["umount", str(folder)], check=True)
     assert full
 
@@ -232,7 +155,7 @@ def test_a_study_on_a_full_disk_ends_in_two_lines(
         check=False,
         cwd=commands.ROOT,
     )
-    assert_two_lines(done.returncode, done.stdout, done.stderr)
+    small_runs.assert_two_lines(done.returncode, done.stdout, done.stderr)
     assert "disk is full" in done.stderr
 
 
@@ -246,4 +169,4 @@ def test_a_read_only_cache_is_read(start, undisturbed, small_disk):
     (folder / "cache").symlink_to(disk / "cache")
     code, out, err = start(folder, True).finish()
     assert code == 0, out + err
-    assert_same_numbers(folder, expected)
+    small_runs.assert_same_numbers(folder, expected)

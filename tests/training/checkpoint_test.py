@@ -128,7 +128,10 @@ def test_only_two_checkpoints_are_kept(checkpoints):
 
 
 def test_what_a_kill_left_is_swept_up_by_the_next_checkpoint(checkpoints):
-    for name in ("step-000000150.safetensors", "step-000000100.json.tmp-1"):
+    for name in (
+        "step-000000150.safetensors",
+        "step-000000100.json.tmp-0123abcd",
+    ):
         with open(os.path.join(checkpoints.folder, name), "wb"):
             pass
     assert newest(checkpoints)[0][1] == {"step": 100}

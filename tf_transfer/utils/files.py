@@ -3,11 +3,12 @@
 import contextlib
 import errno
 import functools
+import glob
 import hashlib
 import io
 import json
 import os
-import re
+import secrets
 import shutil
 import stat
 import sys
@@ -18,6 +19,8 @@ from tf_transfer.utils.errors import FullDiskError
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+# Of a read or write to an open file, whose error names no file.
+DISK_GONE = (errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV)
 MOST_BYTES = 1 << 26  # of a file that is read at once; runs have far less
 
 
@@ -109,10 +112,11 @@ def write_atomically(path: str, content: bytes) -> None:
 
     Raises:
         FullDiskError: the disk is full. Nothing is left behind.
+        OSError: it cannot be written; names `path`.
     """
-    temporary = f"{path}.tmp-{os.getpid()}"
+    temporary = temporary_name(path)
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -123,10 +127,16 @@ def write_atomically(path: str, content: bytes) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        if os.path.exists(temporary):
+        with contextlib.suppress(OSError):
             os.remove(temporary)
         raise_if_full(path, error)
+        error.filename = path  # not the temporary file, or none
         raise
+
+
+def temporary_name(path: str) -> str:
+    """A new name for what will be at `path`, also for several machines."""
+    return f"{path}.tmp-{secrets.token_hex(4)}"
 
 
 @contextlib.contextmanager
@@ -141,7 +151,7 @@ def staged(folder: str) -> Iterator[str]:
     Raises:
         FullDiskError: the disk is full. What was in the folder is as before.
     """
-    stage = os.path.join(folder, f".tmp-{os.getpid()}")
+    stage = temporary_name(os.path.join(folder, ""))
     replaced = os.path.join(stage, ".replaced")
     try:
         os.makedirs(replaced)
@@ -174,11 +184,10 @@ def remove_litter(folder: str) -> None:
 
     Call it as the only process of any machine that writes there.
     """
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        match = re.search(r"\.tmp-(\d+)$", name)
-        if match and int(match[1]) != os.getpid():
-            with contextlib.suppress(OSError):
-                os.remove(os.path.join(folder, name))
+    pattern = f"*.tmp-{'[0-9a-f]' * 8}"
+    for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
+        with contextlib.suppress(OSError):
+            os.remove(path)
 
 
 def raise_if_full(path: str, error: OSError) -> None:

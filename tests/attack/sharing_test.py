@@ -1,0 +1,190 @@
+"""Processes of several machines that share folders, and disks that go away."""
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.attack import small_runs
+from tests.attack.small_runs import assert_same_numbers, assert_two_lines
+from tests.support import commands, own_data
+from tests.support.cache_entries import assert_rows, KEY, rows
+from tf_transfer.feature_cache import store as store_lib
+
+ENTRIES, READERS, REMOVERS, ROUNDS = 2, 3, 2, 300
+
+
+def build_and_read(folder, seed, rounds):
+    """Opens entries, adds what is missing, and reads it while it is in use."""
+    rng = random.Random(seed)
+    store = store_lib.Store(folder)
+    for _ in range(rounds):
+        number = rng.randrange(ENTRIES)
+        entry = store.open({**KEY, "cut": number}, "tiny")
+        hashes, lengths, vectors = rows(3, 5, 1, seed=number)
+        with entry.build_lock(lambda line: None):
+            indices, damaged = entry.find_intact(hashes)
+            assert not damaged
+            if indices.min() < 0:
+                entry.append(hashes, lengths, vectors, 1.0)
+        time.sleep(rng.choice((0, 0, 0.001)))
+        assert_rows(entry, hashes, vectors)
+        entry.close()
+
+
+def remove_all(folder, done):
+    """Removes every entry that nobody uses, again and again."""
+    while not done.is_set():
+        store_lib.Store(folder).make_room(1, 0.0, ())
+
+
+def test_no_entry_is_removed_from_a_run_that_reads_it(tmp_path, attempts):
+    context = multiprocessing.get_context("fork")
+    done = context.Event()
+    removers = [
+        context.Process(target=remove_all, args=(str(tmp_path), done))
+        for _ in range(REMOVERS)
+    ]
+    readers = [
+        context.Process(
+            target=build_and_read, args=(str(tmp_path), n, attempts(ROUNDS))
+        )
+        for n in range(READERS)
+    ]
+    for process in removers + readers:
+        process.start()
+    for process in readers:
+        process.join()
+    done.set()
+    for process in removers:
+        process.join()
+    assert [p.exitcode for p in removers + readers] == [0] * 5
+
+
+@pytest.fixture
+def share(tmp_path):
+    """A folder that a disk is mounted on: it comes and goes."""
+    disk, path = tmp_path / "disk", tmp_path / "share"
+    disk.mkdir()
+    path.mkdir()
+
+    def mount():
+        words = ["mount", "--bind", str(disk), str(path)]
+        if subprocess.run(words, capture_output=True, check=False).returncode:
+            pytest.skip("nothing may be mounted here")
+        return path
+
+    yield mount
+    while not take_away(path):
+        pass
+
+
+def take_away(path):
+    """The exit code of an unmount, also of a disk in use."""
+    words = ["umount", "--lazy", str(path)]
+    return subprocess.run(words, capture_output=True, check=False).returncode
+
+
+def test_a_share_that_goes_away_and_returns_leaves_the_same_numbers(
+    start, undisturbed, share, few_attempts, rng
+):
+    stopped = 0
+    for number in range(few_attempts(40)):
+        cached = bool(number % 2)
+        expected, _, seconds = undisturbed[cached]
+        folder = share()
+        case = start(folder, cached)
+        time.sleep(rng.uniform(0, seconds))
+        assert not take_away(folder)
+        code, out, err = case.finish()
+        if code:
+            assert_two_lines(code, out, err)
+            stopped += 1
+        for left in folder.iterdir():  # written where the share was
+            shutil.rmtree(left)
+        share()
+        code, out, err = start(folder, cached).finish()
+        assert code == 0, out + err
+        assert_same_numbers(folder, expected)
+        for left in folder.iterdir():
+            shutil.rmtree(left)
+        assert not take_away(folder)
+    assert stopped or few_attempts(40) < 10
+
+
+def train_until_disk_fails(folder, cached, calls, error):
+    """As `train`; every sync but the first `calls` fails."""
+    original, done = os.fsync, []
+
+    def fsync(descriptor):
+        done.append(descriptor)
+        if len(done) > calls:
+            raise OSError(error, os.strerror(error))
+        original(descriptor)
+
+    os.fsync = fsync
+    small_runs.train(folder, cached)
+
+
+def test_on_a_disk_that_fails_it_ends_in_two_lines(
+    forks, start, undisturbed, few_attempts, rng, tmp_path
+):
+    stopped = 0
+    for number in range(few_attempts(20)):
+        cached = bool(number % 2)
+        folder = tmp_path / f"run-{number}"
+        folder.mkdir()
+        error = rng.choice((errno.EROFS, errno.EIO, errno.ESTALE))
+        case = forks.start(
+            train_until_disk_fails,
+            *(str(folder), cached, rng.randrange(40), error),
+            folder=str(tmp_path),
+        )
+        code, out, err = case.finish()
+        if code:
+            assert_two_lines(code, out, err)
+            stopped += 1
+        code, out, err = start(folder, cached).finish()
+        assert code == 0, out + err
+        assert_same_numbers(folder, undisturbed[cached][0])
+    assert stopped
+
+
+def test_two_machines_do_each_run_of_a_sweep_once(tmp_path):
+    """They have other names, and meet at the first run."""
+    if shutil.which("unshare") is None or os.geteuid():
+        pytest.skip("a second machine needs root and `unshare`")
+    flags = {"task": own_data.write_task(tmp_path), "model": "tiny"}
+    flags |= {"validation_fraction": 0.5, "max_epochs": 1}
+    grid = tmp_path / "grid.json"
+    axes = {"seed": [0, 1, 2]}
+    content = {"experiment": "train", "flags": flags, "axes": axes}
+    grid.write_text(json.dumps(content))
+    sweep = [sys.executable, "-m", "tf_transfer.sweep", str(grid)]
+    processes = [
+        subprocess.Popen(
+            ["unshare", "--uts", "sh", "-c", f'hostname {name} && exec "$@"']
+            + ["sh", *sweep, f"--out={tmp_path / 'runs'}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=commands.ROOT,
+        )
+        for name in ("first", "second")
+    ]
+    outputs = [process.communicate()[0] for process in processes]
+    assert [p.returncode for p in processes] == [0, 0], outputs
+    configs = list(
+        (tmp_path / "runs").glob("train/*/fine_tuning/*/config.json")
+    )
+    starts = [json.loads(path.read_text())["starts"] for path in configs]
+    assert len(configs) == 3 and all(len(s) == 1 for s in starts)
+    assert all("3 of 3 finished" in output for output in outputs)
+    assert not list((tmp_path / "runs/.sweep/failed").iterdir())
