@@ -120,6 +120,21 @@ def test_a_saved_model_names_the_tags_of_words(predictors, serve):
     assert served["probabilities"].shape == (3, 40, 3)
 
 
+@pytest.mark.parametrize(
+    "name, inputs",
+    [
+        ("news", {"text_1": np.zeros(0, str)}),
+        ("topics", {"text_1": np.zeros(0, str)}),
+        ("stars", {"text_1": np.zeros(0, str), "text_2": np.zeros(0, str)}),
+        ("places", {"words": np.zeros((0, 3), str)}),
+        ("places", {"words": np.zeros((0, 0), str)}),
+    ],
+)
+def test_no_texts_have_no_answers(name, inputs, predictors, serve):
+    served = serve(predictors[name], **inputs)
+    assert {len(output) for output in served.values()} == {0}
+
+
 def test_threshold_and_temperature_are_exported(predictors, serve, tmp_path):
     predictor = experiment.open_run(predictors["topics"].directory).predictor()
     predictor.calibrate()

@@ -153,6 +153,11 @@ class ServingModel(keras.Model):
         """
         size = cache.choose_batch_rows()
         texts, pad = self._head.texts_per_example, self.special.pad
+        # Instead of no text at all, the network gets an empty one.
+        added = tf.where(ids.nrows() == 0, texts, 0)
+        filler = tf.RaggedTensor.from_tensor(tf.fill([added, 1], pad))
+        ids = tf.concat([ids, filler], axis=0)
+        first_lengths = tf.pad(first_lengths, [[0, added]])
         lengths = tf.reshape(ids.row_lengths(), [texts, -1])
         order = tf.argsort(tf.reduce_max(lengths, axis=0))
         examples = tf.size(order)
@@ -186,7 +191,8 @@ class ServingModel(keras.Model):
             [0, outputs],
             parallel_iterations=1,
         )
-        return tf.gather(outputs.concat(), tf.math.invert_permutation(order))
+        logits = tf.gather(outputs.concat(), tf.math.invert_permutation(order))
+        return logits[: examples - added // texts]
 
 
 class TextModel(ServingModel):
