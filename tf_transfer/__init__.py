@@ -1,7 +1,10 @@
 """How much of a pretrained BERT must be trained, and what does it cost?"""
 
 import os
+import time
 from typing import Any
+
+BEGAN = time.monotonic()  # of a command's process, but for Python's own start
 
 # Before anything imports Keras, which chooses its backend once.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")

@@ -23,16 +23,16 @@ answer so far; the same command with a larger budget continues.
 import dataclasses
 import os
 import re
-import time
 from typing import Any
 
+import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import LARGEST_INT, Reader, setting
 from tf_transfer.data import table_source, task_file
 from tf_transfer.searches.space import list_searched, split_values, VARIED
 from tf_transfer.sweeps import execute
-from tf_transfer.utils import formatting, machine
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
@@ -211,13 +211,12 @@ def parse_budget(text: str) -> float:
 
 def main() -> None:
     """Reads the flags; searches, and prints the answer."""
-    began = time.monotonic() - machine.process_seconds()
     settings = command_line.from_flags(Settings).resolve()
     if settings.is_own:
         table_source.TableSource(settings.own_task).check_header()
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
-    Search(settings, began).run()
+    Search(settings, tf_transfer.BEGAN).run()
 
 
 if __name__ == "__main__":

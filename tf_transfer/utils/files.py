@@ -30,9 +30,6 @@ MOST_BYTES = 1 << 26  # of a file that is read at once; runs have far less
 class NotAFile(OSError):
     """A pipe, a device, a folder, or larger than any file of its kind."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(errno.EINVAL, problem, path)
-
 
 def open_regular(path: str) -> io.BufferedReader:
     """Opens a file for reading, unless it is a pipe, a device or a folder.
@@ -76,7 +73,7 @@ def _open(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NotAFile(path, "Not a regular file")
+        raise NotAFile(errno.EINVAL, "Not a regular file", path)
     return descriptor
 
 
@@ -91,7 +88,9 @@ def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
         content = file.read(most + 1)
     if len(content) > most:
         raise NotAFile(
-            path, f"Larger than {most:,} bytes, the most that is read"
+            errno.EINVAL,
+            f"Larger than {most:,} bytes, the most that is read",
+            path,
         )
     return content
 

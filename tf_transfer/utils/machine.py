@@ -168,18 +168,6 @@ def start_of_machine(
     return None
 
 
-def process_seconds() -> float:
-    """Seconds since this process began; 0 where not known."""
-    try:
-        with open("/proc/self/stat", encoding="utf-8") as file:
-            began = int(file.read().rpartition(")")[2].split()[19])
-        with open("/proc/uptime", encoding="utf-8") as file:
-            up = float(file.read().split()[0])
-    except (OSError, ValueError):
-        return 0.0
-    return max(up - began / os.sysconf("SC_CLK_TCK"), 0.0)
-
-
 def total_memory() -> int:
     """Bytes of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
