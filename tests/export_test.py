@@ -1,6 +1,7 @@
 """An exported model names its answers, is fast in batches, and is whole."""
 
 import contextlib
+import dataclasses
 import errno
 import io
 import json
@@ -176,7 +177,7 @@ def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
         name="head_mine",
     )
     task = Task("mine", "", ("a", "b")[:texts_per_example], "", ("x", "y"), "")
-    task = task.with_loss_head("softmax")
+    task = dataclasses.replace(task, loss_head="softmax")
     model = serving.TextModel(Network(encoder, {"mine": head}), task, 40)
     draw = np.random.default_rng(0)
     columns = [

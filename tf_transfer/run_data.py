@@ -5,6 +5,7 @@ they read and encodes it for a model. A paper with another source, other splits
 or another encoding subclasses it.
 """
 
+import dataclasses
 import functools
 from typing import Any, TYPE_CHECKING
 
@@ -127,7 +128,7 @@ class RunData:
         settings, tasks = self.settings, {}
         loss_head = settings.loss_head if settings.trains else "sigmoid"
         for name, source in self.sources.items():
-            tasks[name] = source.task.with_loss_head(loss_head)
+            tasks[name] = dataclasses.replace(source.task, loss_head=loss_head)
             # The probe, a regression, needs no unit, but float32 may.
             if settings.scales_scores and not settings.is_probe:
                 tasks[name] = tasks[name].scaled()

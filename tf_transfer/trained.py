@@ -269,11 +269,9 @@ class Predictor:
         from tf_transfer.data import metrics
 
         if self.task.labels is None:
-            scores = logits[:, 0]
-            if self.task.score_range is not None:
-                scores = np.clip(scores, *self.task.score_range)
             return [
-                (formatting.decimal(score, 3), float(score)) for score in scores
+                (formatting.decimal(score, 3), float(score))
+                for score in metrics.clip_scores(self.task, logits)
             ]
         probabilities = self.probabilities(logits)
         several, names = self.task.kind == "labels", np.asarray(self.labels)

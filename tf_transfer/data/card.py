@@ -42,8 +42,11 @@ def describe(
         ("examples", *(f"{len(some):,}" for some in splits.values())),
         *_label_rows(task, splits),
     ]
-    lines = [f"task {task.name}: {task.kind}, {task.metric}"]
-    lines += [formatting.aligned(rows), *_notes(task, splits)]
+    lines = [
+        f"task {task.name}: {task.kind}, {task.metric}",
+        formatting.aligned(rows),
+        *_notes(task, splits),
+    ]
     if len(lengths):
         lines.append(_describe_lengths(np.asarray(lengths), max_length))
     return "\n".join(lines)
@@ -146,14 +149,10 @@ def _label_rows(
 ) -> Iterator[tuple[str, ...]]:
     """Yields a row per label: how often it occurs in each split."""
     if task.kind == "score":
-        measures: dict[str, Any] = {
-            "lowest": np.min,
-            "mean": np.mean,
-            "highest": np.max,
-        }
-        for name, measure in measures.items():
-            scores = (measure(some.labels) for some in splits.values())
-            yield name, *(f"{score:.2f}" for score in scores)
+        columns = [some.labels for some in splits.values()]
+        yield "lowest", *(f"{np.min(scores):.2f}" for scores in columns)
+        yield "mean", *(f"{np.mean(scores):.2f}" for scores in columns)
+        yield "highest", *(f"{np.max(scores):.2f}" for scores in columns)
         return
     names = _names(task)
     counts = [_count_labels(task, some) for some in splits.values()]

@@ -8,7 +8,6 @@ thousand pairs), STS-B (the same pairs, split differently).
 """
 
 import dataclasses
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +15,7 @@ from absl import logging
 
 from tf_transfer.data import glue, tables
 from tf_transfer.data.corpora import FolderSource, make_examples
-from tf_transfer.data.tables import Table
+from tf_transfer.data.tables import BadRow, Table
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils import files
 
@@ -187,23 +186,20 @@ def read(path: str, task: Task, split: str) -> tuple[Examples, list[str]]:
 
 
 def _leave_out_unlabelled(table: Table, label: str) -> Table:
-    labelled = [bool(cell.strip()) for cell in table.columns[label]]
     [(path, lines)] = table.files
-    missing = [line for line, has in zip(lines, labelled) if not has]
+    missing = [
+        BadRow(path, line, "has no label", "Leave it out.")
+        for line, cell in zip(lines, table.columns[label])
+        if not cell.strip()
+    ]
     if missing:
         logging.warning(
             "%s: left out %d rows without a label, the first in line %d.",
             path,
             len(missing),
-            missing[0],
+            missing[0].number,
         )
-    return Table(
-        [(path, [*itertools.compress(lines, labelled)])],
-        {
-            name: [*itertools.compress(cells, labelled)]
-            for name, cells in table.columns.items()
-        },
-    )
+    return table.without(missing)
 
 
 def submission(

@@ -135,11 +135,12 @@ def score(
     Raises:
         ValueError: They are not of the same sentences.
     """
-    scores = {}
-    for name, counts in count_by_sentence(expected, predicted, types).items():
-        right, whole = counts.sum(axis=0)
-        scores[name] = float(right / max(whole, 1))
-    return scores
+    counts = count_by_sentence(expected, predicted, types)
+    sums = {name: rates.sum(axis=0) for name, rates in counts.items()}
+    return {
+        name: float(right / max(whole, 1))
+        for name, (right, whole) in sums.items()
+    }
 
 
 def count_by_sentence(

@@ -132,9 +132,7 @@ def _describe_several(
 def _describe_scores(
     task: Task, examples: Any, labels: np.ndarray, logits: np.ndarray
 ) -> dict[str, Any]:
-    answers = logits[:, 0]
-    if task.score_range is not None:
-        answers = np.clip(answers, *task.score_range)
+    answers = metrics.clip_scores(task, logits)
     residuals = answers - labels
     worst = np.argsort(-np.abs(residuals), kind="stable")
     return {

@@ -66,6 +66,11 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
     return scipy.special.expit(np.asarray(logits, np.float64))
 
 
+def clip_scores(task: Task, logits: np.ndarray) -> np.ndarray:
+    """float [examples]. The scores of a task, clipped to its range."""
+    return np.clip(logits[:, 0], *(task.score_range or (-np.inf, np.inf)))
+
+
 def probabilities(logits: np.ndarray) -> np.ndarray:
     """The probability of each class.
 
@@ -136,9 +141,7 @@ def f1_hart(labels: np.ndarray, logits: np.ndarray) -> float:
     """
     r = recall(labels, logits)
     p = precision(1 - np.asarray(labels), _negated(logits))
-    if r + p == 0:
-        return 0.0
-    return 2 * r * p / (r + p)
+    return 2 * r * p / (r + p) if r + p else 0.0
 
 
 def precision(labels: np.ndarray, logits: np.ndarray) -> float:

@@ -338,11 +338,6 @@ def join(tables: Sequence[Table]) -> Table:
     return Table(files, columns, tables[0].flags)
 
 
-def is_parquet(path: str) -> bool:
-    """Whether a file is Parquet, by its extension."""
-    return path.lower().endswith(PARQUET)
-
-
 def is_plain(path: str) -> bool:
     """Whether a file is delimited text, by its extension."""
     return not path.lower().endswith((*JSON_LINES, *PARQUET, *EXCEL))
@@ -394,7 +389,7 @@ def read_table(
     if dialect is not None:
         rows = read_rows(path, encoding, dialect, bad)
         lines, cells = _take_columns(path, rows, columns, dialect, bad)
-    elif is_parquet(path):
+    elif path.lower().endswith(PARQUET):
         lines, cells = _read_parquet(path, columns)
     elif path.lower().endswith(JSON_LINES):
         lines, cells = _read_json(path, columns, bad)

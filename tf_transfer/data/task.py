@@ -102,13 +102,8 @@ class Task:
         if self.labels is None:
             return 1
         is_binary = len(self.labels) == 2 and self.kind == "classes"
-        if is_binary and self.loss_head == "sigmoid":
-            return 1
-        return len(self.labels)
-
-    def with_loss_head(self, loss_head: str) -> "Task":
-        """The same task with another output for two classes."""
-        return dataclasses.replace(self, loss_head=loss_head)
+        is_sigmoid = is_binary and self.loss_head == "sigmoid"
+        return 1 if is_sigmoid else len(self.labels)
 
     def scored_by(self, metric: str) -> "Task":
         """The same task with another of its metrics as the headline."""
