@@ -65,14 +65,6 @@ def test_classes_may_be_named(folder):
     assert found.task.labels == expected
 
 
-def test_names_are_those_of_the_file_where_there_is_one(folder):
-    (folder / "classes.txt").write_text("\n".join("abcdefghij") + "\n")
-    assert yahoo.open_classes(str(folder), "J,1").task.labels == ("j", "a")
-    (folder / "classes.txt").write_text("a\nb\n")
-    with pytest.raises(UserError, match="classes.txt: does not hold 10 diff"):
-        yahoo.open_classes(str(folder), "1,2")
-
-
 def test_the_identity_is_the_content_and_the_classes(folder):
     found = {
         yahoo.open_classes(str(folder), classes).identity

@@ -5,7 +5,6 @@ number of the class, the question's title, the rest of the question (often
 empty), the best answer. A line break is written as a backslash and an n.
 """
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,15 +43,14 @@ def open_classes(folder: str, classes: str) -> FolderSource:
     Raises:
         UserError: A file is missing, or a class is unknown.
     """
-    names = _class_names(folder)
-    numbers = choose_classes(classes, names)
+    numbers = choose_classes(classes)
     return FolderSource(
         Task(
             "text",
             "",
             ("answer",),
             "class",
-            tuple(names[number - 1] for number in numbers),
+            tuple(CLASSES[number - 1] for number in numbers),
             "accuracy",
             also=("f1",) if len(numbers) == 2 else ("f1_macro",),
             development=("test",),
@@ -73,33 +71,18 @@ def open_source(name: str, data: str, cache_folder: str) -> FolderSource:
     return open_classes(data, DEFAULT_CLASSES)
 
 
-def _class_names(folder: str) -> tuple[str, ...]:
-    """The names of all classes: those of `classes.txt` if there is one."""
-    path = os.path.join(folder, "classes.txt")
-    if not os.path.isfile(path):
-        return CLASSES
-    names = tuple(map(str.strip, tables.read_lines(path)))
-    if len(names) != len(CLASSES) or len(set(names)) != len(CLASSES):
-        raise UserError(
-            f"{path}: does not hold {len(CLASSES)} different names, one per "
-            "line. Fix it, or remove it to use the published names."
-        )
-    return names
-
-
-def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
+def choose_classes(classes: str) -> list[int]:
     """The numbers of the classes that `--classes` names, in its order.
 
     Args:
         classes: Numbers from 1 on or names, separated by commas.
-        names: The names of all classes.
 
     Raises:
         UserError: A class is not known or named twice, or there is only one.
     """
     number_of = {
         word: number
-        for number, name in enumerate(names, 1)
+        for number, name in enumerate(CLASSES, 1)
         for word in (str(number), name.lower())
     }
     words = [word.strip() for word in classes.split(",")]
@@ -107,7 +90,8 @@ def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
         if word.lower() not in number_of:
             raise UserError(
                 f"--classes={classes}: {cut(word)!r} is not a class. Give "
-                f"numbers from 1 to {len(names)}, or names: {', '.join(names)}."
+                f"numbers from 1 to {len(CLASSES)}, or names: "
+                f"{', '.join(CLASSES)}."
             )
     numbers = [number_of[word.lower()] for word in words]
     if len(numbers) < 2 or len(set(numbers)) < len(numbers):
