@@ -74,8 +74,3 @@ def test_runs_over_other_data_splits_or_labels_are_refused(changes, said):
     other = member(yes(0.5, 0.5), "other", **changes)
     with pytest.raises(UserError, match=said):
         ensembles.join([member(yes(0.5, 0.5)), other])
-
-
-def test_one_run_is_no_ensemble():
-    with pytest.raises(UserError, match="two runs or more"):
-        ensembles.join([member(yes(0.5))])

@@ -45,11 +45,8 @@ def join(members: Sequence[Member]) -> np.ndarray:
         float64 [members, examples, classes].
 
     Raises:
-        UserError: There are fewer, or they do not have the same data, splits
-            and labels.
+        UserError: They do not have the same data, splits and labels.
     """
-    if len(members) < 2:
-        raise UserError("An ensemble takes two runs or more.")
     for member in members[1:]:
         _check(members[0], member)
     return np.stack(
