@@ -126,11 +126,6 @@ class Probe:
     has_pooler: bool
     seed: int = 0
     is_balanced: bool = False
-    states: States = dataclasses.field(init=False)
-    model: linear.Linear = dataclasses.field(init=False)
-    validated: Validated = dataclasses.field(init=False)
-    profile: list[dict[str, Any]] = dataclasses.field(init=False)
-    texts: int = dataclasses.field(init=False)
 
     def choose(self, inputs: Inputs) -> "Probe":
         """Chooses states and strength, and makes the depth profile.
