@@ -43,7 +43,6 @@ class _TextSource(Source):
 
     def read(self, split: str) -> Examples:
         """The texts, which are all of `train`."""
-        del split
         return self._examples
 
 

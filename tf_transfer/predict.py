@@ -51,7 +51,7 @@ from absl import flags
 from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n, glue, tables
-from tf_transfer.trained import Predictor
+from tf_transfer.trained import columns_to_read, Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
@@ -175,11 +175,11 @@ def _check_header(run: Any, values: Any) -> None:
     [task, *others], settings = run.data.tasks.values(), run.settings
     has_table = settings.is_own or settings.reads_table
     if values.input and has_table and not (others or task.is_tagging):
-        columns = dict.fromkeys(task.texts, "")
-        columns |= dict.fromkeys([values.label_column], "--label_column")
-        columns.pop("", None)
-        encoding = values.encoding or settings.encoding
-        tables.check_header(values.input, columns, encoding)
+        tables.check_header(
+            values.input,
+            columns_to_read(task, settings, values.label_column),
+            values.encoding or settings.encoding,
+        )
 
 
 def predict_file(
@@ -384,9 +384,8 @@ def export(
                 for name in names
             )
             speed = model.measure_speed(functions["serving_default"])
-            words = serving.TIMED_WORDS
             text = model_card.write_card(
-                run, predictor, form, size, words, speed
+                run, predictor, form, size, serving.TIMED_WORDS, speed
             )
             path = os.path.join(stage, "README.md")
             files.write_atomically(path, text.encode())

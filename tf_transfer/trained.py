@@ -81,6 +81,17 @@ class Result:
         return predictor.text_model()
 
 
+def columns_to_read(
+    task: Task, settings: Any, label_column: str
+) -> dict[str, str]:
+    """The columns of a table to answer, each with its flag or ""."""
+    names = filter(None, [*task.texts, settings.keyword_column])
+    columns = dict.fromkeys(names, "")
+    if label_column:
+        columns[label_column] = "--label_column"
+    return columns
+
+
 class Predictor:
     """A trained run, ready to answer.
 
@@ -391,11 +402,9 @@ class Predictor:
             label_column: See `answer_file`.
         """
         task, keyword = self.task, self.experiment.settings.keyword_column
-        names = [*task.texts, *filter(None, [keyword])]
-        wanted = dict.fromkeys(names, "")
-        if label_column:
-            wanted[label_column] = "--label_column"
-        table.check_columns(wanted)
+        table.check_columns(
+            columns_to_read(task, self.experiment.settings, label_column)
+        )
         path, ids = table.files[0][0], np.arange(len(table))
         if not len(table):
             raise UserError(f"{path}: holds no texts.")

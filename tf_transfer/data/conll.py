@@ -46,7 +46,6 @@ def open_source(name: str, data: str, cache_folder: str = "") -> Source:
     Raises:
         UserError: A file is missing.
     """
-    del name, cache_folder
     if data == "tfds":
         return TfdsSource(
             TASK,

@@ -147,8 +147,9 @@ def make_examples(
         raise UserError(f"{table.files[0][0]}: holds no examples.")
     labels = None
     if not is_hidden and task.labels is None:
-        scores = table.scores(task.label, *(task.score_range or ()))
-        labels = np.asarray(scores, np.float32)
+        labels = np.asarray(
+            table.scores(task.label, *(task.score_range or ())), np.float32
+        )
     elif not is_hidden:
         words = [*map(word_of, table.columns[task.label])]
         labels = table.label_ids(task.label, words, task.labels or ())

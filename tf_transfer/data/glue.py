@@ -230,8 +230,9 @@ def read(path: str, task: Task, split: str) -> Examples:
     dialect = dialect_of(task, () if is_hidden else task.header)
     names = [*task.texts, *([] if is_hidden else [task.label])]
     short_rows: list[tables.BadRow] | None = [] if task.skip_broken else None
-    columns = dict.fromkeys(names, "")
-    table = tables.read_table(path, columns, "", dialect, short_rows)
+    table = tables.read_table(
+        path, dict.fromkeys(names, ""), "", dialect, short_rows
+    )
     if short_rows:
         logging.warning(
             "%s: left out %d broken rows (too few cells).",

@@ -334,8 +334,11 @@ def join(tables: Sequence[Table]) -> Table:
         name: [*itertools.chain(*(table.columns[name] for table in tables))]
         for name in tables[0].columns
     }
-    files = [file for table in tables for file in table.files]
-    return Table(files, columns, tables[0].flags)
+    return Table(
+        [file for table in tables for file in table.files],
+        columns,
+        tables[0].flags,
+    )
 
 
 def is_plain(path: str) -> bool:
@@ -493,13 +496,12 @@ def _separates(path: str, encoding: str, dialect: Dialect) -> bool:
 
 
 @functools.lru_cache(64)
-def _find_encoding(path: str, changed: int) -> str:
+def _find_encoding(path: str, _changed: int) -> str:
     """The encoding of a text; UTF-8 if none fits.
 
     A text of another encoding has hardly a valid character of UTF-8. Where
     there are more of them, a few bytes are damaged, which is an error.
     """
-    del changed  # but it is in the cache's key
     with open(path, "rb") as file, contextlib.suppress(UnicodeDecodeError):
         for line in file:
             line.decode()

@@ -192,7 +192,6 @@ class Examples:
 
     def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
         """The labels of the texts, and None; see `Sentences.targets`."""
-        del task
         return self.labels, None
 
     def take(self, rows: np.ndarray) -> "Examples":
@@ -289,7 +288,6 @@ class Source:
         Args:
             rows: int [rows]. Their ids.
         """
-        del rows
         return None
 
     def forget(self) -> None:

@@ -157,8 +157,7 @@ def read(path: str) -> TaskFile:
 
 
 @functools.lru_cache(64)
-def _read(path: str, changed: int) -> TaskFile:
-    del changed  # but it is in the cache's key
+def _read(path: str, _changed: int) -> TaskFile:
     content = files.read_bytes(path, MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")

@@ -67,7 +67,6 @@ def open_classes(folder: str, classes: str) -> FolderSource:
 
 def open_source(name: str, data: str, cache_folder: str) -> FolderSource:
     """The two classes of `DEFAULT_CLASSES`, from a folder."""
-    del name, cache_folder
     return open_classes(data, DEFAULT_CLASSES)
 
 

@@ -237,7 +237,6 @@ def sha256(path: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _sha256(path: str, state: tuple[int, ...]) -> str:
-    del state  # another state is another key of the cache
+def _sha256(path: str, _state: tuple[int, ...]) -> str:
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
