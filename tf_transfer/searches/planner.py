@@ -250,7 +250,12 @@ class Planner:
                 continue
             # A gain above the noise may use the time reserved for the end.
             room = seconds_left if action.gain > self.noise else left
-            fitting = self._shorten(action, room)
+            done = self.count_epochs(action.choice)
+            shorter = (
+                self._train(action.choice, epochs, action.gain)
+                for epochs in range(action.epochs, done, -1)
+            )
+            fitting = self._first_fitting(shorter, room, busy)
             if fitting is not None:
                 return fitting
         return self._first_fitting(self._confirmations(), seconds_left, busy)
@@ -366,18 +371,6 @@ class Planner:
         is_measured = self.costs.has_measured(action.choice.approach)
         return action.seconds * (MARGIN if is_measured else MARGIN_UNMEASURED)
 
-    def _shorten(self, action: Action, left: float) -> Action | None:
-        """The action, by as many epochs as there is time for."""
-        choice = action.choice
-        for epochs in range(action.epochs, self.count_epochs(choice), -1):
-            seconds = self._train(choice, epochs).seconds
-            shorter = dataclasses.replace(
-                action, epochs=epochs, seconds=seconds
-            )
-            if self._takes(shorter) <= left:
-                return shorter
-        return None
-
     # === The end ===
 
     def _confirmations(self) -> Iterator[Action]:
@@ -399,11 +392,11 @@ class Planner:
                 if is_close and self.count_epochs(choice) < one.epochs:
                     yield self._train(choice, one.epochs)
 
-    def _train(self, choice: Choice, epochs: int) -> Action:
+    def _train(self, choice: Choice, epochs: int, gain: float = 0.0) -> Action:
         """Training a run up to a number of epochs."""
         new = epochs - self.count_epochs(choice)
         seconds = self.costs.seconds(choice.approach, new)
-        return Action(choice, epochs, seconds)
+        return Action(choice, epochs, seconds, gain)
 
     def _reserved_seconds(self) -> float:
         """Seconds that are not for exploring."""
