@@ -134,7 +134,11 @@ def main(argv: list[str]) -> None:
             "Give one grid file, such as experiments/glue/embedded.json."
         )
     shard = subset.parse_shard(values.shard or "1/1")
-    execute.check_engine(values.engine, values.ray_address)
+    if values.ray_address and values.engine != "ray":
+        raise UserError(
+            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
+            "well, or leave it out."
+        )
     path = argv[1]
     runs = grid.expand(
         path,

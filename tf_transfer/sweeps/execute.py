@@ -20,15 +20,6 @@ HANG_MINUTES = 30.0
 SHARE_OF_MEMORY = 0.8  # of the machine's, for all workers
 
 
-def check_engine(engine: str, ray_address: str) -> None:
-    """Raises `UserError` if an address is given that nothing reads."""
-    if ray_address and engine != "ray":
-        raise UserError(
-            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
-            "well, or leave it out."
-        )
-
-
 @contextlib.contextmanager
 def open_pool(
     runs: Sequence[Planned] = (),
