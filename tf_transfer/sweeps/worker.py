@@ -49,13 +49,11 @@ class Order:
         module: that has the experiment.
         words: the flags of the run's command.
         log: file that its output is appended to.
-        needs_tensorflow: whether the run has an encoder.
     """
 
     module: str
     words: tuple[str, ...]
     log: str
-    needs_tensorflow: bool
 
     @classmethod
     def of_run(cls, run: Planned, log: str) -> Self:
@@ -65,12 +63,7 @@ class Order:
             # The run's name contains it, and a node might resolve `auto`
             # otherwise.
             words += (f"--jit_compile={settings.uses_xla}".lower(),)
-        return cls(
-            run.experiment.command_module,
-            words,
-            os.path.abspath(log),
-            needs_tensorflow=not run.settings.is_sparse,
-        )
+        return cls(run.experiment.command_module, words, os.path.abspath(log))
 
 
 class Worker:
@@ -132,7 +125,8 @@ class Worker:
         cls = experiment_lib.load(order.module)
         settings = command_line.parse(cls.Settings, order.words)
         callbacks = []
-        if order.needs_tensorflow:
+        if not settings.is_sparse:
+            _load_tensorflow()
             from tf_transfer.sweeps import signs
 
             callbacks = [signs.SignsOfLife(self._report)]
@@ -164,8 +158,6 @@ def main(slot: int, jobs: int) -> None:
 
     worker = Worker(report)
     while (order := orders.get()) is not None:
-        if order.needs_tensorflow:
-            _load_tensorflow()
         is_busy.set()
         if is_over.is_set():  # the sweep died before this run began
             break
