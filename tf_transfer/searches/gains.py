@@ -94,7 +94,7 @@ class Expectation:
         floor: float,
     ) -> None:
         self._points = list(points)
-        self.best = self._mean = floor
+        self._mean = floor
         values = np.asarray(scores, np.float64)
         count = len(values)
         if count:
@@ -105,13 +105,11 @@ class Expectation:
         self._variance = (PRIOR_COUNT * PRIOR_DEVIATION**2 + spread) / (
             PRIOR_COUNT + count
         )
-        if count:
-            inner = self._kernel(points, points)
-            inner[np.diag_indices(count)] += noise**2 + 1e-6
-            self._factor = np.linalg.cholesky(inner)
-            self._weights = self._solve(values - self._mean)
-            means, _ = self.predict(points)
-            self.best = max(floor, float(means.max()))
+        noises = (noise**2 + 1e-6) * np.eye(count)
+        self._factor = np.linalg.cholesky(self._kernel(points, points) + noises)
+        self._weights = self._solve(values - self._mean)
+        means, _ = self.predict(points)
+        self.best = float(means.max(initial=floor))
 
     def _solve(self, right: np.ndarray) -> np.ndarray:
         half = np.linalg.solve(self._factor, right)
@@ -135,11 +133,8 @@ class Expectation:
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of the scores at some points."""
         prior = np.diag(self._kernel(points, points))
-        means = self._mean + _prior_means(points)
-        if not self._points:
-            return means, np.sqrt(prior)
         cross = self._kernel(self._points, points)
-        means = means + cross.T @ self._weights
+        means = self._mean + _prior_means(points) + cross.T @ self._weights
         known = np.einsum("ij,ij->j", cross, self._solve(cross))
         return means, np.sqrt(np.maximum(prior - known, 1e-9))
 
@@ -159,4 +154,4 @@ def _prior_means(points: Sequence[Point]) -> np.ndarray:
 def _features(points: Sequence[Point]) -> np.ndarray:
     return np.array(
         [(p.depth, p.rate, p.variant, p.rise, p.early) for p in points]
-    )
+    ).reshape(-1, 5)
