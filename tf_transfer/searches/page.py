@@ -20,6 +20,7 @@ from tf_transfer.reports import (
     learning_curve,
     page as reports_page,
     plots,
+    wording,
 )
 from tf_transfer.reports.errors import describe_confusions
 from tf_transfer.reports.study import Figure, Table
@@ -27,7 +28,7 @@ from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
 from tf_transfer.searches.history import Step
 from tf_transfer.searches.planner import Planner
-from tf_transfer.searches.space import Choice, count_epochs, EVERYTHING
+from tf_transfer.searches.space import Choice, EVERYTHING
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, formatting
 
@@ -117,7 +118,7 @@ def write_lines(
     environment.filters |= {
         "approach": describe_approach,
         "duration": _duration,
-        "epochs": count_epochs,
+        "counted": wording.count,
     }
     text = environment.get_template("search.txt.jinja").render(
         values,

@@ -157,13 +157,12 @@ class Search:
         """Searches until the budget is over, or nothing is worth trying."""
         settings = self.settings
         run_states = RunStates(settings.out, [])
-        first = self.plan(Action(self.space[0].choices[0], 1, 0.0), None)
         with execute.lock(run_states.folder):
             if not self.is_over and self.history.record.ended != self._asked:
                 self.clock.start()
             try:
                 with execute.open_pool(
-                    [first],
+                    [self.probe],
                     jobs=settings.jobs,
                     out=settings.out,
                     engine=settings.engine,
