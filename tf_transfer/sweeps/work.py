@@ -238,7 +238,7 @@ class Scheduler:
                 worker.reason = worker.reason or REASONS[message["outcome"]]
             else:
                 worker.reason = ""
-                self._settle(worker, message["outcome"], 1, message["seconds"])
+                self._settle(worker, message["outcome"], 1)
             self._check_memory(worker, message["memory"])
         silent = time.monotonic() - worker.last_report
         if exit_code is not None:
@@ -271,20 +271,13 @@ class Scheduler:
             )
             worker.end("stop" if worker.run else "close")
 
-    def _settle(
-        self,
-        worker: Handle,
-        outcome: str,
-        exit_code: int,
-        seconds: float | None = None,
-    ) -> None:
+    def _settle(self, worker: Handle, outcome: str, exit_code: int) -> None:
         """Takes back a worker's run: it is finished, has failed, or is retried.
 
         Args:
             worker: no longer does its run.
             outcome: see `worker.Worker.do`; `lost` with the process.
             exit_code: of the run, or of the process.
-            seconds: of the run, where they are known.
         """
         run = worker.run
         assert run is not None
@@ -297,8 +290,6 @@ class Scheduler:
         if is_taken:  # between `_may_start` and its own start
             reason = "another process has begun it"
         if result is not None:
-            if seconds is not None:
-                self.run_states.measured_seconds[run.name] = seconds
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
             raise UserError(

@@ -87,7 +87,6 @@ class Worker:
             `broken`, by an error that is not the run's: do nothing else in this
             process.
         """
-        began = time.monotonic()
         words = " ".join(("python -m", order.module, *order.words))
         with files.open_to_append(order.log) as log:
             log.write(f"\n=== {time.strftime('%F %T')} {words}\n".encode())
@@ -99,7 +98,6 @@ class Worker:
             {
                 "event": "ended",
                 "outcome": outcome,
-                "seconds": time.monotonic() - began,
                 "memory": machine.own_memory(),
             }
         )
