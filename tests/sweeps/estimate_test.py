@@ -4,7 +4,6 @@ import datetime
 import os
 
 import pytest
-import tensorflow as tf
 
 from tests.support import cs224n_runs, run_files, tweets_table
 from tests.sweeps.fakes import finish
@@ -160,12 +159,9 @@ def test_seconds_on_a_cpu_are_overhead_and_operations(tmp_path, estimator):
 
 
 def test_the_costs_are_those_of_a_gpu_if_there_is_one(monkeypatch):
-    assert estimate.choose_costs() in (estimate.CPU, estimate.GPU)
-    for gpus, expected in (([], estimate.CPU), (["GPU:0"], estimate.GPU)):
-        monkeypatch.setattr(
-            tf.config, "list_physical_devices", lambda kind, gpus=gpus: gpus
-        )
-        assert estimate.choose_costs() == expected
+    for has_gpu, expected in ((False, estimate.CPU), (True, estimate.GPU)):
+        monkeypatch.setattr(machine, "has_gpu", lambda has=has_gpu: has)
+        assert estimate.Estimator().device == expected
 
 
 def test_batches_of_one_text_wait_for_launches_on_a_gpu(tmp_path, bert_base):

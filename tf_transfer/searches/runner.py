@@ -198,7 +198,7 @@ class Runner:
         self._order(planner, scheduler)
         self._work(scheduler)
 
-    def _check_time(self, examples: int) -> None:
+    def _check_time(self) -> None:
         if self.left < -GRACE_SECONDS:
             raise OutOfTime
 
@@ -261,9 +261,10 @@ class Runner:
         self.runs[choice] = run
         self.backups.discard(run.directory.path)
         self._clock.save()
+        epochs = wording.count(step.epochs, "epoch")
         say(
-            f"{time.strftime('%T')} {title}, "
-            f"{wording.count(step.epochs, 'epoch')}: validation {detail['metric']} {max(scores):.1f}  "
+            f"{time.strftime('%T')} {title}, {epochs}: "
+            f"validation {detail['metric']} {max(scores):.1f}  "
             f"({step.ended - began:.0f} s)"
         )
 

@@ -18,6 +18,7 @@ from tf_transfer.models import cost, freezing
 from tf_transfer.sweeps import peak
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import machine
 
 if TYPE_CHECKING:
     from tf_transfer.data.batches import BatchPlan
@@ -149,13 +150,6 @@ GPU = DeviceCosts(
 )
 
 
-def choose_costs() -> DeviceCosts:
-    """Those of a GPU if TensorFlow sees one, else those of a CPU."""
-    import tensorflow as tf
-
-    return GPU if tf.config.list_physical_devices("GPU") else CPU
-
-
 @dataclasses.dataclass(frozen=True)
 class Build:
     """The cost of a feature cache: bytes, and seconds to build it."""
@@ -199,7 +193,8 @@ class Estimator:
     Args:
         measure_peak: function from a precision to operations per second;
             unset, `peak.measure_peak`.
-        device: the costs of its kind of device; unset, `choose_costs()`.
+        device: the costs of its kind of device; unset, those of a GPU if
+            TensorFlow can use one, else those of a CPU.
     """
 
     def __init__(
@@ -208,7 +203,7 @@ class Estimator:
         device: DeviceCosts | None = None,
     ) -> None:
         self._peak = functools.cache(measure_peak or peak.measure_peak)
-        self._device = device or choose_costs()
+        self.device = device or (GPU if machine.has_gpu() else CPU)
         self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]
@@ -232,7 +227,7 @@ class Estimator:
         network, phases = self._prepare(run)
         if settings.is_probe:
             return self._count_probe(run, network, phases)
-        device, most = self._device, self._peak(settings.precision)
+        device, most = self.device, self._peak(settings.precision)
         # With a CPU's costs, the shards of all machines are the same.
         uses_xla = device.block_seconds > 0 and settings.uses_xla
         speed = full_speed = most * device.share_of_peak
@@ -289,7 +284,7 @@ class Estimator:
         )
         # Each text of a pair by itself, and together.
         passes = len(run.experiment.data.task.texts)
-        share = self._device.share_of_peak
+        share = self.device.share_of_peak
         speed = self._peak(run.settings.precision) * share / passes
         build = needs.estimate_build(speed)
         return Estimate(

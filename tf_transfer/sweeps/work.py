@@ -26,7 +26,7 @@ REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 Event = Literal["started", "finished", "failed", "retried"]
 # (event, run, its result or the record of its failure)
 OnEvent = Callable[[Event, Planned, dict[str, Any]], None]
-OnPoll = Callable[[int], None]  # (number of examples trained so far)
+OnPoll = Callable[[], None]
 End = Literal["close", "stop", "kill"]  # how to end a worker
 
 
@@ -130,7 +130,7 @@ class Scheduler:
         pool: Pool,
         todo: Sequence[Planned] = (),
         on_event: OnEvent = lambda event, run, detail: None,
-        on_poll: OnPoll = lambda examples: None,
+        on_poll: OnPoll = lambda: None,
     ) -> None:
         self.run_states = run_states
         self.pool = pool
@@ -139,7 +139,6 @@ class Scheduler:
         self._todo = list(todo)
         self._retried: set[str] = set()  # runs that were given back
         self._failed_starts = 0
-        self._examples = 0
         self._signals = StopSignals()
 
     def add(self, run: Planned) -> None:
@@ -158,7 +157,7 @@ class Scheduler:
         with self._signals:
             try:
                 while self._poll():
-                    self.on_poll(self._examples)
+                    self.on_poll()
                     time.sleep(POLL_SECONDS)
             except BaseException:
                 self._signals.came = True  # runs that end now have not failed
@@ -231,8 +230,7 @@ class Scheduler:
         for message in messages:
             worker.last_report = time.monotonic()
             if message["event"] == "alive":
-                self._examples += message["examples"]
-                if message["examples"]:  # others may read its cache now
+                if message["has_trained"]:  # others may read its cache now
                     worker.building = None
             elif message["outcome"] in REASONS:  # its process ends now
                 worker.reason = worker.reason or REASONS[message["outcome"]]
