@@ -170,13 +170,10 @@ def _describe_answer(
             "errors": [],
         }
     model = refit or rows[0].run
-    epochs = (
-        refit.settings.max_epochs if refit else rows[0].record["epochs_run"]
-    )
     recommended = ""
     if baselines and not planner.beats_floor(rows[0].setting):
         recommended = max(baselines, key=lambda name: baselines[name].score)
-        model, epochs = search.baselines[recommended], None
+        model = search.baselines[recommended]
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
     top = [
@@ -201,6 +198,7 @@ def _describe_answer(
     }
     if model is refit:  # in the table, the selected run stands for it
         tested[rows[0].run.directory.path] = tested.get(scored.path, "")
+    epochs = None if recommended else scored.record["epochs_run"]
     commands = [command_of(model, epochs)]
     if not recommended or recommended == reports.PROBE:
         texts = ["--text=..."] * len(model.experiment.data.task.texts)
