@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import (
@@ -290,32 +289,38 @@ def draw_progress(
     )
     if points.empty:
         return None
-    figure, [axis] = plots.make_panels(1)
     end = points["seconds"].max()
     unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
-    handles: plots.Handles = {}
-    for approach, line in points.groupby("approach", sort=False):
-        best = line["score"].cummax()
-        [handles[describe_approach(approach)]] = axis.step(
-            np.divide([*line["seconds"], end], unit),
-            [*best, best.iloc[-1]],
-            where="post",
-            color=plots.colour_of(approach),
-            linewidth=1.6,
-            marker=".",
-            markevery=slice(len(line)),
+    points["best"] = points.groupby("approach")["score"].cummax()
+    curves = {
+        describe_approach(approach): plots.Curve(
+            [
+                (plots.Ranged(seconds / unit), plots.Ranged(best))
+                for seconds, best in zip(
+                    [*line["seconds"], end], [*line["best"], line["best"].max()]
+                )
+            ],
+            {
+                "color": plots.colour_of(approach),
+                "drawstyle": "steps-post",
+                "linewidth": 1.6,
+                "marker": ".",
+                "markevery": slice(len(line)),
+            },
         )
+        for approach, line in points.groupby("approach", sort=False)
+    }
     for (baseline, score), line_style in zip(levels.items(), ("--", ":")):
-        handles[baseline] = axis.axhline(
-            score, color=plots.GREY, linestyle=line_style
+        curves[baseline] = plots.Curve(
+            [(plots.Ranged(x), plots.Ranged(score)) for x in (0.0, end / unit)],
+            {"color": plots.GREY, "linestyle": line_style, "marker": ""},
         )
-    plots.add_frame(axis, "best on validation, points", f"{name} of the search")
-    return plots.finish(
-        figure,
-        handles,
+    return plots.draw_panels(
         "progress",
         "The best score on validation so far, by approach, against the time "
         "of the search. A dot is a run, or more epochs of one.",
+        [plots.Panel("", curves, "best on validation, points")],
+        f"{name} of the search",
     )
 
 
