@@ -233,13 +233,12 @@ def _describe_answer(
 def describe_approach(name: str) -> str:
     """An approach in words."""
     base, _, options = name.partition(", ")
-    number = base.removeprefix("last_")
     words = {
         EVERYTHING: "everything",
         "head": "the output layer alone",
         "last_0": "the head alone",
         "last_1": "the last block",
-    }.get(base, f"the last {number} blocks")
+    }.get(base, f"the last {base.removeprefix('last_')} blocks")
     return f"{words} ({options})" if options else words
 
 

@@ -320,14 +320,18 @@ class Planner:
         return [action for _, action in weighed]
 
     def _expectation(self) -> gains.Expectation:
-        points, scores = [], []
-        for choice, curve in self.curves.items():
-            if choice.seed or choice.linear_epochs:
-                continue
-            for epochs in set(_list_rungs(len(curve))):
-                points.append(self._point(choice, epochs))
-                scores.append(max(curve[:epochs]))
-        return gains.Expectation(points, scores, self.noise, self.floor)
+        scored = [
+            (self._point(choice, epochs), max(curve[:epochs]))
+            for choice, curve in self.curves.items()
+            if not (choice.seed or choice.linear_epochs)
+            for epochs in _list_rungs(len(curve))
+        ]
+        return gains.Expectation(
+            [point for point, _ in scored],
+            [score for _, score in scored],
+            self.noise,
+            self.floor,
+        )
 
     def _point(self, choice: Choice, epochs: int) -> gains.Point:
         approach = self.space[choice.approach]

@@ -245,8 +245,9 @@ class Runner:
         """
         choice, began = self._orders.pop(run.name)
         done = planner.count_epochs(choice)
-        result = None if has_failed else detail
-        step = self._add_step(choice, run, began, done, result)
+        step = self._add_step(
+            choice, run, began, done, None if has_failed else detail
+        )
         title = f"{choice.approach} at {planner.rate_of(choice):g}"
         title += f", seed {choice.seed}" if choice.seed else ""
         title += ", rate falling to 0" if choice.linear_epochs else ""

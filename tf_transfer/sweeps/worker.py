@@ -168,8 +168,6 @@ def main(slot: int, jobs: int) -> None:
 
 def _take_cores(slot: int, jobs: int) -> None:
     """Leaves the process its share of the cores."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // jobs
     if jobs > 1 and share:
