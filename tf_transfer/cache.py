@@ -99,8 +99,9 @@ def check(entry: store_lib.Entry) -> str:
     if entry.name != name:
         return f"{entry.name}: is damaged, holds the entry {name}. {REBUILT}"
     entry.load()
-    indices = np.array(sorted(entry.rows.values()), np.int64)
-    damaged = entry.find_damaged(indices)
+    damaged = entry.find_damaged(
+        np.array(sorted(entry.rows.values()), np.int64)
+    )
     if not damaged and not entry.unreadable:
         return f"{entry.name}: intact, {len(entry.rows):,} texts."
     return (

@@ -31,11 +31,11 @@ from tf_transfer.config import command_line
 from tf_transfer.config.fields import LARGEST_INT, Reader, setting
 from tf_transfer.data import table_source, task_file
 from tf_transfer.searches.space import list_searched, split_values, VARIED
-from tf_transfer.sweeps import execute
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
+LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +61,9 @@ class Settings(
         "",
         "Values of a run's --trainable_layers to try, such as 0,1,2,all. "
         "Unset: 0, 1, 2, 4, ... and all.",
+        pattern=f"|{LAYERS}(?:,{LAYERS})*",
+        advice="give numbers of last blocks, `all` and `head`, such as "
+        "0,1,2,all.",
         read_by=Reader.STUDY,
     )
     methods: str = setting(
@@ -123,6 +126,7 @@ class Settings(
         "Address of the Ray cluster of --engine=ray, HOST:PORT. Unset, or "
         "`auto`: the cluster of this machine.",
         read_by=Reader.STUDY,
+        needs={"engine": "ray"},
     )
 
     @property
@@ -139,8 +143,10 @@ class Settings(
         return [*unread, *list_searched(self)]
 
     def defaults(self) -> dict[str, Any]:
-        """The defaults of a run, and the root of the run directories."""
+        """The defaults of a run and of a search; the root of its runs."""
         values = super().defaults()
+        if self.max_loss is None:
+            values["max_loss"] = 0.0 if self.objective == "score" else 1.0
         file = self.task if task_file.is_task_file(self.task) else self.data
         # A missing file is an error when it is read.
         if not self.out and (not self.is_own or os.path.isfile(file)):
@@ -156,27 +162,13 @@ class Settings(
                 "--strategy=multi_worker: a search works on one machine. Leave "
                 "it out; --jobs does several runs at the same time."
             )
-        for flag in VARIED:
+        for flag in (*VARIED, "approaches"):
             split_values(flag, getattr(self, flag))
-        for word in split_values("approaches", self.approaches):
-            if not re.fullmatch(r"all|head|0|[1-9][0-9]{0,3}", word):
-                raise UserError(
-                    f"--approaches={self.approaches}: give numbers of last "
-                    "blocks, `all` and `head`, such as 0,1,2,all."
-                )
-        execute.check_engine(self.engine, self.ray_address)
 
     @property
     def seconds(self) -> float:
         """Seconds of the budget."""
         return parse_budget(self.budget)
-
-    @property
-    def loss(self) -> float:
-        """Points of validation that the answer may lose."""
-        if self.max_loss is not None:
-            return self.max_loss
-        return 0.0 if self.objective == "score" else 1.0
 
 
 def parse_budget(text: str) -> float:
@@ -185,24 +177,15 @@ def parse_budget(text: str) -> float:
     Raises:
         UserError: it is no such time, or has no unit.
     """
-    if not text:
-        raise UserError(
-            "--budget: give the time that you have, such as 90s, 30m or 2h."
-        )
     short = formatting.cut(text)
     number = r"(\d+(?:\.\d+)?)"
-    if re.fullmatch(number, text):
-        raise UserError(
-            f"--budget={short}: seconds, minutes or hours? Give --budget="
-            f"{short}s, {short}m or {short}h."
-        )
     match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
     counts = match.groups(default="0") if match else ()
     seconds = sum(float(n) * unit for n, unit in zip(counts, (3600, 60, 1)))
     if not seconds:
         raise UserError(
-            f"--budget={short}: give seconds, minutes or hours, such as 90s, "
-            "30m, 2h or 1h30m."
+            f"--budget={short}: give the time that you have in seconds, "
+            "minutes or hours, such as 90s, 30m, 2h or 1h30m."
         )
     if seconds > LARGEST_INT:
         raise UserError(f"--budget={short}: is more than a lifetime.")

@@ -134,7 +134,11 @@ def main(argv: list[str]) -> None:
             "Give one grid file, such as experiments/glue/embedded.json."
         )
     shard = subset.parse_shard(values.shard or "1/1")
-    execute.check_engine(values.engine, values.ray_address)
+    if values.ray_address and values.engine != "ray":
+        raise UserError(
+            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
+            "well, or leave it out."
+        )
     path = argv[1]
     runs = grid.expand(
         path,
@@ -206,8 +210,8 @@ def describe(run_states: RunStates, jobs: int) -> str:
     if not runs:
         return "0 runs: the flags leave none."
     pending = run_states.select(State.PENDING)
-    names = [run.name for run in runs]
-    seconds = dict(zip(names, estimate.predict_durations(run_states, runs)))
+    predicted = estimate.predict_durations(run_states, runs)
+    seconds = {run.name: known for run, known in zip(runs, predicted)}
     is_guess = any(seconds[run.name] is None for run in pending)
     needs: dict[str, estimate.Estimate] = {}
     problem = ""
@@ -218,18 +222,15 @@ def describe(run_states: RunStates, jobs: int) -> str:
             needs = {run.name: estimator.estimate(run) for run in pending}
         except UserError as error:
             problem = f"No estimate: {error}"
-    unknown = [
-        needs[run.name]
-        for run in pending
-        if seconds[run.name] is None and run.name in needs
-    ]
     # Runs that share an estimate share their programs: see `Estimator`.
-    compiling = sum({id(n): n.compile_seconds for n in unknown}.values())
+    compiling: dict[int, float] = {}
+    for name, need in needs.items():
+        if seconds[name] is None:
+            seconds[name] = need.seconds
+            compiling[id(need)] = need.compile_seconds
     rows = [("state", *runs[0].axes, "about")]
     for run in runs:
         known = seconds[run.name]
-        if known is None and run.name in needs:
-            seconds[run.name] = known = needs[run.name].seconds
         about = "-" if known is None else formatting.duration(known)
         rows.append((states[run.name], *run.axes.values(), about))
     lines = [
@@ -240,27 +241,21 @@ def describe(run_states: RunStates, jobs: int) -> str:
     if problem:
         lines.append(problem)
     elif pending:
-        build = sum(build.seconds for build in builds.values())
-        total = sum(seconds[run.name] or 0 for run in pending)
+        work = sum(build.seconds for build in builds.values())
+        work += sum(seconds[run.name] or 0 for run in pending)
         # Each worker compiles for itself.
-        total = compiling + (total + build) / jobs
-        total += estimate.START_SECONDS
-        saved = sum(n.live_seconds - n.seconds for n in needs.values()) - build
-        saved += estimate.START_SECONDS * max(len(pending) - jobs, 0)
-        saved += sum(n.compile_seconds for n in unknown) - compiling
+        total = estimate.START_SECONDS + sum(compiling.values()) + work / jobs
         end = datetime.datetime.now() + datetime.timedelta(seconds=total)
-        basis = "from similar runs that are finished here"
-        if is_guess:
-            basis = (
-                "a rough guess from operations and --max_epochs; finished "
-                "runs make it better"
-            )
-        lines += [
+        basis = (
+            "a rough guess from operations and --max_epochs; finished runs "
+            "make it better"
+            if is_guess
+            else "from similar runs that are finished here"
+        )
+        lines.append(
             f"Time: about {formatting.duration(total)}, so until "
-            f"{end:%Y-%m-%d %H:%M} ({basis}).",
-            "Without the feature cache, with a process for each run: about "
-            f"{formatting.duration(total + saved / jobs)}.",
-        ]
+            f"{end:%Y-%m-%d %H:%M} ({basis})."
+        )
     if builds:
         size = sum(build.bytes for build in builds.values())
         lines.append(

@@ -9,6 +9,7 @@ not depend on the runs before it. Needs no TensorFlow by itself.
 
 import gc
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
@@ -157,13 +158,8 @@ class WarmState:
         long_texts: str = "head",
     ) -> tokens.Tokens:
         """Tokenises texts, or finds them tokenised; see `tokens.encode`."""
-        digest = hashlib.blake2b()
-        for column in texts:
-            for text in column:
-                encoded = text.encode("utf-8", "surrogatepass")
-                digest.update(b"%d " % len(encoded) + encoded)
-            digest.update(b"\n")
-        key = id(encoder), max_length, long_texts, digest.digest()
+        digest = hashlib.blake2b(json.dumps(texts).encode()).digest()
+        key = id(encoder), max_length, long_texts, digest
         ids = self._tokens.pop(key, None)
         if ids is None or encoder is not self._encoder:
             ids = tokens.encode(

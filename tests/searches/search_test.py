@@ -1,6 +1,7 @@
 """A search from its flags to its answer; workers that train nothing."""
 
 import collections
+import dataclasses
 import json
 import os
 import pathlib
@@ -69,7 +70,7 @@ def test_a_budget_has_a_unit(text, seconds):
     "text, says",
     [
         ("", "give the time"),
-        ("30", "seconds, minutes or hours"),
+        ("30", "in seconds, minutes or hours"),
         ("1:30", "such as 90s"),
         ("0s", "such as 90s"),
         ("-5m", "such as 90s"),
@@ -88,9 +89,9 @@ def test_a_budget_that_could_mean_two_things_is_refused(text, says):
     [
         ({"approaches": "1,1"}, "each once"),
         ({"approaches": "1,top"}, "numbers of last blocks"),
+        ({"approaches": "1,"}, "numbers of last blocks"),
         ({"approaches": "0", "method": "lora"}, "acts in the blocks"),
         ({"methods": "full,prefix"}, "no such method"),
-        ({"ray_address": "a:1"}, "only --engine=ray reads it"),
         ({"approaches": "4"}, "this encoder has 3 blocks"),
         ({"poolings": "cls,max"}, "max"),
         ({"strategy": "multi_worker"}, "one machine"),
@@ -105,6 +106,15 @@ def test_what_cannot_be_searched_is_refused_and_nothing_is_written(
         run(fake_runs.settings_of(path, tmp_path / "out", **changes))
     assert len(str(error.value).splitlines()) <= 2
     assert not os.path.exists(tmp_path / "out")
+
+
+def test_an_address_needs_the_cluster_that_reads_it(world, tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    settings = fake_runs.settings_of(path, tmp_path / "out")
+    for engine, is_read in (("local", False), ("ray", True)):
+        chosen = dataclasses.replace(settings, engine=engine)
+        assert chosen.reads("ray_address") == is_read
+        assert ("ray_address" in chosen.unread()) != is_read
 
 
 # === What it does ===

@@ -145,7 +145,7 @@ def test_a_lost_node_loses_no_run_and_repeats_none(has_shard, nodes, tmp_path):
         elif event == "failed":
             failed.append(rest)
 
-    def on_poll(examples):
+    def on_poll():
         begun = [
             run
             for run in run_states.running

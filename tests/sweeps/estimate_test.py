@@ -1,15 +1,17 @@
 """What a run will need: from finished runs, or from its operations."""
 
-import pytest
-import tensorflow as tf
+import datetime
+import os
 
-from tests.support import cs224n_runs, tweets_table
+import pytest
+
+from tests.support import cs224n_runs, run_files, tweets_table
 from tests.sweeps.fakes import finish
 from tf_transfer.models import cost, tiny
 from tf_transfer.searches import costs as costs_lib, plan as plan_lib
 from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 
 # Operations per second of products on GPUs, in float32 and in half precision.
 GPU_PEAK, HALF_PEAK = 1e13, 2e14
@@ -49,6 +51,20 @@ def plan_rte(tmp_path, layers, **flags):
     flags = {"frozen_prefix": "cached", "max_epochs": 1, **flags}
     flags |= {"task": "rte", "data": "sample", "model": "tiny"}
     return plan_runs(tmp_path, "glue", "trainable_layers", layers, **flags)
+
+
+def finish_after(run, seconds):
+    """A finished run that took this long from its only start."""
+    finish(run)
+    directory = run.directory
+    starts = [{"started": "2026-01-01T00:00:00+0000"}]
+    files.write_json(
+        directory.file("config.json"), {**directory.config(), "starts": starts}
+    )
+    directory.write_result(run_files.finished())
+    began = datetime.datetime.fromisoformat(starts[0]["started"]).timestamp()
+    result = directory.file("result.json")
+    os.utime(result, (began + seconds, began + seconds))
 
 
 def estimate_on_gpu(run, peak=GPU_PEAK):
@@ -143,12 +159,9 @@ def test_seconds_on_a_cpu_are_overhead_and_operations(tmp_path, estimator):
 
 
 def test_the_costs_are_those_of_a_gpu_if_there_is_one(monkeypatch):
-    assert estimate.choose_costs() in (estimate.CPU, estimate.GPU)
-    for gpus, expected in (([], estimate.CPU), (["GPU:0"], estimate.GPU)):
-        monkeypatch.setattr(
-            tf.config, "list_physical_devices", lambda kind, gpus=gpus: gpus
-        )
-        assert estimate.choose_costs() == expected
+    for has_gpu, expected in ((False, estimate.CPU), (True, estimate.GPU)):
+        monkeypatch.setattr(machine, "has_gpu", lambda has=has_gpu: has)
+        assert estimate.Estimator().device == expected
 
 
 def test_batches_of_one_text_wait_for_launches_on_a_gpu(tmp_path, bert_base):
@@ -242,8 +255,7 @@ def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
     for run in runs:
         seconds = known.get(tuple(run.axes.values()))
         if seconds:
-            finish(run)
-            run_states.measured_seconds[run.name] = seconds
+            finish_after(run, seconds)
     predicted = {
         tuple(run.axes.values()): seconds
         for run, seconds in zip(
@@ -265,7 +277,7 @@ def test_a_run_of_another_approach_is_no_measure(tmp_path):
         data="sample",
     )
     run_states = RunStates(str(tmp_path), list(runs.values()))
-    finish(runs["0"])
-    run_states.measured_seconds[runs["0"].name] = 60.0
+    finish_after(runs["0"], 60.0)
+    assert run_states.seconds(runs["0"]) == 60.0
     others = [runs["1"], runs["all"]]
     assert estimate.predict_durations(run_states, others) == [None, None]

@@ -96,7 +96,7 @@ class FakeWorker(work.Handle):
             self.code = 0
         self.doing = None
         message = {"memory": self.memory, "event": "ended"}
-        return [{**message, "outcome": outcome, "seconds": 1.0}], code
+        return [{**message, "outcome": outcome}], code
 
     def end(self, how):
         self.ended_by = how

@@ -117,7 +117,7 @@ def shards(runs, count, seconds):
     build = {("cache",): Build(0, 5.0)}
 
     def estimate(run):
-        return Estimate(seconds(run), build, seconds(run))
+        return Estimate(seconds(run), build)
 
     return [
         subset.select_shard(runs, shard, count, estimate)

@@ -172,7 +172,7 @@ def test_a_worker_that_leaks_is_replaced_between_runs(sweep):
 def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
     class Large(fakes.FakeWorker):
         def receive(self):
-            message = {"event": "alive", "examples": 8, "memory": 2e9}
+            message = {"event": "alive", "has_trained": True, "memory": 2e9}
             return [message], self.code
 
     run_states, scheduler, reported = sweep(1)
@@ -186,9 +186,7 @@ def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
 def test_jobs_run_at_the_same_time(sweep):
     running_at_polls = []
     run_states, scheduler, reported = sweep(6, polls=4, jobs=2)
-    scheduler.on_poll = lambda examples: running_at_polls.append(
-        len(run_states.running)
-    )
+    scheduler.on_poll = lambda: running_at_polls.append(len(run_states.running))
     scheduler.work()
     assert max(running_at_polls) == 2
     assert len(seeds(reported, "finished")) == 6
@@ -277,7 +275,7 @@ def cached_runs(tmp_path):
 def test_two_workers_do_not_build_one_feature_cache(sweep, tmp_path):
     together = []
     run_states, scheduler, _ = sweep(cached_runs(tmp_path), polls=5, jobs=2)
-    scheduler.on_poll = lambda examples: together.append(
+    scheduler.on_poll = lambda: together.append(
         [run.axes["task"] for run in run_states.running]
     )
     scheduler.work()
@@ -304,7 +302,7 @@ def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
     run_states, scheduler, reported = sweep(
         3, lambda run: "hangs", workers=workers, jobs=2
     )
-    scheduler.on_poll = lambda examples: os.kill(os.getpid(), 15)
+    scheduler.on_poll = lambda: os.kill(os.getpid(), 15)
     with pytest.raises(Interrupted, match="same command"):
         scheduler.work()
     assert [worker.ended_by for worker in workers] == ["stop", "stop"]
@@ -316,7 +314,7 @@ def test_the_runs_of_a_sweep_that_breaks_are_pending(sweep):
     """As `sweep grid.json | head` breaks."""
     run_states, scheduler, _ = sweep(1, lambda run: "hangs")
 
-    def on_poll(examples):
+    def on_poll():
         raise BrokenPipeError
 
     scheduler.on_poll = on_poll
@@ -332,7 +330,7 @@ def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
     run.directory.lock()
     polls_seen = []
 
-    def on_poll(examples):
+    def on_poll():
         polls_seen.append(list(run_states.running))
         if len(polls_seen) == 3:
             run.directory.close()
@@ -357,7 +355,7 @@ def test_a_run_that_another_machine_begins_first_is_waited_for(sweep):
 
     _, scheduler, reported = sweep(2, do)
 
-    def on_poll(examples):
+    def on_poll():
         if seeds(reported, "finished") == ["1"]:  # the other machine has ended
             scheduler.run_states.runs[0].directory.close()
 

@@ -132,7 +132,7 @@ def test_a_worker_tells_why_a_run_ended(error, outcome, tmp_path, monkeypatch):
     doing = worker_lib.Worker(reported.append)
     monkeypatch.setattr(doing, "_run", fail)
     log = str(tmp_path / "log")
-    order = worker_lib.Order("tf_transfer.glue", (), log, True)
+    order = worker_lib.Order("tf_transfer.glue", (), log)
     assert doing.do(order) == outcome
     assert reported[-1]["outcome"] == outcome
 

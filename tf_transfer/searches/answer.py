@@ -93,8 +93,8 @@ def rank_approaches(search: Any) -> list[Row]:
                 ),
             )
         )
-    if rows and (settings.objective != "score" or settings.loss):
-        least = rows[0].setting.mean - settings.loss
+    if rows and (settings.objective != "score" or settings.max_loss):
+        least = rows[0].setting.mean - settings.max_loss
         close = [row for row in rows if row.setting.mean >= least]
         answer = min(close, key=lambda row: _price(search, row))
         rows.sort(key=lambda row: row is not answer)
@@ -147,14 +147,10 @@ class Lead:
     interval: tuple[float, float] | None
 
     @property
-    def is_loss(self) -> bool:
-        """Whether the first scores less by more than chance."""
-        return self.interval is not None and self.interval[1] < 0
-
-    @property
     def is_sure(self) -> bool:
         """Whether the difference is more than chance."""
-        return self.is_loss or bool(self.interval and self.interval[0] > 0)
+        low, high = self.interval or (0.0, 0.0)
+        return low > 0 or high < 0
 
 
 def compare(run: reports.Scored, other: reports.Scored) -> Lead:

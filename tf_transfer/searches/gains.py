@@ -27,10 +27,10 @@ that pays most.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
 LENGTHS = (1.0, 1.5)
 SAME = 0.7
@@ -94,7 +94,7 @@ class Expectation:
         floor: float,
     ) -> None:
         self._points = list(points)
-        self.best = self._mean = floor
+        self._mean = floor
         values = np.asarray(scores, np.float64)
         count = len(values)
         if count:
@@ -105,13 +105,11 @@ class Expectation:
         self._variance = (PRIOR_COUNT * PRIOR_DEVIATION**2 + spread) / (
             PRIOR_COUNT + count
         )
-        if count:
-            inner = self._kernel(points, points)
-            inner[np.diag_indices(count)] += noise**2 + 1e-6
-            self._factor = np.linalg.cholesky(inner)
-            self._weights = self._solve(values - self._mean)
-            means, _ = self.predict(points)
-            self.best = max(floor, float(means.max()))
+        noises = (noise**2 + 1e-6) * np.eye(count)
+        self._factor = np.linalg.cholesky(self._kernel(points, points) + noises)
+        self._weights = self._solve(values - self._mean)
+        means, _ = self.predict(points)
+        self.best = float(means.max(initial=floor))
 
     def _solve(self, right: np.ndarray) -> np.ndarray:
         half = np.linalg.solve(self._factor, right)
@@ -135,21 +133,16 @@ class Expectation:
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of the scores at some points."""
         prior = np.diag(self._kernel(points, points))
-        means = self._mean + _prior_means(points)
-        if not self._points:
-            return means, np.sqrt(prior)
         cross = self._kernel(self._points, points)
-        means = means + cross.T @ self._weights
+        means = self._mean + _prior_means(points) + cross.T @ self._weights
         known = np.einsum("ij,ij->j", cross, self._solve(cross))
         return means, np.sqrt(np.maximum(prior - known, 1e-9))
 
     def gains(self, points: Sequence[Point]) -> list[float]:
         """Expected rises above the best, in points."""
         means, deviations = self.predict(points)
-        return [
-            _expected_rise((mean - self.best) / deviation) * float(deviation)
-            for mean, deviation in zip(means, deviations)
-        ]
+        z = (means - self.best) / deviations
+        return (deviations * (norm.pdf(z) + z * norm.cdf(z))).tolist()
 
 
 def _prior_means(points: Sequence[Point]) -> np.ndarray:
@@ -161,10 +154,4 @@ def _prior_means(points: Sequence[Point]) -> np.ndarray:
 def _features(points: Sequence[Point]) -> np.ndarray:
     return np.array(
         [(p.depth, p.rate, p.variant, p.rise, p.early) for p in points]
-    )
-
-
-def _expected_rise(z: float) -> float:
-    """E[max(0, z + e)] of a standard normal e."""
-    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    return z * 0.5 * (1 + math.erf(z / math.sqrt(2))) + density
+    ).reshape(-1, 5)

@@ -32,7 +32,6 @@ class Step:
         choice: the run.
         epochs: that the run had afterwards.
         began, ended: seconds of the search, over all its starts.
-        path: of the run directory, below `--out`.
         epoch_seconds, build_seconds: of its new epochs; see `Costs.tell`. The
             run directory may have other seconds later: scoring the test counts.
     """
@@ -41,7 +40,6 @@ class Step:
     epochs: int
     began: float
     ended: float
-    path: str
     epoch_seconds: list[float]
     build_seconds: float
 

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import (
@@ -20,6 +19,7 @@ from tf_transfer.reports import (
     learning_curve,
     page as reports_page,
     plots,
+    wording,
 )
 from tf_transfer.reports.errors import describe_confusions
 from tf_transfer.reports.study import Figure, Table
@@ -27,7 +27,7 @@ from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
 from tf_transfer.searches.history import Step
 from tf_transfer.searches.planner import Planner
-from tf_transfer.searches.space import Choice, count_epochs, EVERYTHING
+from tf_transfer.searches.space import Choice, EVERYTHING
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, formatting
 
@@ -117,7 +117,7 @@ def write_lines(
     environment.filters |= {
         "approach": describe_approach,
         "duration": _duration,
-        "epochs": count_epochs,
+        "counted": wording.count,
     }
     text = environment.get_template("search.txt.jinja").render(
         values,
@@ -169,13 +169,10 @@ def _describe_answer(
             "errors": [],
         }
     model = refit or rows[0].run
-    epochs = (
-        refit.settings.max_epochs if refit else rows[0].record["epochs_run"]
-    )
     recommended = ""
     if baselines and not planner.beats_floor(rows[0].setting):
         recommended = max(baselines, key=lambda name: baselines[name].score)
-        model, epochs = search.baselines[recommended], None
+        model = search.baselines[recommended]
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
     top = [
@@ -200,6 +197,7 @@ def _describe_answer(
     }
     if model is refit:  # in the table, the selected run stands for it
         tested[rows[0].run.directory.path] = tested.get(scored.path, "")
+    epochs = None if recommended else scored.record["epochs_run"]
     commands = [command_of(model, epochs)]
     if not recommended or recommended == reports.PROBE:
         texts = ["--text=..."] * len(model.experiment.data.task.texts)
@@ -235,13 +233,12 @@ def _describe_answer(
 def describe_approach(name: str) -> str:
     """An approach in words."""
     base, _, options = name.partition(", ")
-    number = base.removeprefix("last_")
     words = {
         EVERYTHING: "everything",
         "head": "the output layer alone",
         "last_0": "the head alone",
         "last_1": "the last block",
-    }.get(base, f"the last {number} blocks")
+    }.get(base, f"the last {base.removeprefix('last_')} blocks")
     return f"{words} ({options})" if options else words
 
 
@@ -291,32 +288,38 @@ def draw_progress(
     )
     if points.empty:
         return None
-    figure, [axis] = plots.make_panels(1)
     end = points["seconds"].max()
     unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
-    handles: plots.Handles = {}
-    for approach, line in points.groupby("approach", sort=False):
-        best = line["score"].cummax()
-        [handles[describe_approach(approach)]] = axis.step(
-            np.divide([*line["seconds"], end], unit),
-            [*best, best.iloc[-1]],
-            where="post",
-            color=plots.colour_of(approach),
-            linewidth=1.6,
-            marker=".",
-            markevery=slice(len(line)),
+    points["best"] = points.groupby("approach")["score"].cummax()
+    curves = {
+        describe_approach(approach): plots.Curve(
+            [
+                (plots.Ranged(seconds / unit), plots.Ranged(best))
+                for seconds, best in zip(
+                    [*line["seconds"], end], [*line["best"], line["best"].max()]
+                )
+            ],
+            {
+                "color": plots.colour_of(approach),
+                "drawstyle": "steps-post",
+                "linewidth": 1.6,
+                "marker": ".",
+                "markevery": slice(len(line)),
+            },
         )
+        for approach, line in points.groupby("approach", sort=False)
+    }
     for (baseline, score), line_style in zip(levels.items(), ("--", ":")):
-        handles[baseline] = axis.axhline(
-            score, color=plots.GREY, linestyle=line_style
+        curves[baseline] = plots.Curve(
+            [(plots.Ranged(x), plots.Ranged(score)) for x in (0.0, end / unit)],
+            {"color": plots.GREY, "linestyle": line_style, "marker": ""},
         )
-    plots.add_frame(axis, "best on validation, points", f"{name} of the search")
-    return plots.finish(
-        figure,
-        handles,
+    return plots.draw_panels(
         "progress",
         "The best score on validation so far, by approach, against the time "
         "of the search. A dot is a run, or more epochs of one.",
+        [plots.Panel("", curves, "best on validation, points")],
+        f"{name} of the search",
     )
 
 

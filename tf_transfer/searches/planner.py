@@ -250,7 +250,12 @@ class Planner:
                 continue
             # A gain above the noise may use the time reserved for the end.
             room = seconds_left if action.gain > self.noise else left
-            fitting = self._shorten(action, room)
+            done = self.count_epochs(action.choice)
+            shorter = (
+                self._train(action.choice, epochs, action.gain)
+                for epochs in range(action.epochs, done, -1)
+            )
+            fitting = self._first_fitting(shorter, room, busy)
             if fitting is not None:
                 return fitting
         return self._first_fitting(self._confirmations(), seconds_left, busy)
@@ -315,14 +320,18 @@ class Planner:
         return [action for _, action in weighed]
 
     def _expectation(self) -> gains.Expectation:
-        points, scores = [], []
-        for choice, curve in self.curves.items():
-            if choice.seed or choice.linear_epochs:
-                continue
-            for epochs in set(_list_rungs(len(curve))):
-                points.append(self._point(choice, epochs))
-                scores.append(max(curve[:epochs]))
-        return gains.Expectation(points, scores, self.noise, self.floor)
+        scored = [
+            (self._point(choice, epochs), max(curve[:epochs]))
+            for choice, curve in self.curves.items()
+            if not (choice.seed or choice.linear_epochs)
+            for epochs in _list_rungs(len(curve))
+        ]
+        return gains.Expectation(
+            [point for point, _ in scored],
+            [score for _, score in scored],
+            self.noise,
+            self.floor,
+        )
 
     def _point(self, choice: Choice, epochs: int) -> gains.Point:
         approach = self.space[choice.approach]
@@ -366,18 +375,6 @@ class Planner:
         is_measured = self.costs.has_measured(action.choice.approach)
         return action.seconds * (MARGIN if is_measured else MARGIN_UNMEASURED)
 
-    def _shorten(self, action: Action, left: float) -> Action | None:
-        """The action, by as many epochs as there is time for."""
-        choice = action.choice
-        for epochs in range(action.epochs, self.count_epochs(choice), -1):
-            seconds = self._train(choice, epochs).seconds
-            shorter = dataclasses.replace(
-                action, epochs=epochs, seconds=seconds
-            )
-            if self._takes(shorter) <= left:
-                return shorter
-        return None
-
     # === The end ===
 
     def _confirmations(self) -> Iterator[Action]:
@@ -399,11 +396,11 @@ class Planner:
                 if is_close and self.count_epochs(choice) < one.epochs:
                     yield self._train(choice, one.epochs)
 
-    def _train(self, choice: Choice, epochs: int) -> Action:
+    def _train(self, choice: Choice, epochs: int, gain: float = 0.0) -> Action:
         """Training a run up to a number of epochs."""
         new = epochs - self.count_epochs(choice)
         seconds = self.costs.seconds(choice.approach, new)
-        return Action(choice, epochs, seconds)
+        return Action(choice, epochs, seconds, gain)
 
     def _reserved_seconds(self) -> float:
         """Seconds that are not for exploring."""

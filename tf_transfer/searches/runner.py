@@ -1,14 +1,14 @@
 """Does the runs that a planner asks for, on workers, until the time is over."""
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+from tf_transfer.reports import wording
 from tf_transfer.searches.backups import Backups
 from tf_transfer.searches.history import Clock, History, Step
 from tf_transfer.searches.planner import Action, Planner
-from tf_transfer.searches.space import Choice, count_epochs
+from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
@@ -100,8 +100,9 @@ class Runner:
             if result:
                 self.runs[choice] = run
                 scores[choice] = _scores(epochs, result["metric"])
-                known = (s.epochs for s in steps if s.choice == choice)
-                done = max(known, default=0)
+                done = max(
+                    (s.epochs for s in steps if s.choice == choice), default=0
+                )
                 if done < len(epochs):
                     self._add_step(choice, run, self._clock(), done, result)
             if self._run_states.failure(run):
@@ -136,7 +137,6 @@ class Runner:
             done + len(new),
             began,
             self._clock(),
-            os.path.relpath(run.directory.path, self._history.out),
             [line["train_seconds"] + line["eval_seconds"] for line in new],
             built or 0.0,
         )
@@ -198,7 +198,7 @@ class Runner:
         self._order(planner, scheduler)
         self._work(scheduler)
 
-    def _check_time(self, examples: int) -> None:
+    def _check_time(self) -> None:
         if self.left < -GRACE_SECONDS:
             raise OutOfTime
 
@@ -245,8 +245,9 @@ class Runner:
         """
         choice, began = self._orders.pop(run.name)
         done = planner.count_epochs(choice)
-        result = None if has_failed else detail
-        step = self._add_step(choice, run, began, done, result)
+        step = self._add_step(
+            choice, run, began, done, None if has_failed else detail
+        )
         title = f"{choice.approach} at {planner.rate_of(choice):g}"
         title += f", seed {choice.seed}" if choice.seed else ""
         title += ", rate falling to 0" if choice.linear_epochs else ""
@@ -261,8 +262,9 @@ class Runner:
         self.runs[choice] = run
         self.backups.discard(run.directory.path)
         self._clock.save()
+        epochs = wording.count(step.epochs, "epoch")
         say(
-            f"{time.strftime('%T')} {title}, {count_epochs(step.epochs)}: "
+            f"{time.strftime('%T')} {title}, {epochs}: "
             f"validation {detail['metric']} {max(scores):.1f}  "
             f"({step.ended - began:.0f} s)"
         )

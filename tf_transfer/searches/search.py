@@ -126,7 +126,6 @@ class Search:
         for approach in self.space:  # a run takes every combination
             self.plan(Action(approach.choices[0], 1, 0.0), None)
         self.probe = self.plan.baseline("frozen")
-        self.baselines = {reports.PROBE: self.probe}
         # For a learning curve, where there is time in the end.
         self.smaller_probes = {
             count: self.plan.baseline("frozen", max_train_examples=count)
@@ -134,10 +133,11 @@ class Search:
             if self.training >= train.FEWEST_FOR_CURVE
             for count in [round(share * self.training)]
         }
+        self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", is_tagging)
-            tfidf = {name: self.plan.baseline("tfidf")}
-            self.baselines = tfidf | self.baselines
+            self.baselines[name] = self.plan.baseline("tfidf")
+        self.baselines[reports.PROBE] = self.probe
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         settings = experiment.settings
@@ -157,13 +157,12 @@ class Search:
         """Searches until the budget is over, or nothing is worth trying."""
         settings = self.settings
         run_states = RunStates(settings.out, [])
-        first = self.plan(Action(self.space[0].choices[0], 1, 0.0), None)
         with execute.lock(run_states.folder):
             if not self.is_over and self.history.record.ended != self._asked:
                 self.clock.start()
             try:
                 with execute.open_pool(
-                    [first],
+                    [self.probe],
                     jobs=settings.jobs,
                     out=settings.out,
                     engine=settings.engine,

@@ -75,11 +75,6 @@ class Choice:
         return dataclasses.replace(self, seed=0)
 
 
-def count_epochs(number: int) -> str:
-    """`1 epoch`, `2 epochs`."""
-    return "1 epoch" if number == 1 else f"{number} epochs"
-
-
 def rates_around(usual: float) -> tuple[float, ...]:
     """Rates 1, 2 and 5 times a power of ten around the usual one."""
     ladder = [

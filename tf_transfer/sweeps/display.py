@@ -18,7 +18,6 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 REFRESH_SECONDS = 1.0
-SPEED_REFRESHES = 30  # over which examples per second are averaged
 
 
 class Display:
@@ -44,10 +43,7 @@ class Display:
         self._live = rich.live.Live(
             console=self._console, auto_refresh=False, transient=True
         )
-        # Time and trained examples of the last refreshes.
-        self._trained: collections.deque[tuple[float, int]] = collections.deque(
-            [(time.monotonic(), 0)], maxlen=SPEED_REFRESHES
-        )
+        self._drawn = 0.0  # when the table was
         out = os.path.dirname(run_states.folder)
         self._console.print(f"{len(run_states.runs)} runs, below {out}")
         if self._console.is_terminal:
@@ -74,19 +70,19 @@ class Display:
             states = self.run_states.read()
             self._console.print("         " + self._summary(states))
 
-    def refresh(self, examples: int) -> None:
+    def refresh(self) -> None:
         """Draws the table, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
-        is_early = now - self._trained[-1][0] < REFRESH_SECONDS
+        is_early = now - self._drawn < REFRESH_SECONDS
         if is_early or not self._console.is_terminal:
             return
-        self._trained.append((now, examples))
+        self._drawn = now
         states = self.run_states.read()
         lines = [
             f"running: {run.label}{_progress(run)}"
             for run in self.run_states.running
         ]
-        lines.append(self._summary(states) + self._speed())
+        lines.append(self._summary(states))
         self._live.update(
             rich.console.Group(
                 make_table(self.run_states.runs, states), "\n".join(lines)
@@ -125,13 +121,6 @@ class Display:
                 unknown = len(seconds) - len(known)
                 phrases[-1] += f", without {unknown} runs of unknown time"
         return ", ".join(phrases)
-
-    def _speed(self) -> str:
-        """Examples per second, if any were trained."""
-        (begin, before), (end, after) = self._trained[0], self._trained[-1]
-        if after == before:
-            return ""
-        return f", {(after - before) / (end - begin):,.0f} examples/s"
 
 
 def _progress(run: Planned) -> str:

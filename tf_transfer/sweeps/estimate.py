@@ -18,6 +18,7 @@ from tf_transfer.models import cost, freezing
 from tf_transfer.sweeps import peak
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import machine
 
 if TYPE_CHECKING:
     from tf_transfer.data.batches import BatchPlan
@@ -149,13 +150,6 @@ GPU = DeviceCosts(
 )
 
 
-def choose_costs() -> DeviceCosts:
-    """Those of a GPU if TensorFlow sees one, else those of a CPU."""
-    import tensorflow as tf
-
-    return GPU if tf.config.list_physical_devices("GPU") else CPU
-
-
 @dataclasses.dataclass(frozen=True)
 class Build:
     """The cost of a feature cache: bytes, and seconds to build it."""
@@ -171,7 +165,6 @@ class Estimate:
     Attributes:
         seconds: of training, evaluation and overhead.
         builds: dict from what identifies a feature cache to its cost.
-        live_seconds: `seconds` without a feature cache.
         predict_seconds: of running the encoder over what is evaluated, once.
         updates: of the weights.
         disk_bytes: of its directory once it is finished: the weights that
@@ -183,7 +176,6 @@ class Estimate:
 
     seconds: float
     builds: dict[tuple, Build]
-    live_seconds: float
     predict_seconds: float = 0.0
     updates: int = 0
     disk_bytes: int = 0
@@ -201,7 +193,8 @@ class Estimator:
     Args:
         measure_peak: function from a precision to operations per second;
             unset, `peak.measure_peak`.
-        device: the costs of its kind of device; unset, `choose_costs()`.
+        device: the costs of its kind of device; unset, those of a GPU if
+            TensorFlow can use one, else those of a CPU.
     """
 
     def __init__(
@@ -210,7 +203,7 @@ class Estimator:
         device: DeviceCosts | None = None,
     ) -> None:
         self._peak = functools.cache(measure_peak or peak.measure_peak)
-        self._device = device or choose_costs()
+        self.device = device or (GPU if machine.has_gpu() else CPU)
         self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]
@@ -230,11 +223,11 @@ class Estimator:
     def _count(self, run: Planned) -> Estimate:
         settings: Any = run.settings
         if settings.is_sparse:
-            return Estimate(START_SECONDS, {}, START_SECONDS)
+            return Estimate(START_SECONDS, {})
         network, phases = self._prepare(run)
         if settings.is_probe:
             return self._count_probe(run, network, phases)
-        device, most = self._device, self._peak(settings.precision)
+        device, most = self.device, self._peak(settings.precision)
         # With a CPU's costs, the shards of all machines are the same.
         uses_xla = device.block_seconds > 0 and settings.uses_xla
         speed = full_speed = most * device.share_of_peak
@@ -253,33 +246,24 @@ class Estimator:
                 for objective in phase.objectives
             ]
         batches = sum(n.epochs * n.batches for n in needs)
-        overhead = RUN_SECONDS + device.batch_seconds * batches
-
-        def count_seconds(reads_cache: bool) -> float:
-            operations = passes = 0
-            for one in needs:
-                is_cached = reads_cache and one.is_cached
-                operations += one.epochs * one.operations(is_cached)
-                passes += one.epochs * one.passes(is_cached, uses_xla)
-            launches = device.block_seconds * passes
-            return overhead + max(operations / speed, launches)
-
+        operations = sum(n.epochs * n.operations() for n in needs)
+        passes = sum(n.epochs * n.passes() for n in needs)
         return Estimate(
-            count_seconds(reads_cache=True),
+            RUN_SECONDS
+            + device.batch_seconds * batches
+            + max(operations / speed, device.block_seconds * passes),
             {
                 n.identify_cache(run): n.estimate_build(full_speed)
                 for n in needs
                 if n.is_cached
             },
-            count_seconds(reads_cache=False),
             sum(n.predict_operations() for n in needs) / full_speed,
             sum(n.epochs * len(n.plan) for n in needs),
             # Weights; with both moments.
             (1 + 3)
             * FLOAT32_BYTES
             * max(freezing.count_trained(network, n.trained) for n in needs),
-            device.compile_seconds
-            * sum(n.compiled_passes() for n in needs if uses_xla),
+            device.compile_seconds * sum(n.compiled_passes() for n in needs),
         )
 
     def _count_probe(
@@ -300,18 +284,16 @@ class Estimator:
         )
         # Each text of a pair by itself, and together.
         passes = len(run.experiment.data.task.texts)
-        share = self._device.share_of_peak
+        share = self.device.share_of_peak
         speed = self._peak(run.settings.precision) * share / passes
         build = needs.estimate_build(speed)
-        seconds = RUN_SECONDS + PROBE_SECONDS
         return Estimate(
-            seconds,
+            RUN_SECONDS + PROBE_SECONDS,
             {
                 needs.identify_cache(run): Build(
                     passes * build.bytes, build.seconds
                 )
             },
-            seconds + build.seconds,
             needs.predict_operations() / speed,
         )
 
@@ -344,11 +326,13 @@ class _Needs:
         self.epochs = phase.max_epochs
         self.name = objective.name
         self.trained = trainable
+        self.uses_xla = uses_xla
         self.is_cached = settings.runs_cached and trainable.has_prefix
+        # The blocks that do not run, as the cache has their output.
+        self.cached_blocks = trainable.cut if self.is_cached else 0
         self.shape = cost.Shape.from_encoder(network.encoder)
         pooling = network.heads[objective.name].pooling
         self.cls_only = pooling in network_lib.CLS_ONLY
-        self.value_bytes = 4 if settings.cache_dtype == "float32" else 2
         scored = [split for *_, split in objective.scored_splits]
         self.splits = [objective.train, *scored]
         self.texts_per_example = objective.train.texts_per_example
@@ -382,50 +366,38 @@ class _Needs:
         """The number in an epoch and its evaluation."""
         return sum(map(len, (self.plan, *self.evaluation_plans)))
 
-    def operations(self, is_cached: bool) -> int:
-        """Floating-point operations of an epoch and its evaluation.
-
-        Args:
-            is_cached: whether the frozen prefix is read, not run.
-        """
-        cut = self.trained.cut if is_cached else 0
+    def operations(self) -> int:
+        """Floating-point operations of an epoch and its evaluation."""
         trained = cost.count_epoch_operations(
-            self.shape, self.plan, self.trained, self.cls_only, is_cached
+            self.shape, self.plan, self.trained, self.cls_only, self.is_cached
         )
-        return self.texts_per_example * trained + self._forward(
-            self.evaluation_plans, cut, self.shape.blocks, self.cls_only
-        )
+        evaluated = self.predict_operations(self.cached_blocks)
+        return self.texts_per_example * trained + evaluated
 
-    def passes(self, is_cached: bool, uses_xla: bool) -> int:
-        """Launches of an epoch and its evaluation, in compiled block passes.
-
-        Args:
-            is_cached: see `operations`.
-            uses_xla: whether steps are compiled; evaluation is not.
-        """
-        steps = len(self.plan) * self._step_passes(is_cached)
-        evaluated = sum(map(len, self.evaluation_plans))
-        evaluated *= self._count_run(is_cached) * LAUNCHES_WITHOUT_XLA
-        return steps * (1 if uses_xla else LAUNCHES_WITHOUT_XLA) + evaluated
+    def passes(self) -> int:
+        """Launches of an epoch and its evaluation, in compiled block passes."""
+        steps = len(self.plan) * self._step_passes()
+        evaluations = sum(map(len, self.evaluation_plans))  # never compiled
+        evaluated = evaluations * (self.shape.blocks - self.cached_blocks)
+        if self.uses_xla:
+            return steps + LAUNCHES_WITHOUT_XLA * evaluated
+        return LAUNCHES_WITHOUT_XLA * (steps + evaluated)
 
     def compiled_passes(self) -> int:
         """Passes of one block in the programs of its steps, one per length."""
         lengths = len(set(self.plan.lengths.tolist()))
-        return lengths * self._step_passes(self.is_cached)
+        return lengths * self._step_passes() * self.uses_xla
 
-    def _step_passes(self, is_cached: bool) -> int:
+    def _step_passes(self) -> int:
         """Those of a step: gradients reach all blocks above the cut."""
         trained = self.shape.blocks - self.trained.cut
-        return self._count_run(is_cached) + (TRAINED_PASSES - 1) * trained
+        run = self.shape.blocks - self.cached_blocks
+        return run + (TRAINED_PASSES - 1) * trained
 
-    def _count_run(self, is_cached: bool) -> int:
-        """The blocks that run."""
-        return self.shape.blocks - (self.trained.cut if is_cached else 0)
-
-    def predict_operations(self) -> int:
-        """Operations of all blocks over the scored splits."""
+    def predict_operations(self, bottom: int = 0) -> int:
+        """Operations of the blocks above one over the scored splits."""
         return self._forward(
-            self.evaluation_plans, 0, self.shape.blocks, self.cls_only
+            self.evaluation_plans, bottom, self.shape.blocks, self.cls_only
         )
 
     def _forward(
@@ -455,9 +427,10 @@ class _Needs:
             for split in self.splits
         )
         width = self.prefix.width(self.shape.hidden)
+        value_bytes = 4 if self.prefix.dtype == "float32" else 2
         plans = [self.plan, *self.evaluation_plans]
         operations = self._forward(plans, 0, self.trained.cut, False)
-        return Build(vectors * width * self.value_bytes, operations / speed)
+        return Build(vectors * width * value_bytes, operations / speed)
 
     def identify_cache(self, run: Planned) -> tuple:
         """The values that distinguish the feature cache from others."""

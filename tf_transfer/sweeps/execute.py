@@ -20,15 +20,6 @@ HANG_MINUTES = 30.0
 SHARE_OF_MEMORY = 0.8  # of the machine's, for all workers
 
 
-def check_engine(engine: str, ray_address: str) -> None:
-    """Raises `UserError` if an address is given that nothing reads."""
-    if ray_address and engine != "ray":
-        raise UserError(
-            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
-            "well, or leave it out."
-        )
-
-
 @contextlib.contextmanager
 def open_pool(
     runs: Sequence[Planned] = (),
@@ -52,7 +43,8 @@ def open_pool(
         hang_minutes: a worker without a step for this long is replaced.
         worker_gb: a worker that takes more memory is replaced; None for its
             share of the machine's memory, or of what Ray may give.
-        out: of a cluster, the root of the run directories, on all nodes.
+        out: of a cluster, the root of the run directories, on all nodes;
+            exists.
         engine: `local` or `ray`.
         ray_address: of the cluster; see `cluster.connect`.
 
@@ -63,7 +55,6 @@ def open_pool(
     needs_all = any(run.settings.strategy == "mirrored" for run in runs)
     with contextlib.ExitStack() as stack:
         if engine == "ray":
-            os.makedirs(out, exist_ok=True)
             nodes = stack.enter_context(cluster.connect(ray_address, out))
             share = cluster.divide(nodes, jobs, runs_per_gpu, needs_all)
             pool = Pool(
@@ -137,13 +128,12 @@ def lock(folder: str, shard: str = "") -> Iterator[None]:
     The lock is the kernel's: it ends with its process.
 
     Args:
-        folder: the sweep's own.
+        folder: the sweep's own; exists.
         shard: `--shard`.
 
     Raises:
         UserError: another sweep holds it.
     """
-    os.makedirs(folder, exist_ok=True)
     name = "-".join(filter(None, (socket.gethostname(), shard))) + ".lock"
     path = os.path.join(folder, name.replace("/", "-of-"))
     with files.open_lock(path) as file:

@@ -225,8 +225,9 @@ def expand(
             experiment = experiment_class(
                 command_line.parse(experiment_class.Settings, words)
             )
-            replicas = _count_replicas(experiment.settings)
-            directory = experiment.find_run(replicas)
+            directory = experiment.find_run(
+                _count_replicas(experiment.settings)
+            )
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         axes = {name: flags[name] for name in point}

@@ -16,13 +16,12 @@ class SignsOfLife(Callback):
     """Reports that steps are trained, or texts go through the frozen blocks.
 
     Args:
-        report: called with a dict: `event` is `alive`, `examples` the number
-            trained since the last report, `memory` the process's own in bytes.
+        report: called with a dict: `event` is `alive`, `has_trained` whether a
+            step is done, `memory` the process's own in bytes.
     """
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report
-        self._examples = 0
         self._has_trained = False
         self._last = 0.0
 
@@ -32,7 +31,6 @@ class SignsOfLife(Callback):
     def on_steps_end(
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
-        self._examples += int(counts.sum())
         if not self._has_trained:  # other runs wait for its feature cache
             self._has_trained, self._last = True, 0.0
         self._send()
@@ -46,8 +44,8 @@ class SignsOfLife(Callback):
             self._report(
                 {
                     "event": "alive",
-                    "examples": self._examples,
+                    "has_trained": self._has_trained,
                     "memory": machine.own_memory(),
                 }
             )
-            self._examples, self._last = 0, now
+            self._last = now

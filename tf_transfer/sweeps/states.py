@@ -39,7 +39,6 @@ class RunStates:
     Attributes:
         folder: the sweep's own, below `out`.
         running: the runs that workers of this process do now.
-        measured_seconds: see `seconds`, by name of the run.
 
     Raises:
         UserError: nothing can be written below `out`.
@@ -49,7 +48,7 @@ class RunStates:
         self.folder = os.path.join(out, ".sweep")
         self.runs = runs
         self.running: list[Planned] = []
-        self.measured_seconds: dict[str, float | None] = {}
+        self._seconds: dict[str, float | None] = {}
         self._results: dict[str, dict[str, Any]] = {}
         try:
             for name in ("logs", "failed"):
@@ -106,10 +105,9 @@ class RunStates:
         None for an unfinished run, and for one that was interrupted: how long
         it paused is not known.
         """
-        is_new = run.name not in self.measured_seconds
-        if is_new and self.result(run) is not None:
-            self.measured_seconds[run.name] = _read_seconds(run)
-        return self.measured_seconds.get(run.name)
+        if run.name not in self._seconds and self.result(run) is not None:
+            self._seconds[run.name] = _read_seconds(run)
+        return self._seconds.get(run.name)
 
     # === Files ===
 

@@ -26,7 +26,7 @@ REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 Event = Literal["started", "finished", "failed", "retried"]
 # (event, run, its result or the record of its failure)
 OnEvent = Callable[[Event, Planned, dict[str, Any]], None]
-OnPoll = Callable[[int], None]  # (number of examples trained so far)
+OnPoll = Callable[[], None]
 End = Literal["close", "stop", "kill"]  # how to end a worker
 
 
@@ -130,7 +130,7 @@ class Scheduler:
         pool: Pool,
         todo: Sequence[Planned] = (),
         on_event: OnEvent = lambda event, run, detail: None,
-        on_poll: OnPoll = lambda examples: None,
+        on_poll: OnPoll = lambda: None,
     ) -> None:
         self.run_states = run_states
         self.pool = pool
@@ -139,7 +139,6 @@ class Scheduler:
         self._todo = list(todo)
         self._retried: set[str] = set()  # runs that were given back
         self._failed_starts = 0
-        self._examples = 0
         self._signals = StopSignals()
 
     def add(self, run: Planned) -> None:
@@ -158,7 +157,7 @@ class Scheduler:
         with self._signals:
             try:
                 while self._poll():
-                    self.on_poll(self._examples)
+                    self.on_poll()
                     time.sleep(POLL_SECONDS)
             except BaseException:
                 self._signals.came = True  # runs that end now have not failed
@@ -231,14 +230,13 @@ class Scheduler:
         for message in messages:
             worker.last_report = time.monotonic()
             if message["event"] == "alive":
-                self._examples += message["examples"]
-                if message["examples"]:  # others may read its cache now
+                if message["has_trained"]:  # others may read its cache now
                     worker.building = None
             elif message["outcome"] in REASONS:  # its process ends now
                 worker.reason = worker.reason or REASONS[message["outcome"]]
             else:
                 worker.reason = ""
-                self._settle(worker, message["outcome"], 1, message["seconds"])
+                self._settle(worker, message["outcome"], 1)
             self._check_memory(worker, message["memory"])
         silent = time.monotonic() - worker.last_report
         if exit_code is not None:
@@ -271,20 +269,13 @@ class Scheduler:
             )
             worker.end("stop" if worker.run else "close")
 
-    def _settle(
-        self,
-        worker: Handle,
-        outcome: str,
-        exit_code: int,
-        seconds: float | None = None,
-    ) -> None:
+    def _settle(self, worker: Handle, outcome: str, exit_code: int) -> None:
         """Takes back a worker's run: it is finished, has failed, or is retried.
 
         Args:
             worker: no longer does its run.
             outcome: see `worker.Worker.do`; `lost` with the process.
             exit_code: of the run, or of the process.
-            seconds: of the run, where they are known.
         """
         run = worker.run
         assert run is not None
@@ -297,8 +288,6 @@ class Scheduler:
         if is_taken:  # between `_may_start` and its own start
             reason = "another process has begun it"
         if result is not None:
-            if seconds is not None:
-                self.run_states.measured_seconds[run.name] = seconds
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
             raise UserError(

@@ -49,13 +49,11 @@ class Order:
         module: that has the experiment.
         words: the flags of the run's command.
         log: file that its output is appended to.
-        needs_tensorflow: whether the run has an encoder.
     """
 
     module: str
     words: tuple[str, ...]
     log: str
-    needs_tensorflow: bool
 
     @classmethod
     def of_run(cls, run: Planned, log: str) -> Self:
@@ -65,12 +63,7 @@ class Order:
             # The run's name contains it, and a node might resolve `auto`
             # otherwise.
             words += (f"--jit_compile={settings.uses_xla}".lower(),)
-        return cls(
-            run.experiment.command_module,
-            words,
-            os.path.abspath(log),
-            needs_tensorflow=not run.settings.is_sparse,
-        )
+        return cls(run.experiment.command_module, words, os.path.abspath(log))
 
 
 class Worker:
@@ -94,7 +87,6 @@ class Worker:
             `broken`, by an error that is not the run's: do nothing else in this
             process.
         """
-        began = time.monotonic()
         words = " ".join(("python -m", order.module, *order.words))
         with files.open_to_append(order.log) as log:
             log.write(f"\n=== {time.strftime('%F %T')} {words}\n".encode())
@@ -106,7 +98,6 @@ class Worker:
             {
                 "event": "ended",
                 "outcome": outcome,
-                "seconds": time.monotonic() - began,
                 "memory": machine.own_memory(),
             }
         )
@@ -132,7 +123,8 @@ class Worker:
         cls = experiment_lib.load(order.module)
         settings = command_line.parse(cls.Settings, order.words)
         callbacks = []
-        if order.needs_tensorflow:
+        if not settings.is_sparse:
+            _load_tensorflow()
             from tf_transfer.sweeps import signs
 
             callbacks = [signs.SignsOfLife(self._report)]
@@ -164,8 +156,6 @@ def main(slot: int, jobs: int) -> None:
 
     worker = Worker(report)
     while (order := orders.get()) is not None:
-        if order.needs_tensorflow:
-            _load_tensorflow()
         is_busy.set()
         if is_over.is_set():  # the sweep died before this run began
             break
@@ -178,8 +168,6 @@ def main(slot: int, jobs: int) -> None:
 
 def _take_cores(slot: int, jobs: int) -> None:
     """Leaves the process its share of the cores."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // jobs
     if jobs > 1 and share:
