@@ -200,35 +200,37 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
 
 
 def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
-    """The verdicts by the list of `Part` that has them.
+    """The verdicts by the list of `Part` that has them."""
+    ran = [v for v in study.verdicts if v.study]
+    apart = [v for v in ran if v.word == infer.NOT_COMPARABLE]
+    local = [v for v in apart if brief.is_reported(v)]
+    few = [v for v in apart if not brief.is_reported(v)]
+    without = [v for v in study.verdicts if not v.study]
+    return {
+        "judged": [v for v in ran if v.word != infer.NOT_COMPARABLE],
+        "local": [_use_neutral_words(study, v) for v in local],
+        "few": [_use_neutral_words(study, v) for v in few],
+        "unrun": [v for v in without if not v.claim.reading_of],
+    }
 
-    Differences of the whole study are listed once for all of its claims.
+
+def _use_neutral_words(study: Study, verdict: Verdict) -> Verdict:
+    """A verdict in none of the paper's words.
+
+    Differences of the study are listed once for all of its claims.
     """
     known = {*map(cut_brackets, study.differences)}
-    lists: dict[str, list[Verdict]]
-    lists = {name: [] for name in ("judged", "local", "few", "unrun")}
-    for verdict in study.verdicts:
-        if not verdict.study:
-            if not verdict.claim.reading_of:
-                lists["unrun"].append(verdict)
-        elif verdict.word != infer.NOT_COMPARABLE:
-            lists["judged"].append(verdict)
-        else:
-            own = [
-                clause
-                for clause in verdict.reason.split("; ")
-                if cut_brackets(clause) not in known
-                and not re.fullmatch(r"and \d+ more", clause)
-            ]
-            name = "local" if brief.is_reported(verdict) else "few"
-            lists[name].append(
-                dataclasses.replace(
-                    verdict,
-                    word=brief.neutral_word(verdict),
-                    reason="; ".join(filter(None, [verdict.problem, *own])),
-                )
-            )
-    return lists
+    own = [
+        clause
+        for clause in verdict.reason.split("; ")
+        if cut_brackets(clause) not in known
+        and not re.fullmatch(r"and \d+ more", clause)
+    ]
+    return dataclasses.replace(
+        verdict,
+        word=brief.neutral_word(verdict),
+        reason="; ".join(filter(None, [verdict.problem, *own])),
+    )
 
 
 def describe_note(verdict: Verdict) -> str:
