@@ -316,7 +316,7 @@ def _weigh(
         needed = len(single) - needed + 1
         deciding = [one for one in single if one not in agreeing]
     describe = functools.partial(
-        _describe_needed,
+        describe_needed,
         [(e, min(abs(e.value - low), abs(e.value - high))) for e in deciding],
         needed,
         len(single) - needed + 1,
@@ -374,12 +374,12 @@ def _judge_size(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     return IN_SIGN, "the size is open"
 
 
-def _describe_needed(
+def describe_needed(
     rooms: Sequence[tuple[Estimate, float]],
     count: int,
     tests: int,
     runs: int,
-    alpha: float,
+    alpha: float = ALPHA,
 ) -> str:
     """About how many seeds would decide a claim, a clause.
 

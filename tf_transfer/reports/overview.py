@@ -179,7 +179,12 @@ def name_split(rows: Sequence[Row]) -> str:
 def name_parts(rows: Sequence[Row]) -> str:
     """The sources of the intervals of rows: `seeds`, `seeds and test texts`."""
     names = {"seeds": "seeds", "folds": "folds", "texts": "test texts"}
-    known = {part for row in rows for part in (*row.score.variance,)}
+    known = {
+        part
+        for row in rows
+        if row.score.estimate is not None
+        for part in row.score.estimate.parts
+    }
     return " and ".join(w for n, w in names.items() if n in known) or "seeds"
 
 
@@ -456,31 +461,6 @@ def compare_with_base(
     Returns:
         Nothing where a row or its base has no value, or a share is of nothing.
     """
-    contrast, cells = _subtract_base(rows, measure, kind)
-    if contrast is None:
-        return UNKNOWN
-    is_time = measure in measures.DURATIONS
-    ranged = estimates.summarize(contrast, cells, is_time)
-    if is_time and not all(cell.in_turn for cell in cells):
-        return Ranged(ranged.value)
-    return ranged
-
-
-def estimate_loss(rows: Sequence[Row]) -> estimates.Estimate | None:
-    """The mean over rows of the difference to training everything.
-
-    None where there are too few runs.
-    """
-    contrast, cells = _subtract_base(rows, "score", "difference")
-    if contrast is None or estimates.has_single_run(cells):
-        return None
-    return contrast.estimate()
-
-
-def _subtract_base(
-    rows: Sequence[Row], measure: str, kind: str
-) -> tuple[Contrast | None, list[Cell]]:
-    """The contrast of `compare_with_base`, if there is one, and its cells."""
     is_time = measure in measures.DURATIONS
     contrasts: list[Contrast] = []
     cells: list[Cell] = []
@@ -493,7 +473,7 @@ def _subtract_base(
             peers=row.peers,
         )
         if not all(len(cell.values) for cell in pair):
-            return None, cells
+            return UNKNOWN
         cells += pair
         first, second = map(Contrast.of, pair)
         if kind == "difference" or is_time:
@@ -502,6 +482,9 @@ def _subtract_base(
         majority = 0.0 if math.isnan(row.majority) else row.majority
         first, second = first + -majority, second + -majority
         if second.value <= 0:
-            return None, cells
+            return UNKNOWN
         contrasts.append((first / second) * 100)
-    return estimates.mean(contrasts), cells
+    ranged = estimates.summarize(estimates.mean(contrasts), cells, is_time)
+    if is_time and not all(cell.in_turn for cell in cells):
+        return Ranged(ranged.value)
+    return ranged
