@@ -153,8 +153,10 @@ def _parse_seconds(word: str) -> float:
 
 def _print_short(page: "Page") -> None:
     shown = [(part.study.title, part.short) for part in page.parts]
-    for search in page.summary.get("searches", ()):
-        shown.append((f"Search in {search['path']}", search["lines"]))
+    shown += [
+        (f"Search in {search['path']}", search["lines"])
+        for search in page.summary.get("searches", ())
+    ]
     fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
     for title, sentences in shown[:SHOWN_PARTS]:
         print("\n".join([f"\n{title}", *map(fill.fill, sentences)]))

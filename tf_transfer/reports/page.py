@@ -265,18 +265,18 @@ def describe_ours(verdict: Verdict) -> str:
     if math.isnan(verdict.value):
         return runs
     claim, sign = verdict.claim, "" if verdict.claim.kind == "spread" else "+"
-    text = f"{verdict.value:{sign}.2f} {claim.unit}"
-    if claim.factor not in (0, 1):
-        text += f" against {100 * claim.factor:g} % of it"
-    if not math.isnan(verdict.low):
-        text += f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
-    if len(verdict.variance) > 1:
-        errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
-        text += f"; standard errors: {', '.join(errors)}"
-    if not math.isnan(verdict.beside):
-        measure = measures.describe(claim.beside)
-        text += f"; by {measure} {verdict.beside:{sign}.2f}"
-    return f"{text}, {runs}"
+    errors = [f"{name} {e:.2f}" for name, e in verdict.variance.items()]
+    other = f"{measures.describe(claim.beside)} {verdict.beside:{sign}.2f}"
+    return (
+        f"{verdict.value:{sign}.2f} {claim.unit}"
+        + f" against {100 * claim.factor:g} % of it"
+        * (claim.factor not in (0, 1))
+        + f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
+        * (not math.isnan(verdict.low))
+        + f"; standard errors: {', '.join(errors)}" * (len(errors) > 1)
+        + f"; by {other}" * (not math.isnan(verdict.beside))
+        + f", {runs}"
+    )
 
 
 # === Tables ===

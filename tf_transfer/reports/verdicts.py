@@ -96,10 +96,11 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
         for claim in paper.claims
         if claim.encoders
     ]
-    of_cases = (
-        judge_claim(of, paper, claim, study) for of, claim, study in cases
-    )
-    judged = [*filter(None, of_cases)]
+    judged = [
+        verdict
+        for tasks, claim, study in cases
+        if (verdict := judge_claim(tasks, paper, claim, study))
+    ]
     verdicts = correct_for_many([v for v in judged if v.study])
     reasons = {v.claim.id: v for v in reversed(judged)}
     seen = {verdict.claim.id for verdict in verdicts}
@@ -447,10 +448,10 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                 len(runs) >= FEWEST_SEEDS for runs in one.runs
             )
             runs_there = f"{wording.count(one.fewest, 'run')} in a group"
-            where = f"on {one.task}"
-            if is_timed_apart:
-                where += " timed in an environment that both share"
-            return f"{runs_there} {where}; {FEWEST_SEEDS} are needed"
+            shared = " timed in an environment that both share" * is_timed_apart
+            return (
+                f"{runs_there} on {one.task}{shared}; {FEWEST_SEEDS} are needed"
+            )
         if asked & {*measures.DURATIONS} and not all(
             cell.in_turn for cell in one.cells
         ):
