@@ -6,11 +6,9 @@ import numpy as np
 
 from tf_transfer.data import ensembles, metrics
 from tf_transfer.reports import reading, stacking_ensembles
-from tf_transfer.reports.predictions import read_arrays
+from tf_transfer.reports.predictions import Arrays, read_arrays
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
-
-Arrays = dict[str, np.ndarray]
 
 
 def combine(runs: Sequence[str]) -> tuple[dict[str, dict[str, float]], Arrays]:
@@ -73,8 +71,7 @@ def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
     elif not np.isfinite(arrays["logits"]).all():
         problem = "holds test_logits that are not finite"
     else:
-        output = arrays["ids"], arrays["labels"], arrays["logits"]
-        return stacking_ensembles.make_member(record, output), [
+        return stacking_ensembles.make_member(record, arrays), [
             name for name in record["metrics"] if name in metrics.METRICS
         ]
     raise UserError(f"--run={path}: {problem}. It cannot be in an ensemble.")
