@@ -406,9 +406,11 @@ def list_differences(
     for model in dict.fromkeys(model for _, model, *_ in rows):
         published = {**usual, **paper.settings_on(model)}
         for name in [name for name in published if name not in asked]:
-            theirs = [published[name]]
-            if wanted is None:
-                theirs = _values(paper, name, published[name])
+            theirs = (
+                _values(paper, name, published[name])
+                if wanted is None
+                else [published[name]]
+            )
             differing[name, _show(theirs)].update(
                 _show(settings[name])
                 for _, of_model, _, settings in rows

@@ -162,9 +162,11 @@ def _conclude(verdict: Verdict, factor: float) -> Verdict:
         return dataclasses.replace(
             verdict, word=CONTRADICTS, reason=reason, p=p_of_half
         )
-    reason = "nothing is shown"
-    if verdict.p <= ALPHA:
-        reason = "not significant after Holm's correction"
+    reason = (
+        "not significant after Holm's correction"
+        if verdict.p <= ALPHA
+        else "nothing is shown"
+    )
     needed = verdict.needed(ALPHA / max(factor, 1.0))
     reason = "; ".join(filter(None, [reason, verdict.tally, needed]))
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
