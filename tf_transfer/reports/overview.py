@@ -307,8 +307,7 @@ def _match(
             own = choose.take_rows(runs, [group])
             rates = sorted({g.lr for g in members}) if best else [group.lr]
             is_base = _trains_everything(group) and _untrained(group) == least
-            row = _make_row(group, own, names[group], is_base)
-            rows.append(dataclasses.replace(row, rates=tuple(rates)))
+            rows.append(_make_row(group, own, names[group], is_base, rates))
     bases = [row for row in rows if row.is_base]
     peers = tuple(row.runs for row in rows)
     return [
@@ -351,7 +350,11 @@ def _named(group: Group) -> dict[str, Any]:
 
 
 def _make_row(
-    group: Group, runs: pd.DataFrame, name: str, is_base: bool
+    group: Group,
+    runs: pd.DataFrame,
+    name: str,
+    is_base: bool,
+    rates: Sequence[float],
 ) -> Row:
     first, untrained = group.first, _untrained(group)
     layers = str(group.settings.get("trainable_layers", ""))
@@ -373,6 +376,7 @@ def _make_row(
         * float((runs.trainable_parameters / runs.total_parameters).mean()),
         majority=float(runs.majority.iloc[0]),
         failed=did_not_train(runs),
+        rates=tuple(rates),
     )
 
 

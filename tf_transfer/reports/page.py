@@ -153,9 +153,8 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     """
     name = f"{study.experiment}_{study.name}"
     figures = [first_figure.draw(study, rows), *draw_figures(study)]
-    module = module_of(study.experiment)
-    if module is not None and hasattr(module, "figures"):
-        figures += module.figures(study)
+    own = getattr(module_of(study.experiment), "figures", None)
+    figures += own(study) if own else []
     tables, headline, shown = (
         fill_tables(study, kind) for kind in ("table", "headline", "document")
     )

@@ -232,13 +232,13 @@ def judge_claim(
         *chosen.differences,
     ]
     if fewest > 1:
-        tested = claim
-        if differences:  # what is not comparable has no published size
-            tested = dataclasses.replace(
-                claim, published=0.0, sign=claim.direction
-            )
+        # What is not comparable has no published size.
+        tested = (
+            dataclasses.replace(claim, published=0.0, sign=claim.direction)
+            if differences
+            else claim
+        )
         verdict = infer.test_claim(tested, chosen.complete, verdict)
-        verdict = dataclasses.replace(verdict, claim=claim)
         if claim.beside:
             verdict = infer.add_other_measure(
                 claim, chosen.complete, verdict, cells
