@@ -56,8 +56,8 @@ def table(root: str) -> str:
         )
         record = group[False, seeds[0]]
         metric = record["metric"]
-        tested: Any = predictions.logits(record)
-        majority = metrics.majority(metric, tested[1])
+        labels = predictions.read(record, "test")["labels"]
+        majority = metrics.majority(metric, labels)
         rows.append(
             (
                 f"{name}, {metric}",

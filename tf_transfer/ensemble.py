@@ -14,7 +14,6 @@ equal numbers of votes).
 
 import os
 
-import numpy as np
 from absl import flags
 
 from tf_transfer.config import command_line
@@ -31,20 +30,6 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "Folder to write the ensembles into.")
 
 
-def check_predictions(run: str) -> None:
-    """Raises `UserError` where a run's predictions are not those it wrote."""
-    directory = records.RunDirectory(run, None)
-    result, config = directory.result() or {"sha256": {}}, directory.config()
-    if config is None or "predictions.npz" not in result["sha256"]:
-        return  # `run_ensemble` reports why it is left out
-    with np.load(directory.check_file("predictions.npz", result)) as arrays:
-        for name in arrays.files:
-            if name.endswith("logits") and not np.isfinite(arrays[name]).all():
-                raise UserError(
-                    f"--run={run}: holds {name} that are not finite."
-                )
-
-
 def main() -> None:
     """Reads the flags, prints the scores."""
     runs, output = flags.FLAGS.run, flags.FLAGS.output
@@ -56,8 +41,6 @@ def main() -> None:
 
     from tf_transfer.reports import run_ensemble
 
-    for run in runs:
-        check_predictions(run)
     all_scores, arrays = run_ensemble.combine(runs)
     table = pd.DataFrame(all_scores).T
     print(table.to_string(float_format="{:.4f}".format))

@@ -55,9 +55,9 @@ def define_flags() -> None:
         "in the folder of the first summary.",
         **module,
     )
-    flags.DEFINE_list(
+    flags.DEFINE_string(
         "budgets",
-        [],
+        "",
         "Times in seconds, such as 3600,7200: the score that each approach has "
         "reached within them, next to the paper's times. Unset: quarters of "
         "the longest run.",
@@ -100,7 +100,14 @@ def main(argv: Sequence[str]) -> None:
     roots = argv[1:] or ["runs"]
     root = next(filter(os.path.isdir, roots), roots[0])
     options = options_lib.Options(
-        budgets=tuple(_parse_seconds(word) for word in values.budgets),
+        budgets=operating.parse_numbers(
+            "budgets",
+            values.budgets,
+            sys.float_info.max,
+            "give seconds, each once, such as 3600,7200.",
+        )
+        if values.budgets
+        else (),
         qualities=operating.parse_qualities(values.quality),
         margin=values.margin,
     )
@@ -141,20 +148,12 @@ def main(argv: Sequence[str]) -> None:
         print(f"To look closer: tensorboard --logdir {root}")
 
 
-def _parse_seconds(word: str) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise UserError(f"--budgets={word}: give seconds, such as 3600,7200.")
-    return value
-
-
 def _print_short(page: "Page") -> None:
     shown = [(part.study.title, part.short) for part in page.parts]
-    for search in page.summary.get("searches", ()):
-        shown.append((f"Search in {search['path']}", search["lines"]))
+    shown += [
+        (f"Search in {search['path']}", search["lines"])
+        for search in page.summary.get("searches", ())
+    ]
     fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
     for title, sentences in shown[:SHOWN_PARTS]:
         print("\n".join([f"\n{title}", *map(fill.fill, sentences)]))

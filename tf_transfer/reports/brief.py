@@ -181,7 +181,7 @@ def _shown_to_lose_less(
     approaches: Sequence[Approach], margin: float
 ) -> list[Approach]:
     """Those whose loss is below the margin, by Holm's correction."""
-    losses = map(overview.estimate_loss, approaches)
+    losses = [loss_of(some).estimate for some in approaches]
     p_values = estimates.adjust_for_many(
         [
             1.0 if loss is None else loss.p_within(-margin, math.inf)
@@ -220,8 +220,8 @@ def _describe_loss(
     loss = loss_of(members)
     word = "undecided"
     if is_shown:
-        word = f"less than {describe_points(study.options.margin)} lost"
-        word += ", if any" * (loss.high > 0)
+        accepted = describe_points(study.options.margin)
+        word = f"less than {accepted} lost" + ", if any" * (loss.high > 0)
     elif loss.high < 0:
         word = "worse"
     if loss.low > 0:
@@ -234,15 +234,14 @@ def _describe_loss(
 
 def _describe_needed(members: Sequence[Row], margin: float) -> str:
     """About how many seeds would show that the loss is below the margin."""
-    loss = overview.estimate_loss(members)
-    if loss is None or not loss.error:
+    loss = loss_of(members)
+    if loss.estimate is None:
         return ""
-    if loss.interval()[1] < -margin:
+    if loss.high < -margin:
         return "; more seeds would not change that"
-    seeds = loss.seeds_needed(abs(loss.value + margin), count_seeds(members))
-    if seeds is None:
-        return f"; {estimates.REALISTIC} seeds would not decide it"
-    return f"; about {seeds} seeds would decide"
+    room = loss.estimate, abs(loss.value + margin)
+    needed = infer.describe_needed([room], 1, 1, count_seeds(members))
+    return f"; {needed}" * bool(needed)
 
 
 def describe_points(margin: float) -> str:
@@ -327,8 +326,10 @@ def describe_best(rows: Sequence[Row]) -> list[str]:
 
 def _describe_best_of(task: str, rows: Sequence[Row]) -> str:
     best = max(rows, key=lambda row: row.score.value)
-    text = f"On {task}, {best.trains} scores {ranged(best.score, 1)}"
-    text += f", the best of {len(rows)} rows" * (len(rows) > 1)
+    text = (
+        f"On {task}, {best.trains} scores {ranged(best.score, 1)}"
+        + f", the best of {len(rows)} rows" * (len(rows) > 1)
+    )
     unlike = [row for row in rows if row.has_encoder != best.has_encoder]
     if unlike:
         other = max(unlike, key=lambda row: row.score.value)

@@ -194,10 +194,8 @@ def choose_groups(
     chooses = bool(paper.rates) and not any("lr" in own for own in wanted)
     ignored = {"lr", *CACHING} if chooses else {*CACHING}
     fixed = [{*own} | ignored for own in wanted]
-    candidates = _agree_on(candidates, paper, fixed, unshared)
-    if chooses:
-        candidates = _choose_rates(candidates, paper)
-    return candidates
+    agreed = _agree_on(candidates, paper, fixed, unshared)
+    return _choose_rates(agreed, paper) if chooses else agreed
 
 
 def _prefer_live(groups: list[Group]) -> list[Group]:

@@ -198,10 +198,7 @@ def read(path: str) -> Paper:
     Raises:
         UserError: the file or an entry of it is wrong; the message names it.
     """
-    try:
-        content = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read: {error}.") from None
+    content = read_content(path)
     claims: list[Claim] = []
     for own in content.get("claim", ()):
         entry = {**content.get("common", {}), **own}
@@ -231,6 +228,20 @@ def read(path: str) -> Paper:
         content.get("encoder_of", {}),
         origins,
     )
+
+
+def read_content(path: str) -> dict[str, Any]:
+    """The content of a file of TOML or JSON.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    parse = json.loads if path.endswith(".json") else tomllib.loads
+    try:
+        content = parse(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {error}.") from None
+    return dict(content)
 
 
 def _make_claim(entry: dict[str, Any]) -> Claim:
@@ -347,7 +358,7 @@ def find_file(
 def read_published(folder: str, experiment: str) -> dict[str, Any]:
     """The paper's other figures; {} without a `published.json`."""
     path = find_file(folder, experiment, "published.json")
-    return json.loads(pathlib.Path(path).read_bytes()) if path else {}
+    return read_content(path) if path else {}
 
 
 # === Differences from the paper ===
@@ -395,9 +406,11 @@ def list_differences(
     for model in dict.fromkeys(model for _, model, *_ in rows):
         published = {**usual, **paper.settings_on(model)}
         for name in [name for name in published if name not in asked]:
-            theirs = [published[name]]
-            if wanted is None:
-                theirs = _values(paper, name, published[name])
+            theirs = (
+                _values(paper, name, published[name])
+                if wanted is None
+                else [published[name]]
+            )
             differing[name, _show(theirs)].update(
                 _show(settings[name])
                 for _, of_model, _, settings in rows

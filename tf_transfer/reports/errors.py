@@ -80,9 +80,11 @@ def _describe_text(error: Mapping[str, Any]) -> str:
     what = formatting.cut(error["text"])
     if "word" in error:
         what = f"{formatting.cut(error['word'])!r} in {what}"
-    sure = ""
-    if "probability" in error:
-        sure = f" ({100 * error['probability']:.0f} % sure)"
+    sure = (
+        f" ({100 * error['probability']:.0f} % sure)"
+        if "probability" in error
+        else ""
+    )
     label, answer = (
         f"{value:.7g}" if isinstance(value, float) else value or "no label"
         for value in (error["label"], error["answer"])

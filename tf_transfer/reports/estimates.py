@@ -383,15 +383,14 @@ class Ranged:
     """A value with its 95 % interval; ends are nan where it has none.
 
     Attributes:
-        variance: standard errors by component.
+        estimate: what it is from; None where a cell that is trained has one
+            run.
     """
 
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    variance: Mapping[str, float] = dataclasses.field(
-        default_factory=dict, compare=False
-    )
+    estimate: Estimate | None = dataclasses.field(default=None, compare=False)
 
     @property
     def is_known(self) -> bool:
@@ -415,15 +414,11 @@ def summarize(
     def show(value: float) -> float:
         return 100 * math.exp(value) if logs else float(value)
 
-    if has_single_run(cells):
+    if any(len(cell.values) < 2 and cell.is_trained for cell in cells):
         return Ranged(show(contrast.value))
     estimate = contrast.estimate()
     low, high = map(show, estimate.interval())
-    return Ranged(show(estimate.value), low, high, estimate.parts)
-
-
-def has_single_run(cells: Sequence[Cell]) -> bool:
-    return any(len(cell.values) < 2 and cell.is_trained for cell in cells)
+    return Ranged(show(estimate.value), low, high, estimate)
 
 
 def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:

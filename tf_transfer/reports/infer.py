@@ -253,24 +253,21 @@ def _conclude_on_mean(
     claim: Claim, estimate: Estimate, verdict: Verdict
 ) -> Verdict:
     verdict = _weigh(claim, [estimate], verdict)
-    agrees = verdict.outcome == AGREES
-    if claim.kind == "equal":
-        reason = f"within {claim.margin:g} {claim.unit}"
-        return dataclasses.replace(
-            verdict, reason=reason if agrees else f"not {reason}"
-        )
+    outcome, p_of_half = verdict.outcome, math.nan
+    agrees = outcome == AGREES
     reason = "the same sign" if agrees else "the other sign"
-    if not claim.published:
-        return dataclasses.replace(verdict, reason=reason)
-    half = _scale(claim, claim.published / 2)
-    below = sorted((half, math.copysign(math.inf, -claim.published)))
-    verdict = dataclasses.replace(
-        verdict, reason=reason, p_of_half=estimate.p_within(*below)
+    if claim.kind == "equal":
+        within = f"within {claim.margin:g} {claim.unit}"
+        reason = within if agrees else f"not {within}"
+    elif claim.published:
+        half = _scale(claim, claim.published / 2)
+        below = sorted((half, math.copysign(math.inf, -claim.published)))
+        p_of_half = estimate.p_within(*below)
+        if agrees:
+            outcome, reason = _judge_size(claim, estimate)
+    return dataclasses.replace(
+        verdict, outcome=outcome, reason=reason, p_of_half=p_of_half
     )
-    if not agrees:
-        return verdict
-    outcome, reason = _judge_size(claim, estimate)
-    return dataclasses.replace(verdict, outcome=outcome, reason=reason)
 
 
 def _conclude_on_several(
@@ -285,9 +282,10 @@ def _conclude_on_several(
     word = "higher" if claim.direction > 0 else "lower"
     if claim.kind == "equal":
         word = f"within {claim.margin:g} {claim.unit}"
-    tally = f"{len(single) - len(others)} of {len(single)} {word}"
-    if others:
-        tally += f", not {wording.list_first(others, ', ')}"
+    tally = (
+        f"{len(single) - len(others)} of {len(single)} {word}"
+        + f", not {wording.list_first(others, ', ')}" * bool(others)
+    )
     if verdict.outcome == AGREES and claim.published:
         unlike = [
             name
@@ -295,8 +293,8 @@ def _conclude_on_several(
             if _judge_size(claim, estimate)[0] != AGREES
         ]
         if len(unlike) > len(single) - _count_needed(claim, len(single)):
-            tally += ", not shown of the size: "
-            tally += wording.list_first(unlike, ", ")
+            names_of_unlike = wording.list_first(unlike, ", ")
+            tally += f", not shown of the size: {names_of_unlike}"
             verdict = dataclasses.replace(verdict, outcome=IN_SIGN)
     return dataclasses.replace(verdict, reason=tally, tally=tally)
 
@@ -316,7 +314,7 @@ def _weigh(
         needed = len(single) - needed + 1
         deciding = [one for one in single if one not in agreeing]
     describe = functools.partial(
-        _describe_needed,
+        describe_needed,
         [(e, min(abs(e.value - low), abs(e.value - high))) for e in deciding],
         needed,
         len(single) - needed + 1,
@@ -374,12 +372,12 @@ def _judge_size(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     return IN_SIGN, "the size is open"
 
 
-def _describe_needed(
+def describe_needed(
     rooms: Sequence[tuple[Estimate, float]],
     count: int,
     tests: int,
     runs: int,
-    alpha: float,
+    alpha: float = ALPHA,
 ) -> str:
     """About how many seeds would decide a claim, a clause.
 
@@ -479,8 +477,8 @@ def _test_spread(
     ]
     reason = f"at most {claim.margin:g} {claim.unit} on each task"
     if beyond:
-        reason = f"more than {claim.margin:g} {claim.unit}: "
-        reason += wording.list_first(beyond, ", ")
+        tasks = wording.list_first(beyond, ", ")
+        reason = f"more than {claim.margin:g} {claim.unit}: {tasks}"
     verdict = dataclasses.replace(verdict, reason=reason)
     return _conjoin(claim, p_values, verdict)
 

@@ -92,9 +92,11 @@ class Cells:
             groups = _select_shared_environment(groups, without_tracing)
         if {*names} <= {*DURATIONS}:
             in_turn = are_interleaved(groups)
-            drift = None
-            if in_turn:
-                drift = self._fit_drift(names[0], groups, logarithms, peers)
+            drift = (
+                self._fit_drift(names[0], groups, logarithms, peers)
+                if in_turn
+                else None
+            )
             return tuple(
                 self._once(
                     (name, logarithms, id(drift), in_turn, *runs.path),
@@ -104,9 +106,8 @@ class Cells:
                 )
                 for name, runs in zip(names, groups)
             )
-        seconds = math.nan
-        if {*names} & {*WITHIN}:
-            seconds = at * first_epoch(groups[-1])
+        is_within = bool({*names} & {*WITHIN})
+        seconds = at * first_epoch(groups[-1]) if is_within else math.nan
         return tuple(
             self._once(
                 (name, seconds, *runs.path),

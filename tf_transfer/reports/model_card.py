@@ -81,11 +81,10 @@ def write_card(
             )
     command = shlex.join(config["starts"][-1]["command"])
     outputs = {"score": "score", "entities": "tags"}
-    inputs = ", ".join(
+    texts = [
         f'text_{n}=tf.constant(["..."])' for n, _ in enumerate(task.texts, 1)
-    )
-    if task.is_tagging:
-        inputs = 'words=tf.constant([["...", "..."]])'
+    ]
+    words_only = 'words=tf.constant([["...", "..."]])'
     if predictor.temperature != 1:
         lines.append(
             f"- Calibrated: logits are divided by {predictor.temperature:.4f}, "
@@ -109,7 +108,8 @@ def write_card(
         "",
         "```python",
         USES[form].format(
-            inputs=inputs, output=outputs.get(task.kind, "label")
+            inputs=words_only if task.is_tagging else ", ".join(texts),
+            output=outputs.get(task.kind, "label"),
         ),
         "```",
     ]

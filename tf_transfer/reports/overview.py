@@ -179,7 +179,12 @@ def name_split(rows: Sequence[Row]) -> str:
 def name_parts(rows: Sequence[Row]) -> str:
     """The sources of the intervals of rows: `seeds`, `seeds and test texts`."""
     names = {"seeds": "seeds", "folds": "folds", "texts": "test texts"}
-    known = {part for row in rows for part in (*row.score.variance,)}
+    known = {
+        part
+        for row in rows
+        if row.score.estimate is not None
+        for part in row.score.estimate.parts
+    }
     return " and ".join(w for n, w in names.items() if n in known) or "seeds"
 
 
@@ -302,8 +307,7 @@ def _match(
             own = choose.take_rows(runs, [group])
             rates = sorted({g.lr for g in members}) if best else [group.lr]
             is_base = _trains_everything(group) and _untrained(group) == least
-            row = _make_row(group, own, names[group], is_base)
-            rows.append(dataclasses.replace(row, rates=tuple(rates)))
+            rows.append(_make_row(group, own, names[group], is_base, rates))
     bases = [row for row in rows if row.is_base]
     peers = tuple(row.runs for row in rows)
     return [
@@ -346,7 +350,11 @@ def _named(group: Group) -> dict[str, Any]:
 
 
 def _make_row(
-    group: Group, runs: pd.DataFrame, name: str, is_base: bool
+    group: Group,
+    runs: pd.DataFrame,
+    name: str,
+    is_base: bool,
+    rates: Sequence[float],
 ) -> Row:
     first, untrained = group.first, _untrained(group)
     layers = str(group.settings.get("trainable_layers", ""))
@@ -368,6 +376,7 @@ def _make_row(
         * float((runs.trainable_parameters / runs.total_parameters).mean()),
         majority=float(runs.majority.iloc[0]),
         failed=did_not_train(runs),
+        rates=tuple(rates),
     )
 
 
@@ -456,31 +465,6 @@ def compare_with_base(
     Returns:
         Nothing where a row or its base has no value, or a share is of nothing.
     """
-    contrast, cells = _subtract_base(rows, measure, kind)
-    if contrast is None:
-        return UNKNOWN
-    is_time = measure in measures.DURATIONS
-    ranged = estimates.summarize(contrast, cells, is_time)
-    if is_time and not all(cell.in_turn for cell in cells):
-        return Ranged(ranged.value)
-    return ranged
-
-
-def estimate_loss(rows: Sequence[Row]) -> estimates.Estimate | None:
-    """The mean over rows of the difference to training everything.
-
-    None where there are too few runs.
-    """
-    contrast, cells = _subtract_base(rows, "score", "difference")
-    if contrast is None or estimates.has_single_run(cells):
-        return None
-    return contrast.estimate()
-
-
-def _subtract_base(
-    rows: Sequence[Row], measure: str, kind: str
-) -> tuple[Contrast | None, list[Cell]]:
-    """The contrast of `compare_with_base`, if there is one, and its cells."""
     is_time = measure in measures.DURATIONS
     contrasts: list[Contrast] = []
     cells: list[Cell] = []
@@ -493,7 +477,7 @@ def _subtract_base(
             peers=row.peers,
         )
         if not all(len(cell.values) for cell in pair):
-            return None, cells
+            return UNKNOWN
         cells += pair
         first, second = map(Contrast.of, pair)
         if kind == "difference" or is_time:
@@ -502,6 +486,9 @@ def _subtract_base(
         majority = 0.0 if math.isnan(row.majority) else row.majority
         first, second = first + -majority, second + -majority
         if second.value <= 0:
-            return None, cells
+            return UNKNOWN
         contrasts.append((first / second) * 100)
-    return estimates.mean(contrasts), cells
+    ranged = estimates.summarize(estimates.mean(contrasts), cells, is_time)
+    if is_time and not all(cell.in_turn for cell in cells):
+        return Ranged(ranged.value)
+    return ranged

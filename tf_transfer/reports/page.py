@@ -153,9 +153,8 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     """
     name = f"{study.experiment}_{study.name}"
     figures = [first_figure.draw(study, rows), *draw_figures(study)]
-    module = module_of(study.experiment)
-    if module is not None and hasattr(module, "figures"):
-        figures += module.figures(study)
+    own = getattr(module_of(study.experiment), "figures", None)
+    figures += own(study) if own else []
     tables, headline, shown = (
         fill_tables(study, kind) for kind in ("table", "headline", "document")
     )
@@ -200,35 +199,37 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
 
 
 def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
-    """The verdicts by the list of `Part` that has them.
+    """The verdicts by the list of `Part` that has them."""
+    ran = [v for v in study.verdicts if v.study]
+    apart = [v for v in ran if v.word == infer.NOT_COMPARABLE]
+    local = [v for v in apart if brief.is_reported(v)]
+    few = [v for v in apart if not brief.is_reported(v)]
+    without = [v for v in study.verdicts if not v.study]
+    return {
+        "judged": [v for v in ran if v.word != infer.NOT_COMPARABLE],
+        "local": [_use_neutral_words(study, v) for v in local],
+        "few": [_use_neutral_words(study, v) for v in few],
+        "unrun": [v for v in without if not v.claim.reading_of],
+    }
 
-    Differences of the whole study are listed once for all of its claims.
+
+def _use_neutral_words(study: Study, verdict: Verdict) -> Verdict:
+    """A verdict in none of the paper's words.
+
+    Differences of the study are listed once for all of its claims.
     """
     known = {*map(cut_brackets, study.differences)}
-    lists: dict[str, list[Verdict]]
-    lists = {name: [] for name in ("judged", "local", "few", "unrun")}
-    for verdict in study.verdicts:
-        if not verdict.study:
-            if not verdict.claim.reading_of:
-                lists["unrun"].append(verdict)
-        elif verdict.word != infer.NOT_COMPARABLE:
-            lists["judged"].append(verdict)
-        else:
-            own = [
-                clause
-                for clause in verdict.reason.split("; ")
-                if cut_brackets(clause) not in known
-                and not re.fullmatch(r"and \d+ more", clause)
-            ]
-            name = "local" if brief.is_reported(verdict) else "few"
-            lists[name].append(
-                dataclasses.replace(
-                    verdict,
-                    word=brief.neutral_word(verdict),
-                    reason="; ".join(filter(None, [verdict.problem, *own])),
-                )
-            )
-    return lists
+    own = [
+        clause
+        for clause in verdict.reason.split("; ")
+        if cut_brackets(clause) not in known
+        and not re.fullmatch(r"and \d+ more", clause)
+    ]
+    return dataclasses.replace(
+        verdict,
+        word=brief.neutral_word(verdict),
+        reason="; ".join(filter(None, [verdict.problem, *own])),
+    )
 
 
 def describe_note(verdict: Verdict) -> str:
@@ -263,18 +264,18 @@ def describe_ours(verdict: Verdict) -> str:
     if math.isnan(verdict.value):
         return runs
     claim, sign = verdict.claim, "" if verdict.claim.kind == "spread" else "+"
-    text = f"{verdict.value:{sign}.2f} {claim.unit}"
-    if claim.factor not in (0, 1):
-        text += f" against {100 * claim.factor:g} % of it"
-    if not math.isnan(verdict.low):
-        text += f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
-    if len(verdict.variance) > 1:
-        errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
-        text += f"; standard errors: {', '.join(errors)}"
-    if not math.isnan(verdict.beside):
-        measure = measures.describe(claim.beside)
-        text += f"; by {measure} {verdict.beside:{sign}.2f}"
-    return f"{text}, {runs}"
+    errors = [f"{name} {e:.2f}" for name, e in verdict.variance.items()]
+    other = f"{measures.describe(claim.beside)} {verdict.beside:{sign}.2f}"
+    return (
+        f"{verdict.value:{sign}.2f} {claim.unit}"
+        + f" against {100 * claim.factor:g} % of it"
+        * (claim.factor not in (0, 1))
+        + f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
+        * (not math.isnan(verdict.low))
+        + f"; standard errors: {', '.join(errors)}" * (len(errors) > 1)
+        + f"; by {other}" * (not math.isnan(verdict.beside))
+        + f", {runs}"
+    )
 
 
 # === Tables ===

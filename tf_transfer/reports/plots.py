@@ -85,9 +85,11 @@ def colour_of(approach: str, number: int | None = None) -> str:
         number: what is no approach has the colour of this number.
     """
     name = approach.split(",")[0]
-    other = OTHERS[sum(name.encode()) % len(OTHERS)]
-    if number is not None:
-        other = PALETTE[number % len(PALETTE)]
+    other = (
+        OTHERS[sum(name.encode()) % len(OTHERS)]
+        if number is None
+        else PALETTE[number % len(PALETTE)]
+    )
     return APPROACH_COLOURS.get(name, other)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from tf_transfer.reports.reading import Record
 from tf_transfer.training import records
 from tf_transfer.utils import json_files
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
 # Settings that say which examples train, validate and test.
 SPLITTING = (
@@ -31,7 +30,7 @@ OUTSIDE = 0  # the tag of a word that is in no entity
 
 def read_arrays(
     directory: records.RunDirectory, result: dict[str, Any] | None, kind: str
-) -> dict[str, np.ndarray]:
+) -> Arrays:
     """What a finished run stored of a split; {} if it stored nothing.
 
     Args:
@@ -72,18 +71,6 @@ class Predictions:
         self.damaged: set[str] = set()
         self._majorities: dict[str, dict[str, float]] = {}
 
-    def logits(self, record: Record, kind: str = "test") -> Arrays | None:
-        """(ids, labels, logits) of a run's split, or None.
-
-        Args:
-            record: of the run.
-            kind: `test` or `validation`.
-        """
-        arrays = self._read(record, kind)
-        if "ids" not in arrays:
-            return None  # nothing was tested
-        return arrays["ids"], arrays["labels"], arrays["logits"]
-
     def describe(self, record: Record) -> dict[str, Any]:
         """The fields that complete a record.
 
@@ -97,7 +84,7 @@ class Predictions:
             `resampling.describe` returns.
         """
         kind = "validation" if record["test"] is None else "test"
-        arrays, texts = self._read(record, kind), _describe_texts(record)
+        arrays, texts = self.read(record, kind), _describe_texts(record)
         if arrays and texts not in self._majorities:
             self._majorities[texts] = _score_majority(record, arrays)
         return {
@@ -106,7 +93,7 @@ class Predictions:
             **resampling.describe(record, arrays),
         }
 
-    def _read(self, record: Record, kind: str) -> dict[str, np.ndarray]:
+    def read(self, record: Record, kind: str) -> Arrays:
         """See `read_arrays`; {} if there are none, or damaged ones."""
         directory = records.RunDirectory(
             os.path.join(self.root, record["path"]), None
@@ -142,7 +129,7 @@ def _describe_texts(record: Record) -> str:
     )
 
 
-def _pick(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+def _pick(arrays: Arrays, name: str) -> Arrays:
     """The `labels` or `logits` of each prefix, in the order of prefixes."""
     return {
         key.removesuffix(name): array
@@ -151,9 +138,7 @@ def _pick(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     }
 
 
-def _score_majority(
-    record: Record, arrays: Mapping[str, np.ndarray]
-) -> dict[str, float]:
+def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
     """What the majority baseline scores in each metric that is known.
 
     Of tagged words that is the tag of no entity, which finds none.
@@ -176,7 +161,7 @@ def _score_majority(
     return scores
 
 
-def _has_one_answer(arrays: Mapping[str, np.ndarray]) -> bool:
+def _has_one_answer(arrays: Arrays) -> bool:
     """Whether each output that chooses labels chooses the same for all."""
     logits = _pick(arrays, "logits")
     chosen = [

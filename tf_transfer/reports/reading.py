@@ -121,20 +121,17 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         )
         for error in errors
     ]
-    shown = []
-    copies, unlike = find_copies(runs.values()), find_unlike(runs.values())
-    for run in runs.values():
-        path = run["path"]
-        if path in copies:
-            left_out.append((path, copies[path]))
-        elif unlike.get(path):
-            left_out.append((path, UNTESTED))
-        elif path in unlike and run["validation"] is not None:
-            folder = os.path.join(root, path)
-            shown.append(read_run(folder, path, reads_test=False))
-        else:
-            shown.append(run)
-    return shown, sorted(left_out)
+    unlike = find_unlike(runs.values())
+    dropped = {path: UNTESTED for path in unlike if unlike[path]}
+    dropped |= find_copies(runs.values())
+    shown = [
+        read_run(os.path.join(root, run["path"]), run["path"], reads_test=False)
+        if run["path"] in unlike and run["validation"] is not None
+        else run
+        for run in runs.values()
+        if run["path"] not in dropped
+    ]
+    return shown, sorted([*left_out, *dropped.items()])
 
 
 def read_searches(
@@ -151,8 +148,6 @@ def read_searches(
         path = os.path.relpath(file.parent.parent, root)
         name = os.path.normpath(os.path.join(pathlib.Path(root).name, path))
         try:
-            if not file.is_file():
-                raise json_files.Damaged("is no file")  # such as a pipe
             lines = json_files.read(str(file), Answer)["lines"]
             searches.append({"path": name, "lines": lines})
         except (json_files.Damaged, OSError):
@@ -166,23 +161,19 @@ def find_copies(runs: Iterable[Record]) -> dict[str, str]:
     No two seeds train to the same scores after each epoch and to the same
     predictions to the last bit: a copied directory would count as a seed.
     """
-    copies: dict[str, str] = {}
-    first: dict[str, str] = {}
+    outcomes: dict[str, list[str]] = collections.defaultdict(list)
     for run in filter(trains, runs):
-        if not run.get("predictions"):
-            continue
-        settings = {n: v for n, v in run["key"].items() if n != "seed"}
-        scores = [(line["validation"], line["test"]) for line in run["epochs"]]
-        name = json.dumps(
-            [settings, run["predictions"], scores], sort_keys=True
-        )
-        other = first.setdefault(name, run["path"])
-        if other != run["path"]:
-            copies[run["path"]] = (
-                f"has the predictions of {other}, and another seed: it is a "
-                "copy"
-            )
-    return copies
+        if run.get("predictions"):
+            settings = {n: v for n, v in run["key"].items() if n != "seed"}
+            scores = [(e["validation"], e["test"]) for e in run["epochs"]]
+            outcome = [settings, run["predictions"], scores]
+            outcomes[json.dumps(outcome, sort_keys=True)].append(run["path"])
+    return {
+        path: f"has the predictions of {first}, and another seed: it is a copy"
+        for first, *others in outcomes.values()
+        for path in others
+        if path != first
+    }
 
 
 def trains(record: Record) -> bool:

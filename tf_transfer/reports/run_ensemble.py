@@ -5,14 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_transfer.data import ensembles, metrics
-from tf_transfer.reports import (
-    predictions as predictions_lib,
-    reading,
-    stacking_ensembles,
-)
+from tf_transfer.reports import reading, stacking_ensembles
+from tf_transfer.reports.predictions import Arrays, read_arrays
+from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
-
-Arrays = dict[str, np.ndarray]
 
 
 def combine(runs: Sequence[str]) -> tuple[dict[str, dict[str, float]], Arrays]:
@@ -51,29 +47,31 @@ def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
     """The member that a run is, and the names of its metrics.
 
     Raises:
-        UserError: there is no finished run, or none that chooses a class for
-            each example of a test set.
+        UserError: there is no finished run, its predictions are damaged, or it
+            does not choose a class for each example of a test set.
     """
+    directory = records.RunDirectory(path, None)
     try:
         record = reading.read_run(path, path)
     except reading.LeftOut as reason:
         raise UserError(
             f"--run={path}: {reason}. Give the folder of a finished run."
         ) from None
-    predictions = predictions_lib.Predictions("")
-    output = predictions.logits(record)
-    if predictions.damaged or record["folds"]:
-        problem = "has no intact predictions of one test set"
-    elif output is None:
+    arrays = read_arrays(directory, directory.result(), "test")
+    if record["folds"]:
+        problem = "has no predictions of one test set"
+    elif "ids" not in arrays:
         problem = "was not tested: it has one set for validation and test"
-    elif np.issubdtype(output[1].dtype, np.floating):
+    elif np.issubdtype(arrays["labels"].dtype, np.floating):
         problem = "gives scores, not classes"
-    elif output[1].ndim == 2:
+    elif arrays["labels"].ndim == 2:
         problem = "gives several labels at once, not one class"
-    elif len(output[0]) != len(output[1]):
+    elif len(arrays["ids"]) != len(arrays["labels"]):
         problem = "labels words, and sentences have several"
+    elif not np.isfinite(arrays["logits"]).all():
+        problem = "holds test_logits that are not finite"
     else:
-        return stacking_ensembles.make_member(record, output), [
+        return stacking_ensembles.make_member(record, arrays), [
             name for name in record["metrics"] if name in metrics.METRICS
         ]
     raise UserError(f"--run={path}: {problem}. It cannot be in an ensemble.")

@@ -102,10 +102,10 @@ def join_outputs(
     Raises:
         UserError: the members may not be joined.
     """
-    read = [predictions.logits(record, kind=kind) for record in trio]
-    members = [make_member(r, o) for r, o in zip(trio, read) if o is not None]
-    if len(members) < len(trio):
+    read = [predictions.read(record, kind) for record in trio]
+    if not all("ids" in arrays for arrays in read):
         return None
+    members = [*map(make_member, trio, read)]
     together = ensembles.join(members)
     return {
         name: (members[0].labels, getattr(ensembles, name)(together))
@@ -113,19 +113,21 @@ def join_outputs(
     }
 
 
-def make_member(record: Record, output: Arrays) -> ensembles.Member:
+def make_member(record: Record, arrays: Arrays) -> ensembles.Member:
     """A run as a member of an ensemble.
 
     Args:
         record: see `reading`.
-        output: its ids, labels and logits.
+        arrays: its ids, labels and logits, see `predictions.read_arrays`.
     """
     key = record["key"]
     return ensembles.Member(
         record["path"],
         f"{record['task']} {key['data_identity']}",
         {name: key.get(name) for name in SPLITTING},
-        *output,
+        arrays["ids"],
+        arrays["labels"],
+        arrays["logits"],
     )
 
 

@@ -19,7 +19,6 @@ import functools
 import importlib
 import importlib.util
 import itertools
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -36,7 +35,6 @@ from tf_transfer.reports import (
     wording,
 )
 from tf_transfer.reports.options import Options
-from tf_transfer.utils.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,13 +118,7 @@ class Study:
             UserError: it cannot be read.
         """
         path = claims.find_file(self.folder, self.experiment, "tables.toml")
-        if path is None:
-            return "", {}
-        try:
-            with open(path, "rb") as file:
-                return path, tomllib.load(file)
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise UserError(f"{path}: cannot be read: {error}.") from None
+        return (path, claims.read_content(path)) if path else ("", {})
 
     @functools.cached_property
     def labelled(self) -> pd.DataFrame:

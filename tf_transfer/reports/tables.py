@@ -163,10 +163,8 @@ def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
     if not times:
         return ""
     text = wording.spread(times, 1) if count else "never"
-    agreeing = count or len(times)
-    if agreeing < len(runs):
-        text += f" ({count} of {wording.count(len(times), 'run')})"
-    return text
+    of_runs = f" ({count} of {wording.count(len(times), 'run')})"
+    return text + of_runs * ((count or len(times)) < len(runs))
 
 
 def _of_row(name: str) -> Measure:
@@ -453,8 +451,7 @@ def _fill(
     """
     for part, lines, look_up in _list_lines(study, where, of, rows, only):
         if pivot:
-            first = functools.partial(look_up, where, columns[0][1])
-            lines.sort(key=first)
+            lines.sort(key=functools.partial(look_up, where, columns[0][1]))
         frames = [
             pd.DataFrame(
                 [_make_cells(where, column, line, look_up) for line in lines]

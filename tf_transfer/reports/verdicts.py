@@ -96,10 +96,11 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
         for claim in paper.claims
         if claim.encoders
     ]
-    of_cases = (
-        judge_claim(of, paper, claim, study) for of, claim, study in cases
-    )
-    judged = [*filter(None, of_cases)]
+    judged = [
+        verdict
+        for tasks, claim, study in cases
+        if (verdict := judge_claim(tasks, paper, claim, study))
+    ]
     verdicts = correct_for_many([v for v in judged if v.study])
     reasons = {v.claim.id: v for v in reversed(judged)}
     seen = {verdict.claim.id for verdict in verdicts}
@@ -161,9 +162,11 @@ def _conclude(verdict: Verdict, factor: float) -> Verdict:
         return dataclasses.replace(
             verdict, word=CONTRADICTS, reason=reason, p=p_of_half
         )
-    reason = "nothing is shown"
-    if verdict.p <= ALPHA:
-        reason = "not significant after Holm's correction"
+    reason = (
+        "not significant after Holm's correction"
+        if verdict.p <= ALPHA
+        else "nothing is shown"
+    )
     needed = verdict.needed(ALPHA / max(factor, 1.0))
     reason = "; ".join(filter(None, [reason, verdict.tally, needed]))
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
@@ -229,13 +232,13 @@ def judge_claim(
         *chosen.differences,
     ]
     if fewest > 1:
-        tested = claim
-        if differences:  # what is not comparable has no published size
-            tested = dataclasses.replace(
-                claim, published=0.0, sign=claim.direction
-            )
+        # What is not comparable has no published size.
+        tested = (
+            dataclasses.replace(claim, published=0.0, sign=claim.direction)
+            if differences
+            else claim
+        )
         verdict = infer.test_claim(tested, chosen.complete, verdict)
-        verdict = dataclasses.replace(verdict, claim=claim)
         if claim.beside:
             verdict = infer.add_other_measure(
                 claim, chosen.complete, verdict, cells
@@ -447,10 +450,10 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                 len(runs) >= FEWEST_SEEDS for runs in one.runs
             )
             runs_there = f"{wording.count(one.fewest, 'run')} in a group"
-            where = f"on {one.task}"
-            if is_timed_apart:
-                where += " timed in an environment that both share"
-            return f"{runs_there} {where}; {FEWEST_SEEDS} are needed"
+            shared = " timed in an environment that both share" * is_timed_apart
+            return (
+                f"{runs_there} on {one.task}{shared}; {FEWEST_SEEDS} are needed"
+            )
         if asked & {*measures.DURATIONS} and not all(
             cell.in_turn for cell in one.cells
         ):
