@@ -123,7 +123,7 @@ def write(
         "data_identity": f"{line['task']}, {RECORDED_BY}",
         "recorded_by": RECORDED_BY,
     }
-    key = records.make_key(settings, "freezing", identities, replicas=1)
+    key = records.locate(settings, "freezing", [], identities, 1).key
     recorded = {"untrained": UNTRAINED} if settings.trains_everything else {}
     key |= recorded
     folder = os.path.join(
@@ -131,7 +131,7 @@ def write(
         "freezing",
         settings.task,
         settings.approach,
-        records.run_name(settings, key),
+        f"{settings.title}-{records.hash_key(key)[:10]}",
     )
     os.makedirs(folder, exist_ok=True)
     embeddings, block, blocks, pooler, _ = parameters

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import keras_nlp
 import numpy as np
 import tensorflow as tf
 
@@ -213,7 +214,19 @@ def load_encoder(
     if not shape:
         return encoder
     blocks, hidden = frameworks.parse_shape(shape)
-    return loading.build_random(encoder, blocks, hidden, *options)
+    dropout, dtype, seed = options
+    # Random weights serve to measure time; attention heads have width 64.
+    backbone = keras_nlp.models.BertBackbone(
+        vocabulary_size=encoder.tokenizer.vocabulary_size(),
+        num_layers=blocks,
+        num_heads=hidden // 64,
+        hidden_dim=hidden,
+        intermediate_dim=4 * hidden,
+        dropout=dropout,
+        dtype=dtype,
+        max_sequence_length=encoder.max_positions,
+    )
+    return encoder_lib.Encoder(backbone, encoder.tokenizer, seed)
 
 
 def sample_all_lengths(

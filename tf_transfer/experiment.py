@@ -212,7 +212,6 @@ class Experiment:
         Raises:
             UserError: `--head=mlp` is given for a task that labels words.
         """
-        from tf_transfer.models import heads
         from tf_transfer.models.heads import dense, pooled
 
         settings, chosen = self.settings, self.data.chosen
@@ -239,8 +238,8 @@ class Experiment:
                 "words, has two layers already. Leave it out."
             )
         if task.is_tagging:
-            return heads.build(
-                "ner", "dense", task.units, encoder.hidden, *shared, name=name
+            return dense.TokenDenseHead(
+                task.units, encoder.hidden, *shared, name=name
             )
         return pooled.PooledHead(
             task.units,

@@ -364,11 +364,9 @@ class Study:
         self.settings = settings
         self.pool = pool
         self.runs: list[Any] = []
-        self._validates = False  # whether the task has a validation split
         if settings.is_own:
             task = settings.own_task
             table_source.TableSource(task).check_header()
-            self._validates = bool(task.validation)
             if not task.test:
                 raise UserError(
                     f"{task.path}: has no test, and a study compares test "
@@ -404,11 +402,15 @@ class Study:
 
     def find_best_rate(self) -> float:
         """The rate whose trials are best on validation, training everything."""
-        rates, trials = rates_of(self.settings), self.settings.search_trials
+        settings = self.settings
+        validates = settings.is_own and settings.own_task.validation
         scores = self._scores(
             "validation",
-            {"lr": rates, "seed": list(range(trials))},
-            validation_fraction=0.0 if self._validates else SEARCH_FRACTION,
+            {
+                "lr": rates_of(settings),
+                "seed": list(range(settings.search_trials)),
+            },
+            validation_fraction=0.0 if validates else SEARCH_FRACTION,
         )
         return float(
             max(scores, key=lambda lr: operating.plain_mean(scores[lr]))

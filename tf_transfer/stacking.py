@@ -48,7 +48,6 @@ ADAPTATIONS = {
     "joint": ("all",),
     "two_rates": ("all",),
 }
-TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
 LR = 2e-5
@@ -146,7 +145,7 @@ class Settings(
     head: str = setting(
         "",
         " ".join(
-            f"{kind}: {', '.join(heads.names_for(kind))}." for kind in BIG_HEADS
+            f"{kind}: {', '.join(heads.HEADS[kind])}." for kind in BIG_HEADS
         )
         + " Unset: dense for finetune_only, else "
         + ", ".join(BIG_HEADS.values())
@@ -215,7 +214,7 @@ class Settings(
 
     @property
     def head_kind(self) -> str:
-        """One of `TASKS`: which heads fit."""
+        """One of `BIG_HEADS`: which heads fit."""
         if not self.is_own:
             return self.task
         return find_head_kind(self.own_task.kind, self.own_task.texts)
@@ -250,10 +249,10 @@ class Settings(
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
-        if self.head_kind not in TASKS:
+        if self.head_kind not in BIG_HEADS:
             raise UserError(
-                f"--task={self.task}: give {', '.join(TASKS)}, or a task file "
-                "of your own, such as mine.toml."
+                f"--task={self.task}: give {', '.join(BIG_HEADS)}, or a task "
+                "file of your own, such as mine.toml."
             )
         self.refuse_trainable_layers("--adaptation")
         if self.adaptation == "finetune_only" and self.head != "dense":
@@ -379,9 +378,8 @@ class Stacking(experiment.Experiment):
         if settings.head == "dense" and not task.is_tagging:
             options["pooling"] = settings.pooling
             options["texts_per_example"] = self.data.texts_per_row(task)
-        return heads.build(
-            find_head_kind(task.kind, task.texts),
-            settings.head,
+        kind = find_head_kind(task.kind, task.texts)
+        return heads.load(kind, settings.head)(
             task.units,
             encoder.hidden,
             settings.head_dropout,

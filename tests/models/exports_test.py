@@ -61,8 +61,8 @@ def test_transformers_folder_is_loaded_again_with_the_same_states(
 def test_a_head_on_tokens_answers_in_the_unit_of_its_task(head):
     """Of scores, or calibrated."""
     encoder = encoders.shared("bert")
-    head = heads.build(
-        *head, 1, encoder.hidden, 0.0, 0, "float32", name="head_mine"
+    head = heads.load(*head)(
+        1, encoder.hidden, 0.0, 0, "float32", name="head_mine"
     )
     batch = encoders.batch_of(encoder, [TEXTS], tokenize=encoder.tokenize)
     plain, scaled = (

@@ -23,12 +23,13 @@ IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
 
 def key_of(replicas=1, identities=IDENTITIES, **changes):
     settings = tiny_settings(**{"out": "runs", **changes})
-    return records.make_key(settings, "glue", identities, replicas)
+    return records.locate(settings, "glue", [], identities, replicas).key
 
 
-def name_of(**changes):
+def name_of(replicas=1, identities=IDENTITIES, **changes):
     settings = tiny_settings(**{"out": "runs", **changes})
-    return records.run_name(settings, key_of(**changes))
+    run = records.locate(settings, "glue", [], identities, replicas)
+    return os.path.relpath(run.path, os.path.join(settings.out, "glue"))
 
 
 @pytest.fixture
@@ -91,8 +92,7 @@ def test_a_setting_that_changes_no_number_leaves_the_name(changes):
     ids=["replicas", "model", "data"],
 )
 def test_replicas_and_identities_change_the_name(changes):
-    settings = tiny_settings("runs")
-    assert records.run_name(settings, key_of(**changes)) != name_of()
+    assert name_of(**changes) != name_of()
 
 
 @pytest.mark.parametrize(

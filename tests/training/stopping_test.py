@@ -9,7 +9,7 @@ def stops_after(scores, patience=2, min_delta=0.01):
     """The epoch after which training stops (None: it never does)."""
     stopper = EarlyStopping(patience, min_delta)
     for epoch, score in enumerate(scores, 1):
-        stopper.update(epoch, score)
+        stopper.update(score)
         if stopper.should_stop:
             return epoch
     return None
@@ -19,8 +19,8 @@ def best_of(scores, **options):
     stopper = EarlyStopping(
         patience=2, min_delta=options.get("min_delta", 0.01)
     )
-    chosen = [stopper.update(epoch, s) for epoch, s in enumerate(scores, 1)]
-    return stopper.best_epoch, stopper.best, chosen
+    chosen = [stopper.update(score) for score in scores]
+    return stopper.best, chosen
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,16 @@ def test_patience_0_never_stops():
 
 def test_the_best_epoch_is_the_first_of_equals():
     assert best_of([0.5, 0.7, 0.7, 0.6, 0.7]) == (
-        2,
         0.7,
         [True, True, False, False, False],
     )
 
 
 def test_the_best_epoch_need_not_be_a_rise():
-    assert best_of([0.5, 0.505, 0.502])[:2] == (2, 0.505)
+    assert best_of([0.5, 0.505, 0.502]) == (0.505, [True, True, False])
 
 
 def test_nothing_is_best_before_an_epoch_is_seen():
     stopper = EarlyStopping(patience=2, min_delta=0.0)
-    assert (stopper.best, stopper.best_epoch) == (None, 0)
+    assert stopper.best is None
     assert not stopper.should_stop

@@ -147,7 +147,6 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
     if allowed["is_encoding"] and value:
         try:
             "".encode(value)
-            b"".decode(value)
         except (LookupError, ValueError):
             raise UserError(
                 f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."

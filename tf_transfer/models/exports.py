@@ -57,7 +57,7 @@ def hugging_face(
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder, path = network.encoder, pathlib.Path(folder)
     _write_config(encoder, path, kind, labels, max_length)
-    arrays = {**_encoder_arrays(encoder), **_head_arrays(encoder, kernel, bias)}
+    arrays = _arrays(encoder, kernel, bias)
     content = safetensors.numpy.save(
         {n: np.ascontiguousarray(a, np.float32) for n, a in arrays.items()},
         {"format": "pt"},
@@ -217,24 +217,30 @@ def _norm(prefix: str, layer: Any) -> Arrays:
     }
 
 
-def _encoder_arrays(encoder: Encoder) -> Arrays:
+def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
+    """All weights: the encoder's, and those of pooler and output layer."""
     root, backbone = encoder.family, encoder.backbone
     below = f"{root}.embeddings"
     if root == "bert":
         tokens = backbone.token_embedding
         positions = np.asarray(backbone.position_embedding.position_embeddings)
         segments = np.asarray(backbone.segment_embedding.embeddings)
+        pooler, output = "bert.pooler.dense", "classifier"
     else:
         tokens = backbone.embeddings.token_embedding
         table = backbone.embeddings.position_embedding.position_embeddings
         empty = np.zeros((POSITIONS_BEFORE, encoder.hidden), np.float32)
         positions = np.concatenate([empty, np.asarray(table)])
         segments = np.zeros((1, encoder.hidden), np.float32)
+        pooler, output = "classifier.dense", "classifier.out_proj"
     arrays = {
         f"{below}.word_embeddings.weight": np.asarray(tokens.embeddings),
         f"{below}.position_embeddings.weight": positions,
         f"{below}.token_type_embeddings.weight": segments,
         **_norm(f"{below}.LayerNorm", backbone.embeddings_layer_norm),
+        **_dense(pooler, encoder.pooler),
+        f"{output}.weight": kernel.T,
+        f"{output}.bias": bias,
     }
     for number, block in enumerate(encoder.blocks):
         layers = keras_private.block_layers(block)
@@ -248,19 +254,6 @@ def _encoder_arrays(encoder: Encoder) -> Arrays:
     return arrays
 
 
-def _head_arrays(
-    encoder: Encoder, kernel: np.ndarray, bias: np.ndarray
-) -> Arrays:
-    is_bert = encoder.family == "bert"
-    pooler = "bert.pooler.dense" if is_bert else "classifier.dense"
-    output = "classifier" if is_bert else "classifier.out_proj"
-    return {
-        **_dense(pooler, encoder.pooler),
-        f"{output}.weight": kernel.T,
-        f"{output}.bias": bias,
-    }
-
-
 def _write_config(
     encoder: Encoder,
     path: pathlib.Path,
@@ -270,24 +263,13 @@ def _write_config(
 ) -> None:
     """Writes `config.json` and the tokenizer's files; see `hugging_face`."""
     path.mkdir(parents=True, exist_ok=True)
-    names = list(labels) or ["score"]
-    config = {
-        **_config(encoder),
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: n for n, name in enumerate(names)},
-        "problem_type": PROBLEMS[kind],
-    }
-    _write_json(path / "config.json", config)
-    _write_tokenizer(encoder, path, max_length)
-
-
-def _config(encoder: Encoder) -> dict[str, Any]:
-    """The encoder's fields of transformers' `config.json`."""
     backbone, special = encoder.backbone, encoder.special
     is_bert = encoder.family == "bert"
-    name = "Bert" if is_bert else "Roberta"
-    return {
-        "architectures": [f"{name}ForSequenceClassification"],
+    names = list(labels) or ["score"]
+    config = {
+        "architectures": [
+            f"{'Bert' if is_bert else 'Roberta'}ForSequenceClassification"
+        ],
         "model_type": encoder.family,
         "vocab_size": backbone.vocabulary_size,
         "hidden_size": encoder.hidden,
@@ -306,7 +288,12 @@ def _config(encoder: Encoder) -> dict[str, Any]:
         "bos_token_id": special.start,
         "eos_token_id": special.end,
         "torch_dtype": "float32",
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: n for n, name in enumerate(names)},
+        "problem_type": PROBLEMS[kind],
     }
+    _write_json(path / "config.json", config)
+    _write_tokenizer(encoder, path, max_length)
 
 
 def _write_tokenizer(

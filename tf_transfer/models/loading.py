@@ -52,8 +52,7 @@ def identify(model: str, cache_folder: str) -> str:
         return wheels.MINILM.identity
     if os.path.isdir(model):
         return f"folder sha256:{_hash_folder(os.path.abspath(model))}"
-    _check_name(model)
-    return read_presets()[model]["kaggle_handle"]
+    return _find_handle(model)
 
 
 def is_roberta(model: str) -> bool:
@@ -150,40 +149,6 @@ def _drop_blocks(backbone: Any, keep_blocks: int) -> Any:
     for layer in first_blocks.layers:
         layer.set_weights(backbone.get_layer(layer.name).get_weights())
     return first_blocks
-
-
-def build_random(
-    template: "Encoder",
-    blocks: int,
-    hidden: int,
-    dropout: float,
-    precision: str = "float32",
-    seed: int = 0,
-) -> "Encoder":
-    """A BERT of a given shape with random weights, to measure time with.
-
-    Args:
-        template: encoder that gives tokeniser and number of positions.
-        blocks, hidden: its shape; attention heads have width 64, feed-forward
-            layers 4 * `hidden`.
-        dropout, precision, seed: see `load`.
-    """
-    import keras_nlp
-
-    from tf_transfer.models import encoder
-
-    tokenizer = template.tokenizer
-    backbone = keras_nlp.models.BertBackbone(
-        vocabulary_size=tokenizer.vocabulary_size(),
-        num_layers=blocks,
-        num_heads=hidden // 64,
-        hidden_dim=hidden,
-        intermediate_dim=4 * hidden,
-        dropout=dropout,
-        dtype=precision,
-        max_sequence_length=template.max_positions,
-    )
-    return encoder.Encoder(backbone, tokenizer, seed)
 
 
 def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
@@ -283,7 +248,12 @@ def read_presets() -> dict[str, dict[str, Any]]:
     return presets
 
 
-def _check_name(model: str) -> None:
+def _find_handle(model: str) -> str:
+    """The release of a preset.
+
+    Raises:
+        UserError: there is no such preset.
+    """
     if model not in read_presets():
         names = ", ".join(
             name
@@ -294,6 +264,7 @@ def _check_name(model: str) -> None:
             f"--model={model}: no such folder or preset. Give a folder, "
             f"`minilm`, `tiny`, or one of {names}."
         )
+    return read_presets()[model]["kaggle_handle"]
 
 
 def _check_folder(model: str) -> None:
@@ -376,7 +347,7 @@ def _check_reachable(model: str) -> None:
     """
     from kagglehub import cache, handle
 
-    name = read_presets()[model]["kaggle_handle"].removeprefix("kaggle://")
+    name = _find_handle(model).removeprefix("kaggle://")
     if os.path.isdir(cache.get_cached_path(handle.parse_model_handle(name))):
         return
     problem = network.find_problem("https://www.kaggle.com")
@@ -404,7 +375,6 @@ def _opened(model: str, cache_folder: str) -> Iterator[str]:
     elif os.path.isdir(model):
         _check_folder(model)
     else:
-        _check_name(model)
         _check_reachable(model)
     try:
         yield source

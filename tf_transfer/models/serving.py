@@ -20,7 +20,6 @@ from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.feature_cache import cache
 from tf_transfer.models.network import Network
 
-OPERATIONS = tensorflow_text  # importing it registers the tokenizer's
 # Timing: words per text, texts per batch, number of calls.
 TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
@@ -318,34 +317,16 @@ def pack(
     room = max_length - 2
     if len(pieces) == 1:
         head = tokens.head_of(room) if long_texts == "head_tail" else room
-        kept = _keep_ends(pieces[0], head, room - head)
+        lengths = pieces[0].row_lengths()
+        position = tf.ragged.range(lengths)
+        is_kept = position < head
+        is_kept |= position >= lengths[:, None] - (room - head)
+        kept = tf.ragged.boolean_mask(pieces[0], is_kept)
         packed = tf.concat([start, kept, end], axis=1)
         return packed, packed.row_lengths()
     between = column(special.between)
     room -= len(special.between)
-    first, second = (piece.row_lengths() for piece in pieces)
     # The longer loses until both are equal; then the second loses first.
-    half = room // 2
-    keep_first = tf.minimum(first, tf.maximum(room - second, room - half))
-    keep_second = tf.minimum(second, tf.maximum(room - first, half))
-    packed = tf.concat(
-        [
-            start,
-            _keep_ends(pieces[0], keep_first[:, None]),
-            between,
-            _keep_ends(pieces[1], keep_second[:, None]),
-            end,
-        ],
-        axis=1,
-    )
-    return packed, keep_first + 1 + min(1, len(special.between))
-
-
-def _keep_ends(
-    ragged: tf.RaggedTensor, head: int | tf.Tensor, tail: int = 0
-) -> tf.RaggedTensor:
-    """The first `head` and the last `tail` values of each row."""
-    lengths = ragged.row_lengths()
-    position = tf.ragged.range(lengths)
-    keep = (position < head) | (position >= lengths[:, None] - tail)
-    return tf.ragged.boolean_mask(ragged, keep)
+    first, second = tensorflow_text.RoundRobinTrimmer(room).trim(pieces)
+    packed = tf.concat([start, first, between, second, end], axis=1)
+    return packed, first.row_lengths() + 1 + min(1, len(special.between))

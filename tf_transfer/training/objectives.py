@@ -134,11 +134,6 @@ def binary_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     )
 
 
-def categorical_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Cross-entropy of one unit per class."""
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-
-
 def squared_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Squared error of one linear unit."""
     return tf.math.squared_difference(
@@ -218,6 +213,7 @@ def loss_for(kind: str, units: int) -> Loss:
         kind: `classes`, `labels`, `score` or `entities`.
         units: output units: one for a score or a yes/no.
     """
+    categorical_loss = tf.nn.sparse_softmax_cross_entropy_with_logits
     return {
         "classes": binary_loss if units == 1 else categorical_loss,
         "labels": several_loss,

@@ -61,10 +61,6 @@ class LearningRate:
         self.warms_up = warms_up
         self.numbers = _shared("rate", [0.0, 1.0, 1.0])
 
-    def assign(self, peak: float, total_steps: int, warmup_steps: int) -> None:
-        """Sets its numbers."""
-        self.numbers.assign([peak, total_steps, warmup_steps])
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """float32 []."""
         step = tf.cast(step, tf.float32)
@@ -170,30 +166,13 @@ class BertAdam:
             total.assign(tf.zeros(total.shape, total.dtype))
         return [sum(norm_of[w.path] for w in ws) for ws in self.summed]
 
-    def apply(
-        self,
-        gradients: Sequence[tf.Tensor],
-        groups: Collection[str] | None = None,
-    ) -> tf.Tensor:
-        """One update, in a replica's context: `read`, `update` and `count`.
-
-        Args:
-            gradients: of the *scaled* loss of this replica, one a weight,
-                dense.
-            groups: which groups of weights move; unset, all.
-
-        Returns:
-            See `update`.
-        """
-        norm = self.update(gradients, self.read(groups))
-        self.count(norm, groups)
-        return norm
-
     def read(self, groups: Collection[str] | None = None) -> dict[str, Any]:
         """The numbers of the next update; they are variables on the host.
 
+        A step, in a replica's context, is `read`, `update` and `count`.
+
         Args:
-            groups: see `apply`.
+            groups: which groups of weights move; unset, all.
 
         Returns:
             Dict of scalars: `step`, `loss_scale`, `rate`, `decay`, and
@@ -222,7 +201,8 @@ class BertAdam:
         """Moves the weights; XLA may compile it.
 
         Args:
-            gradients: see `apply`.
+            gradients: of the *scaled* loss of this replica, one a weight,
+                dense.
             numbers: from `read`.
 
         Returns:
@@ -247,7 +227,7 @@ class BertAdam:
 
         Args:
             norm: from `update`.
-            groups: see `apply`.
+            groups: see `read`.
         """
         moved, idle = self._split_groups(groups)
         count = functools.partial(self._count, groups=moved, idle=idle)

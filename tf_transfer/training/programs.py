@@ -157,7 +157,7 @@ def prepare(
             )
         else:
             programs.take_over(phase, options)
-        programs.rate.assign(phase.lr, total_steps, warmup_steps)
+        programs.rate.numbers.assign([phase.lr, total_steps, warmup_steps])
         network.seeds.seed.assign(options.seed)
     network.programs[key] = programs
     while len(network.programs) > MOST_PROGRAMS:  # the longest unused goes

@@ -19,22 +19,21 @@ class EarlyStopping:
         patience: epochs without a rise after which to stop; 0 never stops.
         min_delta: the bound that a rise must exceed, in units of the score.
         wait: epochs since the last rise.
-        best: the highest score so far, and `best_epoch` its epoch.
+        best: the highest score so far.
     """
 
     patience: int = 0
     min_delta: float = 0.0
     wait: int = 0
     best: float | None = None
-    best_epoch: int = 0
 
-    def update(self, epoch: int, score: float) -> bool:
+    def update(self, score: float) -> bool:
         """Takes the score of an epoch. Returns whether it is the best."""
         has_risen = self.best is None or score > self.best + self.min_delta
         self.wait = 0 if has_risen else self.wait + 1
         is_best = self.best is None or score > self.best
         if is_best:
-            self.best, self.best_epoch = score, epoch
+            self.best = score
         return is_best
 
     @property

@@ -40,9 +40,11 @@ def unfreezing_stages(trainable: Trainable) -> list[Trainable]:
 
 def freeze_below(trainable: Trainable, first: int) -> Trainable:
     """The rest of `trainable` if everything below block `first` is frozen."""
-    if first <= trainable.first:
-        return trainable
-    return dataclasses.replace(trainable, first=first, embeddings=False)
+    return dataclasses.replace(
+        trainable,
+        first=max(first, trainable.first),
+        embeddings=trainable.embeddings and first <= trainable.first,
+    )
 
 
 def choose_first(

@@ -166,21 +166,6 @@ HASHED = (
 # === The name of a run ===
 
 
-def make_key(
-    settings: Settings,
-    experiment: str,
-    identities: dict[str, str],
-    replicas: int,
-) -> dict[str, Any]:
-    """Everything that can change a number of a run; see `locate`."""
-    return {
-        "module": experiment,
-        **settings.hashed(),
-        **identities,
-        "replicas": replicas,
-    }
-
-
 def locate(
     settings: Settings,
     experiment: str,
@@ -190,8 +175,9 @@ def locate(
 ) -> "RunDirectory":
     """The directory of a run, known before anything is loaded.
 
-    With `--rerun` it is the first numbered directory next to it without a
-    finished run.
+    Its name has the main settings and a hash of its key, which is everything
+    that can change a number of the run. With `--rerun` it is the first numbered
+    directory next to it without a finished run.
 
     Args:
         settings: resolved.
@@ -200,8 +186,13 @@ def locate(
         identities: of model and data.
         replicas: the number that the batch is spread over.
     """
-    key = make_key(settings, experiment, identities, replicas)
-    name = run_name(settings, key)
+    key = {
+        "module": experiment,
+        **settings.hashed(),
+        **identities,
+        "replicas": replicas,
+    }
+    name = f"{settings.title}-{hash_key(key)[:10]}"
     path = os.path.join(settings.out, experiment, *folders, name)
     run, number = RunDirectory(path, key), 2
     while settings.rerun and os.path.exists(run.file("result.json")):
@@ -223,11 +214,6 @@ def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
     if settings.score_test and not result.get("scores_test", True):
         return "Scoring the test with the weights of a finished run."
     return ""
-
-
-def run_name(settings: Settings, key: dict[str, Any]) -> str:
-    """The folder name of a run: the main settings, and a hash."""
-    return f"{settings.title}-{hash_key(key)[:10]}"
 
 
 def hash_key(key: dict[str, Any] | None) -> str:

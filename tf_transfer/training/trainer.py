@@ -20,9 +20,9 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import keras
 import msgspec
 import numpy as np
-import tensorflow as tf
 
 from tf_transfer.feature_cache import cache as cache_lib
 from tf_transfer.models import freezing
@@ -197,7 +197,10 @@ class Trainer:
             rest = self._with_frozen(phase)
             if not reason and rest.trainable != phase.trainable:
                 phase = rest
-                values = {n: _value(v) for n, v in self._variables().items()}
+                values = {
+                    n: keras.ops.convert_to_numpy(v)
+                    for n, v in self._variables().items()
+                }
                 # The old programs hold the moments of what is frozen now.
                 self._forget_texts()
                 self.network.programs.clear()
@@ -450,7 +453,7 @@ class Trainer:
             is_best = progress.epoch == 1 or phase.is_eligible(metrics)
         else:
             is_best = phase.score is None or progress.stopping.update(
-                progress.epoch, phase.score(metrics)
+                phase.score(metrics)
             )
         if is_best or phase.select == "last":
             self.best_logits = self._latest_logits
@@ -520,7 +523,11 @@ class Trainer:
             if self.devices.is_chief:
                 weights = self.moving_weights.items()
                 entry = self.directory.write_model(
-                    name, {path: _value(weight) for path, weight in weights}
+                    name,
+                    {
+                        path: keras.ops.convert_to_numpy(weight)
+                        for path, weight in weights
+                    },
                 )
         self.progress.best = {"line": line, "model": entry}
 
@@ -559,7 +566,10 @@ class Trainer:
                 self._save()
 
     def _save(self) -> None:
-        arrays = {name: _value(v) for name, v in self._variables().items()}
+        arrays = {
+            name: keras.ops.convert_to_numpy(v)
+            for name, v in self._variables().items()
+        }
         if not all(np.isfinite(array).all() for array in arrays.values()):
             # The step's loss was still finite: the update was not.
             raise steps.NotFiniteError("state", self.progress.total_steps)
@@ -612,7 +622,7 @@ class Trainer:
         for weight in self.network.weights:
             if weight.path not in self.weights_that_train:
                 digest.update(weight.path.encode())
-                digest.update(_value(weight).data)
+                digest.update(keras.ops.convert_to_numpy(weight).data)
         return digest.hexdigest()
 
     # === The end of the run ===
@@ -699,10 +709,3 @@ class Trainer:
             f"{self.progress.epoch}, step {self.progress.step}: "
             f"{self.directory.path}"
         )
-
-
-def _value(variable: Any) -> np.ndarray:
-    """A copy of a variable's value, from this worker's first replica."""
-    if hasattr(variable, "value") and not isinstance(variable, tf.Variable):
-        variable = variable.value  # Keras wraps TensorFlow's
-    return np.array(variable.numpy())

@@ -27,7 +27,7 @@ def test_each_direction_begins_at_the_texts_own_end(layers):
 
 
 def test_both_directions_start_from_other_weights():
-    head = reference.heads.build("ner", "bilstm", 5, 8, 0.1, 0, "float32")
+    head = reference.heads.load("ner", "bilstm")(5, 8, 0.1, 0, "float32")
     [lstm] = head.lstms
     forward, backward = lstm.forward_layer.cell, lstm.backward_layer.cell
     for kind in ("kernel", "recurrent_kernel"):

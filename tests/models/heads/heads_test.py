@@ -270,8 +270,8 @@ def test_every_dropout_layer_has_the_rate(task, name):
 
 
 def build_untouched(task, name, hidden, seed, **sizes):
-    return heads.build(
-        task, name, 3, hidden, 0.1, seed, "float32", name="head", **sizes
+    return heads.load(task, name)(
+        3, hidden, 0.1, seed, "float32", name="head", **sizes
     )
 
 

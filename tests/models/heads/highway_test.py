@@ -22,7 +22,7 @@ def test_the_gate_mixes_the_lstm_with_its_input():
 
 
 def test_at_first_the_input_goes_through():
-    head = heads.build("text", "highway", 2, 8, 0.1, 0, "float32")
+    head = heads.load("text", "highway")(2, 8, 0.1, 0, "float32")
     np.testing.assert_array_equal(head.gate.bias, -1.0)
 
 
@@ -74,7 +74,7 @@ def test_a_gate_leads_from_the_lower_cell_to_the_upper():
 
 
 def test_at_first_little_of_the_lower_cell_goes_up():
-    head = heads.build("text", "highway_cells", 2, 8, 0.1, 0, "float32")
+    head = heads.load("text", "highway_cells")(2, 8, 0.1, 0, "float32")
     for rnn in head.directions:
         np.testing.assert_array_equal(rnn.cell.gate.bias, -1.0)
         np.testing.assert_array_equal(rnn.cell.peepholes, 0.0)

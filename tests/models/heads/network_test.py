@@ -17,9 +17,7 @@ def encoder():
 
 
 def build_network(encoder, task, name):
-    head = heads.build(
-        task,
-        name,
+    head = heads.load(task, name)(
         2,
         encoder.hidden,
         0.1,
@@ -71,9 +69,7 @@ def test_a_head_reads_the_encoders_output(encoder, task, name):
 
 
 def test_cls_is_read_with_and_without_the_pooler(encoder):
-    head = heads.build(
-        "text",
-        "dense",
+    head = heads.load("text", "dense")(
         2,
         encoder.hidden,
         0.1,

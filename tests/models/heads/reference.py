@@ -59,8 +59,8 @@ def build_head(
     task, name, units=2, dtype="float32", dropout=0.1, seed=1, **sizes
 ):
     """A head whose every weight differs from its usual start."""
-    built = heads.build(
-        task, name, units, HIDDEN, dropout, seed, dtype, name="head", **sizes
+    built = heads.load(task, name)(
+        units, HIDDEN, dropout, seed, dtype, name="head", **sizes
     )
     rng = np.random.default_rng(7)
     for weight in built.weights:

@@ -73,7 +73,7 @@ def test_positions_are_those_of_vaswani():
 
 
 def test_the_blocks_kernels_are_kaiming_and_none_is_another():
-    head = heads.build("pairs", "sim_transformer", 1, 8, 0.1, 0, "float32")
+    head = heads.load("pairs", "sim_transformer")(1, 8, 0.1, 0, "float32")
     [only] = head.blocks
     layers = keras_private.block_layers(only)
     equal = [layers.query, layers.key, layers.value, layers.attention_output]

@@ -128,7 +128,8 @@ def changes_of_kernels(steps, trains_lora):
             tape.watch(variables)
             y = blocks.run(block, x, mask, False, added=one)
             loss = tf.reduce_sum(tf.cos(y))
-        adam.apply(tape.gradient(loss, variables))
+        gradients = tape.gradient(loss, variables)
+        adam.count(adam.update(gradients, adam.read()))
     if not trains_lora:
         return {
             name: added_lib.matrix(layer)[0] - start[name]

@@ -9,7 +9,7 @@ settings are checked and runs are named without it.
 """
 
 import importlib
-from typing import Any, NamedTuple, TYPE_CHECKING
+from typing import NamedTuple, TYPE_CHECKING
 
 from tf_transfer.utils.errors import UserError
 
@@ -125,11 +125,6 @@ def register(task_kind: str, name: str, path: str) -> None:
         )
 
 
-def names_for(task_kind: str) -> tuple[str, ...]:
-    """Names of the heads that fit a kind of task."""
-    return tuple(HEADS[task_kind])
-
-
 def check(task_kind: str, head: str) -> None:
     """Raises `UserError` where a head does not fit a task or does not exist."""
     if head in HEADS[task_kind]:
@@ -140,7 +135,7 @@ def check(task_kind: str, head: str) -> None:
     )
     raise UserError(
         f"--head={head}: {reason}. With --task={task_kind}, give one of "
-        f"{', '.join(names_for(task_kind))}."
+        f"{', '.join(HEADS[task_kind])}."
     )
 
 
@@ -153,31 +148,3 @@ def load(task_kind: str, head: str) -> type["Head"]:
     check(task_kind, head)
     module, _, name = HEADS[task_kind][head].partition(":")
     return getattr(importlib.import_module(module, __name__), name)
-
-
-def build(
-    task_kind: str,
-    head: str,
-    units: int,
-    hidden: int,
-    dropout: float,
-    seed: int,
-    dtype: str,
-    **kwargs: Any,
-) -> "Head":
-    """A head, with its weights.
-
-    Args:
-        task_kind: `ner`, `text` or `pairs`.
-        head: its name, one of `names_for(task_kind)`.
-        units: output units.
-        hidden: width of the encoder's states.
-        dropout: rate after the encoder's states and every layer but the last.
-        seed: of the initial weights.
-        dtype: policy in which all but the logits is computed.
-        **kwargs: see the head's class.
-
-    Raises:
-        UserError: the head does not fit the task or does not exist.
-    """
-    return load(task_kind, head)(units, hidden, dropout, seed, dtype, **kwargs)
