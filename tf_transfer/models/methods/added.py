@@ -16,6 +16,17 @@ from tf_transfer.models.methods import base
 from tf_transfer.models.methods.base import Method, NewWeight
 
 
+class _Values:
+    """The values of some weights by name, cast when they are asked for."""
+
+    def __init__(self, weights: dict[str, Any], dtype: tf.DType) -> None:
+        self._weights = weights
+        self._dtype = dtype
+
+    def __getitem__(self, name: str) -> tf.Tensor:
+        return tf.cast(self._weights[name].value, self._dtype)
+
+
 class AddedWeights(keras.layers.Layer):
     """What a method adds to one block.
 
@@ -55,12 +66,9 @@ class AddedWeights(keras.layers.Layer):
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
-    def _cast_weights(self, dtype: tf.DType) -> dict[str, tf.Tensor]:
-        return {n: tf.cast(w.value, dtype) for n, w in self.by_name.items()}
-
     def dense(self, name: str, dtype: tf.DType) -> base.Change:
         """See `Method.dense`; the weights are cast to `dtype`."""
-        return self.method.dense(self._cast_weights(dtype), name)
+        return self.method.dense(_Values(self.by_name, dtype), name)
 
     def sublayer(
         self,
@@ -71,7 +79,7 @@ class AddedWeights(keras.layers.Layer):
         """See `Method.sublayer`."""
         shape, flat = tf.shape(x), [-1, x.shape[-1]]
         y = self.method.sublayer(
-            self._cast_weights(x.dtype),
+            _Values(self.by_name, x.dtype),
             name,
             tf.reshape(x, flat),
             lambda z: tf.reshape(normalise(tf.reshape(z, shape)), flat),

@@ -13,7 +13,7 @@ so the attention of [CLS] can read it without the keys and values of all tokens.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 # The dense layers of a block, as in `keras_private.BlockLayers`, and their
 # names in transformers.
@@ -29,7 +29,12 @@ DENSE = tuple(TRANSFORMERS_NAMES)
 SUBLAYERS = ("attention", "feedforward")
 
 Widths = Mapping[str, tuple[int, int]]  # inputs and outputs of each of `DENSE`
-Weights = Mapping[str, Any]  # values of what was added to a block, by name
+
+
+class Weights(Protocol):
+    """Values of what was added to a block."""
+
+    def __getitem__(self, name: str) -> Any: ...
 
 
 @dataclasses.dataclass(frozen=True)
