@@ -124,7 +124,7 @@ def test_a_run_that_cannot_be_in_an_ensemble_is_refused(tmp_path, capfd):
     damaged = write(tmp_path / "damaged", LOGITS[0])
     with open(os.path.join(damaged, "predictions.npz"), "wb") as file:
         file.write(b"PK")
-    assert "is damaged (is not as this run wrote it)" in message(run, damaged)
+    assert "has no intact predictions" in message(run, damaged)
     nan = write(tmp_path / "nan", [np.nan] * 4)
     assert "holds test_logits that are not finite" in message(run, nan)
     other = write(tmp_path / "other", LOGITS[1], seed=1)

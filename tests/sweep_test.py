@@ -174,6 +174,10 @@ def test_shards_are_the_same_with_and_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(
         sweep, "describe", lambda states, jobs: [r.label for r in states.runs]
     )
+    free = dataclasses.replace(
+        estimate.CPU, batch_seconds=0.0, share_of_peak=1e99
+    )
+    monkeypatch.setattr(estimate, "GPU", free)
     axes = {"trainable_layers": [1, "all", 0, 2]}
     arguments = write_grid(tmp_path, axes)
     shards = set()

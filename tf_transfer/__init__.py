@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any
 
-BEGAN = time.monotonic()  # of a command's process, but for Python's own start
+IMPORT_TIME = time.monotonic()  # a command's start, without Python's own
 
 # Before anything imports Keras, which chooses its backend once.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")

@@ -199,7 +199,7 @@ def main() -> None:
         table_source.TableSource(settings.own_task).check_header()
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
-    Search(settings, tf_transfer.BEGAN).run()
+    Search(settings, tf_transfer.IMPORT_TIME).run()
 
 
 if __name__ == "__main__":

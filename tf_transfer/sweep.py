@@ -223,11 +223,11 @@ def describe(run_states: RunStates, jobs: int) -> str:
         except UserError as error:
             problem = f"No estimate: {error}"
     # Runs that share an estimate share their programs: see `Estimator`.
-    compiling: dict[int, float] = {}
+    compile_seconds: dict[int, float] = {}
     for name, need in needs.items():
         if seconds[name] is None:
             seconds[name] = need.seconds
-            compiling[id(need)] = need.compile_seconds
+            compile_seconds[id(need)] = need.compile_seconds
     rows = [("state", *runs[0].axes, "about")]
     for run in runs:
         known = seconds[run.name]
@@ -241,10 +241,11 @@ def describe(run_states: RunStates, jobs: int) -> str:
     if problem:
         lines.append(problem)
     elif pending:
-        work = sum(build.seconds for build in builds.values())
-        work += sum(seconds[run.name] or 0 for run in pending)
+        work_seconds = sum(build.seconds for build in builds.values())
+        work_seconds += sum(seconds[run.name] or 0 for run in pending)
         # Each worker compiles for itself.
-        total = estimate.START_SECONDS + sum(compiling.values()) + work / jobs
+        total = estimate.START_SECONDS + sum(compile_seconds.values())
+        total += work_seconds / jobs
         end = datetime.datetime.now() + datetime.timedelta(seconds=total)
         basis = (
             "a rough guess from operations and --max_epochs; finished runs "

@@ -158,8 +158,12 @@ class WarmState:
         long_texts: str = "head",
     ) -> tokens.Tokens:
         """Tokenises texts, or finds them tokenised; see `tokens.encode`."""
-        digest = hashlib.blake2b(json.dumps(texts).encode()).digest()
-        key = id(encoder), max_length, long_texts, digest
+        digest = hashlib.blake2b()
+        for column in texts:
+            for text in column:
+                digest.update(json.dumps(text).encode())
+            digest.update(b"\n")
+        key = id(encoder), max_length, long_texts, digest.digest()
         ids = self._tokens.pop(key, None)
         if ids is None or encoder is not self._encoder:
             ids = tokens.encode(

@@ -35,7 +35,7 @@ def few_attempts(request):
 
 @pytest.fixture
 def start(forks, tmp_path):
-    """Starts the run in a folder; its output goes beside it."""
+    """Starts the run in a folder; its output goes next to the folder."""
     return lambda folder, cached: forks.start(
         small_runs.train, str(folder), cached, folder=str(tmp_path)
     )

@@ -102,7 +102,7 @@ def test_a_special_file_is_an_error_that_names_it(kind, read, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flag_file_in_a_flag_file_is_checked_too(kind, tmp_path):
     inner, outer = tmp_path / "inner.flags", tmp_path / "outer.flags"
-    outer.write_text(f"--lr=1\n  --flagfile={inner}\n")
+    outer.write_text(f"--lr=1\n--flagfile={inner}\n")
     make_special(inner, kind)
     words = [f"--flagfile={outer}"]
     with pytest.raises(UserError, match="--flagfile=.*Give a text"):

@@ -93,31 +93,31 @@ def before_lock(monkeypatch):
     return once
 
 
-@pytest.mark.parametrize("made_anew", [False, True])
+@pytest.mark.parametrize("is_refilled", [False, True])
 def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
-    made_anew, store, before_lock
+    is_refilled, store, before_lock
 ):
     """The lock was had only after another process removed the entry."""
     entry = fill(store, "one")
 
     def remove():
         assert entry.remove()
-        if made_anew:
+        if is_refilled:
             fill(store, "one")
 
     before_lock(remove)
     again = store.open(entry.key, "tiny")
     assert os.path.exists(again.file("entry.json"))
-    assert len(again.rows) == made_anew
+    assert len(again.rows) == is_refilled
     [other] = store.entries()
     assert not other.remove()  # it is in use
 
 
 def test_a_new_entry_in_the_folder_of_a_removed_one_stays(store, before_lock):
     entry = fill(store, "one")
-    ours, theirs = *store.entries(), *store.entries()
-    before_lock(lambda: theirs.remove() and fill(store, "one"))
-    assert ours.remove()
+    first, second = *store.entries(), *store.entries()
+    before_lock(lambda: second.remove() and fill(store, "one"))
+    assert first.remove()
     assert os.path.exists(entry.file("entry.json"))
     again = store.open(entry.key, "tiny")
     assert len(again.rows) == 1
@@ -167,6 +167,12 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
     link.symlink_to(tmp_path / "nowhere")
     with pytest.raises(UserError, match="--cache_dir"):
         store_lib.Store(str(link)).open(KEY, "tiny")
+    store = store_lib.Store(str(tmp_path / "cache"))
+    os.makedirs(store.folder)
+    entry = os.path.join(store.folder, store_lib.name_of(KEY))
+    os.symlink(tmp_path / "nowhere", entry)
+    with pytest.raises(UserError, match=f"{entry}: cannot be made"):
+        store.open(KEY, "tiny")
 
 
 def test_who_builds_sweeps_what_killed_processes_left(entry):

@@ -351,7 +351,7 @@ def test_a_run_that_another_machine_begins_first_is_waited_for(sweep):
         if len(tried) > 1:
             return finish(run)
         run.directory.lock()
-        return "failed"
+        return "taken"
 
     _, scheduler, reported = sweep(2, do)
 

@@ -1,5 +1,6 @@
 """Real workers: what they do, and what is left when they are killed."""
 
+import errno
 import glob
 import json
 import os
@@ -12,7 +13,12 @@ import pytest
 
 from tests.support import commands, tweets_table
 from tf_transfer.sweeps import grid as grid_lib, local, worker as worker_lib
-from tf_transfer.utils.errors import FullDiskError, Interrupted, UserError
+from tf_transfer.utils.errors import (
+    FullDiskError,
+    Interrupted,
+    InUseError,
+    UserError,
+)
 
 GRID = {
     "experiment": "glue",
@@ -119,6 +125,8 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
     "error, outcome",
     [
         (FullDiskError("here"), "full"),
+        (OSError(errno.EIO, "Input/output error"), "full"),
+        (InUseError("here"), "taken"),
         (UserError("here"), "failed"),
         (Interrupted("here"), "stopped"),
         (ValueError("here"), "broken"),

@@ -147,7 +147,7 @@ def check_flag_files(words: Sequence[str], within: Sequence[str] = ()) -> None:
             contains itself.
     """
     for number, word in enumerate(words, 1):
-        match = re.fullmatch("--?flagfile(?:=(.*))?", word.strip())
+        match = re.fullmatch("--?flagfile(?:=(.*))?", word)
         if not match:
             continue
         following = words[number] if number < len(words) else ""
@@ -217,7 +217,10 @@ def guarded(main: Callable[[], None]) -> None:
             error.filename = "a disk that this command uses"
         if error.filename is None:
             raise
-        print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
+        line = f"error: {error.filename}: {error.strerror}."
+        if error.errno in files.DISK_GONE:
+            line += " Give the same command when the disk is back."
+        print(line, file=sys.stderr)
         sys.exit(1)
     except Interrupted as stop:
         print(stop, file=sys.stderr)

@@ -71,9 +71,9 @@ class StoredStates:
             int64 [texts]: each text's first vector among those in use. int64
             [vectors in use]: their rows in `vectors`.
         """
-        counts = np.where(
-            self.is_pooled, 1, lengths.astype(np.int64) + self.num_cls
-        )
+        counts = lengths.astype(np.int64) + self.num_cls
+        if self.is_pooled:
+            counts = np.ones_like(counts)
         starts = np.cumsum(counts) - counts
         rows = np.repeat(self.starts - starts, counts) + np.arange(counts.sum())
         return starts, rows

@@ -458,7 +458,8 @@ class Store:
                 entry.mark_used()
                 entry.load()
             except (FileNotFoundError, FileExistsError):
-                if os.path.isfile(folder) or not os.path.isdir(self.folder):
+                is_other = os.path.lexists(folder) and not os.path.isdir(folder)
+                if is_other or not os.path.isdir(self.folder):
                     raise UserError(
                         f"{folder}: cannot be made. Give another --cache_dir."
                     ) from None

@@ -239,9 +239,10 @@ def _describe_needed(members: Sequence[Row], margin: float) -> str:
         return ""
     if loss.high < -margin:
         return "; more seeds would not change that"
-    room = loss.estimate, abs(loss.value + margin)
-    needed = infer.describe_needed([room], 1, 1, count_seeds(members))
-    return f"; {needed}" * bool(needed)
+    needed = infer.describe_needed(
+        [(loss.estimate, abs(loss.value + margin))], 1, 1, count_seeds(members)
+    )
+    return f"; {needed}" if needed else ""
 
 
 def describe_points(margin: float) -> str:

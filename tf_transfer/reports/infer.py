@@ -257,8 +257,8 @@ def _conclude_on_mean(
     agrees = outcome == AGREES
     reason = "the same sign" if agrees else "the other sign"
     if claim.kind == "equal":
-        within = f"within {claim.margin:g} {claim.unit}"
-        reason = within if agrees else f"not {within}"
+        bounds = f"within {claim.margin:g} {claim.unit}"
+        reason = bounds if agrees else f"not {bounds}"
     elif claim.published:
         half = _scale(claim, claim.published / 2)
         below = sorted((half, math.copysign(math.inf, -claim.published)))

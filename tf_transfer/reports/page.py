@@ -200,16 +200,16 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
 
 def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
     """The verdicts by the list of `Part` that has them."""
-    ran = [v for v in study.verdicts if v.study]
-    apart = [v for v in ran if v.word == infer.NOT_COMPARABLE]
-    local = [v for v in apart if brief.is_reported(v)]
-    few = [v for v in apart if not brief.is_reported(v)]
-    without = [v for v in study.verdicts if not v.study]
+    with_runs = [v for v in study.verdicts if v.study]
+    others = [v for v in with_runs if v.word == infer.NOT_COMPARABLE]
+    local = [v for v in others if brief.is_reported(v)]
+    few = [v for v in others if not brief.is_reported(v)]
+    without_runs = [v for v in study.verdicts if not v.study]
     return {
-        "judged": [v for v in ran if v.word != infer.NOT_COMPARABLE],
+        "judged": [v for v in with_runs if v.word != infer.NOT_COMPARABLE],
         "local": [_use_neutral_words(study, v) for v in local],
         "few": [_use_neutral_words(study, v) for v in few],
-        "unrun": [v for v in without if not v.claim.reading_of],
+        "unrun": [v for v in without_runs if not v.claim.reading_of],
     }
 
 
@@ -264,18 +264,18 @@ def describe_ours(verdict: Verdict) -> str:
     if math.isnan(verdict.value):
         return runs
     claim, sign = verdict.claim, "" if verdict.claim.kind == "spread" else "+"
-    errors = [f"{name} {e:.2f}" for name, e in verdict.variance.items()]
-    other = f"{measures.describe(claim.beside)} {verdict.beside:{sign}.2f}"
-    return (
-        f"{verdict.value:{sign}.2f} {claim.unit}"
-        + f" against {100 * claim.factor:g} % of it"
-        * (claim.factor not in (0, 1))
-        + f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
-        * (not math.isnan(verdict.low))
-        + f"; standard errors: {', '.join(errors)}" * (len(errors) > 1)
-        + f"; by {other}" * (not math.isnan(verdict.beside))
-        + f", {runs}"
-    )
+    text = f"{verdict.value:{sign}.2f} {claim.unit}"
+    if claim.factor not in (0, 1):
+        text += f" against {100 * claim.factor:g} % of it"
+    if not math.isnan(verdict.low):
+        text += f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
+    if len(verdict.variance) > 1:
+        errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
+        text += f"; standard errors: {', '.join(errors)}"
+    if not math.isnan(verdict.beside):
+        measure = measures.describe(claim.beside)
+        text += f"; by {measure} {verdict.beside:{sign}.2f}"
+    return f"{text}, {runs}"
 
 
 # === Tables ===

@@ -122,16 +122,16 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         for error in errors
     ]
     unlike = find_unlike(runs.values())
-    dropped = {path: UNTESTED for path in unlike if unlike[path]}
-    dropped |= find_copies(runs.values())
+    reasons = {path: UNTESTED for path in unlike if unlike[path]}
+    reasons |= find_copies(runs.values())
     shown = [
         read_run(os.path.join(root, run["path"]), run["path"], reads_test=False)
         if run["path"] in unlike and run["validation"] is not None
         else run
         for run in runs.values()
-        if run["path"] not in dropped
+        if run["path"] not in reasons
     ]
-    return shown, sorted([*left_out, *dropped.items()])
+    return shown, sorted([*left_out, *reasons.items()])
 
 
 def read_searches(

@@ -6,8 +6,7 @@ import numpy as np
 
 from tf_transfer.data import ensembles, metrics
 from tf_transfer.reports import reading, stacking_ensembles
-from tf_transfer.reports.predictions import Arrays, read_arrays
-from tf_transfer.training import records
+from tf_transfer.reports.predictions import Arrays, Predictions
 from tf_transfer.utils.errors import UserError
 
 
@@ -50,16 +49,16 @@ def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
         UserError: there is no finished run, its predictions are damaged, or it
             does not choose a class for each example of a test set.
     """
-    directory = records.RunDirectory(path, None)
     try:
         record = reading.read_run(path, path)
     except reading.LeftOut as reason:
         raise UserError(
             f"--run={path}: {reason}. Give the folder of a finished run."
         ) from None
-    arrays = read_arrays(directory, directory.result(), "test")
-    if record["folds"]:
-        problem = "has no predictions of one test set"
+    predictions = Predictions("")
+    arrays = predictions.read(record, "test")
+    if predictions.damaged or record["folds"]:
+        problem = "has no intact predictions of one test set"
     elif "ids" not in arrays:
         problem = "was not tested: it has one set for validation and test"
     elif np.issubdtype(arrays["labels"].dtype, np.floating):

@@ -96,11 +96,10 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
         for claim in paper.claims
         if claim.encoders
     ]
-    judged = [
-        verdict
-        for tasks, claim, study in cases
-        if (verdict := judge_claim(tasks, paper, claim, study))
-    ]
+    of_cases = (
+        judge_claim(of, paper, claim, study) for of, claim, study in cases
+    )
+    judged = [*filter(None, of_cases)]
     verdicts = correct_for_many([v for v in judged if v.study])
     reasons = {v.claim.id: v for v in reversed(judged)}
     seen = {verdict.claim.id for verdict in verdicts}

@@ -43,6 +43,7 @@ class Backups:
             copy_function=_link,
             ignore=shutil.ignore_patterns(".lock"),
         )
+        self.discard(run_path)
         os.renames(partial, self._locate(run_path))
 
     def discard(self, run_path: str) -> None:

@@ -168,8 +168,8 @@ def select_shard(
     costs = {}
     for group, members in groups.items():
         needs = [estimate(run) for run in members]
-        building = max(n.build_seconds for n in needs)
-        costs[group] = building + sum(n.seconds for n in needs)
+        build_seconds = max(n.build_seconds for n in needs)
+        costs[group] = build_seconds + sum(n.seconds for n in needs)
     loads = [0.0] * count
     chosen: set[str] = set()
     for group in sorted(groups, key=lambda group: -costs[group]):

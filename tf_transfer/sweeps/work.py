@@ -137,7 +137,7 @@ class Scheduler:
         self.on_event = on_event
         self.on_poll = on_poll
         self._todo = list(todo)
-        self._retried: set[str] = set()  # runs that were given back
+        self._retried: set[str] = set()  # runs that lost a worker
         self._failed_starts = 0
         self._signals = StopSignals()
 
@@ -284,19 +284,20 @@ class Scheduler:
         result = self.run_states.result(run)
         reason = worker.reason or states.explain(exit_code)
         is_lost = outcome == "lost"
-        is_taken = outcome == "failed" and run.directory.is_locked()
-        if is_taken:  # between `_may_start` and its own start
-            reason = "another process has begun it"
         if result is not None:
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
             raise UserError(
-                f"{run.directory.path}: the disk is full, or that of the "
-                "feature cache. Free some space, and give the same command."
+                f"{run.directory.path}: the disk is full or gone, or that of "
+                "the feature cache. Free some space, and give the same command."
             )
         elif is_lost and self._signals.came:
             return  # the same command continues it
-        elif (is_lost or is_taken) and run.name not in self._retried:
+        elif outcome == "taken":  # after `_may_start`, which now waits
+            self._todo.append(run)
+            reason = "another process has begun it"
+            self.on_event("retried", run, {"reason": reason})
+        elif is_lost and run.name not in self._retried:
             self._retried.add(run.name)
             self._todo.insert(0, run)
             self.on_event("retried", run, {"reason": reason})

@@ -40,11 +40,9 @@ def unfreezing_stages(trainable: Trainable) -> list[Trainable]:
 
 def freeze_below(trainable: Trainable, first: int) -> Trainable:
     """The rest of `trainable` if everything below block `first` is frozen."""
-    return dataclasses.replace(
-        trainable,
-        first=max(first, trainable.first),
-        embeddings=trainable.embeddings and first <= trainable.first,
-    )
+    if first <= trainable.first:
+        return trainable
+    return dataclasses.replace(trainable, first=first, embeddings=False)
 
 
 def choose_first(

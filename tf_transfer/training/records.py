@@ -28,7 +28,7 @@ import numpy as np
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint
 from tf_transfer.utils import files, json_files, machine
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import InUseError, UserError
 
 ADVICE = "Restore the file, or remove the folder and run its command again."
 
@@ -338,8 +338,8 @@ class RunDirectory:
         The lock is the kernel's: it ends with the process.
 
         Raises:
-            UserError: another process has the lock, or the directory belongs
-                to another config.
+            InUseError: another process has the lock.
+            UserError: the directory belongs to another config.
         """
         os.makedirs(self.path, exist_ok=True)
         lock = self._lock.enter_context(files.open_lock(self.file(".lock")))
@@ -349,7 +349,7 @@ class RunDirectory:
             lock.seek(0)
             owner = lock.read().decode(errors="replace") or "unknown"
             self.close()
-            raise UserError(
+            raise InUseError(
                 f"{self.path}: another process is using this run ({owner}). "
                 "Wait for it, or stop it, or give another --seed or --out."
             ) from None
@@ -368,7 +368,7 @@ class RunDirectory:
         try:
             # Some shared folders lock only files that are opened for writing.
             with files.open_lock(self.file(".lock"), flags=0) as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
         except OSError:
