@@ -113,7 +113,7 @@ def answer(light_forks, tmp_path):
         (
             "search",
             ["--task=rte", "--budget=30"],
-            ["--budget=30", "30s", "30m"],
+            ["--budget=30:", "90s", "30m"],
         ),
         (
             "search",
