@@ -498,10 +498,14 @@ class Trainer:
             self._write_selected_weights(lines[-1])
         else:
             with self.devices.together():  # the chief may remove them after it
-                self._assign(
-                    self.moving_weights,
-                    self.directory.read_model(progress.best["model"]),
-                )
+                try:
+                    arrays = self.directory.read_model(progress.best["model"])
+                except ValueError as error:
+                    raise UserError(
+                        f"{error}.\nGive the same command again: it continues "
+                        "at the last intact checkpoint."
+                    ) from None
+                self._assign(self.moving_weights, arrays)
         if phase.is_eligible is not None:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
