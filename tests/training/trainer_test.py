@@ -21,6 +21,7 @@ from tf_transfer.training import (
 )
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.optimizer import AdamOptions
+from tf_transfer.utils.errors import UserError
 
 NAMES = ("sst2", "rte")
 
@@ -147,3 +148,14 @@ def test_callbacks_are_closed_and_the_run_is_free_after_an_error(tmp_path):
     directory = glue.Glue(settings).find_run()
     assert directory.result() is None
     assert not directory.is_locked()
+
+
+def test_selected_weights_that_are_gone_are_explained(
+    tiny_run, eager, one_block, monkeypatch
+):
+    def read_model(self, entry):
+        raise ValueError("weights: No such file or directory")
+
+    monkeypatch.setattr(records.RunDirectory, "read_model", read_model)
+    with pytest.raises(UserError, match="No such file.*\nGive the same"):
+        tiny_run(trainable_layers="0", max_epochs=1)
