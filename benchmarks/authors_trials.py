@@ -131,7 +131,7 @@ def write(
         "freezing",
         settings.task,
         settings.approach,
-        f"{settings.title}-{records.hash_key(key)[:10]}",
+        records.run_name(settings, key),
     )
     os.makedirs(folder, exist_ok=True)
     embeddings, block, blocks, pooler, _ = parameters

@@ -39,7 +39,7 @@ def test_every_link_leads_to_a_file(name):
 
 def tables(text):
     """The tables of a Markdown text, each a list of rows of cells."""
-    found = []
+    parsed = []
     for block in re.findall(r"(?:^\|.*\|\n)+", text, re.M):
         rows = [
             [
@@ -48,8 +48,8 @@ def tables(text):
             ]
             for line in block.splitlines()
         ]
-        found.append([rows[0], *rows[2:]])
-    return found
+        parsed.append([rows[0], *rows[2:]])
+    return parsed
 
 
 def is_cut_from(small, table):

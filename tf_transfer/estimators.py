@@ -299,5 +299,6 @@ def _columns(X: Any) -> list[list[str]]:
 
 def _quiet(is_quiet: bool) -> contextlib.AbstractContextManager:
     """A context without output on the terminal."""
-    silent = contextlib.redirect_stdout(io.StringIO())
-    return silent if is_quiet else contextlib.nullcontext()
+    if is_quiet:
+        return contextlib.redirect_stdout(io.StringIO())
+    return contextlib.nullcontext()

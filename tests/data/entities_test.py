@@ -132,6 +132,13 @@ def test_no_score_is_nan(tags):
     assert np.isfinite(list(found.values())).all()
 
 
+def test_other_sentences_are_refused():
+    with pytest.raises(ValueError, match="not the same sentences"):
+        score([["O", "O"]], [["O"], ["O"]])
+    with pytest.raises(ValueError, match="not the same sentences"):
+        score([["O", "O"]], [["O"]])
+
+
 # === Beside seqeval ===
 
 

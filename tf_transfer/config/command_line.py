@@ -213,13 +213,13 @@ def guarded(main: Callable[[], None]) -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
-        if error.filename is None and error.errno in files.DISK_GONE:
-            error.filename = "a disk that this command uses"
-        if error.filename is None:
+        is_gone = error.errno in files.DISK_GONE
+        if error.filename is None and not is_gone:
             raise
-        line = f"error: {error.filename}: {error.strerror}."
-        if error.errno in files.DISK_GONE:
-            line += " Give the same command when the disk is back."
+        name = error.filename or "a disk that this command uses"
+        line = f"error: {name}: {error.strerror}."
+        if is_gone:
+            line += " Give the same command when the disk works again."
         print(line, file=sys.stderr)
         sys.exit(1)
     except Interrupted as stop:

@@ -8,6 +8,7 @@ thousand pairs), STS-B (the same pairs, split differently).
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +16,7 @@ from absl import logging
 
 from tf_transfer.data import glue, tables
 from tf_transfer.data.corpora import FolderSource, make_examples
-from tf_transfer.data.tables import BadRow, Table
+from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils import files
 
@@ -186,20 +187,23 @@ def read(path: str, task: Task, split: str) -> tuple[Examples, list[str]]:
 
 
 def _leave_out_unlabelled(table: Table, label: str) -> Table:
+    labelled = [bool(cell.strip()) for cell in table.columns[label]]
     [(path, lines)] = table.files
-    missing = [
-        BadRow(path, line, "has no label", "Leave it out.")
-        for line, cell in zip(lines, table.columns[label])
-        if not cell.strip()
-    ]
+    missing = [line for line, has in zip(lines, labelled) if not has]
     if missing:
         logging.warning(
             "%s: left out %d rows without a label, the first in line %d.",
             path,
             len(missing),
-            missing[0].number,
+            missing[0],
         )
-    return table.without(missing)
+    return Table(
+        [(path, [*itertools.compress(lines, labelled)])],
+        {
+            name: [*itertools.compress(cells, labelled)]
+            for name, cells in table.columns.items()
+        },
+    )
 
 
 def submission(

@@ -131,6 +131,9 @@ def score(
         entities, the same of each type, such as `f1_PER`; `accuracy`, the
         fraction of words whose tag is right; and `token_f1`, F1 over words as
         if each word with a tag but O were an entity of its own.
+
+    Raises:
+        ValueError: They are not of the same sentences.
     """
     counts = count_by_sentence(expected, predicted, types)
     sums = {name: rates.sum(axis=0) for name, rates in counts.items()}
@@ -151,7 +154,14 @@ def count_by_sentence(
     Returns:
         int64 [sentences, 2] by the name of the fraction. That of a sample of
         sentences is the quotient of the two sums over them.
+
+    Raises:
+        ValueError: They are not of the same sentences.
     """
+    if not np.array_equal(expected.starts, predicted.starts) or len(
+        expected.ids
+    ) != len(predicted.ids):
+        raise ValueError("expected and predicted are not the same sentences")
     expected_keys = _keys(expected, len(types))
     predicted_keys = _keys(predicted, len(types))
     hits = np.intersect1d(expected_keys, predicted_keys, assume_unique=True)

@@ -220,8 +220,9 @@ def _describe_loss(
     loss = loss_of(members)
     word = "undecided"
     if is_shown:
-        accepted = describe_points(study.options.margin)
-        word = f"less than {accepted} lost" + ", if any" * (loss.high > 0)
+        word = f"less than {describe_points(study.options.margin)} lost"
+        if loss.high > 0:
+            word += ", if any"
     elif loss.high < 0:
         word = "worse"
     if loss.low > 0:
@@ -327,10 +328,9 @@ def describe_best(rows: Sequence[Row]) -> list[str]:
 
 def _describe_best_of(task: str, rows: Sequence[Row]) -> str:
     best = max(rows, key=lambda row: row.score.value)
-    text = (
-        f"On {task}, {best.trains} scores {ranged(best.score, 1)}"
-        + f", the best of {len(rows)} rows" * (len(rows) > 1)
-    )
+    text = f"On {task}, {best.trains} scores {ranged(best.score, 1)}"
+    if len(rows) > 1:
+        text += f", the best of {len(rows)} rows"
     unlike = [row for row in rows if row.has_encoder != best.has_encoder]
     if unlike:
         other = max(unlike, key=lambda row: row.score.value)

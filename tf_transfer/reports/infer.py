@@ -282,10 +282,9 @@ def _conclude_on_several(
     word = "higher" if claim.direction > 0 else "lower"
     if claim.kind == "equal":
         word = f"within {claim.margin:g} {claim.unit}"
-    tally = (
-        f"{len(single) - len(others)} of {len(single)} {word}"
-        + f", not {wording.list_first(others, ', ')}" * bool(others)
-    )
+    tally = f"{len(single) - len(others)} of {len(single)} {word}"
+    if others:
+        tally += f", not {wording.list_first(others, ', ')}"
     if verdict.outcome == AGREES and claim.published:
         unlike = [
             name

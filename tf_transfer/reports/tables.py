@@ -163,8 +163,10 @@ def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
     if not times:
         return ""
     text = wording.spread(times, 1) if count else "never"
-    of_runs = f" ({count} of {wording.count(len(times), 'run')})"
-    return text + of_runs * ((count or len(times)) < len(runs))
+    agreeing = count or len(times)
+    if agreeing < len(runs):
+        text += f" ({count} of {wording.count(len(times), 'run')})"
+    return text
 
 
 def _of_row(name: str) -> Measure:

@@ -449,10 +449,10 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                 len(runs) >= FEWEST_SEEDS for runs in one.runs
             )
             runs_there = f"{wording.count(one.fewest, 'run')} in a group"
-            shared = " timed in an environment that both share" * is_timed_apart
-            return (
-                f"{runs_there} on {one.task}{shared}; {FEWEST_SEEDS} are needed"
-            )
+            where = f"on {one.task}"
+            if is_timed_apart:
+                where += " timed in an environment that both share"
+            return f"{runs_there} {where}; {FEWEST_SEEDS} are needed"
         if asked & {*measures.DURATIONS} and not all(
             cell.in_turn for cell in one.cells
         ):

@@ -176,8 +176,9 @@ class Costs:
     def overhead_seconds(self, approach: str) -> float:
         """Seconds of a run apart from its epochs and its feature cache."""
         is_first = not self.has_measured(approach)
-        compiling = self.priors[approach].compile_seconds
-        usual = FIRST_RUN_SECONDS + compiling if is_first else RUN_SECONDS
+        usual = RUN_SECONDS
+        if is_first:
+            usual = FIRST_RUN_SECONDS + self.priors[approach].compile_seconds
         return statistics.median(self._overhead[is_first] or [usual])
 
     def seconds(self, approach: str, epochs: int) -> float:

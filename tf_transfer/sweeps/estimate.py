@@ -385,8 +385,9 @@ class _Needs:
 
     def compiled_passes(self) -> int:
         """Passes of one block in the programs of its steps, one per length."""
-        lengths = len(set(self.plan.lengths.tolist()))
-        return lengths * self._step_passes() * self.uses_xla
+        if not self.uses_xla:
+            return 0
+        return len(set(self.plan.lengths.tolist())) * self._step_passes()
 
     def _step_passes(self) -> int:
         """Those of a step: gradients reach all blocks above the cut."""

@@ -192,7 +192,7 @@ def locate(
         **identities,
         "replicas": replicas,
     }
-    name = f"{settings.title}-{hash_key(key)[:10]}"
+    name = run_name(settings, key)
     path = os.path.join(settings.out, experiment, *folders, name)
     run, number = RunDirectory(path, key), 2
     while settings.rerun and os.path.exists(run.file("result.json")):
@@ -214,6 +214,11 @@ def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
     if settings.score_test and not result.get("scores_test", True):
         return "Scoring the test with the weights of a finished run."
     return ""
+
+
+def run_name(settings: Settings, key: dict[str, Any]) -> str:
+    """The folder name of a run: the main settings, and a hash."""
+    return f"{settings.title}-{hash_key(key)[:10]}"
 
 
 def hash_key(key: dict[str, Any] | None) -> str:

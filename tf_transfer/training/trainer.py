@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import hashlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -197,10 +197,7 @@ class Trainer:
             rest = self._with_frozen(phase)
             if not reason and rest.trainable != phase.trainable:
                 phase = rest
-                values = {
-                    n: keras.ops.convert_to_numpy(v)
-                    for n, v in self._variables().items()
-                }
+                values = _to_numpy(self._variables())
                 # The old programs hold the moments of what is frozen now.
                 self._forget_texts()
                 self.network.programs.clear()
@@ -525,13 +522,8 @@ class Trainer:
         entry = {"file": name, "sha256": None}
         with self.devices.together():
             if self.devices.is_chief:
-                weights = self.moving_weights.items()
                 entry = self.directory.write_model(
-                    name,
-                    {
-                        path: keras.ops.convert_to_numpy(weight)
-                        for path, weight in weights
-                    },
+                    name, _to_numpy(self.moving_weights)
                 )
         self.progress.best = {"line": line, "model": entry}
 
@@ -570,10 +562,7 @@ class Trainer:
                 self._save()
 
     def _save(self) -> None:
-        arrays = {
-            name: keras.ops.convert_to_numpy(v)
-            for name, v in self._variables().items()
-        }
+        arrays = _to_numpy(self._variables())
         if not all(np.isfinite(array).all() for array in arrays.values()):
             # The step's loss was still finite: the update was not.
             raise steps.NotFiniteError("state", self.progress.total_steps)
@@ -713,3 +702,11 @@ class Trainer:
             f"{self.progress.epoch}, step {self.progress.step}: "
             f"{self.directory.path}"
         )
+
+
+def _to_numpy(variables: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Copies of the values, from this worker's first replica."""
+    return {
+        name: keras.ops.convert_to_numpy(variable)
+        for name, variable in variables.items()
+    }
