@@ -217,7 +217,7 @@ def load_encoder(
     dropout, dtype, seed = options
     # Random weights serve to measure time; attention heads have width 64.
     backbone = keras_nlp.models.BertBackbone(
-        vocabulary_size=encoder.tokenizer.vocabulary_size(),
+        vocabulary_size=len(encoder.tokenizer.vocabulary),
         num_layers=blocks,
         num_heads=hidden // 64,
         hidden_dim=hidden,

@@ -100,7 +100,7 @@ def build(
 
     shape = cost.Shape.from_encoder(encoder)
     config = transformers.BertConfig(
-        vocab_size=encoder.tokenizer.vocabulary_size(),
+        vocab_size=len(encoder.tokenizer.vocabulary),
         hidden_size=shape.hidden,
         num_hidden_layers=shape.blocks,
         num_attention_heads=shape.heads,

@@ -172,21 +172,21 @@ def running_eagerly(monkeypatch):
     """
     import tensorflow as tf
 
-    from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.tokenizer import Tokenizer
 
-    tokenize = Encoder.tokenize
+    encode = Tokenizer.encode
 
-    def tokenize_once(self, texts):
-        vocabulary = hash(tuple(self.tokenizer.get_vocabulary()))
+    def encode_once(self, texts):
+        vocabulary = hash(tuple(self.vocabulary))
         new = [t for t in dict.fromkeys(texts) if (vocabulary, t) not in IDS]
         if new:
             tf.config.run_functions_eagerly(False)  # RoBERTa's needs a graph
-            ids = tokenize(self, new)
+            ids = encode(self, new)
             tf.config.run_functions_eagerly(True)
             IDS.update({(vocabulary, t): i for t, i in zip(new, ids)})
         return [IDS[vocabulary, text] for text in texts]
 
-    monkeypatch.setattr(Encoder, "tokenize", tokenize_once)
+    monkeypatch.setattr(Tokenizer, "encode", encode_once)
     tf.config.run_functions_eagerly(True)
     try:
         yield

@@ -273,7 +273,8 @@ def test_onnx_runtime_answers_alike(kind, family, tmp_path):
     draw = np.random.default_rng(0)
     words = ["dog", "house", "good", "water", "two"]
     texts = [" ".join(draw.choice(words, n)) for n in draw.integers(0, 45, 100)]
-    batch = encoders.batch_of(encoder, [texts], tokenize=encoder.tokenize)
+    encode = encoder.tokenizer.encode
+    batch = encoders.batch_of(encoder, [texts], tokenize=encode)
     ours = network.logits("mine", batch, training=False).numpy()
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     names = {

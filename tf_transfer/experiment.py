@@ -265,7 +265,7 @@ class Experiment:
             settings.blocks,
             blocks,
             methods.from_settings(settings),
-            loading.is_roberta(settings.model),
+            loading.has_new_pooler(settings.model),
         )
 
     # === Phases ===

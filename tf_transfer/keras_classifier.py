@@ -74,8 +74,7 @@ class FrozenPrefix(keras.Model):
 class NoTokenizer:
     """In place of an encoder's tokenizer: the dataset has token ids."""
 
-    start_token_id = end_token_id = sep_token_id = pad_token_id = 0
-    lowercase = False
+    special = tokens_lib.SpecialTokens(0, 0, 0, ())
 
 
 class KerasEncoder(encoder_lib.Encoder):
@@ -189,7 +188,8 @@ def split(
         "padding_mask": backbone.input["padding_mask"],
     }
     prefix = FrozenPrefix(backbone.input, boundary, name="frozen_prefix")
-    prefix.encoder = KerasEncoder(backbone, NoTokenizer())
+    tokenizer: Any = NoTokenizer()
+    prefix.encoder = KerasEncoder(backbone, tokenizer)
     reads_cls = not trainable_layers and type(classifier) in CLS_CLASSIFIERS
     prefix.stored = prefix_lib.FrozenPrefix(
         cut, "cls" if reads_cls else "tokens", "float16"

@@ -260,14 +260,14 @@ class Settings(
             trains = (
                 self.blocks
                 or self.trainable_layers not in ("0", "head")
-                # RoBERTa's is new: frozen, it would be a random projection.
+                # A new one, such as RoBERTa's, would be a random projection.
                 or self._has_new_pooler()
             )
             values["pooler"] = "trained" if trains else "frozen"
         return values
 
     def _has_new_pooler(self) -> bool:
-        return not self.is_sparse and loading.is_roberta(self.model)
+        return not self.is_sparse and loading.has_new_pooler(self.model)
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""

@@ -75,7 +75,7 @@ class WarmState:
             keep_blocks,
             tf.distribute.get_strategy(),
             # Only where the pooler is new does it draw from the seed.
-            seed if loading.is_roberta(model) else None,
+            seed if loading.has_new_pooler(model) else None,
         )
         if self._encoder_key != key:
             self._clear()
@@ -167,7 +167,7 @@ class WarmState:
         ids = self._tokens.pop(key, None)
         if ids is None or encoder is not self._encoder:
             ids = tokens.encode(
-                encoder.tokenize,
+                encoder.tokenizer.encode,
                 encoder.special,
                 texts,
                 max_length,

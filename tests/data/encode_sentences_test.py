@@ -10,8 +10,10 @@ from tf_transfer.data import conll, entities, metrics, tokens, word_pieces
 ENCODER = types.SimpleNamespace(
     family="bert",
     special=tokens.SpecialTokens(start=1, end=2, pad=0, between=(2,)),
-    tokenizer=types.SimpleNamespace(token_to_id=lambda token: 3),
-    tokenize=lambda words: [[4] * (len(word) // 2) for word in words],
+    tokenizer=types.SimpleNamespace(
+        unknown=3,
+        encode=lambda words: [[4] * (len(word) // 2) for word in words],
+    ),
 )
 
 

@@ -17,9 +17,9 @@ def encoder(request):
 
 def encode(encoder, sentences):
     return word_pieces.encode(
-        encoder.tokenize,
+        encoder.tokenizer.encode,
         encoder.special,
-        word_pieces.unknown_id(encoder.tokenizer),
+        encoder.tokenizer.unknown,
         sentences,
         64,
         spaced=encoder.family == "roberta",
@@ -29,18 +29,19 @@ def encode(encoder, sentences):
 def test_words_are_cut_as_the_text_is_that_they_make(encoder):
     texts = ["The dog was not in the house.", "A man , the dog", "do g . the"]
     pieces = encode(encoder, [text.split() for text in texts])
-    expected = tokens.encode(encoder.tokenize, encoder.special, [texts], 64)
+    encode_texts = encoder.tokenizer.encode
+    expected = tokens.encode(encode_texts, encoder.special, [texts], 64)
     assert pieces.tokens.flat.tolist() == expected.flat.tolist()
     assert pieces.tokens.starts.tolist() == expected.starts.tolist()
 
 
 def test_a_word_without_pieces_has_the_family_s_unknown_token(encoder):
-    unknown = word_pieces.unknown_id(encoder.tokenizer)
+    unknown = encoder.tokenizer.unknown
     name = {"bert": "[UNK]", "roberta": "<unk>"}[encoder.family]
-    assert unknown == encoder.tokenizer.token_to_id(name)
+    assert unknown == encoder.tokenizer.vocabulary.index(name)
     if encoder.family == "bert":  # of bytes, any character has a piece
         words = ["the", "\u0085", "\u200b\u200b", "dog"]
-        the, dog = map(encoder.tokenizer.token_to_id, ("the", "dog"))
+        the, dog = map(encoder.tokenizer.vocabulary.index, ("the", "dog"))
         start, end = encoder.special.start, encoder.special.end
         pieces = encode(encoder, [words])
         assert pieces.tokens.flat.tolist() == [

@@ -129,9 +129,8 @@ def test_each_different_word_is_tokenised_once():
 
 def test_labels_stand_on_first_pieces():
     encoder = types.SimpleNamespace(
-        tokenize=tokenize,
         special=SPECIAL,
-        tokenizer=types.SimpleNamespace(token_to_id=lambda token: UNKNOWN),
+        tokenizer=types.SimpleNamespace(encode=tokenize, unknown=UNKNOWN),
         family="bert",
     )
     names = "abcde"

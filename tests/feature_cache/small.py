@@ -49,7 +49,7 @@ def split(name, per_example=1):
     special = encoder().special
     encoded = tokens.join(
         [
-            tokens.encode(encoder().tokenize, special, [column], LENGTH)
+            tokens.encode(encoder().tokenizer.encode, special, [column], LENGTH)
             for column in columns
         ]
     )

@@ -7,7 +7,7 @@ import keras_nlp
 import numpy as np
 
 from tf_transfer.data import batches, tokens
-from tf_transfer.models import encoder, loading
+from tf_transfer.models import encoder, loading, tokenizer
 
 PAIRS = [
     ["The dog was not in the house.", "A man", "good film", "why?"],
@@ -31,15 +31,15 @@ def roberta_tokenizer():
     pairs = ["t h", "th e", "Ġ the", "o g", "d og", "Ġ dog"]
     words = ["<s>", "<pad>", "</s>", "<unk>", *letters]
     words += [pair.replace(" ", "") for pair in pairs] + ["<mask>"]
-    return keras_nlp.models.RobertaTokenizer(
-        {word: number for number, word in enumerate(words)}, pairs
-    )
+    special = tokens.SpecialTokens(0, 2, 1, (2, 2))
+    added = [tokenizer.AddedToken(word) for word in (*words[:4], words[-1])]
+    return tokenizer.BytePairs(words, pairs, special, 3, added)
 
 
 def roberta(seed=0):
     """Two blocks of random weights and a byte-pair vocabulary of letters."""
     backbone = keras_nlp.models.RobertaBackbone(
-        vocabulary_size=roberta_tokenizer().vocabulary_size(),
+        vocabulary_size=len(roberta_tokenizer().vocabulary),
         num_layers=2,
         num_heads=2,
         hidden_dim=16,
@@ -71,8 +71,8 @@ def shared(family):
 def spell(encoder, texts):
     """Ids of letters, where the tokeniser would take seconds to trace."""
     if encoder.family == "bert":
-        return encoder.tokenize(texts)
-    ids = roberta_tokenizer().vocabulary
+        return encoder.tokenizer.encode(texts)
+    ids = {word: n for n, word in enumerate(roberta_tokenizer().vocabulary)}
     return [
         np.array([ids.get(c, 3) for c in text.replace(" ", "Ġ")], np.int32)
         for text in texts

@@ -34,7 +34,8 @@ def network(request):
 
 def logits_of(network, texts=TEXTS):
     encoder = network.encoder
-    batch = encoders.batch_of(encoder, [texts], tokenize=encoder.tokenize)
+    encode = encoder.tokenizer.encode
+    batch = encoders.batch_of(encoder, [texts], tokenize=encode)
     return network.logits("mine", batch, training=False).numpy()
 
 
@@ -64,7 +65,8 @@ def test_a_head_on_tokens_answers_in_the_unit_of_its_task(head):
     head = heads.load(*head)(
         1, encoder.hidden, 0.0, 0, "float32", name="head_mine"
     )
-    batch = encoders.batch_of(encoder, [TEXTS], tokenize=encoder.tokenize)
+    encode = encoder.tokenizer.encode
+    batch = encoders.batch_of(encoder, [TEXTS], tokenize=encode)
     plain, scaled = (
         Network(encoder, {"mine": head}, scales)
         .logits("mine", batch, training=False)

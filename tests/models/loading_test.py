@@ -17,6 +17,7 @@ from tests.support import commands
 from tf_transfer.data import tokens
 from tf_transfer.models import (
     encoder as encoder_lib,
+    exports,
     freezing,
     keras_private,
     loading,
@@ -113,10 +114,10 @@ def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(loaded):
     for length in (40, 13, 12):
         preprocessor = getattr(
             keras_nlp.models, f"{name}TextClassifierPreprocessor"
-        )(loaded.tokenizer, sequence_length=length)
+        )(exports.keras_tokenizer(loaded.tokenizer), sequence_length=length)
         theirs = preprocessor(x=tuple(map(tf.constant, encoders.PAIRS)))
         ids = tokens.encode(
-            loaded.tokenize, loaded.special, encoders.PAIRS, length
+            loaded.tokenizer.encode, loaded.special, encoders.PAIRS, length
         )
         rows = [
             ids.flat[start : start + size].tolist()
@@ -159,7 +160,7 @@ def test_the_tokeniser_of_a_hugging_face_folder_knows_its_case(
     config = {"do_lower_case": lowercase}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     encoder = loading.load(str(folder), "", dropout=0.0)
-    accented, plain = encoder.tokenize(["Café", "cafe"])
+    accented, plain = encoder.tokenizer.encode(["Café", "cafe"])
     assert (accented.tolist() == plain.tolist()) == lowercase
 
 

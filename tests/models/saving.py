@@ -7,13 +7,13 @@ import keras
 import numpy as np
 import safetensors.numpy
 
-from tf_transfer.models import keras_private
+from tf_transfer.models import exports, keras_private
 
 
 def as_keras(encoder, folder):
     """Writes what keras-nlp writes: a preset."""
     encoder.backbone.save_to_preset(folder)
-    encoder.tokenizer.save_to_preset(folder)
+    exports.keras_tokenizer(encoder.tokenizer).save_to_preset(folder)
 
 
 def as_hugging_face(encoder, folder):
@@ -32,14 +32,18 @@ def as_hugging_face(encoder, folder):
         "max_position_embeddings": encoder.max_positions
         + (0 if is_bert else 2),
         "hidden_dropout_prob": 0.1,
+        "hidden_act": encoder.activation,
+        "layer_norm_eps": backbone.embeddings_layer_norm.epsilon,
     }
     tokenizer = encoder.tokenizer
     files = {"config.json": json.dumps(config)}
     if is_bert:
         files["tokenizer_config.json"] = json.dumps({"do_lower_case": True})
-        files["vocab.txt"] = "\n".join(tokenizer.get_vocabulary())
+        files["vocab.txt"] = "\n".join(tokenizer.vocabulary)
     else:
-        files["vocab.json"] = json.dumps(dict(tokenizer.vocabulary))
+        files["vocab.json"] = json.dumps(
+            {token: n for n, token in enumerate(tokenizer.vocabulary)}
+        )
         files["merges.txt"] = "\n".join(tokenizer.merges)
     for name, content in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:

@@ -39,7 +39,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
     encoder = experiment.load_encoder()
     # Above fewer blocks, the pooler reads what it was not trained on.
     has_pooler = not (
-        loading.is_roberta(settings.model) or settings.keep_blocks
+        loading.has_new_pooler(settings.model) or settings.keep_blocks
     )
     baseline = probe.Probe(
         task,

@@ -83,11 +83,6 @@ def encode(
     return Pieces(packed, owners, first_pieces, word_starts)
 
 
-def unknown_id(tokenizer: Any) -> int:
-    """The id of a keras-hub tokeniser's unknown token."""
-    return int(tokenizer.token_to_id(getattr(tokenizer, "oov_token", "<unk>")))
-
-
 def encode_sentences(
     sentences: Sentences,
     tags: Sequence[str],
@@ -100,14 +95,14 @@ def encode_sentences(
     Args:
         sentences: The words and their tags.
         tags: All tags; see `entities.tag_names`.
-        encoder: Has `tokenize`, `special`, `tokenizer` and `family`.
+        encoder: Has `special`, `tokenizer` and `family`.
         max_length: Longest row in tokens.
         name: What a message calls the sentences.
     """
     pieces = encode(
-        encoder.tokenize,
+        encoder.tokenizer.encode,
         encoder.special,
-        unknown_id(encoder.tokenizer),
+        encoder.tokenizer.unknown,
         sentences.words,
         max_length,
         spaced=encoder.family == "roberta",

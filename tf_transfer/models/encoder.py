@@ -5,28 +5,32 @@
 The layers are keras-nlp's own. They are run one by one here (`blocks`), so a
 run can stop at a cut. Both families have one interface: keras-nlp's RoBERTa has
 no pooler, so it gets a new one, a dense tanh layer, as in the classifier that
-the authors of "What Would Elsa Do?" used.
-
-BERT's own tokeniser strips accents where it lowers case. keras-nlp's does so on
-request, which is made here.
+the authors of "What Would Elsa Do?" used. `tokenizer` makes the ids.
 """
 
 import functools
 import hashlib
 import importlib.metadata
 import inspect
-import itertools
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import keras_nlp
-import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models import blocks, keras_private
+from tf_transfer.models.tokenizer import Tokenizer
+
+# By transformers' names. The first published BERT has `gelu_new`, and so has
+# keras-hub's; transformers gives the same weights `gelu`.
+ACTIVATIONS = {
+    "gelu": keras.activations.gelu,
+    "gelu_new": functools.partial(keras.activations.gelu, approximate=True),
+    "relu": keras.activations.relu,
+    "silu": keras.activations.silu,
+}
 
 
 class Encoder:
@@ -34,11 +38,12 @@ class Encoder:
 
     Args:
         backbone: `keras_nlp.models.BertBackbone` or `RobertaBackbone`.
-        tokenizer: the keras-nlp tokeniser of the same family.
+        tokenizer: the tokeniser of the same family.
         seed: of the pooler's initial weights, where the family has none.
 
     Attributes:
         family: `bert` or `roberta`.
+        activation: of the blocks; one of `ACTIVATIONS`.
         blocks: the L transformer blocks, bottom first.
         hidden: width of the hidden states.
         max_positions: most tokens that a text may have.
@@ -49,7 +54,7 @@ class Encoder:
     """
 
     backbone: Any
-    tokenizer: Any
+    tokenizer: Tokenizer
     family: str
     blocks: list[keras.layers.Layer]
     hidden: int
@@ -58,49 +63,49 @@ class Encoder:
     embedding_layers: list[keras.layers.Layer]
     pooler: keras.layers.Layer
 
-    def __init__(self, backbone: Any, tokenizer: Any, seed: int = 0) -> None:
+    def __init__(
+        self, backbone: Any, tokenizer: Tokenizer, seed: int = 0
+    ) -> None:
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.blocks = list(backbone.transformer_layers)
         self.added: dict[int, Any] = {}
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
-        between: tuple[int, ...]
+        self.special = tokenizer.special
         if isinstance(backbone, keras_nlp.models.BertBackbone):
             self.family = "bert"
+            self.activation = "gelu_new"
             self.pooler = backbone.pooled_dense
             self.embedding_layers = [
                 backbone.token_embedding,
                 backbone.position_embedding,
                 backbone.segment_embedding,
             ]
-            between = (tokenizer.sep_token_id,)
-            tokenizer.strip_accents = tokenizer.lowercase
         else:
             self.family = "roberta"
-            self.pooler = keras.layers.Dense(
-                self.hidden,
-                activation="tanh",
-                kernel_initializer=keras.initializers.TruncatedNormal(
-                    stddev=0.02, seed=seed
-                ),
-                dtype=backbone.dtype_policy,
-                name="pooled_dense",
-            )
-            self.pooler.build((None, self.hidden))
+            self.activation = "gelu"
+            self.pooler = make_pooler(backbone, seed)
             self.embedding_layers = [backbone.embeddings]
-            between = (tokenizer.end_token_id, tokenizer.end_token_id)
         self.embedding_layers += [
             backbone.embeddings_layer_norm,
             backbone.embeddings_dropout,
         ]
-        self.special = SpecialTokens(
-            tokenizer.start_token_id,
-            tokenizer.end_token_id,
-            tokenizer.pad_token_id,
-            between,
-        )
-        self._tokenize = _tokenizing(tokenizer)
+
+    def set_arithmetic(self, activation: str, epsilon: float) -> None:
+        """Replaces the activation of the blocks, and LayerNorm's epsilon.
+
+        Args:
+            activation: one of `ACTIVATIONS`.
+            epsilon: of every layer normalisation.
+        """
+        self.activation = activation
+        self.backbone.embeddings_layer_norm.epsilon = epsilon
+        for block in self.blocks:
+            layers = keras_private.block_layers(block)
+            layers.inner.activation = ACTIVATIONS[activation]
+            layers.attention_norm.epsilon = epsilon
+            layers.feedforward_norm.epsilon = epsilon
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
@@ -111,29 +116,6 @@ class Encoder:
     def compute_dtype(self) -> str:
         """In which the blocks compute."""
         return self.pooler.compute_dtype
-
-    def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Ids of each text, without special tokens.
-
-        Returns:
-            An int32 array for each text.
-        """
-        ragged = self.tokenize_tensor(tf.constant(texts, tf.string))
-        values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
-        return [values[a:b] for a, b in itertools.pairwise(splits)]
-
-    def tokenize_tensor(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids of each text, without special tokens; in a graph or out of it.
-
-        Args:
-            texts: string [batch].
-
-        Returns:
-            int32 [batch, (length)].
-        """
-        # As a graph even where functions run eagerly: there the tokeniser
-        # would return lists.
-        return self._tokenize.get_concrete_function()(texts)
 
     def embed(
         self, ids: tf.Tensor, segments: tf.Tensor, training: bool
@@ -219,16 +201,19 @@ class Encoder:
         return _hash_code()
 
 
-@functools.lru_cache(2)
-def _tokenizing(tokenizer: Any) -> Any:
-    """The program from texts to ragged ids; traced once for a tokenizer."""
-    return tf.function(
-        lambda texts: tokenizer.tokenize(texts),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-        # To look for control flow takes seconds, and there is none that
-        # the tokenizers do not convert themselves.
-        autograph=False,
+def make_pooler(backbone: Any, seed: int) -> keras.layers.Dense:
+    """A pooler of initial weights, for a model that comes without one."""
+    pooler = keras.layers.Dense(
+        backbone.hidden_dim,
+        activation="tanh",
+        kernel_initializer=keras.initializers.TruncatedNormal(
+            stddev=0.02, seed=seed
+        ),
+        dtype=backbone.dtype_policy,
+        name="pooled_dense",
     )
+    pooler.build((None, backbone.hidden_dim))
+    return pooler
 
 
 @functools.lru_cache

@@ -12,15 +12,17 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import safetensors.numpy
 import tensorflow as tf
 
-from tf_transfer.models import keras_private
+from tf_transfer.models import transformers_weights
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import PooledHead
-from tf_transfer.models.methods import added, base
+from tf_transfer.models.methods import added
 from tf_transfer.models.network import Network
+from tf_transfer.models.tokenizer import BytePairs, Tokenizer, WordPieces
 from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]
@@ -153,7 +155,7 @@ def keras_preset(
     family = "Bert" if encoder.family == "bert" else "Roberta"
     preprocessor = getattr(
         keras_nlp.models, f"{family}TextClassifierPreprocessor"
-    )(encoder.tokenizer, sequence_length=max_length)
+    )(keras_tokenizer(encoder.tokenizer), sequence_length=max_length)
     classifier = getattr(keras_nlp.models, f"{family}TextClassifier")(
         encoder.backbone,
         num_classes=len(bias),
@@ -219,39 +221,30 @@ def _norm(prefix: str, layer: Any) -> Arrays:
 
 def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
     """All weights: the encoder's, and those of pooler and output layer."""
-    root, backbone = encoder.family, encoder.backbone
-    below = f"{root}.embeddings"
-    if root == "bert":
-        tokens = backbone.token_embedding
-        positions = np.asarray(backbone.position_embedding.position_embeddings)
-        segments = np.asarray(backbone.segment_embedding.embeddings)
-        pooler, output = "bert.pooler.dense", "classifier"
-    else:
-        tokens = backbone.embeddings.token_embedding
-        table = backbone.embeddings.position_embedding.position_embeddings
-        empty = np.zeros((POSITIONS_BEFORE, encoder.hidden), np.float32)
-        positions = np.concatenate([empty, np.asarray(table)])
-        segments = np.zeros((1, encoder.hidden), np.float32)
-        pooler, output = "classifier.dense", "classifier.out_proj"
+    root = encoder.family
+    names = transformers_weights
     arrays = {
-        f"{below}.word_embeddings.weight": np.asarray(tokens.embeddings),
-        f"{below}.position_embeddings.weight": positions,
-        f"{below}.token_type_embeddings.weight": segments,
-        **_norm(f"{below}.LayerNorm", backbone.embeddings_layer_norm),
+        f"{root}.{name}": np.asarray(table)
+        for name, table in names.tables(encoder).items()
+    }
+    pooler, output = f"bert.{names.POOLER}", "classifier"
+    if root == "roberta":
+        positions = f"{root}.{names.POSITIONS}"
+        empty = np.zeros((POSITIONS_BEFORE, encoder.hidden), np.float32)
+        arrays[positions] = np.concatenate([empty, arrays[positions]])
+        arrays[f"{root}.{names.SEGMENTS}"] = empty[:1]
+        pooler, output = "classifier.dense", "classifier.out_proj"
+    for name, layer in names.name_layers(encoder):
+        if isinstance(layer, keras.layers.LayerNormalization):
+            arrays |= _norm(f"{root}.{name}", layer)
+        else:
+            arrays |= _dense(f"{root}.{name}", layer)
+    return {
+        **arrays,
         **_dense(pooler, encoder.pooler),
         f"{output}.weight": kernel.T,
         f"{output}.bias": bias,
     }
-    for number, block in enumerate(encoder.blocks):
-        layers = keras_private.block_layers(block)
-        here = f"{root}.encoder.layer.{number}"
-        for name, layer in added.dense_layers(block):
-            arrays |= _dense(f"{here}.{base.TRANSFORMERS_NAMES[name]}", layer)
-        arrays |= _norm(
-            f"{here}.attention.output.LayerNorm", layers.attention_norm
-        )
-        arrays |= _norm(f"{here}.output.LayerNorm", layers.feedforward_norm)
-    return arrays
 
 
 def _write_config(
@@ -276,8 +269,7 @@ def _write_config(
         "num_hidden_layers": len(encoder.blocks),
         "num_attention_heads": backbone.num_heads,
         "intermediate_size": backbone.intermediate_dim,
-        # keras-hub's BERT has the approximation by tanh.
-        "hidden_act": "gelu_new" if is_bert else "gelu",
+        "hidden_act": encoder.activation,
         "hidden_dropout_prob": backbone.dropout,
         "attention_probs_dropout_prob": backbone.dropout,
         "layer_norm_eps": backbone.embeddings_layer_norm.epsilon,
@@ -296,21 +288,61 @@ def _write_config(
     _write_tokenizer(encoder, path, max_length)
 
 
+def keras_tokenizer(tokenizer: Tokenizer) -> Any:
+    """keras-hub's tokenizer of this vocabulary; some of its ids differ."""
+    import keras_nlp
+
+    if isinstance(tokenizer, BytePairs):
+        ids = {token: n for n, token in enumerate(tokenizer.vocabulary)}
+        return keras_nlp.models.RobertaTokenizer(ids, tokenizer.merges)
+    assert isinstance(tokenizer, WordPieces)
+    return keras_nlp.models.BertTokenizer(
+        tokenizer.vocabulary,
+        lowercase=tokenizer.lowercase,
+        strip_accents=tokenizer.strips_accents,
+        split_on_cjk=tokenizer.splits_chinese,
+    )
+
+
 def _write_tokenizer(
     encoder: Encoder, path: pathlib.Path, max_length: int
 ) -> None:
     tokenizer = encoder.tokenizer
-    config: dict[str, Any] = {"model_max_length": max_length}
-    if encoder.family == "bert":
-        _write_lines(path / "vocab.txt", tokenizer.get_vocabulary())
+    words, special = tokenizer.vocabulary, tokenizer.special
+    config: dict[str, Any] = {
+        "model_max_length": max_length,
+        "cls_token": words[special.start],
+        "sep_token": words[special.end],
+        "pad_token": words[special.pad],
+        "unk_token": words[tokenizer.unknown],
+        "added_tokens_decoder": {
+            words.index(token.content): {
+                "content": token.content,
+                "single_word": False,
+                "lstrip": token.takes_left,
+                "rstrip": token.takes_right,
+                "normalized": token.is_normalized,
+                "special": not token.is_normalized,
+            }
+            for token in tokenizer.added
+        },
+    }
+    if isinstance(tokenizer, BytePairs):
+        ids = {token: number for number, token in enumerate(words)}
+        _write_json(path / "vocab.json", ids)
+        _write_lines(path / "merges.txt", ["#version: 0.2", *tokenizer.merges])
+        config |= {
+            "tokenizer_class": "RobertaTokenizer",
+            "add_prefix_space": tokenizer.adds_space,
+        }
+    elif isinstance(tokenizer, WordPieces):
+        _write_lines(path / "vocab.txt", words)
         config |= {
             "tokenizer_class": "BertTokenizer",
-            "do_lower_case": bool(tokenizer.lowercase),
+            "do_lower_case": tokenizer.lowercase,
+            "strip_accents": tokenizer.strips_accents,
+            "tokenize_chinese_chars": tokenizer.splits_chinese,
         }
-    else:
-        _write_json(path / "vocab.json", dict(tokenizer.vocabulary))
-        _write_lines(path / "merges.txt", ["#version: 0.2", *tokenizer.merges])
-        config["tokenizer_class"] = "RobertaTokenizer"
     _write_json(path / "tokenizer_config.json", config)
 
 

@@ -9,10 +9,11 @@ release that changes one makes `tests/models/keras_private_test.py` fail, and
 import dataclasses
 import functools
 import importlib.metadata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
+import keras_hub
 import tensorflow as tf
 
 CHECKED = "Keras 3.15.1 and keras-hub 0.32.0"
@@ -134,3 +135,44 @@ def _drop_in_float32(
     x = tf.cast(inputs, tf.float32)
     x = keras.random.dropout(x, rate, seed=generator)
     return tf.cast(x, inputs.dtype)
+
+
+def byte_pairs(
+    vocabulary: Sequence[str], merges: Sequence[str], whole: Sequence[str]
+) -> Any:
+    """keras-hub's byte-pair tokeniser, for `merge_bytes`.
+
+    Args:
+        vocabulary: the tokens, by id.
+        merges: the pairs of tokens that are joined.
+        whole: tokens that are not cut into bytes.
+    """
+    ids = {token: number for number, token in enumerate(vocabulary)}
+    return keras_hub.tokenizers.BytePairTokenizer(
+        ids, merges, unsplittable_tokens=list(whole)
+    )
+
+
+def merge_bytes(tokenizer: Any, words: tf.Tensor) -> tf.RaggedTensor:
+    """Joins the bytes of words to tokens, with no further split of words.
+
+    Args:
+        tokenizer: what `byte_pairs` returned.
+        words: string [words].
+
+    Returns:
+        int32 [words, (tokens)]; -1 for bytes that are not in the vocabulary.
+    """
+    cache, merge = (
+        tokenizer.cache,
+        _get(tokenizer, "_bpe_merge_and_update_cache_tf"),
+    )
+    merged = cache.lookup(words)
+    is_new = merged == ""
+
+    def merge_new() -> tf.Tensor:
+        merge(tf.boolean_mask(words, is_new))
+        return cache.lookup(words)
+
+    merged = tf.cond(tf.reduce_any(is_new), merge_new, lambda: merged)
+    return tokenizer.token_to_id_map.lookup(tf.strings.split(merged, sep=" "))

@@ -6,7 +6,6 @@ loads them.
 
 import contextlib
 import functools
-import glob
 import hashlib
 import importlib.util
 import os
@@ -22,6 +21,7 @@ from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.tokenizer import Tokenizer
 
 SEED_OF_WEIGHTS = 1  # separates these draws from those of heads and dropout
 MOST_BLOCKS = 1000
@@ -60,6 +60,17 @@ def is_roberta(model: str) -> bool:
     return model not in ("tiny", "minilm") and _family(model) == "Roberta"
 
 
+def has_new_pooler(model: str) -> bool:
+    """Whether the pooler of an encoder is drawn by a run; fetches nothing."""
+    if model in ("tiny", "minilm"):
+        return False
+    if is_roberta(model) or not _is_transformers_folder(model):
+        return is_roberta(model)
+    from tf_transfer.models import transformers_weights
+
+    return not transformers_weights.has_pooler(model)
+
+
 def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:
     """Counts an encoder's transformer blocks; loads no weights.
 
@@ -85,10 +96,15 @@ def build_skeleton(model: str, cache_folder: str) -> Any:
     """The backbone of a preset or folder: shapes of weights, no values."""
     import keras
 
+    from tf_transfer.models import transformers_folder
+
     # No initial values are drawn in this scope: even the largest encoder takes
     # less than a second.
     scope = keras.StatelessScope(initialize_variables=False)
     with _opened(model, cache_folder) as source, scope:
+        if _is_transformers_folder(source):
+            sizes = transformers_folder.read_config(source).sizes
+            return _keras_class(source, "Backbone")(**sizes)
         return _keras_class(source, "Backbone").from_preset(
             source, load_weights=False
         )
@@ -122,12 +138,16 @@ def load(
         backbone, tokenizer = tiny.build(dropout, precision)
     else:
         with _opened(model, cache_folder) as source:
+            if _is_transformers_folder(source):
+                return _load_transformers(
+                    source, dropout, precision, seed, keep_blocks
+                )
             backbone = _keras_class(source, "Backbone").from_preset(
                 source, dropout=dropout, dtype=precision
             )
-            if _family(source) == "Roberta":
-                _add_token_type(backbone, source)
-            tokenizer = _keras_class(source, "Tokenizer").from_preset(source)
+            tokenizer = _convert_tokenizer(
+                _keras_class(source, "Tokenizer").from_preset(source)
+            )
     if keep_blocks is not None:
         _check_keep(keep_blocks, backbone.num_layers)
         if keep_blocks < backbone.num_layers:
@@ -180,28 +200,56 @@ def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
         weight.assign(initializer(weight.shape, weight.dtype))
 
 
-def _add_token_type(backbone: Any, folder: str) -> None:
-    """Adds the token type of a Hugging Face RoBERTa, which keras-nlp omits.
+def _load_transformers(
+    folder: str,
+    dropout: float,
+    precision: str,
+    seed: int,
+    keep_blocks: int | None,
+) -> "Encoder":
+    """Loads a folder of transformers; see `load`."""
+    from tf_transfer.models import (
+        encoder as encoder_lib,
+        transformers_folder,
+        transformers_weights,
+    )
 
-    Nothing is added in a preset of Keras, which has no such file.
+    config = transformers_folder.read_config(folder)
+    tokenizer = transformers_folder.read_tokenizer(folder, config)
+    sizes = dict(config.sizes)
+    if keep_blocks is not None:
+        _check_keep(keep_blocks, sizes["num_layers"])
+        sizes["num_layers"] = keep_blocks
+    backbone = _keras_class(folder, "Backbone")(
+        **sizes, dropout=dropout, dtype=precision
+    )
+    encoder = encoder_lib.Encoder(backbone, tokenizer, seed)
+    encoder.set_arithmetic(config.activation, config.epsilon)
+    transformers_weights.load(encoder, folder, config.first_position, seed)
+    return encoder
 
-    transformers adds this one vector to every token. It is zero as published,
-    but not after tuning. Every token has a position, so it is added to those.
-    """
-    import safetensors
 
-    for path in sorted(
-        glob.glob(os.path.join(glob.escape(folder), "*.safetensors"))
-    ):
-        with safetensors.safe_open(path, "numpy") as file:
-            names = file.keys()  # the file itself is not iterable
-            for key in names:
-                if key.endswith("embeddings.token_type_embeddings.weight"):
-                    positions = backbone.embeddings.position_embedding
-                    positions.position_embeddings.assign_add(
-                        file.get_tensor(key)[:1]
-                    )
-                    return
+def _convert_tokenizer(theirs: Any) -> "Tokenizer":
+    """The tokeniser with the vocabulary and settings of keras-hub's."""
+    from tf_transfer.data.tokens import SpecialTokens
+    from tf_transfer.models.tokenizer import AddedToken, BytePairs, WordPieces
+
+    start, end = theirs.start_token_id, theirs.end_token_id
+    if hasattr(theirs, "merges"):
+        special = SpecialTokens(start, end, theirs.pad_token_id, (end, end))
+        vocabulary = sorted(theirs.vocabulary, key=theirs.vocabulary.get)
+        added = [AddedToken(token) for token in theirs.unsplittable_tokens]
+        unknown = theirs.token_to_id("<unk>")
+        return BytePairs(vocabulary, theirs.merges, special, unknown, added)
+    end = theirs.sep_token_id
+    return WordPieces(
+        theirs.get_vocabulary(),
+        SpecialTokens(theirs.cls_token_id, end, theirs.pad_token_id, (end,)),
+        theirs.token_to_id(theirs.oov_token),
+        [AddedToken(token) for token in theirs.special_tokens],
+        lowercase=bool(theirs.lowercase),
+        splits_chinese=theirs.split_on_cjk,
+    )
 
 
 def _keras_class(source: str, kind: str) -> Any:
@@ -209,6 +257,10 @@ def _keras_class(source: str, kind: str) -> Any:
     import keras_nlp
 
     return getattr(keras_nlp.models, f"{_family(source)}{kind}")
+
+
+def _is_transformers_folder(source: str) -> bool:
+    return os.path.isdir(source) and "model_type" in _read_config(source)
 
 
 def _family(source: str) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from tf_transfer.data import tokens, word_pieces
+from tf_transfer.data import tokens
 from tf_transfer.data.task import Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.data.tokens import SpecialTokens
@@ -223,7 +223,7 @@ class TextModel(ServingModel):
         """float32 [batch, units] of one or two string tensors [batch]."""
         encoder = self._network.encoder
         texts = [tf.reshape(text, [-1]) for text in inputs]
-        rows = [[encoder.tokenize_tensor(text) for text in texts]]
+        rows = [[encoder.tokenizer(text) for text in texts]]
         if self._head.texts_per_example == 2:
             rows = [[pieces] for pieces in rows[0]]
         packed = [
@@ -250,7 +250,7 @@ class WordModel(ServingModel):
     def __init__(self, network: Network, task: Task, max_length: int) -> None:
         super().__init__(network, task, max_length, ["words"], rank=2)
         self._room = max_length - 2
-        self._unknown = word_pieces.unknown_id(network.encoder.tokenizer)
+        self._unknown = network.encoder.tokenizer.unknown
 
     def logits(self, *inputs: tf.Tensor) -> tf.Tensor:
         """float32 [sentences, words, tags]; zeros where there is no word."""
@@ -282,7 +282,7 @@ class WordModel(ServingModel):
         if encoder.family == "roberta":  # a word but the first has its space
             spaced = tf.strings.join([" ", words[:, 1:]])
             words = tf.concat([words[:, :1], spaced], axis=1)
-        pieces = encoder.tokenize_tensor(tf.boolean_mask(words, is_word))
+        pieces = encoder.tokenizer(tf.boolean_mask(words, is_word))
         is_empty = tf.cast(pieces.row_lengths() == 0, tf.int64)
         unknown = tf.RaggedTensor.from_row_lengths(
             tf.fill([tf.reduce_sum(is_empty)], self._unknown), is_empty

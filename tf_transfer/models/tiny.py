@@ -10,6 +10,9 @@ import string
 import keras
 import keras_nlp
 
+from tf_transfer.data.tokens import SpecialTokens
+from tf_transfer.models.tokenizer import AddedToken, WordPieces
+
 BLOCKS = 3
 HIDDEN = 32
 SEED = 20  # its weights are part of its identity, not of a run's seed
@@ -39,14 +42,21 @@ def vocabulary() -> list[str]:
 
 
 @functools.cache
-def tokenizer() -> keras_nlp.models.BertTokenizer:
+def tokenizer() -> WordPieces:
     """One for all encoders of a process: it takes longest to trace."""
-    return keras_nlp.models.BertTokenizer(vocabulary(), lowercase=True)
+    words = vocabulary()
+    pad, unknown, start, end = range(4)
+    return WordPieces(
+        words,
+        SpecialTokens(start, end, pad, (end,)),
+        unknown,
+        [AddedToken(word) for word in words[:5]],
+    )
 
 
 def build(
     dropout: float, dtype: str = "float32"
-) -> tuple[keras_nlp.models.BertBackbone, keras_nlp.models.BertTokenizer]:
+) -> tuple[keras_nlp.models.BertBackbone, WordPieces]:
     """Builds backbone and tokeniser.
 
     Args:

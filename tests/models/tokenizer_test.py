@@ -1,0 +1,228 @@
+"""Ids are those of the published tokenisers, on texts that are hard to read."""
+
+import csv
+import itertools
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+import tensorflow as tf
+
+from tests import conftest
+from tests.models import published
+from tests.support import odd_texts
+from tf_transfer.models.tokenizer import AddedToken
+
+ENGLISH = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "title", "film", "a"]
+
+
+def assert_same(texts, ours, theirs):
+    different = [
+        text
+        for text, one, other in zip(texts, ours, theirs, strict=True)
+        if list(one) != list(other)
+    ]
+    assert not different
+
+
+def batched(texts, size):
+    return [texts[n : n + size] for n in range(0, len(texts), size)]
+
+
+# === The stored ids ===
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """Vocabulary and merges of RoBERTa, and rows of a text and its ids."""
+    lines = published.IDS.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_stored_ids_of_bert(stored, case):
+    _, *rows = stored
+    texts = [row["text"] for row in rows]
+    assert len(texts) > 200
+    tokenizer = published.word_pieces(
+        published.spell(texts), **published.CASES[case]
+    )
+    rows = [row for row in rows if is_in_fast_tables(row["text"])]
+    texts = [row["text"] for row in rows]
+    assert_same(texts, tokenizer.encode(texts), [row[case] for row in rows])
+
+
+def test_stored_ids_of_roberta(stored):
+    head, *rows = stored
+    texts = [row["text"] for row in rows]
+    tokenizer = published.byte_pairs(head["vocabulary"], head["merges"])
+    assert_same(
+        texts, tokenizer.encode(texts), [row["roberta"] for row in rows]
+    )
+
+
+# === transformers ===
+
+
+def is_in_fast_tables(text):
+    """Whether transformers' fast tokenizer lower-cases a text as BERT does.
+
+    It does not know that a capital sigma at the end of a word is a final one.
+    """
+    return "Σ" not in text
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """The odd texts, and lines of the data sets where they are at hand."""
+    texts = odd_texts.make()
+    path = os.path.join(conftest.SHARED, "tweets", "train.csv")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            rows = itertools.islice(csv.DictReader(file), 1000)
+            texts += [row["text"] for row in rows]
+    for name in ("CoLA", "RTE", "STS-B"):
+        path = os.path.join(conftest.SHARED, "glue", name, "dev.tsv")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                texts += [line.strip() for line in itertools.islice(file, 300)]
+    return texts
+
+
+@pytest.fixture(scope="module")
+def vocabulary(lines):
+    return published.spell(lines)
+
+
+@pytest.mark.parametrize("case", published.CASES)
+def test_ids_equal_those_of_transformers(lines, vocabulary, case):
+    pytest.importorskip("transformers")
+    settings = published.CASES[case]
+    ours = published.word_pieces(vocabulary, **settings)
+    theirs = published.their_word_pieces(vocabulary, **settings)
+    texts = [text for text in lines if is_in_fast_tables(text)]
+    assert len(texts) > 1200
+    assert_same(texts, ours.encode(texts), published.encode(theirs, texts))
+
+
+@pytest.mark.parametrize("case", published.CASES)
+def test_ids_equal_those_of_transformers_in_python(
+    lines, vocabulary, case, tmp_path
+):
+    """Its older tokenizer composes accents first, which BERT's does not."""
+    pytest.importorskip("transformers")
+    from transformers.models.bert import tokenization_bert_legacy
+
+    path = tmp_path / "vocab.txt"
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{token}\n" for token in vocabulary)
+    settings = published.CASES[case]
+    theirs = tokenization_bert_legacy.BertTokenizerLegacy(str(path), **settings)
+    texts = [t for t in lines if unicodedata.is_normalized("NFC", t)]
+    assert len(texts) > 1000
+    ours = published.word_pieces(vocabulary, **settings)
+    assert_same(texts, ours.encode(texts), published.encode(theirs, texts))
+
+
+@pytest.mark.slow  # keras-hub joins bytes pair by pair
+def test_ids_of_roberta_equal_those_of_transformers(lines):
+    pytest.importorskip("transformers")
+    vocabulary, merges = published.train_byte_pairs(lines)
+    ours = published.byte_pairs(vocabulary, merges)
+    theirs = published.their_byte_pairs(vocabulary, merges)
+    ids = [row for few in batched(lines, 100) for row in ours.encode(few)]
+    assert_same(lines, ids, published.encode(theirs, lines))
+
+
+# === One by one ===
+
+
+@pytest.fixture(scope="module")
+def english():
+    return published.word_pieces(ENGLISH, do_lower_case=True)
+
+
+def read(tokenizer, text):
+    [ids] = tokenizer.encode([text])
+    return [tokenizer.vocabulary[number] for number in ids]
+
+
+@pytest.mark.parametrize("space", odd_texts.SPACES)
+def test_every_white_space_ends_a_word(english, space):
+    removed = unicodedata.category(space) == "Cc" and space not in "\t\n\r"
+    expected = ["[UNK]"] if removed else ["film", "title"]
+    assert read(english, f"film{space}title") == expected
+
+
+@pytest.mark.parametrize("dropped", ["\0", "\ufffd", "\u200b", "\u00ad"])
+def test_what_bert_drops_joins_the_letters_around_it(english, dropped):
+    assert read(english, f"fi{dropped}lm title") == ["film", "title"]
+
+
+def test_halves_of_a_pair_are_left_out(english):
+    assert read(english, "fi\ud83dlm") == ["film"]
+
+
+def test_special_tokens_are_found_in_texts(english):
+    found = ["film", "[SEP]", "title", "[MASK]", "a"]
+    assert read(english, "film[SEP] title [MASK]a") == found
+    assert read(english, "[sep]") == ["[UNK]"] * 3
+
+
+def test_no_texts_have_no_ids(english):
+    assert english.encode([]) == []
+    assert [len(ids) for ids in english.encode(["", " ", "\0"])] == [0, 0, 0]
+
+
+def test_added_tokens_are_found_inside_of_words():
+    words = [*ENGLISH, "Raw", "COVID", "covid"]
+    tokenizer = published.word_pieces(words, do_lower_case=True)
+    added = [AddedToken("Raw"), AddedToken("COVID", is_normalized=True)]
+    tokenizer = type(tokenizer)(words, tokenizer.special, 1, added)
+    assert read(tokenizer, "aRawa raw") == ["a", "Raw", "a", "[UNK]"]
+    assert read(tokenizer, "aCovida covid") == ["a", "COVID", "a", "COVID"]
+
+
+def test_an_added_token_takes_the_space_around_it():
+    words = [*published.ROBERTA, "a", "Ġ", "Ġa"]
+    both = AddedToken("<mask>", takes_left=True, takes_right=True)
+    tokenizer = published.byte_pairs(words, ["Ġ a"])
+    tokenizer = type(tokenizer)(words, ["Ġ a"], tokenizer.special, 3, [both])
+    assert read(tokenizer, "a  <mask>\u00a0a a") == ["a", "<mask>", "a", "Ġa"]
+
+
+def test_a_graph_gives_the_same_ids(english):
+    texts = ["film\u00a0title", "[SEP]", ""]
+    inside = tf.function(lambda x: english(x).to_tensor())(tf.constant(texts))
+    assert inside.numpy().tolist() == [[6, 5], [3, 0], [0, 0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
+def test_ids_do_not_depend_on_the_language_of_the_machine(language):
+    """ICU lower-cases an I to a dotless one in Turkish."""
+    code = """
+from tests import conftest
+from tests.models import published
+for accents in (None, False):
+    words = [*published.BERT, "title", "i", "##\u0307", "ì", "##s"]
+    tokenizer = published.word_pieces(
+        words, do_lower_case=True, strip_accents=accents
+    )
+    print(*(ids.tolist() for ids in tokenizer.encode(["TITLE", "İs", "Ìs"])))
+"""
+    output = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "LC_ALL": name, "LANG": name},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for name in (language, "C.UTF-8")
+    ]
+    assert output[0] == output[1]
+    assert output[1].startswith("[5] ")

@@ -1,0 +1,161 @@
+"""The weights of an encoder by the names that `transformers` gives them."""
+
+import glob
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import safetensors
+from absl import logging
+
+from tf_transfer.models import keras_private
+from tf_transfer.models.encoder import Encoder, make_pooler
+from tf_transfer.models.methods.base import TRANSFORMERS_NAMES
+from tf_transfer.utils.errors import UserError
+
+WORDS = "embeddings.word_embeddings.weight"
+POSITIONS = "embeddings.position_embeddings.weight"
+SEGMENTS = "embeddings.token_type_embeddings.weight"
+POOLER = "pooler.dense"
+
+
+def name_layers(
+    encoder: Encoder,
+) -> Iterator[tuple[str, keras.layers.Layer]]:
+    """Yields dense layers and layer normalisations; the pooler is not one.
+
+    A dense layer has `.weight` [outputs, inputs] and `.bias` there.
+    """
+    yield "embeddings.LayerNorm", encoder.backbone.embeddings_layer_norm
+    for number, block in enumerate(encoder.blocks):
+        layers = keras_private.block_layers(block)
+        here = f"encoder.layer.{number}"
+        for name, theirs in TRANSFORMERS_NAMES.items():
+            yield f"{here}.{theirs}", getattr(layers, name)
+        yield f"{here}.attention.output.LayerNorm", layers.attention_norm
+        yield f"{here}.output.LayerNorm", layers.feedforward_norm
+
+
+def tables(encoder: Encoder) -> dict[str, Any]:
+    """The embedding tables [rows, hidden], without RoBERTa's one segment."""
+    backbone = encoder.backbone
+    if encoder.family == "roberta":
+        inner = backbone.embeddings
+        return {
+            WORDS: inner.token_embedding.embeddings,
+            POSITIONS: inner.position_embedding.position_embeddings,
+        }
+    return {
+        WORDS: backbone.token_embedding.embeddings,
+        POSITIONS: backbone.position_embedding.position_embeddings,
+        SEGMENTS: backbone.segment_embedding.embeddings,
+    }
+
+
+def load(encoder: Encoder, folder: str, first_position: int, seed: int) -> None:
+    """Reads the weights of an encoder from a folder's safetensors files.
+
+    The names may have a prefix, such as `bert.`, and layer normalisations the
+    older `gamma` and `beta`. Without a pooler in the files, as after training
+    on masked words, a new one is drawn.
+
+    Args:
+        encoder: the encoder.
+        folder: the folder.
+        first_position: see `transformers_folder.Config`.
+        seed: of a new pooler.
+
+    Raises:
+        UserError: a weight is missing, or has another shape.
+    """
+    with _Weights(folder) as weights:
+        own = tables(encoder)
+        positions = weights.read(POSITIONS)[first_position:]
+        if encoder.family == "roberta":
+            # transformers adds this one vector to every token. It is zero as
+            # published, but not after tuning. Every token has a position.
+            positions = positions + weights.read(SEGMENTS)[:1]
+        else:
+            weights.assign(own[SEGMENTS], SEGMENTS, weights.read(SEGMENTS))
+        weights.assign(own[POSITIONS], POSITIONS, positions)
+        weights.assign(own[WORDS], WORDS, weights.read(WORDS))
+        layers = [*name_layers(encoder)]
+        if weights.has(f"{POOLER}.weight") and encoder.family == "bert":
+            layers.append((POOLER, encoder.pooler))
+        elif encoder.family == "bert":
+            new = make_pooler(encoder.backbone, seed)
+            encoder.pooler.set_weights(new.get_weights())
+            logging.warning(
+                "--model=%s: has no pooler. A new one, drawn by --seed, "
+                "takes its place.",
+                folder,
+            )
+        for name, layer in layers:
+            if isinstance(layer, keras.layers.LayerNormalization):
+                kernel, bias = layer.gamma, layer.beta
+                older = weights.has(f"{name}.gamma")
+                ends = ("gamma", "beta") if older else ("weight", "bias")
+            else:
+                kernel, bias = layer.kernel, layer.bias
+                ends = ("weight", "bias")
+            for variable, end in zip((kernel, bias), ends):
+                array = weights.read(f"{name}.{end}")
+                if array.ndim == 2:
+                    array = array.T.reshape(variable.shape)
+                else:
+                    array = array.reshape(variable.shape)
+                weights.assign(variable, name, array)
+
+
+def has_pooler(folder: str) -> bool:
+    """Whether the files have a pooler; reads their names alone."""
+    with _Weights(folder) as weights:
+        return weights.has(f"{POOLER}.weight")
+
+
+class _Weights:
+    """The safetensors files of a folder, as one mapping without prefix."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._files: list[Any] = []
+        self._by_name: dict[str, Any] = {}
+        self._prefix = ""
+
+    def __enter__(self) -> "_Weights":
+        pattern = os.path.join(glob.escape(self._folder), "*.safetensors")
+        for path in sorted(glob.glob(pattern)):
+            file = safetensors.safe_open(path, "numpy")
+            self._files.append(file.__enter__())
+            self._by_name |= dict.fromkeys(file.keys(), file)
+        for name in self._by_name:
+            if name.endswith(WORDS):
+                self._prefix = name.removesuffix(WORDS)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for file in self._files:
+            file.__exit__(*error)
+
+    def has(self, name: str) -> bool:
+        return self._prefix + name in self._by_name
+
+    def read(self, name: str) -> np.ndarray:
+        if not self.has(name):
+            raise UserError(
+                f"--model={self._folder}: the weights have no {name}. Is the "
+                "folder complete?"
+            )
+        name = self._prefix + name
+        return self._by_name[name].get_tensor(name).astype(np.float32)
+
+    def assign(self, variable: Any, name: str, array: np.ndarray) -> None:
+        if tuple(variable.shape) != array.shape:
+            raise UserError(
+                f"--model={self._folder}: {name} has the shape {array.shape}, "
+                f"and config.json asks for {tuple(variable.shape)}. Is the "
+                "folder complete?"
+            )
+        variable.assign(array)
