@@ -468,7 +468,7 @@ class Experiment:
             warning
             for name, texts in data.examples.items()
             for warning in splits.find_warnings(data.tasks[name], texts)
-        ]
+        ] + data.warnings
         scored = {
             splits.join(kind, one.metric_prefix.rstrip("_"), split): (
                 data.tasks[one.name],
@@ -615,14 +615,18 @@ class Experiment:
         lines = []
         for task in tasks:
             examples, lengths = data.examples[task.name], np.zeros(0, np.int64)
+            unknown = 0.0, 0
             if network is not None and not task.is_tagging:
                 ids = data.encode(
                     examples["train"][""], task, network.encoder, "train"
                 ).tokens
                 assert ids.lost is not None
                 lengths = ids.lengths + ids.lost
+                unknown = ids.count(network.encoder.tokenizer.unknown)
             lines.append(
-                card.describe(task, examples, lengths, settings.max_length)
+                card.describe(
+                    task, examples, lengths, settings.max_length, unknown
+                )
             )
         if network is not None:
             blocks = len(network.encoder.blocks)

@@ -436,6 +436,8 @@ def _check_flags(values: flags.FlagValues) -> None:
         "--calibrate, --threshold: do not apply to --cs224n. Leave them out.": (
             values.cs224n and (values.calibrate or threshold != 0.5)
         ),
+        "--text: is not in the encoding of the terminal, UTF-8. Give a file as "
+        "--input, or another text.": not _is_unicode(values.text or ()),
         f"--input={read}: is a folder. Give a file.": os.path.isdir(read),
         f"--input={read}: no such file.": read and not os.path.isfile(read),
         f"{where}: is a file. Give a folder.": into_folder
@@ -447,6 +449,11 @@ def _check_flags(values: flags.FlagValues) -> None:
         ),
     }
     _raise_first(problems)
+
+
+def _is_unicode(texts: Sequence[str]) -> bool:
+    """Whether the command line's bytes were decoded."""
+    return not any("\ud800" <= c <= "\udfff" for text in texts for c in text)
 
 
 def _raise_first(problems: Mapping[str, Any]) -> None:

@@ -30,6 +30,8 @@ from tf_transfer.warm import WarmState
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
 
+MOST_UNKNOWN = 0.01  # share of unknown tokens above which a run warns
+
 # By `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, batches.EncodedSplit]]
@@ -47,6 +49,7 @@ class RunData:
     Attributes:
         cut_share: the fraction of the training texts that were cut; 0 until
             `encode_splits`.
+        warnings: sentences on splits with many unknown tokens, once encoded.
         chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
         reports_problems: whether it prints problems of a user's own texts.
     """
@@ -60,6 +63,7 @@ class RunData:
         self.warm = warm
         self.given_source = source
         self.cut_share = 0.0
+        self.warnings: list[str] = []
         self.chosen: dict[str, Any] | None = None
 
     @property
@@ -304,9 +308,11 @@ class RunData:
         """
         settings = self.settings
         if task.is_tagging:
-            return word_pieces.encode_sentences(
+            encoded = word_pieces.encode_sentences(
                 examples, task.labels or (), encoder, settings.max_length, name
             )
+            self._warn_of_unknown(encoded.tokens, encoder, name)
+            return encoded
         texts_per_row = texts_per_row or self.texts_per_row(task)
         columns = [examples.texts]
         if texts_per_row == 2:
@@ -323,9 +329,27 @@ class RunData:
                 for texts in columns
             ]
         )
+        self._warn_of_unknown(ids, encoder, name)
         labels = examples.labels
         if labels is None:
             labels = np.zeros(len(examples), np.int64)
         return batches.EncodedSplit(
             ids, labels, examples.ids, texts_per_example=texts_per_row
         )
+
+    def _warn_of_unknown(
+        self, ids: tokens.Tokens, encoder: "Encoder", name: str
+    ) -> None:
+        """Prints and keeps a warning if many tokens are unknown.
+
+        Scores suffer silently from a vocabulary of another language or domain.
+        """
+        share, texts = ids.count(encoder.tokenizer.unknown)
+        if share > MOST_UNKNOWN:
+            warning = (
+                f"{name}: {share:.1%} of the tokens, in {texts:,} of "
+                f"{len(ids):,} texts, are not in the encoder's vocabulary. "
+                "Does it read this language?"
+            )
+            print(f"Unknown tokens: {warning}", flush=True)
+            self.warnings.append(warning)

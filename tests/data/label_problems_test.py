@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tf_transfer.data import card
-from tf_transfer.data.task import Examples, Task
+from tf_transfer.data.task import Examples, Sentences, Task
 
 
 def problems_of(counts, kind="classes", metric="accuracy"):
@@ -79,3 +79,25 @@ def test_repeated_texts_and_their_labels_are_counted():
     assert card.find_label_problems(task, examples) == [
         "training texts that repeat another: 2; texts with several labels: 1."
     ]
+
+
+@pytest.mark.parametrize("rare", ["go\u200bod", "go\u00adod", "ｇｏｏｄ"])
+def test_labels_that_look_alike_are_named_with_what_differs(rare):
+    [problem] = problems_of({rare: 70, "good": 90, "other": 70})
+    assert "may be one label" in problem
+    assert ("\\" in problem) == (rare != "ｇｏｏｄ")
+
+
+def test_a_decomposed_label_is_named():
+    [problem] = problems_of({"cafe\u0301": 40, "café": 50})
+    assert "'cafe\\u0301' (40 texts) and 'café' (50)" in problem
+
+
+def test_types_of_entities_that_differ_in_case_are_named():
+    tags = ("O", "B-PER", "I-PER", "B-per", "I-per", "B-LOC", "I-LOC")
+    task = Task("own", "", ("words",), "tags", tags, "f1", kind="entities")
+    words = [["a"] * len(tags)]
+    sentences = Sentences(np.arange(1), words, [list(tags)])
+    [problem] = card.find_label_problems(task, sentences)
+    assert "(1 entities)" in problem
+    assert "PER" in problem and "per" in problem

@@ -29,3 +29,29 @@ def test_duplicates_differ_in_case_and_space_alone():
     assert groups.tolist() == [0, 1, 0, 1, 2, 1]
     labels = np.array([1, 0, 1, 1, 0, 0])
     assert texts_lib.count_duplicates(groups, labels) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("café", "cafe\u0301"),
+        ("Ｇｏｏｄ film", "good\u00a0film"),
+        ("go\u00adod fi\u200blm", "good film"),
+        ("ﬁlm ❤️", "film ❤"),
+        ("a\0b\ufffd", "ab"),
+    ],
+)
+def test_duplicates_may_differ_in_their_unicode_form(one, other):
+    assert texts_lib.normalize(one) == texts_lib.normalize(other)
+    assert texts_lib.group_texts([one, "x", other]).tolist() == [0, 1, 0]
+
+
+def test_accents_and_signs_tell_texts_apart():
+    texts = ["schon", "schön", "a b", "ab", "a👍", "a👎", "."]
+    assert texts_lib.group_texts(texts).tolist() == [*range(7)]
+
+
+@pytest.mark.parametrize("text", ["", " \u00a0", "\u200b\0", "\ufffd\ufe0f"])
+def test_a_text_of_invisible_characters_is_blank(text):
+    assert texts_lib.is_blank(text)
+    assert not texts_lib.is_blank(f"{text}.")

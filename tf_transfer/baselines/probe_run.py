@@ -140,5 +140,6 @@ def _finish(
         "prefix_build_seconds": cost.original,
         "total_parameters": frozen + baseline.parameters,
         "warnings": splits.find_warnings(task, examples)
-        + probe.find_warnings(task, labels),
+        + probe.find_warnings(task, labels)
+        + data.warnings,
     }

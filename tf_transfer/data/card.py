@@ -1,6 +1,7 @@
 """A report card of a task's data, before anything is trained."""
 
 import itertools
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ def describe(
     examples: dict[str, dict[str, Any]],
     lengths: Sequence[int] | np.ndarray = (),
     max_length: int = 0,
+    unknown: tuple[float, int] = (0.0, 0),
 ) -> str:
     """Sizes, labels, lengths, duplicates, and the majority baseline.
 
@@ -35,6 +37,8 @@ def describe(
         lengths: Tokens of each training text before it is cut, special tokens
             included; empty if there is no tokenizer.
         max_length: The longest text in tokens.
+        unknown: The share of unknown tokens among those of the training texts,
+            and the number of these texts with unknown tokens.
     """
     splits = splits_lib.flatten(examples)
     rows = [
@@ -49,6 +53,11 @@ def describe(
     ]
     if len(lengths):
         lines.append(_describe_lengths(np.asarray(lengths), max_length))
+        share, texts = unknown
+        lines.append(
+            f"tokens that the encoder's vocabulary lacks: {share:.2%}, in "
+            f"{texts:,} texts"
+        )
     return "\n".join(lines)
 
 
@@ -73,27 +82,20 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
         task: The task.
         train: The training examples.
     """
-    if task.kind not in ("classes", "labels"):
+    if task.kind == "score":
         return []
     counts = dict(zip(_names(task), _count_labels(task, train).tolist()))
+    by_count = sorted(counts, key=lambda name: -counts[name])
+    alike = _find_alike(counts, by_count, task.is_tagging)
+    if task.is_tagging:
+        return alike
     problems = [
         f"{_quote(name)} ({counts[name]:,} texts) may stand for a missing "
         "label. If so, remove these rows."
         for name in counts
         if name.lower() in MAY_BE_MISSING
     ]
-    folded = {name: "".join(name.casefold().split()) for name in counts}
-    by_count = sorted(counts, key=lambda name: -counts[name])
-    for common, rare in itertools.combinations(by_count, 2):
-        is_typo = counts[rare] * BALANCE <= counts[common]
-        if folded[rare] == folded[common] or (
-            is_typo and _are_near(rare, common)
-        ):
-            problems.append(
-                f"{_quote(rare)} ({counts[rare]:,} texts) and "
-                f"{_quote(common)} ({counts[common]:,}) may be one label. "
-                "If so, spell both the same way."
-            )
+    problems += alike
     few = [name for name, count in counts.items() if count < FEW]
     if few:
         problems.append(
@@ -129,8 +131,34 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
     return problems
 
 
+def _find_alike(
+    counts: dict[str, int], by_count: list[str], is_tagging: bool
+) -> list[str]:
+    """Pairs of labels that may be one, as sentences."""
+    folded = {
+        name: "".join(texts_lib.normalize(name).casefold().split())
+        for name in counts
+    }
+    unit = "entities" if is_tagging else "texts"
+    problems = []
+    for common, rare in itertools.combinations(by_count, 2):
+        is_typo = counts[rare] * BALANCE <= counts[common]
+        if folded[rare] == folded[common] or (
+            is_typo and _are_near(rare, common)
+        ):
+            problems.append(
+                f"{_quote(rare)} ({counts[rare]:,} {unit}) and "
+                f"{_quote(common)} ({counts[common]:,}) may be one label. "
+                "If so, spell both the same way."
+            )
+    return problems
+
+
 def _quote(name: str) -> str:
-    return repr(formatting.cut(name))
+    """A name in quotes; what would look like another name is escaped."""
+    name = formatting.cut(name)
+    is_composed = unicodedata.is_normalized("NFC", name)
+    return repr(name) if is_composed else ascii(name)
 
 
 def _are_near(one: str, other: str) -> bool:

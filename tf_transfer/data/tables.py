@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tqdm
 
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, escape_formula
@@ -174,7 +175,7 @@ class Table:
         """
 
         def parse(cell: Any) -> str:
-            if cell is None or not str(cell).strip():
+            if cell is None or texts_lib.is_blank(str(cell)):
                 raise ValueError("is empty")
             if not isinstance(cell, str):
                 raise ValueError(f"{cell!r:.60} is not a text")

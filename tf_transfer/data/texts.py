@@ -3,6 +3,7 @@
 import hashlib
 import html
 import re
+import unicodedata
 import urllib.parse
 from collections.abc import Sequence
 
@@ -31,13 +32,44 @@ def clean_text(text: str) -> str:
 
 
 def normalize(text: str | Sequence[str]) -> str:
-    """A form that texts, or pairs of texts, share if they count as equal."""
+    """A form that texts, or pairs of texts, share if they count as equal.
+
+    It has Unicode's form NFKC, small letters, single blanks, and no invisible
+    characters.
+    """
     texts = [text] if isinstance(text, str) else text
-    return "\0".join(" ".join(text.lower().split()) for text in texts)
+    return "\0".join(" ".join(_unify(text).lower().split()) for text in texts)
+
+
+def _unify(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    text = "".join(c for c in text if c.isspace() or not _is_invisible(c))
+    return unicodedata.normalize("NFKC", text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text can be seen."""
+    return all(
+        character.isspace() or _is_invisible(character) for character in text
+    )
+
+
+def _is_invisible(character: str) -> bool:
+    """Whether a character has no look, or stands for what was not decoded.
+
+    These are control, format and private-use characters, variation selectors,
+    and U+FFFD.
+    """
+    return (
+        unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs")
+        or "\ufe00" <= character <= "\ufe0f"
+        or character == "\ufffd"
+    )
 
 
 def group_texts(texts: Sequence[str | Sequence[str]]) -> np.ndarray:
-    """Numbers texts; texts that differ only in case and space share a number.
+    """Numbers texts; texts of one form share a number (`normalize`).
 
     Args:
         texts: Each a text, or the texts of a pair.

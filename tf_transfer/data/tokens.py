@@ -62,6 +62,12 @@ class Tokens:
             None if self.lost is None else self.lost[rows],
         )
 
+    def count(self, token: int) -> tuple[float, int]:
+        """The share of a token among all, and the number of texts with it."""
+        is_token = self.flat == token
+        has_token = np.logical_or.reduceat(is_token, self.starts)
+        return float(is_token.mean()), int(has_token.sum())
+
 
 def join(pieces: Sequence[Tokens]) -> Tokens:
     """The texts of several `Tokens`, one behind the other."""
