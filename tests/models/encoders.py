@@ -26,18 +26,21 @@ def bert():
 
 @functools.cache
 def roberta_tokenizer():
-    """With a byte-pair vocabulary of letters."""
-    letters = "abcdefghijklmnopqrstuvwxyzADTW12,.?Ġ"
+    """With a vocabulary of all bytes, and of a few pairs."""
+    # By GPT-2's names: bytes without a look have the letters from Ā on.
+    letters = [chr(byte) for byte in range(256) if chr(byte).isprintable()]
+    letters.remove(" ")
+    letters += [chr(number) for number in range(256, 256 + 256 - len(letters))]
     pairs = ["t h", "th e", "Ġ the", "o g", "d og", "Ġ dog"]
     words = ["<s>", "<pad>", "</s>", "<unk>", *letters]
-    words += [pair.replace(" ", "") for pair in pairs] + ["<mask>"]
+    words += [*(pair.replace(" ", "") for pair in pairs), "<mask>"]
     special = tokens.SpecialTokens(0, 2, 1, (2, 2))
     added = [tokenizer.AddedToken(word) for word in (*words[:4], words[-1])]
     return tokenizer.BytePairs(words, pairs, special, 3, added)
 
 
 def roberta(seed=0):
-    """Two blocks of random weights and a byte-pair vocabulary of letters."""
+    """Two blocks of random weights."""
     backbone = keras_nlp.models.RobertaBackbone(
         vocabulary_size=len(roberta_tokenizer().vocabulary),
         num_layers=2,

@@ -5,13 +5,23 @@ import json
 import keras_nlp
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.models import encoders
-from tf_transfer.models import exports, heads, loading
+from tf_transfer.data.task import Task
+from tf_transfer.models import exports, heads, loading, serving
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
 
+# Texts that keras-hub's tokenizer reads otherwise.
+ODD = [
+    "good\u00a0film\u202f, bad\u3000water",
+    "two\0men fi\u200blm",
+    "m² … ß CAFÉ cafe\u0301 ﬁlm",
+    "the dog [SEP] was not",
+    "x" * 100 + " " + "y" * 101,
+]
 TEXTS = ["the dog was not in the house", "good film", "very bad water, two men"]
 LABELS = ("no", "yes")
 MAX_LENGTH = 40
@@ -42,7 +52,6 @@ def logits_of(network, texts=TEXTS):
 def test_transformers_folder_is_loaded_again_with_the_same_states(
     network, tmp_path
 ):
-    """By keras-nlp's own converter of transformers' names."""
     folder = str(tmp_path / "hf")
     exports.hugging_face(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
     modes = {path.stat().st_mode for path in (tmp_path / "hf").iterdir()}
@@ -128,10 +137,11 @@ def test_transformers_answers_alike(network, tmp_path):
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
         folder
     ).eval()
-    batch = tokenizer(TEXTS, return_tensors="pt", padding=True, truncation=True)
+    texts = [*TEXTS, *ODD]
+    batch = tokenizer(texts, return_tensors="pt", padding=True, truncation=True)
     with torch.no_grad():
         theirs = model(**batch).logits.numpy()
-    ours = logits_of(network)[:, 0]
+    ours = logits_of(network, texts)[:, 0]
     np.testing.assert_allclose(theirs[:, 1] - theirs[:, 0], ours, atol=2e-6)
 
 
@@ -144,6 +154,39 @@ def test_a_keras_preset_answers_alike(network, tmp_path):
     np.testing.assert_allclose(
         theirs[:, 1] - theirs[:, 0], logits_of(network)[:, 0], atol=1e-4
     )
+
+
+def test_a_saved_model_answers_alike(network, tmp_path):
+    task = Task("mine", "", ("text",), "label", LABELS, "accuracy")
+    model = serving.TextModel(network, task, MAX_LENGTH)
+    tf.saved_model.save(model, str(tmp_path), model.signatures())
+    loaded = tf.saved_model.load(str(tmp_path))
+    texts = [*TEXTS, *ODD]
+    answer = loaded.signatures["serving_default"](text_1=tf.constant(texts))
+    np.testing.assert_allclose(
+        answer["logits"], logits_of(network, texts), atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("activation, epsilon", [("relu", 0), ("gelu", 1e-3)])
+def test_blocks_that_keras_hub_does_not_have_are_refused(
+    activation, epsilon, tmp_path
+):
+    encoder = encoders.bert()
+    head = pooled.PooledHead(
+        1, encoder.hidden, "cls", 0.1, 0, "float32", name="head_mine"
+    )
+    default = encoder.backbone.embeddings_layer_norm.epsilon
+    encoder.set_arithmetic(activation, epsilon or default)
+    with pytest.raises(UserError, match=f"no blocks with {activation}"):
+        exports.keras_preset(
+            Network(encoder, {"mine": head}),
+            "mine",
+            str(tmp_path),
+            "classes",
+            LABELS,
+            MAX_LENGTH,
+        )
 
 
 def test_a_head_that_they_do_not_have_is_refused(network, tmp_path):

@@ -28,6 +28,10 @@ from tf_transfer.utils.errors import UserError
 Arrays = dict[str, np.ndarray]
 POSITIONS_BEFORE = 2  # first positions of RoBERTa's table, never used
 OPSET = 17  # of ONNX; the first with layer normalisation
+# What keras-hub's blocks have. Its GELU of BERT is the approximation by tanh,
+# which gives states that differ by some thousandths.
+KERAS_ACTIVATIONS = {"bert": ("gelu", "gelu_new"), "roberta": ("gelu",)}
+KERAS_EPSILON = {"bert": 1e-12, "roberta": 1e-5}
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -152,6 +156,16 @@ def keras_preset(
 
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder = network.encoder
+    norm = encoder.backbone.embeddings_layer_norm
+    if (
+        encoder.activation not in KERAS_ACTIVATIONS[encoder.family]
+        or norm.epsilon != KERAS_EPSILON[encoder.family]
+    ):
+        raise UserError(
+            f"--format=keras_preset: keras-hub has no blocks with "
+            f"{encoder.activation} and epsilon {norm.epsilon:g}. Give "
+            "--format=hugging_face or saved_model."
+        )
     family = "Bert" if encoder.family == "bert" else "Roberta"
     preprocessor = getattr(
         keras_nlp.models, f"{family}TextClassifierPreprocessor"

@@ -17,7 +17,7 @@ answer = model.signatures["serving_default"]({inputs})
 print(answer[{output!r}].numpy())""",
     "hugging_face": """from transformers import pipeline
 
-pipeline("text-classification", model=".")("...")""",
+pipeline("text-classification", model=".")("...", truncation=True)""",
     "keras_preset": """import keras_nlp
 
 keras_nlp.models.TextClassifier.from_preset(".").predict(["..."])""",
@@ -28,6 +28,15 @@ tokenizer = AutoTokenizer.from_pretrained(".")
 batch = tokenizer(["..."], padding=True, truncation=True, return_tensors="np")
 model = onnxruntime.InferenceSession("model.onnx")
 [logits] = model.run(["logits"], dict(batch))""",
+}
+
+NOTES = {
+    "hugging_face": "Texts are cut at {max_length} tokens: give "
+    "`truncation=True`. In words of capital letters, transformers reads a "
+    "final Greek sigma as another letter.",
+    "keras_preset": "keras-hub's tokenizer joins words at spaces that are not "
+    "ASCII, ends a text at NUL, and folds some letters and signs (ß, ², …) in "
+    "another way. For such texts, export a SavedModel.",
 }
 
 
@@ -90,6 +99,8 @@ def write_card(
             f"- Calibrated: logits are divided by {predictor.temperature:.4f}, "
             "fitted on the validation texts."
         )
+    if form in NOTES:
+        lines.append(f"- Tokens: {NOTES[form].format(**settings)}")
     lines += [
         f"- Command: `{command}`",
         "",
