@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from tf_transfer.data.task import Examples, Task
 from tf_transfer.models import exports, serving
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
-from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")
@@ -150,8 +148,8 @@ def test_threshold_and_temperature_are_exported(predictors, serve, tmp_path):
         about = json.loads(about.read_text())
         assert about["threshold"] == 0.2
         assert about["temperature"] == predictor.temperature
-    with pytest.raises(UserError, match="--format=onnx: has no threshold"):
-        predict.export(predictor, str(tmp_path / "onnx"), "onnx")
+    with pytest.raises(UserError, match="--format=hugging_face: has no"):
+        predict.export(predictor, str(tmp_path / "hf"), "hugging_face")
     kernel, bias = exports._output_layer(
         predictor.network, "topics", "labels", predictor.labels
     )
@@ -243,64 +241,3 @@ def test_a_disk_that_fills_leaves_nothing(predictors, tmp_path, monkeypatch):
     assert not os.listdir(folder)
     predict.export(predictors["news"], str(folder), "hugging_face")
     assert "model.safetensors" in os.listdir(folder)
-
-
-# === ONNX ===
-
-
-def test_onnx_without_its_extra_is_explained(predictors, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tf2onnx", None)
-    with pytest.raises(UserError, match="pip install 'tf_transfer.onnx.'"):
-        predict.export(predictors["news"], str(tmp_path / "out"), "onnx")
-    assert not os.listdir(tmp_path / "out")
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta"])
-@pytest.mark.parametrize("kind", ["classes", "labels"])
-def test_onnx_runtime_answers_alike(kind, family, tmp_path):
-    pytest.importorskip("tf2onnx")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    encoder = encoders.FAMILIES[family]()
-    units = {"classes": 1, "labels": 3}[kind]
-    labels = ("a", "b", "c")[: max(units, 2)]
-    head = pooled.PooledHead(
-        units, encoder.hidden, "cls", 0.1, 0, "float32", name="head_mine"
-    )
-    network = Network(encoder, {"mine": head})
-    exports.onnx(network, "mine", str(tmp_path), kind, labels, 40)
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert [*config["label2id"]] == list(labels)
-    draw = np.random.default_rng(0)
-    words = ["dog", "house", "good", "water", "two"]
-    texts = [" ".join(draw.choice(words, n)) for n in draw.integers(0, 45, 100)]
-    encode = encoder.tokenizer.encode
-    batch = encoders.batch_of(encoder, [texts], tokenize=encode)
-    ours = network.logits("mine", batch, training=False).numpy()
-    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
-    names = {
-        "input_ids": "ids",
-        "attention_mask": "mask",
-        "token_type_ids": "segments",
-    }
-    feed = {
-        node.name: np.asarray(batch[names[node.name]], np.int64)
-        for node in session.get_inputs()
-    }
-    assert len(feed) == (3 if family == "bert" else 2)
-    [theirs] = session.run(["logits"], feed)
-    if kind == "classes":
-        assert not theirs[:, 0].any()
-        theirs = theirs[:, 1:]
-    np.testing.assert_allclose(theirs, ours, atol=1e-5)
-
-
-def test_onnx_of_two_encoders_is_refused(tmp_path):
-    pytest.importorskip("tf2onnx")
-    encoder = encoders.FAMILIES["bert"]()
-    head = pooled.PooledHead(
-        1, encoder.hidden, "mean", 0.1, 0, "float32", 2, name="head_mine"
-    )
-    network = Network(encoder, {"mine": head})
-    with files.staged(str(tmp_path / "out")) as stage:
-        with pytest.raises(UserError, match="--format=onnx: is for dense"):
-            exports.onnx(network, "mine", stage, "score", (), 40)

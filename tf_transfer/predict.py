@@ -28,9 +28,8 @@ run's validation texts; exports have the fitted temperature, too.
 `--glue_test` writes the file for gluebenchmark.com. `--export` writes a
 TensorFlow SavedModel that takes raw strings and returns labels; import
 tensorflow_text before you load it. `--format=hugging_face` writes a folder for
-transformers, `--format=keras_preset` one for keras-hub, `--format=onnx` a
-network from token ids to logits; a model card describes the training, the
-scores, the size and the speed.
+transformers, `--format=keras_preset` one for keras-hub; a model card describes
+the training, the scores, the size and the speed.
 
 A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 `--cs224n` writes the files for the CS224N project's graders, for dev and, if
@@ -56,7 +55,7 @@ from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "glue_test", "cs224n", "export")
-FORMATS = ("saved_model", "hugging_face", "keras_preset", "onnx")
+FORMATS = ("saved_model", "hugging_face", "keras_preset")
 SPARE = 16e6  # bytes of an export besides its weights
 LOGITS = {
     "classes": "one unit: sigmoid of the second label; several: softmax",
@@ -131,8 +130,7 @@ def define_flags() -> None:
         "saved_model",
         FORMATS,
         "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
-        "folder that transformers loads; a preset of keras-hub's; or ONNX, "
-        "which takes token ids.",
+        "folder that transformers loads; or a preset of keras-hub's.",
     )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
     flags.DEFINE_string(
@@ -330,7 +328,7 @@ def export(
         predictor: Has the model.
         folder: The folder to write; it must be empty or new.
         form: One of `FORMATS`: a SavedModel from raw strings to labels; a
-            folder for transformers; a preset for keras-hub; or ONNX.
+            folder for transformers; or a preset for keras-hub.
         run: The run directory, for the card; empty for no card.
 
     Raises:

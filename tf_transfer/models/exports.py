@@ -2,9 +2,8 @@
 
 `hugging_face` writes a folder that transformers loads as a model for sequence
 classification: it has the same encoder, pooler and dense layer on [CLS].
-`keras_preset` writes keras-hub's text classifier. `onnx` writes the network
-from token ids to logits, with any pooling. Two classes with one unit z become
-two units (0, z), whose softmax is that unit's sigmoid.
+`keras_preset` writes keras-hub's text classifier. Two classes with one unit z
+become two units (0, z), whose softmax is that unit's sigmoid.
 """
 
 import json
@@ -15,7 +14,6 @@ from typing import Any
 import keras
 import numpy as np
 import safetensors.numpy
-import tensorflow as tf
 
 from tf_transfer.models import transformers_weights
 from tf_transfer.models.encoder import Encoder
@@ -27,7 +25,6 @@ from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]
 POSITIONS_BEFORE = 2  # first positions of RoBERTa's table, never used
-OPSET = 17  # of ONNX; the first with layer normalisation
 # What keras-hub's blocks have. Its GELU of BERT is the approximation by tanh,
 # which gives states that differ by some thousandths.
 KERAS_ACTIVATIONS = {"bert": ("gelu", "gelu_new"), "roberta": ("gelu",)}
@@ -70,77 +67,6 @@ def hugging_face(
     )
     # `save_file` makes a file that only its owner can read.
     (path / "model.safetensors").write_bytes(content)
-
-
-def onnx(
-    network: Network,
-    head: str,
-    folder: str,
-    kind: str,
-    labels: Sequence[str],
-    max_length: int,
-) -> None:
-    """Writes `model.onnx`, transformers' tokenizer and its configuration.
-
-    The inputs are int64 [batch, length], those that the tokenizer returns;
-    `logits` is float32 [batch, labels]. See `hugging_face`.
-    """
-    try:
-        import tf2onnx
-        from tf2onnx import optimizer
-    except ImportError:
-        raise UserError(
-            "--format=onnx: needs tf2onnx. Run pip install 'tf_transfer[onnx]'."
-        ) from None
-    layer = network.heads[head]
-    if not isinstance(layer, PooledHead) or layer.texts_per_example == 2:
-        raise UserError(
-            "--format=onnx: is for dense layers on a vector of each text, or "
-            "of a pair as one. Give --format=saved_model."
-        )
-
-    names = ["input_ids", "attention_mask"]
-    if network.encoder.family == "bert":
-        names.append("token_type_ids")
-    specs = [tf.TensorSpec([None, None], tf.int64, name=n) for n in names]
-
-    def run(
-        ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        if segments is None:
-            segments = tf.zeros_like(ids)
-        batch = {
-            "ids": tf.cast(ids, tf.int32),
-            "segments": tf.cast(segments, tf.int32),
-            "mask": mask > 0,
-        }
-        logits = network.logits(head, batch, training=False)
-        logits = tf.cast(logits, tf.float32)  # those of a scaled head are not
-        if kind == "classes" and logits.shape[1] == 1:
-            logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
-        return {"logits": logits}
-
-    path = pathlib.Path(folder)
-    _write_config(network.encoder, path, kind, labels, max_length)
-    # tf2onnx 1.17 merges reshapes wrongly if a size is 0.
-    optimizer._optimizers.pop("reshape_optimizer", None)
-    tf2onnx.convert.from_function(
-        tf.function(run, input_signature=specs),
-        input_signature=specs,
-        opset=OPSET,
-        custom_op_handlers={"Erfc": (_convert_erfc, [])},
-        output_path=str(path / "model.onnx"),
-    )
-
-
-def _convert_erfc(graph: Any, node: Any, name: str, args: Any) -> None:
-    """Writes erfc(x), of RoBERTa's GELU, as 1 - erf(x): ONNX has erf only."""
-    del args
-    one = graph.make_const(f"{name}_one", np.array(1, np.float32))
-    erf = graph.make_node("Erf", node.input)
-    graph.remove_node(name)
-    inputs = [one.output[0], erf.output[0]]
-    graph.make_node("Sub", inputs, name=name, outputs=node.output)
 
 
 def keras_preset(

@@ -21,13 +21,6 @@ pipeline("text-classification", model=".")("...", truncation=True)""",
     "keras_preset": """import keras_nlp
 
 keras_nlp.models.TextClassifier.from_preset(".").predict(["..."])""",
-    "onnx": """import onnxruntime
-from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(".")
-batch = tokenizer(["..."], padding=True, truncation=True, return_tensors="np")
-model = onnxruntime.InferenceSession("model.onnx")
-[logits] = model.run(["logits"], dict(batch))""",
 }
 
 NOTES = {
