@@ -13,9 +13,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, which import scikit-learn when they are asked for."""
-    if name not in ("TextClassifier", "TextRegressor"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tf_transfer import estimators
+    """Public names; their modules import large libraries when asked for."""
+    if name in ("TextClassifier", "TextRegressor"):
+        from tf_transfer import estimators
 
-    return getattr(estimators, name)
+        return getattr(estimators, name)
+    if name == "freeze_blocks":
+        from tf_transfer.models import freezing
+
+        return freezing.freeze_blocks
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

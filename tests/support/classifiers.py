@@ -1,4 +1,4 @@
-"""Small classifiers of keras-nlp, and texts for them."""
+"""Small classifiers of keras-nlp, and tokens for them."""
 
 import hashlib
 
@@ -8,60 +8,33 @@ import numpy as np
 import tensorflow as tf
 
 BLOCKS = 2
-WORDS = ["a", "bad", "film", "good", "is", "it", "not", "the", "very", "was"]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-TEXTS = [
-    "good film",
-    "it was not a very good film",
-    "bad",
-    "the film is bad is it not",
-    "it is good",
-    "a",
-    "not bad",
-    "very very very bad",
-    "good film",  # again
-    "was it",
-]
+TOKENS = 15
 LABELS = np.array([1, 0, 0, 0, 1, 1, 1, 0, 1, 0])
 
 
-def backbone(family, dropout=0.0, **options):
+def backbone(family):
     kind = {
         "bert": keras_nlp.models.BertBackbone,
         "roberta": keras_nlp.models.RobertaBackbone,
     }[family]
     return kind(
-        vocabulary_size=len(VOCABULARY),
+        vocabulary_size=TOKENS,
         num_layers=BLOCKS,
         num_heads=2,
         hidden_dim=8,
         intermediate_dim=16,
-        dropout=dropout,
+        dropout=0.0,
         max_sequence_length=64,
-        **options,
     )
 
 
-def preprocessor():
-    return keras_nlp.models.BertTextClassifierPreprocessor(
-        keras_nlp.models.BertTokenizer(VOCABULARY), sequence_length=40
-    )
-
-
-def classifier(family, dropout=0.0, preprocess=None, **options):
+def classifier(family):
     """A classifier whose weights are random, and the same in every call."""
     kind = {
         "bert": keras_nlp.models.BertTextClassifier,
         "roberta": keras_nlp.models.RobertaTextClassifier,
     }[family]
-    return randomise(
-        kind(
-            backbone(family, dropout, **options),
-            num_classes=2,
-            dropout=dropout,
-            preprocessor=preprocess,
-        )
-    )
+    return randomise(kind(backbone(family), num_classes=2, dropout=0.0))
 
 
 def randomise(model):
@@ -72,7 +45,7 @@ def randomise(model):
     return model
 
 
-def token_batches(family, batch_size=5, padding=0):
+def token_batches(family, batch_size=5):
     """(x, y) of random tokens, the batches padded to different lengths."""
     rng = np.random.default_rng(7)
     elements = []
@@ -80,7 +53,7 @@ def token_batches(family, batch_size=5, padding=0):
         labels = LABELS[begin : begin + batch_size]
         ids = rng.integers(5, 15, (len(labels), 64))
         lengths = rng.integers(3, 40, len(labels))
-        mask = np.arange(lengths.max() + padding) < lengths[:, None]
+        mask = np.arange(lengths.max()) < lengths[:, None]
         x = {
             "token_ids": ids[:, : mask.shape[1]] * mask,
             "padding_mask": mask.astype(np.int32),
@@ -98,14 +71,12 @@ def token_batches(family, batch_size=5, padding=0):
     return dataset.apply(tf.data.experimental.assert_cardinality(len(elements)))
 
 
-def compile(model, optimizer, **options):
+def compile(model, optimizer):
     model.compile(
         optimizer,
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        **options,
     )
-    return model
 
 
 def hashes(model):
@@ -116,18 +87,3 @@ def hashes(model):
         ).hexdigest()
         for weight in model.weights
     }
-
-
-def values(model):
-    return {
-        weight.path: keras.ops.convert_to_numpy(weight)
-        for weight in model.weights
-    }
-
-
-def assert_same_weights(model, other):
-    expected = values(other)
-    for path, value in values(model).items():
-        np.testing.assert_allclose(
-            value, expected[path], rtol=0, atol=1e-5, err_msg=path
-        )

@@ -90,20 +90,6 @@ class BuildCost:
     original: float
 
 
-class NotStored(UserError):
-    """States cannot be stored; `store.DiskFull` is its cause if the disk is.
-
-    Attributes:
-        option: field of `CacheOptions` to change: `dtype` or `limit_gb`.
-        problem: what is wrong, without flags.
-    """
-
-    def __init__(self, option: str, problem: str, advice: str = "") -> None:
-        super().__init__(f"--cache_{option}: {problem}. {advice}".rstrip())
-        self.option = option
-        self.problem = problem
-
-
 class FeatureCache:
     """Stores and reads the output of one encoder's frozen prefixes.
 
@@ -154,7 +140,7 @@ class FeatureCache:
             The splits with stored states, and what these cost.
 
         Raises:
-            NotStored: a state does not fit the dtype; with `needs_all`, a
+            UserError: a state does not fit the dtype; with `needs_all`, a
                 text is not stored.
             Interrupted: `is_stopped` returned True; built rows are stored.
         """
@@ -317,15 +303,17 @@ class FeatureCache:
             row = rows[index]
             if not np.isfinite(vectors.astype(np.float32)).all():
                 name, example = texts.locate(row)
-                raise NotStored(
-                    "dtype",
-                    f"the output of the frozen blocks for {name} example "
-                    f"{example} is not finite or too large for {prefix.dtype} "
-                    "(bfloat16 and float32 hold larger numbers)",
-                    "Give --cache_dtype=bfloat16 or float32, or "
-                    "--frozen_prefix=live."
-                    if prefix.dtype == "float16"
-                    else "The encoder's weights may be damaged.",
+                advice = "The encoder's weights may be damaged."
+                if prefix.dtype == "float16":
+                    advice = (
+                        "Give --cache_dtype=bfloat16 or float32, or "
+                        "--frozen_prefix=live."
+                    )
+                raise UserError(
+                    "--cache_dtype: the output of the frozen blocks for "
+                    f"{name} example {example} is not finite or too large for "
+                    f"{prefix.dtype} (bfloat16 and float32 hold larger "
+                    f"numbers). {advice}"
                 )
             pending.append((texts.hashes[row], vectors, source_seconds[index]))
             size += vectors.nbytes
@@ -400,11 +388,11 @@ class FeatureCache:
     def _report_missing(self, count: int, size: float, needs_all: bool) -> None:
         """Reports texts that are not stored, as an error if all are needed."""
         if needs_all:
-            raise NotStored(
-                "limit_gb",
-                f"the states of {count:,} texts ({formatting.size(size)}) "
-                f"find no room in {self.store.folder}. Give a larger limit, or "
-                "a cache folder on a larger disk",
+            raise UserError(
+                f"--cache_limit_gb: the states of {count:,} texts "
+                f"({formatting.size(size)}) find no room in "
+                f"{self.store.folder}. Give a larger limit, or a cache folder "
+                "on a larger disk."
             ) from self._disk_full
         limit = formatting.size(self.store.limit(self.options.limit_gb))
         reason = f"do not fit --cache_limit_gb ({limit})"

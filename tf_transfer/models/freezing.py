@@ -269,3 +269,46 @@ def set_trainable(layer: "keras.Layer", trainable: bool) -> None:
     """
     layer.trainable = not trainable
     layer.trainable = trainable
+
+
+def freeze_blocks(model: "keras.Model", trainable_layers: int | str) -> None:
+    """Freezes a Keras model below the last blocks of its backbone.
+
+    The last blocks, the pooler and all layers outside of the backbone train.
+    With "all" everything does. Keras notices a change of `trainable` only when
+    a model is compiled: compile it afterwards.
+
+    Args:
+        model: a BERT or RoBERTa text classifier of keras-hub, or a functional
+            model that calls such a backbone as one of its layers.
+        trainable_layers: number of last blocks, from 0 to L, or "all".
+
+    Raises:
+        TypeError: the model has not one backbone.
+        ValueError: the backbone has no such number of blocks.
+    """
+    backbones = [
+        layer for layer in model.layers if hasattr(layer, "transformer_layers")
+    ]
+    if len(backbones) != 1:
+        raise TypeError(
+            f"model: expected 1 BERT or RoBERTa backbone, got {len(backbones)}."
+        )
+    [backbone] = backbones
+    blocks = backbone.transformer_layers
+    if trainable_layers != "all" and (
+        type(trainable_layers) is not int
+        or not 0 <= trainable_layers <= len(blocks)
+    ):
+        raise ValueError(
+            f"trainable_layers={trainable_layers!r}: expected a number from 0 "
+            f'to {len(blocks)}, or "all".'
+        )
+    # The model first: a frozen parent would win over its layers.
+    set_trainable(model, True)
+    if trainable_layers == "all":
+        return
+    top = blocks[len(blocks) - int(trainable_layers) :]
+    pooler = getattr(backbone, "pooled_dense", None)
+    for layer in backbone.layers:
+        set_trainable(layer, layer in top or layer is pooler)
