@@ -156,9 +156,11 @@ def _find_alike(
 
 def _quote(name: str) -> str:
     """A name in quotes; what would look like another name is escaped."""
-    name = formatting.cut(name)
-    is_composed = unicodedata.is_normalized("NFC", name)
-    return repr(name) if is_composed else ascii(name)
+    if not name.isprintable():
+        return formatting.cut(name)  # which quotes it
+    if not unicodedata.is_normalized("NFC", name):
+        return ascii(formatting.cut(name))
+    return repr(formatting.cut(name))
 
 
 def _are_near(one: str, other: str) -> bool:
