@@ -282,28 +282,3 @@ def test_elsewhere_there_is_a_line_an_event(tmp_path):
     text = stream.getvalue()
     assert "\x1b" not in text
     assert "retried  seed=0: SIGKILL; it is tried once more" in text
-
-
-def test_what_finished_runs_need_no_more_is_told_and_removed(tmp_path):
-    """A run that could train more, or score the test, keeps its checkpoint."""
-    arguments = write_grid(tmp_path, {"seed": [0, 1, 2, 3]})
-    grid = grid_lib.read(arguments[0])
-    runs = grid_lib.expand("grid.json", grid, str(tmp_path / "runs"))
-    ends = (
-        {"stop_reason": "patience"},
-        {"stop_reason": "max_epochs"},
-        {"stop_reason": "patience", "scores_test": False},
-    )
-    for run, end in zip(runs, ends):
-        finish(run, **end)
-        os.makedirs(run.directory.file("checkpoint"))
-        with open(run.directory.file("checkpoint", "step"), "w") as file:
-            file.write("x" * 3000)
-    _, output = call(*arguments, "--prune")
-    assert "1 checkpoints and logs of finished runs, 3 kB" in output
-    kept = [os.path.exists(run.directory.file("checkpoint")) for run in runs]
-    assert kept == [True, True, True, False]
-    _, output = call(*arguments, "--prune", "--yes")
-    assert "Deleted" in output
-    kept = [os.path.exists(run.directory.file("checkpoint")) for run in runs]
-    assert kept == [False, True, True, False]

@@ -24,7 +24,7 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import estimate, execute, grid, prune, subset
+from tf_transfer.sweeps import estimate, execute, grid, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
@@ -113,16 +113,7 @@ def define_flags() -> None:
         "Try runs again that have failed before.",
     )
     flags.DEFINE_bool(
-        "prune",
-        False,
-        "Count the checkpoints and logs that finished runs no longer need, "
-        "and stop; with --yes, delete them.",
-    )
-    flags.DEFINE_bool(
-        "yes",
-        False,
-        f"Expand a grid of more than {grid.MOST_RUNS:,} runs; delete the "
-        "files that --prune counts.",
+        "yes", False, f"Expand a grid of more than {grid.MOST_RUNS:,} runs."
     )
 
 
@@ -164,9 +155,6 @@ def main(argv: list[str]) -> None:
             print(f"--shard={values.shard}: the runs fill fewer shards.")
             return
     run_states = RunStates(values.out, selected)
-    if values.prune:
-        print(prune.describe(prune.find(run_states), values.yes))
-        return
     if values.dry_run:
         print(describe(run_states, values.jobs or 1))
         return
@@ -267,7 +255,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
     if disk:
         lines.append(
             f"Run directories: {formatting.size(disk)}, three quarters of it "
-            "checkpoints; --prune deletes those that are no longer needed."
+            "checkpoints."
         )
     return "\n".join(lines)
 
