@@ -170,25 +170,6 @@ def test_a_dry_run_counts_compilation_once_for_all_rates(tmp_path, monkeypatch):
     assert estimate_total([1e-5, 2e-5]) == pytest.approx(total, abs=10)
 
 
-def test_shards_are_the_same_with_and_without_a_gpu(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        sweep, "describe", lambda states, jobs: [r.label for r in states.runs]
-    )
-    free = dataclasses.replace(
-        estimate.CPU, batch_seconds=0.0, share_of_peak=1e99
-    )
-    monkeypatch.setattr(estimate, "GPU", free)
-    axes = {"trainable_layers": [1, "all", 0, 2]}
-    arguments = write_grid(tmp_path, axes)
-    shards = set()
-    for has_gpu in (False, True):
-        monkeypatch.setattr(machine, "has_gpu", lambda has=has_gpu: has)
-        code, output = call(*arguments, "--shard=1/2", "--dry_run")
-        assert code == 0
-        shards.add(output.splitlines()[-1])
-    assert len(shards) == 1
-
-
 def test_a_dry_run_of_nothing_says_so(tmp_path):
     states = RunStates(str(tmp_path), [])
     assert sweep.describe(states, 1).startswith("0 runs")
@@ -214,9 +195,6 @@ def test_a_dry_run_needs_no_estimate_of_finished_runs(tmp_path, monkeypatch):
         (["--only=task=qqp"], "no run of"),
         (["--only=colour=red"], "give a flag of the runs"),
         (["--out={file}"], "--out="),
-        (["--shard=17/16"], "--shard=17/16"),
-        (["--shard=0/16"], "--shard=0/16"),
-        (["--shard=three"], "--shard=three"),
         (["--ray_address=auto"], "--ray_address: only --engine=ray"),
     ],
 )

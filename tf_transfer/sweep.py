@@ -5,10 +5,8 @@
 
 The grid names an experiment, flags that are fixed, and axes: flags with a list
 of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it at any time,
-even with kill -9: the same command continues. --shard=3/16 does the third of
-sixteen shares of a grid, for job arrays: the shares are equally large by the
-estimate, and each has whole feature caches. With several GPUs, each run has its
-own. --engine=ray spreads the runs over the nodes of a Ray cluster.
+even with kill -9: the same command continues. With several GPUs, each run has
+its own. --engine=ray spreads the runs over the nodes of a Ray cluster.
 
 --jobs workers do the runs. TensorFlow, the encoder, texts and traced programs
 stay in memory from run to run; they change no number.
@@ -29,8 +27,6 @@ from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
-
-NOMINAL_PEAK = 1e11  # operations per second, where any number will do
 
 
 def define_flags() -> None:
@@ -99,11 +95,6 @@ def define_flags() -> None:
         "Only the runs with the value of this axis, such as lr, that is best "
         "on validation in runs that are finished.",
     )
-    flags.DEFINE_string(
-        "shard",
-        "",
-        "Share of the runs to do, such as 3/16, the third of sixteen shares.",
-    )
     flags.DEFINE_integer(
         "limit", 0, "Start at most this many runs (0: all).", 0
     )
@@ -124,7 +115,6 @@ def main(argv: list[str]) -> None:
         raise UserError(
             "Give one grid file, such as experiments/glue/embedded.json."
         )
-    shard = subset.parse_shard(values.shard or "1/1")
     if values.ray_address and values.engine != "ray":
         raise UserError(
             "--ray_address: only --engine=ray reads it. Give --engine=ray as "
@@ -144,16 +134,6 @@ def main(argv: list[str]) -> None:
         selected = subset.select_best(
             path, run_states, values.best_of, selected
         )
-    if values.shard:
-        command_line.import_tensorflow()
-        # Every machine must make the same shards, whatever its devices.
-        estimator = estimate.Estimator(
-            lambda precision: NOMINAL_PEAK, estimate.CPU
-        )
-        selected = subset.select_shard(selected, *shard, estimator.estimate)
-        if not selected:
-            print(f"--shard={values.shard}: the runs fill fewer shards.")
-            return
     run_states = RunStates(values.out, selected)
     if values.dry_run:
         print(describe(run_states, values.jobs or 1))
@@ -177,7 +157,6 @@ def main(argv: list[str]) -> None:
             pool,
             values.limit,
             values.retry_failed,
-            values.shard,
         )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
     if run_states.select(State.FAILED):

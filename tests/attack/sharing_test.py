@@ -1,20 +1,17 @@
 """Processes of several machines that share folders, and disks that go away."""
 
 import errno
-import json
 import multiprocessing
 import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.attack import small_runs
 from tests.attack.small_runs import assert_same_numbers, assert_two_lines
-from tests.support import commands, own_data
 from tests.support.cache_entries import assert_rows, KEY, rows
 from tf_transfer.feature_cache import store as store_lib
 
@@ -155,36 +152,3 @@ def test_on_a_disk_that_fails_it_ends_in_two_lines(
         assert code == 0, out + err
         assert_same_numbers(folder, undisturbed[cached][0])
     assert stopped or few_attempts(20) < 5
-
-
-def test_two_machines_do_each_run_of_a_sweep_once(tmp_path):
-    """They have other names, and meet at the first run."""
-    if shutil.which("unshare") is None or os.geteuid():
-        pytest.skip("a second machine needs root and `unshare`")
-    flags = {"task": own_data.write_task(tmp_path), "model": "tiny"}
-    flags |= {"validation_fraction": 0.5, "max_epochs": 1}
-    grid = tmp_path / "grid.json"
-    axes = {"seed": [0, 1, 2]}
-    content = {"experiment": "train", "flags": flags, "axes": axes}
-    grid.write_text(json.dumps(content))
-    sweep = [sys.executable, "-m", "tf_transfer.sweep", str(grid)]
-    processes = [
-        subprocess.Popen(
-            ["unshare", "--uts", "sh", "-c", f'hostname {name} && exec "$@"']
-            + ["sh", *sweep, f"--out={tmp_path / 'runs'}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=commands.ROOT,
-        )
-        for name in ("first", "second")
-    ]
-    outputs = [process.communicate()[0] for process in processes]
-    assert [p.returncode for p in processes] == [0, 0], outputs
-    configs = list(
-        (tmp_path / "runs").glob("train/*/fine_tuning/*/config.json")
-    )
-    starts = [json.loads(path.read_text())["starts"] for path in configs]
-    assert len(configs) == 3 and all(len(s) == 1 for s in starts)
-    assert all("3 of 3 finished" in output for output in outputs)
-    assert not list((tmp_path / "runs/.sweep/failed").iterdir())

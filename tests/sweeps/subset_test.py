@@ -4,9 +4,8 @@ import pathlib
 
 import pytest
 
-from tests.sweeps.fakes import finish, plan_sixteen
-from tf_transfer.sweeps import grid as grid_lib, plan, subset
-from tf_transfer.sweeps.estimate import Build, Estimate
+from tests.sweeps.fakes import finish
+from tf_transfer.sweeps import grid as grid_lib, subset
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError
 
@@ -103,49 +102,3 @@ def test_without_validation_nothing_can_be_chosen(sweep):
     do_first_seed(sweep, score=None)
     with pytest.raises(UserError, match="--best_of=lr.*no validation"):
         subset.select_best("grid.json", sweep, "lr", sweep.runs)
-
-
-# === Shards ===
-
-
-@pytest.fixture
-def runs(tmp_path):
-    return plan_sixteen(tmp_path)
-
-
-def shards(runs, count, seconds):
-    build = {("cache",): Build(0, 5.0)}
-
-    def estimate(run):
-        return Estimate(seconds(run), build)
-
-    return [
-        subset.select_shard(runs, shard, count, estimate)
-        for shard in range(1, count + 1)
-    ]
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 20])
-def test_each_run_is_in_one_shard_and_no_feature_cache_in_two(runs, count):
-    parts = shards(runs, count, lambda run: 1.0)
-    names = [run.name for part in parts for run in part]
-    assert sorted(names) == sorted(run.name for run in runs)
-    caches = [set(map(plan.feature_cache, part)) - {None} for part in parts]
-    assert sum(map(len, caches)) == len(set.union(*caches)) == 4
-
-
-def test_shards_are_balanced_by_the_estimate(runs):
-    def seconds(run):
-        return 9.0 if run.axes["task"] == "sst2" else 1.0
-
-    loads = [sum(map(seconds, part)) for part in shards(runs, 4, seconds)]
-    assert max(loads) <= 1.3 * min(loads)
-
-
-@pytest.mark.parametrize(
-    "text", ["17/16", "0/16", "3", "a/b", "3/0", "1/2/3", "-1/4", "\u0663/16"]
-)
-def test_a_shard_that_there_is_not_is_an_error(text):
-    with pytest.raises(UserError, match=r"--shard=.*such as 3/16"):
-        subset.parse_shard(text)
-    assert subset.parse_shard("16/16") == (16, 16)

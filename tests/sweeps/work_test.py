@@ -372,8 +372,6 @@ def test_one_sweep_at_a_time_works_in_a_folder(tmp_path):
     with execute.lock(folder):
         with pytest.raises(UserError, match="another sweep works in it"):
             execute.run_all([], str(tmp_path), fakes.make_pool())
-        with execute.lock(folder, "1/2"), execute.lock(folder, "2/2"):
-            pass
     execute.run_all([], str(tmp_path), fakes.make_pool())
 
 

@@ -228,7 +228,6 @@ class Estimator:
         if settings.is_probe:
             return self._count_probe(run, network, phases)
         device, most = self.device, self._peak(settings.precision)
-        # With a CPU's costs, the shards of all machines are the same.
         uses_xla = device.block_seconds > 0 and settings.uses_xla
         speed = full_speed = most * device.share_of_peak
         if settings.batch_size <= device.small_batch:

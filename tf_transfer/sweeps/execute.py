@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import functools
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -84,7 +83,6 @@ def run_all(
     pool: Pool,
     limit: int = 0,
     retry_failed: bool = False,
-    shard: str = "",
 ) -> RunStates:
     """Does the runs that are not finished; returns the states of all.
 
@@ -94,7 +92,6 @@ def run_all(
         pool: of workers.
         limit: the most runs to start; 0 for all.
         retry_failed: whether to try again the runs that have failed before.
-        shard: `--shard`.
 
     Raises:
         UserError: nothing can be written below `out`, or another sweep works
@@ -102,7 +99,7 @@ def run_all(
         Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
     """
     run_states = RunStates(out, plan.order(runs))
-    with lock(run_states.folder, shard):
+    with lock(run_states.folder):
         failed = run_states.select(State.FAILED)
         if retry_failed:
             for run in failed:
@@ -122,28 +119,26 @@ def run_all(
 
 
 @contextlib.contextmanager
-def lock(folder: str, shard: str = "") -> Iterator[None]:
-    """Holds the lock of a sweep, or of one shard, on this machine.
+def lock(folder: str) -> Iterator[None]:
+    """Holds the lock of a sweep.
 
     The lock is the kernel's: it ends with its process.
 
     Args:
         folder: the sweep's own; exists.
-        shard: `--shard`.
 
     Raises:
         UserError: another sweep holds it.
     """
-    name = "-".join(filter(None, (socket.gethostname(), shard))) + ".lock"
-    path = os.path.join(folder, name.replace("/", "-of-"))
+    path = os.path.join(folder, "sweep.lock")
     with files.open_lock(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError(
-                f"--out={os.path.dirname(folder)}: another sweep works in it "
-                "on this machine. Wait for it or stop it; --jobs does several "
-                "runs at the same time."
+                f"--out={os.path.dirname(folder)}: another sweep works in it. "
+                "Wait for it or stop it; --jobs does several runs at the same "
+                "time."
             ) from None
         yield
 

@@ -1,12 +1,8 @@
-"""The runs of a grid that a sweep does: `--only`, `--best_of` and `--shard`."""
+"""The runs of a grid that a sweep does: `--only` and `--best_of`."""
 
 import math
-import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable
 
-from tf_transfer.sweeps import plan
-from tf_transfer.sweeps.estimate import Estimate
 from tf_transfer.sweeps.grid import Planned, show_value
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import selection
@@ -123,58 +119,3 @@ def _find_best(run_states: RunStates, axis: str, group: list[Planned]) -> str:
             f"--only=seed={run.settings.seed}"
         )
     return selection.best_on_validation(scored)
-
-
-# === The runs of one shard ===
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """Reads `--shard`: the number of a shard, and the number of all.
-
-    Raises:
-        UserError: it is no such thing.
-    """
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
-    shard, count = map(int, match.groups()) if match else (0, 0)
-    if not 1 <= shard <= count:
-        raise UserError(
-            f"--shard={text[:40]}: give a share, such as 3/16 for the third of "
-            "sixteen shares."
-        )
-    return shard, count
-
-
-def select_shard(
-    runs: Sequence[Planned],
-    shard: int,
-    count: int,
-    estimate: Callable[[Planned], Estimate],
-) -> list[Planned]:
-    """The runs of one shard: every shard has whole feature caches.
-
-    The largest group of runs goes to the shard that has least to do so far,
-    then the next. So the shards of a grid are the same on every machine, as
-    long as the seconds are.
-
-    Args:
-        runs: of the whole sweep.
-        shard: its number, from 1.
-        count: the number of shards.
-        estimate: the cost of a run.
-    """
-    groups: dict[Any, list[Planned]] = {}
-    for index, run in enumerate(runs):
-        groups.setdefault(plan.feature_cache(run) or index, []).append(run)
-    costs = {}
-    for group, members in groups.items():
-        needs = [estimate(run) for run in members]
-        build_seconds = max(n.build_seconds for n in needs)
-        costs[group] = build_seconds + sum(n.seconds for n in needs)
-    loads = [0.0] * count
-    chosen: set[str] = set()
-    for group in sorted(groups, key=lambda group: -costs[group]):
-        index = loads.index(min(loads))
-        loads[index] += costs[group]
-        if index == shard - 1:
-            chosen |= {run.name for run in groups[group]}
-    return [run for run in runs if run.name in chosen]
