@@ -385,22 +385,6 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
     assert losses(folder)[:1] == first_epoch
 
 
-@pytest.mark.slow
-def test_a_step_that_overflows_in_float16_is_skipped(monkeypatch, tmp_path):
-    monkeypatch.setattr(optimizer, "FIRST_LOSS_SCALE", 2.0**30)
-    settings = settings_in(
-        tmp_path, precision="mixed_float16", batch_size=1, max_epochs=2
-    )
-    result = glue.run(settings).record
-    assert result["epochs_run"] == 2
-    [path] = checkpoints(run_folder(settings), "safetensors")
-    state = safetensors.numpy.load_file(path)
-    skipped = state["optimizer/step"] - state["optimizer/updates"]
-    assert 0 < skipped < state["optimizer/step"] == 32
-    assert state["optimizer/loss_scale"] == 2.0 ** (30 - skipped)
-    assert all(np.isfinite(array).all() for array in state.values())
-
-
 # === A full disk ===
 
 

@@ -114,10 +114,9 @@ def test_the_cache_of_a_prefix_serves_every_method(exact, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("method", ["lora", "adapter", "ia3"])
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_in_half_precision_what_trains_is_float32(precision, method, tmp_path):
+def test_in_half_precision_what_trains_is_float32(method, tmp_path):
     settings = settings_of(
-        tmp_path, method=method, precision=precision, dropout=0.0
+        tmp_path, method=method, precision="mixed_bfloat16", dropout=0.0
     )
     result = glue.run(settings)
     trained = [w for w in result.network.weights if w.trainable]

@@ -82,6 +82,7 @@ def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
     "words, said",
     [
         (["--text=a", "--input=b"], "Give one of --text, --input"),
+        (["--text=a\udcff"], "--text: is not in the encoding"),
         (["--export=a", "--output=b"], "--output=b: --export=a is where"),
         (["--text=a", "--data=b"], "--data=b: is read by --glue_test and"),
         (["--text=a", "--label_column=b"], "--label_column=b: is a column"),

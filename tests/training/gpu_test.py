@@ -201,7 +201,6 @@ def test_a_gpu_counts_only_where_tensorflow_can_use_it(monkeypatch):
         {**CACHED, "trainable_layers": "0"},
         {"trainable_layers": "1", "method": "lora"},
         {"precision": "mixed_bfloat16", **CACHED},
-        {"precision": "mixed_float16"},
         {"strategy": "one_device"},
         {"strategy": "mirrored"},
         {**CACHED, "cache_limit_gb": 1e-4},

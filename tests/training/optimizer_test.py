@@ -36,7 +36,7 @@ def build(rate=lambda step: PEAK, scales=None, **changes):
 
 def update_once(adam, gradients, groups=None):
     norm = adam.update(gradients, adam.read(groups))
-    adam.count(norm, groups)
+    adam.count(groups)
     return norm
 
 
@@ -290,74 +290,6 @@ def test_the_rate_is_that_of_the_step_counted_from_0():
     assert (int(adam.step), int(adam.updates[""])) == (3, 3)
 
 
-# === Half precision: overflows ===
-
-
-def scaled(adam, gradients):
-    """Gradients of the scaled loss."""
-    return [gradient * adam.loss_scale.numpy() for gradient in gradients]
-
-
-def test_a_scaled_loss_moves_the_weights_like_a_plain_one():
-    plain, half = build(), build(precision="mixed_float16")
-    for seed in (1, 2):
-        norm = apply(plain, draw(seed))
-        assert apply(half, scaled(half, draw(seed))) == pytest.approx(norm)
-    assert half.loss_scale.numpy() == optimizer.FIRST_LOSS_SCALE
-    for one, other in zip(values(plain.weights), values(half.weights)):
-        np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-@pytest.mark.parametrize("bad", [np.inf, np.nan])
-@pytest.mark.parametrize("bias_correction", [False, True])
-def test_an_overflow_moves_nothing_and_halves_the_loss_scale(
-    bad, bias_correction
-):
-    options = {"precision": "mixed_float16", "bias_correction": bias_correction}
-    adam, undisturbed = build(**options), build(**options)
-    state = [*adam.weights, *adam.means, *adam.squares]
-    for one in (adam, undisturbed):
-        apply(one, scaled(one, draw(1)))
-    before = values(state)
-    overflow = draw(2)
-    overflow[1][0] = bad
-    assert not np.isfinite(apply(adam, overflow))
-    for found, wanted in zip(values(state), before, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert adam.loss_scale.numpy() == optimizer.FIRST_LOSS_SCALE / 2
-    assert (int(adam.step), int(adam.updates[""])) == (2, 1)
-    # A good gradient after it moves the weights as if nothing had been.
-    for one in (adam, undisturbed):
-        apply(one, scaled(one, draw(3)))
-    assert not np.array_equal(values(state)[0], before[0])
-    for found, wanted in zip(values(adam.weights), values(undisturbed.weights)):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
-
-
-def test_the_loss_scale_never_falls_below_one():
-    adam = build(precision="mixed_float16")
-    adam.loss_scale.assign(1.0)
-    apply(adam, [gradient * np.inf for gradient in draw(1)])
-    assert adam.loss_scale.numpy() == 1.0
-
-
-def test_the_loss_scale_doubles_after_so_many_good_steps(monkeypatch):
-    assert optimizer.STEPS_TO_GROW == 2000
-    monkeypatch.setattr(optimizer, "STEPS_TO_GROW", 3)
-    adam = build(precision="mixed_float16")
-    bad = [gradient * np.inf for gradient in draw(1)]
-    scales = []
-    for good in (True, True, False, True, True, True, True):
-        apply(adam, scaled(adam, draw(1)) if good else bad)
-        scales.append(adam.loss_scale.numpy() / optimizer.FIRST_LOSS_SCALE)
-    assert scales == [1, 1, 0.5, 0.5, 0.5, 1, 1]
-
-
-@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
-def test_only_float16_scales_its_loss(precision):
-    assert build(precision=precision).loss_scale.numpy() == 1.0
-
-
 # === The learning rate ===
 
 
@@ -392,8 +324,8 @@ def test_a_frozen_weight_has_no_slot(layers):
     adam = optimizer.BertAdam(weights, None, optimizer.AdamOptions())
     slots = {name for name in adam.state() if name[:2] in ("m/", "v/")}
     assert slots == {f"{s}/{weight.path}" for s in "mv" for weight in weights}
-    # step, updates, good_steps and loss_scale
-    assert len(adam.state()) == 4 + 2 * len(weights)
+    # step and updates
+    assert len(adam.state()) == 2 + 2 * len(weights)
     assert len(adam.means) == len(adam.squares) == len(weights)
     for weight in network.weights:
         assert weight.trainable == (f"m/{weight.path}" in slots)

@@ -336,7 +336,7 @@ class Settings:
         "dtype of the arithmetic; the weights themselves stay float32. `tf32` "
         "is float32, but a GPU rounds the factors of its products to 10 bits.",
         group=Group.RUNNING,
-        choices=("float32", "tf32", "mixed_bfloat16", "mixed_float16"),
+        choices=("float32", "tf32", "mixed_bfloat16"),
         read_by=Reader.ENCODER,
     )
     strategy: str = setting(

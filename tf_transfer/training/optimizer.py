@@ -22,8 +22,6 @@ from typing import Any
 import tensorflow as tf
 
 UNDECAYED = ("gamma", "beta", "bias")
-FIRST_LOSS_SCALE = 2.0**15
-STEPS_TO_GROW = 2000  # good steps until the loss scale is doubled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +34,6 @@ class AdamOptions:
     weight_decay: float = 0.01
     bias_correction: bool = False
     clip_norm: float = 1.0
-    precision: str = "float32"
     idle_heads: str = "still"
 
 
@@ -94,9 +91,7 @@ class BertAdam:
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
-        updates: dict from group to int64. Batches that moved its weights: an
-            overflow under `mixed_float16` moves nothing.
-        loss_scale, good_steps: of dynamic loss scaling.
+        updates: dict from group to int64. Batches that moved its weights.
         decay: float32. The weight decay.
         sums: dict, by path, of the gradients of each of `summed`.
     """
@@ -115,15 +110,11 @@ class BertAdam:
         self.groups = list(groups or [""] * len(self.weights))
         self.rate = rate
         self.options = options
-        self.scales_loss = options.precision == "mixed_float16"
         self.step = _shared("step", 0, tf.int64)
         self.updates = {
             group: _shared("updates", 0, tf.int64)
             for group in sorted({*self.groups, ""})
         }
-        self.good_steps = _shared("good_steps", 0, tf.int64)
-        self.first_loss_scale = FIRST_LOSS_SCALE if self.scales_loss else 1.0
-        self.loss_scale = _shared("loss_scale", self.first_loss_scale)
         self.decay = _shared("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
@@ -138,15 +129,12 @@ class BertAdam:
         """
         for variable in self.state().values():
             variable.assign(tf.zeros(variable.shape, variable.dtype))
-        self.loss_scale.assign(self.first_loss_scale)
         self.decay.assign(weight_decay)
 
     def state(self) -> dict[str, tf.Variable]:
         """Everything a resume needs, by name."""
         return {
             "optimizer/step": self.step,
-            "optimizer/good_steps": self.good_steps,
-            "optimizer/loss_scale": self.loss_scale,
             **{
                 f"optimizer/updates/{group}".rstrip("/"): updates
                 for group, updates in self.updates.items()
@@ -175,8 +163,8 @@ class BertAdam:
             groups: which groups of weights move; unset, all.
 
         Returns:
-            Dict of scalars: `step`, `loss_scale`, `rate`, `decay`, and
-            `powers`, for each group that moves the powers of both betas.
+            Dict of scalars: `step`, `rate`, `decay`, and `powers`, for each
+            group that moves the powers of both betas.
         """
         options, step = self.options, tf.identity(self.step)
         correction = float(options.bias_correction)
@@ -189,7 +177,6 @@ class BertAdam:
             )
         return {
             "step": step,
-            "loss_scale": tf.identity(self.loss_scale),
             "rate": self.rate(step),
             "decay": tf.identity(self.decay),
             "powers": powers,
@@ -201,37 +188,31 @@ class BertAdam:
         """Moves the weights; XLA may compile it.
 
         Args:
-            gradients: of the *scaled* loss of this replica, one a weight,
-                dense.
+            gradients: of the loss of this replica, one a weight, dense.
             numbers: from `read`.
 
         Returns:
             float32 []: the global norm of the whole batch's gradient, before
-            clipping; not finite where the update was skipped.
+            clipping.
         """
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync > 1:
             gradients = context.all_reduce(
                 tf.distribute.ReduceOp.SUM, gradients
             )
-        if self.scales_loss:
-            gradients = [g / numbers["loss_scale"] for g in gradients]
         norm = tf.linalg.global_norm(gradients)
         context.merge_call(self._update, args=(gradients, norm, numbers))
         return norm
 
-    def count(
-        self, norm: tf.Tensor, groups: Collection[str] | None = None
-    ) -> None:
+    def count(self, groups: Collection[str] | None = None) -> None:
         """Counts an update, in a replica's context.
 
         Args:
-            norm: from `update`.
             groups: see `read`.
         """
         moved, idle = self._split_groups(groups)
         count = functools.partial(self._count, groups=moved, idle=idle)
-        tf.distribute.get_replica_context().merge_call(count, args=(norm,))
+        tf.distribute.get_replica_context().merge_call(count)
 
     def _split_groups(
         self, groups: Collection[str] | None
@@ -264,7 +245,7 @@ class BertAdam:
                 continue
             total = self.sums.get(weight.path)
             if total is not None:
-                update(total, _add_finite, args=(gradient, norm), group=False)
+                update(total, _add, args=(gradient,), group=False)
             has_decay = self.options.weight_decay and decays(weight)
             update(
                 weight.value,
@@ -296,18 +277,9 @@ class BertAdam:
         decay: tf.Tensor | None,
     ) -> None:
         options = self.options
-        beta1, beta2 = options.adam_beta1, options.adam_beta2
         rate = rate * scale if scale != 1 else rate
         if options.clip_norm:
             gradient *= tf.minimum(1.0, options.clip_norm / (norm + 1e-12))
-        if self.scales_loss:
-            # A skipped step without a branch: with rate 0 and both betas 1
-            # the fused kernel leaves weight and moments as they are.
-            good = tf.math.is_finite(norm)
-            gradient = tf.where(good, gradient, tf.zeros_like(gradient))
-            rate = tf.where(good, rate, 0.0)
-            beta1 = tf.where(good, beta1, 1.0)
-            beta2 = tf.where(good, beta2, 1.0)
         if decay is not None:
             weight.assign(weight * (1.0 - rate * decay))
         tf.raw_ops.ResourceApplyAdam(
@@ -317,41 +289,24 @@ class BertAdam:
             beta1_power=power1,
             beta2_power=power2,
             lr=rate,
-            beta1=beta1,
-            beta2=beta2,
+            beta1=options.adam_beta1,
+            beta2=options.adam_beta2,
             epsilon=options.adam_epsilon,
             grad=gradient,
         )
 
-    def _count(
-        self, strategy: Any, norm: tf.Tensor, groups: set[str], idle: set[str]
-    ) -> None:
+    def _count(self, strategy: Any, groups: set[str], idle: set[str]) -> None:
+        del strategy
         self.step.assign_add(1)
-        good = tf.constant(True)
-        if self.scales_loss:
-            norm = strategy.experimental_local_results(norm)[0]
-            good, none = tf.math.is_finite(norm), tf.constant(0, tf.int64)
-            streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
-            grow = streak >= STEPS_TO_GROW
-            scale = tf.identity(self.loss_scale)
-            grown = tf.where(grow, 2.0 * scale, scale)
-            scale = tf.where(good, grown, scale / 2.0)
-            self.loss_scale.assign(tf.maximum(scale, 1.0))
-            self.good_steps.assign(tf.where(grow, none, streak))
         for group in sorted(groups):
-            self.updates[group].assign_add(tf.cast(good, tf.int64))
+            self.updates[group].assign_add(1)
         for group in sorted(idle):  # its moments are 0 until its first update
             began = tf.identity(self.updates[group]) > 0
-            self.updates[group].assign_add(tf.cast(good & began, tf.int64))
+            self.updates[group].assign_add(tf.cast(began, tf.int64))
 
 
-def _add_finite(
-    total: tf.Variable, gradient: tf.Tensor, norm: tf.Tensor
-) -> None:
-    """Adds a gradient of which the global norm is finite."""
-    total.assign_add(
-        tf.where(tf.math.is_finite(norm), gradient, tf.zeros_like(gradient))
-    )
+def _add(total: tf.Variable, gradient: tf.Tensor) -> None:
+    total.assign_add(gradient)
 
 
 def decays(weight: Any) -> bool:

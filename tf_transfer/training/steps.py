@@ -158,8 +158,7 @@ class ObjectiveProgram:
                 of its own.
 
         Returns:
-            The loss, and the gradient of the *scaled* loss for each weight of
-            the optimizer.
+            The loss, and its gradient for each weight of the optimizer.
         """
         weights = [weight.value for weight in self.optimizer.weights]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -179,9 +178,8 @@ class ObjectiveProgram:
             loss = self.objective.weight * tf.reduce_sum(
                 self.objective.loss(batch["labels"], logits) * shares
             )
-            scaled = loss * numbers["loss_scale"]
         # A weight of another objective's head has no gradient.
-        gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
+        gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
         return loss, [tf.convert_to_tensor(g) for g in gradients]
 
@@ -484,10 +482,7 @@ class Pass:
         return max(1, min(wanted, 4 * size, LONGEST_CHUNK))
 
     def _check_finite(self, records: np.ndarray) -> None:
-        is_good = np.isfinite(records[:, 0])
-        # Loss scaling skips an overflow, but not one at the smallest scale.
-        if float(self.optimizer.loss_scale.numpy()) <= 1.0:
-            is_good &= np.isfinite(records[:, 1])
+        is_good = np.isfinite(records).all(axis=1)
         if is_good.all():
             return
         first = int(np.flatnonzero(~is_good)[0])
@@ -559,7 +554,7 @@ class Pass:
             tf.convert_to_tensor(replica),
             indices,
         )
-        self.optimizer.count(norm, groups)
+        self.optimizer.count(groups)
         return loss, norm
 
     def _compute_update(

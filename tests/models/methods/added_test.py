@@ -129,7 +129,8 @@ def changes_of_kernels(steps, trains_lora):
             y = blocks.run(block, x, mask, False, added=one)
             loss = tf.reduce_sum(tf.cos(y))
         gradients = tape.gradient(loss, variables)
-        adam.count(adam.update(gradients, adam.read()))
+        adam.update(gradients, adam.read())
+        adam.count()
     if not trains_lora:
         return {
             name: added_lib.matrix(layer)[0] - start[name]
