@@ -46,7 +46,7 @@ def test_a_table_with_other_blanks_scores_as_with_plain_ones(tmp_path):
 
 
 @pytest.mark.usefixtures("eager", "one_block")
-def test_many_unknown_tokens_are_a_warning(tmp_path, capsys):
+def test_many_unknown_tokens_are_a_warning(tmp_path, caplog):
     columns = own_data.news(45)
     texts = [f"книга {text}" for text in columns["body"]]
     settings = train.Settings(
@@ -67,4 +67,4 @@ def test_many_unknown_tokens_are_a_warning(tmp_path, capsys):
     warnings = [w for w in record["warnings"] if w.startswith("train: ")]
     [warning] = warnings
     assert "are not in the encoder's vocabulary" in warning
-    assert f"Unknown tokens: {warning}" in capsys.readouterr().out
+    assert f"Unknown tokens: {warning}" in caplog.text

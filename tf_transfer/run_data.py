@@ -10,6 +10,7 @@ import functools
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
+from absl import logging
 
 from tf_transfer.data import (
     batches,
@@ -340,7 +341,7 @@ class RunData:
     def _warn_of_unknown(
         self, ids: tokens.Tokens, encoder: "Encoder", name: str
     ) -> None:
-        """Prints and keeps a warning if many tokens are unknown.
+        """Logs and keeps a warning if many tokens are unknown.
 
         Scores suffer silently from a vocabulary of another language or domain.
         """
@@ -351,5 +352,5 @@ class RunData:
                 f"{len(ids):,} texts, are not in the encoder's vocabulary. "
                 "Does it read this language?"
             )
-            print(f"Unknown tokens: {warning}", flush=True)
+            logging.warning("Unknown tokens: %s", warning)
             self.warnings.append(warning)

@@ -68,7 +68,8 @@ def has_new_pooler(model: str) -> bool:
         return is_roberta(model)
     from tf_transfer.models import transformers_weights
 
-    return not transformers_weights.has_pooler(model)
+    with _opened(model, "") as folder:
+        return not transformers_weights.has_pooler(folder)
 
 
 def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:

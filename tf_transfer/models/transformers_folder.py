@@ -236,14 +236,14 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
         UserError: a key or value is not known here, or a file is missing.
     """
     family = config.family
-    known: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, keys in (
         ("special_tokens_map.json", NAMED_TOKENS),
         ("tokenizer_config.json", TOKENIZER_CONFIG),
     ):
         if os.path.exists(os.path.join(folder, name)):
-            known |= _read(folder, name, keys)
-    kind = known.get("tokenizer_class") or CLASSES[family][0]
+            settings |= _read(folder, name, keys)
+    kind = settings.get("tokenizer_class") or CLASSES[family][0]
     kind = kind.removesuffix("Fast") if kind not in GENERIC_CLASSES else kind
     if kind not in (*CLASSES[family], *GENERIC_CLASSES):
         raise _refuse(folder, "tokenizer_config.json", "tokenizer_class", kind)
@@ -259,13 +259,13 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     elif kind in GENERIC_CLASSES:
         raise _miss(folder, "tokenizer.json")
     else:
-        fields, added = {}, _read_added(folder, known)
+        fields, added = {}, _read_added(folder, settings)
         ids, merges = _read_vocabulary(folder, family)
     if kind in GENERIC_CLASSES:
-        known = {k: v for k, v in known.items() if k in NAMED_TOKENS}
+        settings = {k: v for k, v in settings.items() if k in NAMED_TOKENS}
 
     names = {
-        name: _content(known.get(name, usual))
+        name: _content(settings.get(name, usual))
         for name, usual in SPECIAL_TOKENS[family].items()
     }
     ids = {**ids, **{token.content: number for token, number in added}}
@@ -284,7 +284,7 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     tokens = {token.content: token for token, _ in added}
     special = [*names.values()]
     for name in MORE_TOKENS:
-        more = known.get(name) or ()
+        more = settings.get(name) or ()
         more = more.values() if isinstance(more, Mapping) else more
         special += map(_content, more)
     for content in special:
@@ -309,16 +309,16 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
             packed,
             unknown,
             tuple(tokens.values()),
-            known.get("add_prefix_space", fields.get(prefix, False)),
+            settings.get("add_prefix_space", fields.get(prefix, False)),
         )
     return WordPieces(
         vocabulary,
         packed,
         unknown,
         tuple(tokens.values()),
-        known.get("do_lower_case", fields.get("normalizer.lowercase", True)),
-        known.get("strip_accents", fields.get("normalizer.strip_accents")),
-        known.get(
+        settings.get("do_lower_case", fields.get("normalizer.lowercase", True)),
+        settings.get("strip_accents", fields.get("normalizer.strip_accents")),
+        settings.get(
             "tokenize_chinese_chars",
             fields.get("normalizer.handle_chinese_chars", True),
         ),
@@ -381,13 +381,13 @@ def _check_post_processor(
 
 
 def _read_added(
-    folder: str, known: Mapping[str, Any]
+    folder: str, settings: Mapping[str, Any]
 ) -> list[tuple[AddedToken, int]]:
     """Added tokens of a folder without `tokenizer.json`, and their ids."""
-    if "added_tokens_decoder" in known:
+    if "added_tokens_decoder" in settings:
         return [
             _make_added(folder, token, int(number))
-            for number, token in known["added_tokens_decoder"].items()
+            for number, token in settings["added_tokens_decoder"].items()
         ]
     path = os.path.join(folder, "added_tokens.json")
     if not os.path.exists(path):

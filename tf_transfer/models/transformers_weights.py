@@ -71,16 +71,18 @@ def load(encoder: Encoder, folder: str, first_position: int, seed: int) -> None:
         UserError: a weight is missing, or has another shape.
     """
     with _Weights(folder) as weights:
-        own = tables(encoder)
+        variables = tables(encoder)
         positions = weights.read(POSITIONS)[first_position:]
         if encoder.family == "roberta":
             # transformers adds this one vector to every token. It is zero as
             # published, but not after tuning. Every token has a position.
             positions = positions + weights.read(SEGMENTS)[:1]
         else:
-            weights.assign(own[SEGMENTS], SEGMENTS, weights.read(SEGMENTS))
-        weights.assign(own[POSITIONS], POSITIONS, positions)
-        weights.assign(own[WORDS], WORDS, weights.read(WORDS))
+            weights.assign(
+                variables[SEGMENTS], SEGMENTS, weights.read(SEGMENTS)
+            )
+        weights.assign(variables[POSITIONS], POSITIONS, positions)
+        weights.assign(variables[WORDS], WORDS, weights.read(WORDS))
         layers = [*name_layers(encoder)]
         if weights.has(f"{POOLER}.weight") and encoder.family == "bert":
             layers.append((POOLER, encoder.pooler))
