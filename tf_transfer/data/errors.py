@@ -185,9 +185,8 @@ def _describe_words(
                 "label": name,
                 "count": int(counts[f"recall_{name}"][1]),
                 **{
-                    rate: float(right / max(whole, 1))
+                    rate: _divide(*counts[f"{rate}_{name}"])
                     for rate in ("precision", "recall", "f1")
-                    for right, whole in [counts[f"{rate}_{name}"]]
                 },
             }
             for name in types
@@ -247,3 +246,8 @@ def _example(examples: Any, row: int) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
         text = text[: MOST_CHARACTERS - 3] + "..."
     return {"id": int(examples.ids[row]), "text": text}
+
+
+def _divide(right: float, count: float) -> float:
+    """A rate; 0 of nothing."""
+    return float(right / max(count, 1))

@@ -89,8 +89,9 @@ class BadRows(UserError):
                 f"{first.path}: {len(rows):,} rows cannot be used. "
                 f"{advice or 'Fix or remove them.'}",
                 *map(str, rows[:SHOWN_ROWS]),
-                *["..."] * (len(rows) > SHOWN_ROWS),
             ]
+        if len(rows) > SHOWN_ROWS:
+            lines.append("...")
         super().__init__("\n  ".join(lines))
 
 

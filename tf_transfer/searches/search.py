@@ -127,11 +127,14 @@ class Search:
             self.plan(Action(approach.choices[0], 1, 0.0), None)
         self.probe = self.plan.baseline("frozen")
         # For a learning curve, where there is time in the end.
+        counts = []
+        if self.training >= train.FEWEST_FOR_CURVE:
+            counts = [
+                round(share * self.training) for share in train.CURVE_SHARES
+            ]
         self.smaller_probes = {
             count: self.plan.baseline("frozen", max_train_examples=count)
-            for share in train.CURVE_SHARES
-            if self.training >= train.FEWEST_FOR_CURVE
-            for count in [round(share * self.training)]
+            for count in counts
         }
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:

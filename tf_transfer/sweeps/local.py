@@ -105,7 +105,7 @@ def assign_gpus(
         UserError: there are more workers than the GPUs have room for.
     """
     if not gpus or needs_all:
-        return [{}] * (jobs or 1)
+        return [{} for _ in range(jobs or 1)]
     most = len(gpus) * runs_per_gpu
     if jobs and jobs > most:
         raise UserError(
