@@ -9,6 +9,7 @@ The ids are those of `transformers`; docs/data.md lists the exceptions.
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -81,8 +82,8 @@ class Tokenizer(tf.Module):
         """
         encoded = [text.encode("utf-8", "ignore") for text in texts]
         ids = self(tf.constant(encoded, tf.string, [len(encoded)]))
-        splits = ids.row_splits.numpy()
-        return np.split(ids.values.numpy(), splits[1:-1]) if encoded else []
+        values, splits = ids.values.numpy(), ids.row_splits.numpy()
+        return [values[a:b] for a, b in itertools.pairwise(splits)]
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """The ids of each text, in a graph or out of it.
