@@ -316,16 +316,17 @@ def _split_off(
     def split_parts() -> tf.RaggedTensor:
         parts = tensorflow_text.regex_split(texts, pattern, pattern)
         is_added = tf.strings.regex_full_match(parts.values, pattern)
-        words = split(tf.where(is_added, "", parts.values))
+        # In place of an added token a word of one letter is split.
+        words = split(tf.where(is_added, "a", parts.values))
         tokens = tf.strings.regex_replace(
-            tf.boolean_mask(parts.values, is_added),
-            f"^[{SPACE}]*({contents})[{SPACE}]*$",
-            r"\1",
+            parts.values, f"^[{SPACE}]*({contents})[{SPACE}]*$", r"\1"
         )
-        tokens = tf.RaggedTensor.from_row_lengths(
-            tokens, tf.cast(is_added, tf.int64)
+        part = words.value_rowids()
+        words = words.with_values(
+            tf.where(
+                tf.gather(is_added, part), tf.gather(tokens, part), words.values
+            )
         )
-        words = tf.concat([words, tokens], axis=1)
         return parts.with_values(words).merge_dims(1, 2)
 
     # Most texts have none of them.
