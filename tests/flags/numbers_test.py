@@ -19,7 +19,7 @@ from tests.support.flag_runs import (
 from tf_transfer import experiment
 from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.data.task import Examples
-from tf_transfer.models import tiny
+from tf_transfer.models import exports, tiny
 
 # === What is read of the encoder ===
 
@@ -46,7 +46,7 @@ def other_weights(folder):
     for weight in backbone.weights:
         weight.assign(2 * weight)
     backbone.save_to_preset(str(folder / "preset"))
-    tokenizer.save_to_preset(str(folder / "preset"))
+    exports.keras_tokenizer(tokenizer).save_to_preset(str(folder / "preset"))
     return str(folder / "preset")
 
 
