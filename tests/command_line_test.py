@@ -216,11 +216,6 @@ def test_what_does_not_fit_is_named(arguments, words, refused, tmp_path):
         assert word in message
 
 
-def test_multi_worker_without_its_cluster_is_refused(refused, monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert "set TF_CONFIG" in refused("--strategy=multi_worker")
-
-
 # === Files ===
 
 

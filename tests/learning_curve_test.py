@@ -95,10 +95,7 @@ def test_too_few_texts_are_refused_before_anything_is_written(tmp_path):
     assert not os.path.exists(settings.out)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"max_seconds": 9.0}, {"refit": True}, {"strategy": "multi_worker"}],
-)
+@pytest.mark.parametrize("changes", [{"max_seconds": 9.0}, {"refit": True}])
 def test_a_limit_of_time_is_refused(tmp_path, changes):
     settings = settings_of(tmp_path, features="bert", **changes)
     with pytest.raises(UserError, match="--learning_curve: trains further"):

@@ -124,10 +124,7 @@ def small(line, trained, tmp_path):
             small.append("--cpu_devices=2")
         replaced = {word.partition("=")[0] for word in small}
         kept = [
-            word
-            for word in words
-            if word != "--strategy=multi_worker"
-            and word.partition("=")[0] not in replaced
+            word for word in words if word.partition("=")[0] not in replaced
         ]
         return module, [*kept, *small]
     if module == "report":

@@ -127,27 +127,24 @@ class Experiment:
             replicas,
         )
 
-    def find_finished(
-        self, replicas: int = 1, is_chief: bool = True
-    ) -> Result | None:
-        """The finished run, which the chief prints; None if steps are left."""
+    def find_finished(self, replicas: int = 1) -> Result | None:
+        """The finished run, which is printed; None if steps are left."""
         directory = self.find_run(replicas)
         settings, record = self.settings, directory.result()
         directory.check_key()
         if record is None or records.describe_extension(settings, record):
             return None
-        if is_chief:
-            more, phases = "", record["phases"]
-            if phases and phases[-1]["epochs"] > settings.max_epochs:
-                more = (
-                    f"It has run {phases[-1]['epochs']} epochs, more than "
-                    f"--max_epochs={settings.max_epochs}. "
-                )
-            print(
-                f"Already done: {directory.path}\n"
-                f"{records.summarize(record)}\n{more}"
-                "Use --rerun to run it again, in a directory next to it."
+        more, phases = "", record["phases"]
+        if phases and phases[-1]["epochs"] > settings.max_epochs:
+            more = (
+                f"It has run {phases[-1]['epochs']} epochs, more than "
+                f"--max_epochs={settings.max_epochs}. "
             )
+        print(
+            f"Already done: {directory.path}\n"
+            f"{records.summarize(record)}\n{more}"
+            "Use --rerun to run it again, in a directory next to it."
+        )
         return Result(self, directory.path, record)
 
     # === Model ===
@@ -424,18 +421,14 @@ class Experiment:
                 return finished
         if self.settings.is_sparse:
             return self.fit_sparse()
-        # Workers read once they have met: none waits for one that failed.
-        meets_others = self.settings.strategy == "multi_worker"
-        if data.reads_without_tensorflow and not meets_others:
+        if data.reads_without_tensorflow:
             _ = data.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
         if self.settings.is_probe:
             from tf_transfer.baselines import probe_run
 
             return Result(self, *probe_run.run(self))
-        devices = self.set_up_devices()
-        with devices.explain_lost_workers():
-            return self._train_on(devices, callbacks, began)
+        return self._train_on(self.set_up_devices(), callbacks, began)
 
     def _train_on(
         self,
@@ -452,13 +445,10 @@ class Experiment:
         from tf_transfer.training.optimizer import AdamOptions
 
         data = self.data
-        with devices.together():  # the creation of a variable is collective
-            finished = self.find_finished(devices.replicas, devices.is_chief)
-            if finished is None:
-                _ = data.examples
+        finished = self.find_finished(devices.replicas)
         if finished is not None:
-            devices.end_together()
             return finished
+        _ = data.examples
         settings = self.settings  # with the number of epochs
         network, phases, sizes = self.build(devices)
         leaves_test = not settings.score_test and any(
@@ -482,25 +472,18 @@ class Experiment:
         directory = self.find_run(devices.replicas)
         record = directory.result()
         try:
-            with devices.together():
-                if devices.is_chief:
-                    if record is not None:
-                        print(records.describe_extension(settings, record))
-                    directory.begin(
-                        settings,
-                        devices,
-                        {
-                            c.name: c.parameters
-                            for c in freezing.components(network)
-                        },
-                        sizes,
-                        {
-                            "tasks": {
-                                n: t.record for n, t in data.tasks.items()
-                            },
-                            "runs_before": self._warm.runs,
-                        },
-                    )
+            if record is not None:
+                print(records.describe_extension(settings, record))
+            directory.begin(
+                settings,
+                devices,
+                {c.name: c.parameters for c in freezing.components(network)},
+                sizes,
+                {
+                    "tasks": {n: t.record for n, t in data.tasks.items()},
+                    "runs_before": self._warm.runs,
+                },
+            )
             limit = settings.max_seconds
             trainer = trainer_lib.Trainer(
                 network,
@@ -542,11 +525,10 @@ class Experiment:
             }
             if leaves_test:
                 record["scores_test"] = False
-            if devices.is_chief:
-                directory.write_errors(
-                    errors.describe_splits(scored, trainer.best_logits)
-                )
-                directory.end(record)
+            directory.write_errors(
+                errors.describe_splits(scored, trainer.best_logits)
+            )
+            directory.end(record)
         finally:
             WarmState.runs += 1
             directory.close()

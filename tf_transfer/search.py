@@ -157,11 +157,6 @@ class Settings(
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         parse_budget(self.budget)
-        if self.strategy == "multi_worker":
-            raise UserError(
-                "--strategy=multi_worker: a search works on one machine. Leave "
-                "it out; --jobs does several runs at the same time."
-            )
         for flag in (*VARIED, "approaches"):
             split_values(flag, getattr(self, flag))
 

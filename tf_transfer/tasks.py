@@ -267,11 +267,6 @@ class TaskSettings(RunSettings):
                 f"--freeze_schedule={self.freeze_schedule}: takes two blocks "
                 "that train, or more. Give --trainable_layers=2, say."
             )
-        if self.is_probe and self.strategy == "multi_worker":
-            raise UserError(
-                "--features=frozen: the probe is fitted by one process. Leave "
-                "--strategy=multi_worker out."
-            )
 
     @property
     def has_table(self) -> bool:

@@ -183,13 +183,10 @@ class Settings(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."
             )
-        if self.learning_curve and (
-            self.max_seconds or self.refit or self.strategy == "multi_worker"
-        ):
+        if self.learning_curve and (self.max_seconds or self.refit):
             raise UserError(
-                "--learning_curve: trains further runs, on this machine and "
-                "without a limit of time. Leave --max_seconds, --refit and "
-                "--strategy=multi_worker out."
+                "--learning_curve: trains further runs, without a limit of "
+                "time. Leave --max_seconds and --refit out."
             )
         super().check()
 

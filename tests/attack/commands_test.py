@@ -188,7 +188,7 @@ def test_hostile_flags_get_an_answer(
         words = {"model": "tiny", "data": data[name], "out": str(out)}
         words |= {"cache_dir": str(cache)}
         # Of strategies, counting the replicas takes TensorFlow.
-        free = sorted({*fields} - {*words, "strategy", "multi_worker"})
+        free = sorted({*fields} - {*words, "strategy"})
         if name in ("train", "search"):
             words["task"] = "sst2"
         if name == "freezing":

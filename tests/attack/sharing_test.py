@@ -26,7 +26,7 @@ def build_and_read(folder, seed, rounds):
         number = rng.randrange(ENTRIES)
         entry = store.open({**KEY, "cut": number}, "tiny")
         hashes, lengths, vectors = rows(3, 5, 1, seed=number)
-        with entry.build_lock(lambda line: None):
+        with entry.build_lock():
             indices, damaged = entry.find_intact(hashes)
             assert not damaged
             if indices.min() < 0:

@@ -136,7 +136,7 @@ def test_no_lock_empties_another_file(tmp_path):
         [sweep_lock] = pathlib.Path(states.folder).glob("*.lock")
 
     def build(entry=entry):
-        with entry.build_lock(print):
+        with entry.build_lock():
             pass
 
     def sweep():

@@ -190,7 +190,7 @@ def test_the_pipeline_follows_the_plan(split):
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_weights_of_a_batch_sum_to_one_over_its_replicas(split, replicas):
     plan = plan_of(split, 3, replicas)  # 3 and 2 examples
-    dataset = batches.pipeline(split, plan, PAD, local_replicas=replicas)
+    dataset = batches.pipeline(split, plan, PAD, replicas=replicas)
     weights = np.array([batch["weights"] for batch in elements(dataset)])
     weights = weights.reshape(2, -1)
     for found, count in zip(weights, (3, 2)):
@@ -198,20 +198,14 @@ def test_weights_of_a_batch_sum_to_one_over_its_replicas(split, replicas):
         assert not found[count:].any()
 
 
-@pytest.mark.parametrize("workers, local_replicas", [(2, 2), (4, 1)])
-def test_the_shards_of_all_workers_make_the_batch(
-    split, workers, local_replicas
-):
-    plan = plan_of(split, 4, workers * local_replicas)
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_the_elements_of_all_replicas_make_the_batch(split, replicas):
+    plan = plan_of(split, 4, replicas)
     whole = elements(batches.pipeline(split, plan, PAD))
-    shards = [
-        elements(batches.pipeline(split, plan, PAD, shard, local_replicas))
-        for shard in ((worker, workers) for worker in range(workers))
-    ]
+    parts = elements(batches.pipeline(split, plan, PAD, replicas))
     assert len(whole) == 2
     for step, expected in enumerate(whole):
-        own = slice(step * local_replicas, (step + 1) * local_replicas)
-        shares = [batch for shard in shards for batch in shard[own]]
+        shares = parts[step * replicas : (step + 1) * replicas]
         for name in expected:
             found = np.concatenate([share[name] for share in shares])
             np.testing.assert_array_equal(found, expected[name], name)

@@ -78,13 +78,12 @@ class OneDevice:
             whether it read the states of all of them from the disk.
     """
 
-    is_chief = True
-    local_replicas = 1
+    replicas = 1
 
     def __init__(self):
         self.builds = []
 
-    def run_local(self, program, dataset):
+    def run(self, program, dataset):
         self.builds.append((0, "ids" not in dataset.element_spec))
         for batch in dataset:
             count, from_disk = self.builds[-1]

@@ -94,7 +94,6 @@ def test_a_budget_that_could_mean_two_things_is_refused(text, says):
         ({"methods": "full,prefix"}, "no such method"),
         ({"approaches": "4"}, "this encoder has 3 blocks"),
         ({"poolings": "cls,max"}, "max"),
-        ({"strategy": "multi_worker"}, "one machine"),
         ({"validation_fraction": 0.02}, "only 5 validation texts"),
     ],
 )

@@ -138,10 +138,6 @@ def changed(**changes):
         (changed(flags={"data": "/nowhere", "model": "tiny"}), "such folder"),
         (changed(flags={"model": "bort"}), "bort"),
         (changed(flagfile="/nowhere"), "/nowhere"),
-        (
-            changed(flags={"strategy": "multi_worker", "data": "sample"}),
-            "strategy=multi_worker: a sweep",
-        ),
     ],
 )
 def test_a_wrong_grid_is_an_error_with_its_file(grid, message, expand):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import types
 
 import numpy as np
@@ -87,13 +86,6 @@ def assert_same_numbers(outcome, expected):
     assert outcome[2] == pytest.approx(expected[2], abs=1e-6)
 
 
-def assert_workers_agree(outcomes, expected):
-    """Callbacks are the chief's: the other worker has metrics alone."""
-    chief, other = outcomes
-    assert_same_numbers(chief, expected)
-    assert_same_numbers([chief[0], *other[1:]], expected)
-
-
 # In GB; under the second, half of the rows run the prefix at every step.
 LIMITS = (1.0, 1e-4)
 SHORT = {"trainable_layers": "0", "max_epochs": 1}
@@ -143,7 +135,7 @@ def test_two_logical_devices_freeze_the_blocks_of_one(forks, tmp_path):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3)
 
 
-# === All weights, caches, and several processes ===
+# === All weights, and caches ===
 
 
 @pytest.fixture(scope="module")
@@ -189,73 +181,6 @@ def test_two_logical_devices_give_the_losses_of_one_from_a_cache(
     limit, alone, two_devices
 ):
     assert_same_numbers(two_devices[limit], alone[1])
-
-
-def outcomes_of_two_workers(forks, out, changes):
-    """What each of two worker processes gives on a run."""
-    ports = free_ports(2)
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    workers = []
-    for index in (0, 1):
-        config = {
-            "cluster": cluster,
-            "task": {"type": "worker", "index": index},
-        }
-        workers.append(
-            forks.start(
-                run_all,
-                str(out),
-                [{"strategy": "multi_worker", **changes}],
-                folder=str(out),
-                environment={"TF_CONFIG": json.dumps(config)},
-            )
-        )
-    return [outcome for worker in workers for outcome in worker.results()]
-
-
-@pytest.mark.slow
-def test_two_workers_give_the_losses_of_one(alone, forks, tmp_path):
-    assert_workers_agree(outcomes_of_two_workers(forks, tmp_path, {}), alone[0])
-    results = [
-        folder
-        for folder, _, files in os.walk(tmp_path)
-        if "result.json" in files
-    ]
-    assert len(results) == 1
-
-
-@pytest.mark.slow
-def test_two_workers_give_the_losses_of_one_from_a_cache(
-    alone, forks, tmp_path
-):
-    """They share a cache folder: one builds, the other waits."""
-    changes = {**CACHED, "cache_dir": str(tmp_path / "cache")}
-    outcomes = outcomes_of_two_workers(forks, tmp_path, changes)
-    assert_workers_agree(outcomes, alone[1])
-    assert len(list(tmp_path.glob("cache/prefix/*/rows-*.npz"))) == 1
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for opened in sockets:
-        opened.close()
-    return ports
-
-
-CHIEF = {
-    "cluster": {"chief": ["a:1"], "worker": ["b:1"]},
-    "task": {"type": "worker", "index": 0},
-}
-
-
-@pytest.mark.parametrize("value", [None, "{", "{}", json.dumps(CHIEF)])
-def test_a_tf_config_that_will_not_do_says_what_to_set(value, monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    if value is not None:
-        monkeypatch.setenv("TF_CONFIG", value)
-    with pytest.raises(UserError, match="set TF_CONFIG"):
-        strategy.set_up("multi_worker", 8)
 
 
 def devices_of_an_optimizer():
@@ -311,6 +236,6 @@ def test_a_record_names_the_gpus_that_a_run_uses(monkeypatch, replicas):
         lambda device: {"device_name": f"H100 {device.name}"},
     )
     devices = strategy.single_device()
-    devices.local_replicas = replicas
+    devices.replicas = replicas
     expected = ["H100 GPU:0", "H100 GPU:1"][:replicas]
     assert devices.names == expected

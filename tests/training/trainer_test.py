@@ -76,7 +76,7 @@ class Failing(Callback):
 
 @pytest.mark.usefixtures("one_block", "eager")
 def test_two_heads_train_in_turn_in_two_phases(monkeypatch, tmp_path):
-    monkeypatch.setattr(steps.Pass, "_next_size", lambda *unused: 1)
+    monkeypatch.setattr(steps, "LONGEST_CHUNK", 1)
     settings = tiny_settings(
         tmp_path, max_length=16, max_train_examples=16
     ).resolve()

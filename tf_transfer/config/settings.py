@@ -341,10 +341,9 @@ class Settings:
     )
     strategy: str = setting(
         "default",
-        "tf.distribute strategy: `mirrored` uses all GPUs (or --cpu_devices), "
-        "`multi_worker` reads TF_CONFIG.",
+        "tf.distribute strategy: `mirrored` uses all GPUs (or --cpu_devices).",
         group=Group.RUNNING,
-        choices=("default", "one_device", "mirrored", "multi_worker"),
+        choices=("default", "one_device", "mirrored"),
         read_by=Reader.ENCODER,
         recalled=False,
     )

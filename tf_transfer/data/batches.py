@@ -335,8 +335,7 @@ def pipeline(
     split: EncodedSplit,
     plan: BatchPlan,
     pad: int,
-    shard: tuple[int, int] = (0, 1),
-    local_replicas: int = 1,
+    replicas: int = 1,
     gathers_states: bool = True,
 ) -> "tf.data.Dataset":
     """Makes a dataset of the batches of a plan, gathered and padded.
@@ -345,8 +344,7 @@ def pipeline(
         split: The examples.
         plan: The examples of each batch.
         pad: The padding id.
-        shard: (worker, workers): the share of each batch that is read here.
-        local_replicas: Replicas of a worker: consecutive elements go to them.
+        replicas: A batch is as many consecutive elements, one for each.
         gathers_states: Whether stored states are read here, or in the step.
 
     Returns:
@@ -367,19 +365,12 @@ def pipeline(
     """
     import tensorflow as tf  # plans do without it
 
-    worker, workers = shard
-    width = plan.rows.shape[1] // workers
-    own = slice(worker * width, (worker + 1) * width)
-
-    def by_replica(array: np.ndarray) -> np.ndarray:
-        """[steps, batch] -> [steps * replicas, batch of a replica]."""
-        return array[:, own].reshape(-1, width // local_replicas)
-
+    size = plan.rows.shape[1] // replicas
     dataset = tf.data.Dataset.from_tensor_slices(
         (
-            by_replica(plan.rows),
-            by_replica(_loss_weights(split, plan)),
-            np.repeat(plan.lengths, local_replicas),
+            plan.rows.reshape(-1, size),
+            _loss_weights(split, plan).reshape(-1, size),
+            np.repeat(plan.lengths, replicas),
         )
     )
     options = tf.data.Options()
@@ -395,7 +386,7 @@ def pipeline(
             num_parallel_calls=GATHERERS,
             deterministic=True,
         )
-        .prefetch(PREFETCH * local_replicas)
+        .prefetch(PREFETCH * replicas)
         .with_options(options)
     )
 

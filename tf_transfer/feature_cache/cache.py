@@ -44,12 +44,9 @@ SEGMENT_SECONDS = 60
 class Devices(Protocol):
     """What the cache asks of devices; see `training.strategy.Devices`."""
 
-    local_replicas: int
+    replicas: int
 
-    @property
-    def is_chief(self) -> bool: ...
-
-    def run_local(
+    def run(
         self, program: Callable[..., tf.Tensor], dataset: tf.data.Dataset
     ) -> Iterator[np.ndarray]: ...
 
@@ -161,11 +158,12 @@ class FeatureCache:
         entry = entries[-1]
         indices = entry.find(texts.hashes)
         missing = np.flatnonzero(indices < 0)
-        self._print(
+        print(
             f"Feature cache: {len(indices) - len(missing):,} of "
             f"{len(indices):,} "
             f"texts in {formatting.size(entry.num_bytes)}"
-            f"{', built now' if were_built[-1] else ''}: {entry.folder}"
+            f"{', built now' if were_built[-1] else ''}: {entry.folder}",
+            flush=True,
         )
         if len(missing):
             sizes = _row_bytes(entry, prefix, texts, texts.distinct(missing))
@@ -236,13 +234,14 @@ class FeatureCache:
         """Builds the rows that are missing. Returns whether it could."""
         missing, damage = _find_missing(entry, texts)
         if damage:
-            self._print(
-                f"{entry.folder}: {damage}. Missing texts are computed again."
+            print(
+                f"{entry.folder}: {damage}. Missing texts are computed again.",
+                flush=True,
             )
         elif not len(missing):
             return False
         try:
-            with entry.build_lock(self._print):
+            with entry.build_lock():
                 missing, _ = _find_missing(entry, texts)
                 if len(missing):
                     self._build(entry, prefix, texts, missing)
@@ -343,7 +342,7 @@ class FeatureCache:
         """
         if not len(split):
             return
-        replicas = self._devices.local_replicas
+        replicas = self._devices.replicas
         # Not up to --max_length: runs of other lengths share the rows.
         plan = batches.plan_by_bucket(
             split.lengths,
@@ -351,7 +350,7 @@ class FeatureCache:
             batches.buckets_up_to(self._encoder.max_positions),
         )
         dataset = batches.pipeline(
-            split, plan, self._encoder.special.pad, local_replicas=replicas
+            split, plan, self._encoder.special.pad, replicas
         )
         program = tf.function(
             functools.partial(prefix.run, self._encoder, source=source),
@@ -368,9 +367,9 @@ class FeatureCache:
             unit_scale=True,
             leave=False,
             file=sys.stderr,
-            disable=None if self._devices.is_chief else True,
+            disable=None,
         ) as bar:
-            outputs = self._devices.run_local(program, dataset)
+            outputs = self._devices.run(program, dataset)
             for step, output in enumerate(outputs):
                 count = plan.counts[step]
                 for index, vectors in zip(plan.rows[step, :count], output):
@@ -380,10 +379,6 @@ class FeatureCache:
                     bar.update(length)
 
     # === Messages ===
-
-    def _print(self, line: str) -> None:
-        if self._devices.is_chief:
-            print(line, flush=True)
 
     def _report_missing(self, count: int, size: float, needs_all: bool) -> None:
         """Reports texts that are not stored, as an error if all are needed."""
@@ -398,8 +393,9 @@ class FeatureCache:
         reason = f"do not fit --cache_limit_gb ({limit})"
         if self._disk_full:
             reason = f"are not stored ({self._disk_full})"
-        self._print(
-            f"{count:,} texts {reason}: their frozen blocks run at every step."
+        print(
+            f"{count:,} texts {reason}: their frozen blocks run at every step.",
+            flush=True,
         )
 
 

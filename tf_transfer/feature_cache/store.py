@@ -28,7 +28,7 @@ import shutil
 import sys
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, IO, TypedDict
 
 import numpy as np
@@ -231,14 +231,11 @@ class Entry:
     # === Writing ===
 
     @contextlib.contextmanager
-    def build_lock(self, report: Callable[[str], None]) -> Iterator[None]:
+    def build_lock(self) -> Iterator[None]:
         """The right to append; waits for another process that has it.
 
         Then reads the rows, which that process may have built, and removes
         damaged lists of rows.
-
-        Args:
-            report: is called with a line of text before it waits.
 
         Raises:
             ReadOnly: the cache is read-only.
@@ -253,9 +250,10 @@ class Entry:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                report(
+                print(
                     "Another process is building this feature cache "
-                    f"({self.folder}): waiting for it."
+                    f"({self.folder}): waiting for it.",
+                    flush=True,
                 )
                 fcntl.flock(lock, fcntl.LOCK_EX)
             files.remove_litter(self.folder)

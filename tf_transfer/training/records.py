@@ -426,7 +426,7 @@ class RunDirectory:
 
         Args:
             settings: resolved.
-            devices: has `names`, `replicas` and `workers`.
+            devices: has `names` and `replicas`.
             parts: parameters of each component of the model.
             split_sizes: examples of each split.
             details: further fields of `config.json`.
@@ -451,7 +451,6 @@ class RunDirectory:
             "split_sizes": split_sizes,
             "devices": devices.names,
             "replicas": devices.replicas,
-            "workers": devices.workers,
             "threads": len(os.sched_getaffinity(0)),
             "processor": machine.processor(),
             # A GPU's name determines its speed, on whichever machine.

@@ -336,12 +336,7 @@ class ResidentSplit:
         devices = self._devices
         return devices.input_strategy.distribute_datasets_from_function(
             lambda context: batches.pipeline(
-                self.split,
-                plan,
-                pad,
-                (devices.worker, devices.workers),
-                devices.local_replicas,
-                self.vectors is None,
+                self.split, plan, pad, devices.replicas, self.vectors is None
             )
         )
 
@@ -460,7 +455,9 @@ class Pass:
             seconds = time.perf_counter() - began
             self._check_finite(records)
             yield records[:, 0], plan.counts[done:stop], seconds
-            size = self._next_size(stop - done, size, seconds)
+            # The next chunk takes about `CHUNK_SECONDS`.
+            wanted = int(CHUNK_SECONDS * (stop - done) / max(seconds, 1e-6))
+            size = max(1, min(wanted, 4 * size, LONGEST_CHUNK))
             done, began = stop, time.perf_counter()
 
     def _trace(self, feeds: list[dict[str, Any]]) -> None:
@@ -474,12 +471,6 @@ class Pass:
             [_relax(feed) for feed in feeds],
             tf.TensorSpec([LONGEST_CHUNK], tf.int32),
         )
-
-    def _next_size(self, steps: int, size: int, seconds: float) -> int:
-        """Steps that take about `CHUNK_SECONDS`; the same on all workers."""
-        seconds = self.devices.agree(seconds) / self.devices.workers
-        wanted = int(CHUNK_SECONDS * steps / max(seconds, 1e-6))
-        return max(1, min(wanted, 4 * size, LONGEST_CHUNK))
 
     def _check_finite(self, records: np.ndarray) -> None:
         is_good = np.isfinite(records).all(axis=1)

@@ -1,33 +1,15 @@
-"""Devices: the only place that chooses a tf.distribute strategy.
+"""Devices: the only place that chooses a tf.distribute strategy."""
 
-Several workers (`multi_worker`) run the same command, each with its own
-TF_CONFIG; worker 0 is the chief, the only one that prints and writes. They
-read the run directory too, so `--out` must be a folder that all of them see.
-"""
-
-import contextlib
 import functools
-import json
-import os
 import random
-import signal
-import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import UserError
 
-# What collective operations raise once the process of a worker has ended.
-LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 SHARE_OF_MEMORY = 0.5  # of a GPU, up to which stored states are copied
-VOTE_SECONDS = 15.0  # TensorFlow notices the end of a process in ten
-FAILED = 1e6  # more than the votes of all workers together
-ANOTHER_STOPPED = (
-    "Another worker of this run stopped. Its own message gives the reason; the "
-    "same command on all workers continues the run."
-)
 
 
 def set_up(
@@ -52,8 +34,7 @@ def set_up(
         seed: of the libraries' own generators, in addition to our streams.
 
     Raises:
-        UserError: the batch does not fill the replicas; no TF_CONFIG; no GPU
-            for `tf32`.
+        UserError: the batch does not fill the replicas; no GPU for `tf32`.
     """
     if precision == "tf32" and not tf.config.list_physical_devices("GPU"):
         raise UserError(
@@ -111,12 +92,6 @@ def count_replicas(name: str, cpu_devices: int = 1) -> int:
     """
     if name == "mirrored":
         return len(tf.config.list_physical_devices("GPU")) or cpu_devices
-    if name == "multi_worker":
-        raise UserError(
-            "--strategy=multi_worker: a sweep starts one process per run, and "
-            "this needs one on every worker. Start its runs yourself, or "
-            "start the same sweep on each machine without it."
-        )
     return 1
 
 
@@ -135,9 +110,6 @@ def _split_cpu(count: int) -> None:
 
 @functools.cache  # the next run of this process has the same variables
 def _choose(name: str) -> tf.distribute.Strategy:
-    if name == "multi_worker":  # first: TensorFlow must be untouched
-        _cluster()  # or an error that says what to set
-        return tf.distribute.MultiWorkerMirroredStrategy()
     gpus = tf.config.list_logical_devices("GPU")
     cpus = tf.config.list_logical_devices("CPU")
     if name == "one_device":
@@ -150,47 +122,9 @@ def _choose(name: str) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
-def _cluster() -> tuple[int, int]:
-    """The index of this worker and the number of workers, from TF_CONFIG."""
-    try:
-        config = json.loads(os.environ["TF_CONFIG"])
-        index, workers = config["task"]["index"], config["cluster"]["worker"]
-        good = set(config["cluster"]) == {"worker"}
-        good &= config["task"]["type"] == "worker" and index < len(workers)
-    except (KeyError, TypeError, ValueError):
-        good = False
-    if not good:
-        raise UserError(
-            "--strategy=multi_worker: set TF_CONFIG in each process, with "
-            'workers only, such as {"cluster": {"worker": ["host1:12345", '
-            '"host2:12345"]}, "task": {"type": "worker", "index": 0}}.'
-        )
-    return int(index), len(workers)
-
-
 @functools.cache  # part of the type of an iterator, and so of a trace
 def _copy_ahead(device: str) -> tf.distribute.Strategy:
     return tf.distribute.OneDeviceStrategy(device)
-
-
-def _is_lost(error: BaseException | None) -> bool:
-    """Whether an error, or the one that it was made of, is of `LOST`.
-
-    Keras raises errors of its own while it handles those of TensorFlow.
-    """
-    while error is not None and not isinstance(error, LOST):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-class Votes:
-    """What the workers vote for in a block of `Devices.together`.
-
-    Attributes:
-        total: float. A worker's own votes; after the block, those of all.
-    """
-
-    total = 0.0
 
 
 class Devices:
@@ -199,25 +133,13 @@ class Devices:
     Attributes:
         strategy: `tf.distribute.Strategy`.
         gpu: str. The first GPU, where the replicas are GPUs; else empty.
-        replicas: int. Over all workers.
-        local_replicas: int. In this process.
-        worker, workers: int. The index of this process and their number.
+        replicas: int. Copies of the model that share a batch.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
         self.replicas = strategy.num_replicas_in_sync
-        self.worker, self.workers = 0, 1
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            self.worker, self.workers = _cluster()
-            # TensorFlow's server has replaced the handler by one that does
-            # nothing: SIGTERM must end a process that does not train yet.
-            with contextlib.suppress(ValueError):  # in a thread of a notebook
-                handler = signal.getsignal(signal.SIGTERM)
-                signal.signal(signal.SIGTERM, handler)
-        self.local_replicas = self.replicas // self.workers
         self.gpu = "GPU:0" if tf.config.list_physical_devices("GPU") else ""
-        self._sum = tf.function(self._sum_over_workers)
 
     @property
     def input_strategy(self) -> tf.distribute.Strategy:
@@ -234,55 +156,38 @@ class Devices:
         program, even if there is only one.
         """
         return self.replicas == 1 and not isinstance(
-            self.strategy,
-            (
-                tf.distribute.MirroredStrategy,
-                tf.distribute.MultiWorkerMirroredStrategy,
-            ),
+            self.strategy, tf.distribute.MirroredStrategy
         )
 
     @property
-    def is_chief(self) -> bool:
-        """Whether this process prints and writes."""
-        return self.worker == 0
-
-    @property
     def names(self) -> list[str]:
-        """The devices of this process's replicas, for the record."""
+        """The devices of the replicas, for the record."""
         names = [
             tf.config.experimental.get_device_details(device).get(
                 "device_name", device.name
             )
             for device in tf.config.list_physical_devices("GPU")
         ] or [device.name for device in tf.config.list_logical_devices("CPU")]
-        return names[: self.local_replicas]
+        return names[: self.replicas]
 
-    def run_local(
+    def run(
         self, program: Callable, dataset: tf.data.Dataset
     ) -> Iterator[np.ndarray]:
-        """Runs a program on this worker's replicas, without the others.
+        """Runs a program over the batches of a dataset.
 
         Args:
-            program: function from a batch to a tensor, without collectives.
-            dataset: as many consecutive elements as there are replicas here
-                make one batch.
+            program: function from a batch to a tensor.
+            dataset: as many consecutive elements as there are replicas make
+                one batch.
 
         Yields:
             The output for a batch, an array.
         """
-        here = self.local_replicas
-        for group in dataset.batch(here, drop_remainder=True):
-            shares = [{n: v[i] for n, v in group.items()} for i in range(here)]
-            values = shares[0]
-            if here > 1:
-                values = (
-                    self.strategy.experimental_distribute_values_from_function(
-                        lambda c, shares=shares: shares[
-                            c.replica_id_in_sync_group % here
-                        ]
-                    )
-                )
-            outputs = self.strategy.run(program, args=(values,))
+        distributed = self.strategy.distribute_datasets_from_function(
+            lambda context: dataset
+        )
+        for batch in distributed:
+            outputs = self.strategy.run(program, args=(batch,))
             outputs = self.strategy.experimental_local_results(outputs)
             yield np.concatenate([output.numpy() for output in outputs])
 
@@ -297,87 +202,3 @@ class Devices:
         )
         used = tf.config.experimental.get_memory_info(self.gpu)["current"]
         return int(limit * SHARE_OF_MEMORY) - used
-
-    def agree(self, value: float) -> float:
-        """The sum of a value over all workers; waits for all of them.
-
-        A decision of one worker (by a clock, a signal) is shared here, so that
-        all workers continue with the same collective operation.
-        """
-        if self.workers == 1:
-            return float(value)
-        summed = self._sum(tf.constant(value, tf.float32)).numpy()
-        return float(summed) / self.local_replicas
-
-    @contextlib.contextmanager
-    def together(self) -> Iterator[Votes]:
-        """Runs a block on each worker; at its end all wait for each other.
-
-        If the block fails on one worker, none continues. The block contains no
-        collective operation: the others would wait in it for that worker.
-
-        Yields:
-            The votes of this worker, small numbers that are not negative.
-
-        Raises:
-            Interrupted: the block failed on another worker.
-        """
-        votes = Votes()
-        try:
-            yield votes
-        except Exception:  # a second Ctrl-C ends a run at once
-            with contextlib.suppress(*LOST):  # its own error says more
-                self.agree(FAILED)
-            raise
-        votes.total = self.agree(votes.total)
-        if votes.total >= FAILED:
-            raise Interrupted(ANOTHER_STOPPED)
-
-    def end_together(self) -> None:
-        """Waits until all workers are here, so that none needs this process.
-
-        A worker that has the last sum may still be sending it to the others.
-        """
-        with contextlib.suppress(*LOST):  # another one was here and has ended
-            self.agree(0)
-
-    @contextlib.contextmanager
-    def explain_lost_workers(self) -> Iterator[None]:
-        """Runs a block whose collectives fail if another worker's process ends.
-
-        TensorFlow notices that within some ten seconds.
-
-        Raises:
-            Interrupted: another process ended, or was started again.
-        """
-        try:
-            yield
-        except Exception as error:
-            is_own = isinstance(error, UserError | Interrupted)
-            if self.workers == 1 or not (
-                _is_lost(error) or (not is_own and self._has_lost_worker())
-            ):
-                raise
-            raise Interrupted(ANOTHER_STOPPED) from error
-
-    def _has_lost_worker(self) -> bool:
-        """Whether a vote of all workers fails within some seconds.
-
-        An error that Keras raises in a layer may have lost its cause.
-        """
-        errors: list[Exception] = []
-
-        def vote() -> None:
-            try:
-                self.agree(0.0)
-            except Exception as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=vote, daemon=True)
-        thread.start()
-        thread.join(VOTE_SECONDS)
-        return any(map(_is_lost, errors))
-
-    def _sum_over_workers(self, value: tf.Tensor) -> tf.Tensor:
-        per_replica = self.strategy.run(lambda: tf.identity(value))
-        return self.strategy.reduce("SUM", per_replica, axis=None)

@@ -65,11 +65,11 @@ class Trainer:
         network: built under the strategy's scope.
         phases: stretches of training, one after the other.
         devices: where it runs.
-        directory: the run directory; locked if this is the chief.
+        directory: the run directory, locked.
         options: how to train.
         cache: where and how the output of a frozen prefix is stored; None to
             run frozen blocks at every step.
-        callbacks: called by the chief alone; see `callbacks.Callback`.
+        callbacks: see `callbacks.Callback`.
 
     Attributes:
         progress: the position of the run, and its scores.
@@ -100,7 +100,7 @@ class Trainer:
         self.best_logits: dict[str, np.ndarray] = {}
         self.is_out_of_time = False
         self._cache_options = cache
-        self._callbacks = list(callbacks) if devices.is_chief else []
+        self._callbacks = list(callbacks)
         self._open_cache = contextlib.ExitStack()
         self._saved_at = time.monotonic()
         self._signals = StopSignals()
@@ -125,41 +125,35 @@ class Trainer:
                 weight moved.
         """
         moving = frozenset(self.weights_that_train)
-        with self.devices.together():
-            arrays = self._restore()
-            self._traces = arrays is not None  # the process before did
-            progress = self.progress
-            # A finished run on this network has checked the hash already.
-            frozen = (
-                self.network.hashes.pop(moving, "")
-                or self._hash_frozen_weights()
+        arrays = self._restore()
+        self._traces = arrays is not None  # the process before did
+        progress = self.progress
+        # A finished run on this network has checked the hash already.
+        frozen = (
+            self.network.hashes.pop(moving, "") or self._hash_frozen_weights()
+        )
+        if progress.frozen_sha256 not in ("", frozen):
+            raise UserError(
+                f"{self.directory.path}: was started with other encoder "
+                "weights than --model loads now. Remove that folder to "
+                "start again."
             )
-            if progress.frozen_sha256 not in ("", frozen):
-                raise UserError(
-                    f"{self.directory.path}: was started with other encoder "
-                    "weights than --model loads now. Remove that folder to "
-                    "start again."
-                )
-            progress.frozen_sha256 = frozen
-            self._write_epochs()
+        progress.frozen_sha256 = frozen
+        self.directory.write_epochs(progress.epochs)
         try:
-            with self.devices.together():
-                self._call("on_train_begin")
+            self._call("on_train_begin")
             with self._signals:
                 while progress.phase < len(self.phases):
                     self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
-            with self.devices.together():
-                if self._hash_frozen_weights() != frozen:
-                    raise UserError(
-                        "A frozen weight moved during training: this is a bug "
-                        "in tf_transfer. The result was not written."
-                    )
+            if self._hash_frozen_weights() != frozen:
+                raise UserError(
+                    "A frozen weight moved during training: this is a bug "
+                    "in tf_transfer. The result was not written."
+                )
             self.network.hashes[moving] = frozen
             self._score_test()
-            self.devices.end_together()  # the chief does the rest alone
-            if self.devices.is_chief:
-                self._tidy_directory()
+            self._tidy_directory()
             result = self._result()
             self._call("on_train_end", result)
             return result
@@ -170,10 +164,6 @@ class Trainer:
     def _call(self, event: str, *arguments: Any) -> None:
         for callback in self._callbacks:
             getattr(callback, event)(self, *arguments)
-
-    def _write_epochs(self) -> None:
-        if self.devices.is_chief:
-            self.directory.write_epochs(self.progress.epochs)
 
     # === A phase ===
 
@@ -215,8 +205,7 @@ class Trainer:
         self.network.seeds.phase = progress.phase
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
-        with self.devices.together():  # each builds what it has not stored
-            phase = self._attach_features(phase)
+        phase = self._attach_features(phase)
         prepared = programs.prepare(
             self.network,
             progress.phase,
@@ -313,8 +302,7 @@ class Trainer:
         progress = self.progress
         share_done = (progress.epoch - 1) / max(1, phase.max_epochs - 1)
         plan = one_pass.plan(progress.total_epochs, share_done)
-        with self.devices.together():
-            self._call("on_pass_begin", phase, plan)
+        self._call("on_pass_begin", phase, plan)
         for chunk in one_pass.train(plan.start_at(progress.step)):
             self._after_chunk(len(plan), *chunk)
         began = time.perf_counter()
@@ -344,20 +332,14 @@ class Trainer:
         progress.total_steps += len(counts)
         progress.train_seconds += seconds
         progress.elapsed += seconds
-        with self.devices.together() as votes:  # one to save, two to leave
-            self._call("on_steps_end", losses, counts)
-            minutes = (time.monotonic() - self._saved_at) / 60
-            if self._signals.came:
-                votes.total = 2
-            elif self.devices.is_chief:  # by one clock
-                votes.total = (
-                    minutes >= self.options.checkpoint_minutes
-                    and progress.step < size  # the end of an epoch saves anyway
-                )
-        if votes.total > 0:
+        self._call("on_steps_end", losses, counts)
+        if self._signals.came:
             self.save()
-        if votes.total > 1:
             self._leave()
+        minutes = (time.monotonic() - self._saved_at) / 60
+        is_due = minutes >= self.options.checkpoint_minutes
+        if is_due and progress.step < size:  # the end of an epoch saves anyway
+            self.save()
 
     # === Evaluation ===
 
@@ -433,11 +415,9 @@ class Trainer:
         if phase.freeze_percentile is not None:
             line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
-        with self.devices.together():
-            self._call("on_record", line)  # callbacks may add to it
-            self._write_epochs()
-            if self.devices.is_chief:
-                self.directory.note_concurrent_runs()
+        self._call("on_record", line)  # callbacks may add to it
+        self.directory.write_epochs(progress.epochs)
+        self.directory.note_concurrent_runs()
 
     # === Selection: the end of an epoch, and of a phase ===
 
@@ -460,12 +440,12 @@ class Trainer:
         progress.total_epochs += 1
         progress.task = 0
         reason = self._reason_to_stop(phase)
-        if not reason and self.devices.agree(self.is_out_of_time) > 0:
+        if not reason and self.is_out_of_time:
             reason = OUT_OF_TIME
         if phase.freeze_percentile is not None:
             self._freeze_more(phase)
         self.save()
-        if not reason and self.devices.agree(self._signals.came) > 0:
+        if not reason and self._signals.came:
             self._leave()
         return reason
 
@@ -494,15 +474,14 @@ class Trainer:
         if phase.select == "last":
             self._write_selected_weights(lines[-1])
         else:
-            with self.devices.together():  # the chief may remove them after it
-                try:
-                    arrays = self.directory.read_model(progress.best["model"])
-                except ValueError as error:
-                    raise UserError(
-                        f"{error}.\nGive the same command again: it continues "
-                        "at the last intact checkpoint."
-                    ) from None
-                self._assign(self.moving_weights, arrays)
+            try:
+                arrays = self.directory.read_model(progress.best["model"])
+            except ValueError as error:
+                raise UserError(
+                    f"{error}.\nGive the same command again: it continues "
+                    "at the last intact checkpoint."
+                ) from None
+            self._assign(self.moving_weights, arrays)
         if phase.is_eligible is not None:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
@@ -519,12 +498,7 @@ class Trainer:
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Writes the current weights, those of epoch `line`, below `model/`."""
         name = f"phase-{line['phase']}-epoch-{line['phase_epoch']}"
-        entry = {"file": name, "sha256": None}
-        with self.devices.together():
-            if self.devices.is_chief:
-                entry = self.directory.write_model(
-                    name, _to_numpy(self.moving_weights)
-                )
+        entry = self.directory.write_model(name, _to_numpy(self.moving_weights))
         self.progress.best = {"line": line, "model": entry}
 
     # === Checkpoints ===
@@ -555,13 +529,8 @@ class Trainer:
         """Writes a checkpoint with all that a resumed run needs.
 
         That is the weights that have moved, the optimizer, the outputs at the
-        selected epoch, and `progress`. Call it on all workers.
+        selected epoch, and `progress`.
         """
-        with self.devices.together():
-            if self.devices.is_chief:
-                self._save()
-
-    def _save(self) -> None:
         arrays = _to_numpy(self._variables())
         if not all(np.isfinite(array).all() for array in arrays.values()):
             # The step's loss was still finite: the update was not.
@@ -590,7 +559,7 @@ class Trainer:
                 self.directory.read_model(state["best"]["model"])
 
         newest = self.directory.checkpoints.newest(
-            self.devices.is_chief, check_selected_weights
+            repair=True, also_needs=check_selected_weights
         )
         if newest is None:
             return None
@@ -601,12 +570,11 @@ class Trainer:
             for name, array in arrays.items()
             if name.startswith("best/")
         }
-        if self.devices.is_chief:
-            print(
-                f"Continuing at epoch {progress.epoch}, step {progress.step} "
-                f"({progress.total_steps} steps done).",
-                flush=True,
-            )
+        print(
+            f"Continuing at epoch {progress.epoch}, step {progress.step} "
+            f"({progress.total_steps} steps done).",
+            flush=True,
+        )
         return arrays
 
     def _hash_frozen_weights(self) -> str:
@@ -636,8 +604,7 @@ class Trainer:
                 line["test"] = best["test"]
                 line["eval_seconds"] += time.perf_counter() - began
         self._forget_texts()
-        with self.devices.together():
-            self._write_epochs()
+        self.directory.write_epochs(self.progress.epochs)
 
     def _tidy_directory(self) -> None:
         """Removes what only a running run needs; writes the predictions."""
@@ -696,7 +663,6 @@ class Trainer:
         }
 
     def _leave(self) -> None:
-        self.devices.end_together()
         raise Interrupted(
             "Stopped and saved. The same command continues at epoch "
             f"{self.progress.epoch}, step {self.progress.step}: "
@@ -705,7 +671,7 @@ class Trainer:
 
 
 def _to_numpy(variables: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Copies of the values, from this worker's first replica."""
+    """Copies of the values, from the first replica."""
     return {
         name: keras.ops.convert_to_numpy(variable)
         for name, variable in variables.items()
