@@ -9,7 +9,7 @@ from tests.models import encoders, saving
 from tests.reports import synthetic
 from tests.support import commands
 from tests.sweeps import fakes
-from tf_transfer import experiment, freezing
+from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.models import freezing as models_freezing, tiny
 from tf_transfer.sweeps import execute, work
@@ -248,7 +248,7 @@ def test_the_flags_of_a_run_and_of_the_study_do_not_mix(capsys, words, said):
 def run_main(*words):
     """The command, in this process."""
     return commands.call(
-        lambda: experiment.main(freezing.Freezing),
+        lambda: commands.execute(freezing.Freezing),
         lambda: command_line.define_flags(freezing.Settings, "freezing"),
         *SMALL,
         *words,

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.support import commands
-from tf_transfer import experiment, predict, train
+from tf_transfer import predict, train
 from tf_transfer.config import command_line
 from tf_transfer.data import tables
 
@@ -56,7 +56,7 @@ def write(path):
 
 def call(*words):
     return commands.call(
-        lambda: experiment.main(train.Train),
+        lambda: commands.execute(train.Train),
         lambda: command_line.define_flags(train.Settings, "train"),
         *words,
     )

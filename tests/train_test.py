@@ -74,7 +74,7 @@ def test_a_run_without_a_number_of_epochs_has_the_usual_one(tmp_path):
     settings = settings_of(path, tmp_path / "runs", max_epochs=None)
     asked = train.Train(settings)
     found = asked.find_run()
-    assert asked.settings.max_epochs == train.usual_epochs(43, 32) == 100
+    assert asked.run_settings.max_epochs == train.usual_epochs(43, 32) == 100
     settings = settings_of(path, tmp_path / "runs", max_epochs=100)
     assert train.Train(settings).find_run().path == found.path
 

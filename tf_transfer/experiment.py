@@ -17,7 +17,7 @@ import numpy as np
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
-from tf_transfer.data import batches, card, glue, splits
+from tf_transfer.data import batches, card, splits
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
 from tf_transfer.run_data import RunData, Splits
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.training.objectives import Objective, Phase
     from tf_transfer.training.strategy import Devices
+    from tf_transfer.training.trainer import Trainer
 
 BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
@@ -51,6 +52,7 @@ class Experiment:
             `models.heads.pooled.PooledHead`, in place of the experiment's own.
         warm: state that the runs of this process share: the next run reuses
             this run's network.
+        recorded: the content of a finished run's `config.json`, to predict.
 
     Attributes:
         name: the folder of its runs below `--out`, and its name in grids.
@@ -71,15 +73,21 @@ class Experiment:
         source: Source | None = None,
         head: Callable[[Task, "Encoder"], "Layer"] | None = None,
         warm: WarmState | None = None,
+        recorded: dict[str, Any] | None = None,
     ) -> None:
         self.settings = settings.resolve()
         methods.from_settings(self.settings)  # its options are checked at once
         self._head = head
         self._shares_state = warm is not None
         self._warm = warm or WarmState()
-        self.data = self.Data(self.settings, self._warm, source)
+        self.data = self.Data(self.settings, self._warm, source, recorded)
 
     # === Its name: nothing is loaded ===
+
+    @property
+    def run_settings(self) -> Any:
+        """The settings with those that depend on the texts, as recorded."""
+        return self.settings
 
     @property
     def metric(self) -> str:
@@ -120,17 +128,16 @@ class Experiment:
             replicas: number of replicas that share a batch.
         """
         return records.locate(
-            self.settings,
+            self.run_settings,
             self.name,
             [self.data.name, self.settings.approach],
             self.identities,
             replicas,
         )
 
-    def find_finished(self, replicas: int = 1) -> Result | None:
+    def find_finished(self, directory: records.RunDirectory) -> Result | None:
         """The finished run, which is printed; None if steps are left."""
-        directory = self.find_run(replicas)
-        settings, record = self.settings, directory.result()
+        settings, record = self.run_settings, directory.result()
         directory.check_key()
         if record is None or records.describe_extension(settings, record):
             return None
@@ -322,7 +329,7 @@ class Experiment:
         """
         from tf_transfer.training.objectives import Phase
 
-        settings, metric = self.settings, self.metric
+        settings, metric = self.run_settings, self.metric
         validates = all(o.evaluation["validation"] for o in objectives)
         freezes = settings.freeze_schedule == "autofreeze"
         phase = Phase(
@@ -414,66 +421,42 @@ class Experiment:
             callbacks: see `training.callbacks.Callback`.
         """
         began, data = time.monotonic(), self.data
-        knows_replicas = self.settings.strategy in ("default", "one_device")
-        if knows_replicas or not self.settings.trains:
-            finished = self.find_finished()  # before TensorFlow is loaded
-            if finished is not None:
-                return finished
-        if self.settings.is_sparse:
-            return self.fit_sparse()
+        settings, devices = self.run_settings, None
+        if settings.trains and settings.strategy == "mirrored":
+            devices = self.set_up_devices()  # a key names the replicas
+        directory = self.find_run(devices.replicas if devices else 1)
+        finished = self.find_finished(directory)
+        if finished is not None:
+            return finished
+        if settings.is_sparse:
+            record = self.fit_sparse(directory)
+            return Result(self, directory.path, record)
         if data.reads_without_tensorflow:
             _ = data.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
-        if self.settings.is_probe:
+        from tf_transfer.data import errors  # scikit-learn takes seconds
+
+        if settings.is_probe:
             from tf_transfer.baselines import probe_run
 
-            return Result(self, *probe_run.run(self))
-        return self._train_on(self.set_up_devices(), callbacks, began)
-
-    def _train_on(
-        self,
-        devices: "Devices",
-        callbacks: Sequence["Callback"],
-        began: float,
-    ) -> Result:
-        """Trains on devices; `began` is the time when `train` was called."""
-        from tf_transfer.data import errors  # scikit-learn takes seconds
-        from tf_transfer.training import (
-            callbacks as callbacks_lib,
-            trainer as trainer_lib,
-        )
-        from tf_transfer.training.optimizer import AdamOptions
-
-        data = self.data
-        finished = self.find_finished(devices.replicas)
-        if finished is not None:
-            return finished
-        _ = data.examples
-        settings = self.settings  # with the number of epochs
+            record = probe_run.fit(self, directory)
+            return Result(self, directory.path, record)
+        devices = devices or self.set_up_devices()
         network, phases, sizes = self.build(devices)
-        leaves_test = not settings.score_test and any(
-            texts["test"] for texts in data.examples.values()
-        )
         warnings = [
             warning
             for name, texts in data.examples.items()
             for warning in splits.find_warnings(data.tasks[name], texts)
         ] + data.warnings
-        scored = {
-            splits.join(kind, one.metric_prefix.rstrip("_"), split): (
-                data.tasks[one.name],
-                data.examples[one.name][kind][split],
-            )
-            for one in phases[-1].objectives
-            for kind, named in one.evaluation.items()
-            for split in named
-        }
+        leaves_test = not settings.score_test and any(
+            texts["test"] for texts in data.examples.values()
+        )
+        scored = self._scored_texts(phases[-1])
         data.forget()
-        directory = self.find_run(devices.replicas)
-        record = directory.result()
+        extended = directory.result()
+        if extended is not None:
+            print(records.describe_extension(settings, extended))
         try:
-            if record is not None:
-                print(records.describe_extension(settings, record))
             directory.begin(
                 settings,
                 devices,
@@ -484,34 +467,9 @@ class Experiment:
                     "runs_before": self._warm.runs,
                 },
             )
-            limit = settings.max_seconds
-            trainer = trainer_lib.Trainer(
-                network,
-                phases,
-                devices,
-                directory,
-                settings_lib.pick(
-                    trainer_lib.TrainingOptions,
-                    settings,
-                    adam=settings_lib.pick(AdamOptions, settings),
-                ),
-                self.cache_options(),
-                [
-                    callbacks_lib.PeakMemory(self._warm.runs == 0),
-                    callbacks_lib.ProgressBar(),
-                    callbacks_lib.TensorBoard(
-                        directory, settings, data.name, self.metric
-                    ),
-                    *(
-                        [callbacks_lib.TimeLimit(began + limit)]
-                        if limit
-                        else ()
-                    ),
-                    *callbacks,
-                ],
+            trainer = self._make_trainer(
+                network, phases, devices, directory, callbacks, began
             )
-            if self._shares_state:
-                self._warm.remember(trainer.weights_that_train.values())
             record = {
                 "task": data.name,
                 "metric": self.metric,
@@ -534,12 +492,68 @@ class Experiment:
             directory.close()
         return Result(self, directory.path, record, network)
 
-    def fit_sparse(self) -> Result:
-        """Fits a baseline without an encoder, where `--features` has some."""
+    def _scored_texts(self, phase: "Phase") -> dict[str, tuple[Task, Any]]:
+        """The task and the texts of each split that a phase scores, by name."""
+        scored = {}
+        for one in phase.objectives:
+            task, texts = self.data.tasks[one.name], self.data.examples
+            for kind, named in one.evaluation.items():
+                for split in named:
+                    prefix = one.metric_prefix.rstrip("_")
+                    name = splits.join(kind, prefix, split)
+                    scored[name] = task, texts[one.name][kind][split]
+        return scored
+
+    def _make_trainer(
+        self,
+        network: "Network",
+        phases: "list[Phase]",
+        devices: "Devices",
+        directory: records.RunDirectory,
+        callbacks: Sequence["Callback"],
+        began: float,
+    ) -> "Trainer":
+        """The trainer of a run that began at a time of `time.monotonic`."""
+        from tf_transfer.training import callbacks as callbacks_lib
+        from tf_transfer.training.optimizer import AdamOptions
+        from tf_transfer.training.trainer import Trainer, TrainingOptions
+
+        settings = self.run_settings
+        every: list[Callback] = [
+            callbacks_lib.PeakMemory(self._warm.runs == 0),
+            callbacks_lib.ProgressBar(),
+            callbacks_lib.TensorBoard(
+                directory, settings, self.data.name, self.metric
+            ),
+        ]
+        if settings.max_seconds:
+            limit = began + settings.max_seconds
+            every.append(callbacks_lib.TimeLimit(limit))
+        adam = settings_lib.pick(AdamOptions, settings)
+        trainer = Trainer(
+            network,
+            phases,
+            devices,
+            directory,
+            settings_lib.pick(TrainingOptions, settings, adam=adam),
+            self.cache_options(),
+            [*every, *callbacks],
+        )
+        if self._shares_state:
+            self._warm.remember(trainer.weights_that_train.values())
+        return trainer
+
+    def fit_sparse(self, directory: records.RunDirectory) -> dict[str, Any]:
+        """Fits a baseline without an encoder, where `--features` has some.
+
+        Returns:
+            The content of `result.json`.
+        """
         raise NotImplementedError
 
     def set_up_devices(self) -> "Devices":
         """The devices of the run; see `strategy.set_up`."""
+        command_line.import_tensorflow()
         from tf_transfer.training import strategy
 
         settings = self.settings
@@ -590,7 +604,6 @@ class Experiment:
         data, settings, network = self.data, self.settings, None
         tasks = [*data.tasks.values()]
         if settings.trains:
-            command_line.import_tensorflow()
             devices = self.set_up_devices()
             network = self.build_network(devices)
             tasks = tasks if data.reads_without_tensorflow else []
@@ -687,13 +700,7 @@ def open_run(
             "module as --experiment."
         )
     settings = cls.Settings(**cls.recall_settings(config), cache_dir=cache_dir)
-    experiment = cls(settings, head=head)
-    if experiment.settings.is_probe:
-        experiment.data.chosen = config["chosen"]
-    experiment.data.tasks = {
-        task: glue.recall(task, entry)
-        for task, entry in config["tasks"].items()
-    }
+    experiment = cls(settings, head=head, recorded=config)
     wanted = config["key"].get("head_identity")
     if experiment.head_identity != wanted:
         known = f"the head {wanted}" if wanted else "no head of your own"
@@ -718,9 +725,8 @@ def open_run(
 
 def start(cls: type[Experiment]) -> None:
     """Runs an experiment's module as a command."""
-    command_line.start(lambda: main(cls), cls.Settings)
 
+    def main() -> None:
+        cls(command_line.from_flags(cls.Settings)).execute()
 
-def main(cls: type[Experiment]) -> None:
-    """Reads the flags, and does what they ask for."""
-    cls(command_line.from_flags(cls.Settings)).execute()
+    command_line.start(main, cls.Settings)

@@ -15,6 +15,7 @@ from absl import logging
 from tf_transfer.data import (
     batches,
     card,
+    glue,
     held_out,
     registry,
     splits,
@@ -46,6 +47,8 @@ class RunData:
         warm: keeps the ids of texts from one run to the next.
         source: the source of the texts, in place of the one that the settings
             name.
+        recorded: the content of a finished run's `config.json`, whose tasks
+            these are.
 
     Attributes:
         cut_share: the fraction of the training texts that were cut; 0 until
@@ -58,7 +61,11 @@ class RunData:
     reports_problems = True
 
     def __init__(
-        self, settings: Any, warm: WarmState, source: Source | None = None
+        self,
+        settings: Any,
+        warm: WarmState,
+        source: Source | None = None,
+        recorded: dict[str, Any] | None = None,
     ) -> None:
         self.settings = settings
         self.warm = warm
@@ -66,6 +73,9 @@ class RunData:
         self.cut_share = 0.0
         self.warnings: list[str] = []
         self.chosen: dict[str, Any] | None = None
+        self._recorded = recorded
+        if recorded and settings.is_probe:
+            self.chosen = recorded["chosen"]
 
     @property
     def name(self) -> str:
@@ -131,6 +141,10 @@ class RunData:
     def tasks(self) -> dict[str, Task]:
         """The tasks as the network answers them, by the names of its heads."""
         settings, tasks = self.settings, {}
+        if self._recorded:
+            for name, entry in self._recorded["tasks"].items():
+                tasks[name] = glue.recall(name, entry)
+            return tasks
         loss_head = settings.loss_head if settings.trains else "sigmoid"
         for name, source in self.sources.items():
             tasks[name] = dataclasses.replace(source.task, loss_head=loss_head)

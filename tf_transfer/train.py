@@ -32,6 +32,7 @@ every run of an encoder.
 """
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -221,41 +222,37 @@ class Train(experiment.Experiment):
     Settings = Settings
     Data = TrainData
 
-    def find_run(self, replicas: int = 1) -> RunDirectory:
-        """The directory of the run; see `Experiment.find_run`.
-
-        The number of epochs may depend on the number of texts.
-        """
+    @functools.cached_property
+    def run_settings(self) -> Any:
+        """The settings with the epochs, whose number depends on the texts."""
         settings, data = self.settings, self.data
-        if settings.max_epochs is None and settings.trains:
-            split = (
-                data.identity,
-                settings.validation_fraction,
-                settings.split_seed,
-                settings.max_train_examples,
-                settings.refit,
-            )
-            if split not in _TEXTS:  # a sweep asks for each of its runs
-                _TEXTS[split] = len(data.examples[data.task.name]["train"][""])
-            epochs = usual_epochs(_TEXTS[split], settings.batch_size)
-            self.settings = dataclasses.replace(settings, max_epochs=epochs)
-        return super().find_run(replicas)
+        if settings.max_epochs is not None or not settings.trains:
+            return settings
+        split = (
+            data.identity,
+            settings.validation_fraction,
+            settings.split_seed,
+            settings.max_train_examples,
+            settings.refit,
+        )
+        if split not in _TEXTS:  # a sweep asks for each of its runs
+            _TEXTS[split] = len(data.examples[data.task.name]["train"][""])
+        epochs = usual_epochs(_TEXTS[split], settings.batch_size)
+        return dataclasses.replace(settings, max_epochs=epochs)
 
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
-        given = self.settings  # training resolves the number of epochs
         result = super().train(callbacks)
         self._print_answer(result)
-        if given.learning_curve:
-            self._print_learning_curve(given, result)
+        if self.settings.learning_curve:
+            self._print_learning_curve(result)
         return result
 
-    def fit_sparse(self) -> Result:
+    def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
         """Fits the TF-IDF baseline."""
         from tf_transfer.baselines import runs, usual
 
-        data, directory = self.data, self.find_run()
-        seed = self.settings.split_seed
+        data, seed = self.data, self.settings.split_seed
         record = runs.run(
             self.settings,
             directory,
@@ -265,14 +262,14 @@ class Train(experiment.Experiment):
             seed,
         )
         data.forget()
-        return Result(self, directory.path, record)
+        return record
 
     def _print_answer(self, result: Result) -> None:
         from tf_transfer.reports import answer
 
-        settings, task = self.settings, self.data.task
+        settings, task = self.run_settings, self.data.task
         run = answer.open_scored(result.directory)
-        if run is None:  # a worker that writes nothing
+        if run is None:  # nothing was scored
             return
         baselines = self._fit_baselines(run.kind)
         own = RunDirectory(run.path, None)
@@ -324,7 +321,7 @@ class Train(experiment.Experiment):
                 )
         return {name: one for name, one in scored.items() if one is not None}
 
-    def _print_learning_curve(self, given: Any, result: Result) -> None:
+    def _print_learning_curve(self, result: Result) -> None:
         from tf_transfer.reports import answer, learning_curve
 
         run = answer.open_scored(result.directory)
@@ -335,7 +332,9 @@ class Train(experiment.Experiment):
         for share in CURVE_SHARES:
             count = round(share * size)
             print(f"\nLearning curve: {count:,} of {size:,} training texts.")
-            another = dataclasses.replace(given, max_train_examples=count)
+            another = dataclasses.replace(
+                self.settings, max_train_examples=count
+            )
             one = self._score_another(another, run.kind)
             if one is not None:  # too few texts may train nothing
                 scored[count] = one

@@ -52,6 +52,7 @@ from tf_transfer.data.task import Examples, join, Source
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
 from tf_transfer.trained import Result
+from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -428,7 +429,7 @@ class Tweets(experiment.Experiment):
             self.data.report_duplicates()
         return super().train(callbacks)
 
-    def fit_sparse(self) -> Result:
+    def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
         """Fits a regression on sparse features in every fold."""
         settings = self.settings
         if settings.folds and settings.test_ids:
@@ -436,11 +437,9 @@ class Tweets(experiment.Experiment):
                 f"--test_ids is not used with --folds={settings.folds}; "
                 "--folds=0 tests on it."
             )
-        directory = self.find_run()
-        record = sparse.cross_validate(
+        return sparse.cross_validate(
             settings, directory, self.data.task, *self.data.read_folds()
         )
-        return Result(self, directory.path, record)
 
     def execute(self) -> None:
         """Does what the command asks for: one run, or several trials."""

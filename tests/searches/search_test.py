@@ -275,7 +275,8 @@ def test_the_command_of_the_answer_finds_its_run(searched):
     [line] = [x for x in searched.answer if x.startswith("Train it again")]
     words = shlex.split(line.partition(": ")[2])[3:]
     settings = command_line.parse(train.Settings, words)
-    found = train.Train(settings).find_finished()
+    run = train.Train(settings)
+    found = run.find_finished(run.find_run())
     [predict] = [x for x in searched.answer if x.startswith("To predict")]
     assert f"--run={found.directory} " in predict
 

@@ -8,7 +8,7 @@ import sys
 
 from absl import flags
 
-from tf_transfer import experiment, glue
+from tf_transfer import glue
 from tf_transfer.config import command_line
 
 ROOT = str(pathlib.Path(__file__).absolute().parents[2])
@@ -54,7 +54,12 @@ def define_glue():
 
 def run_glue():
     """Does what `python -m tf_transfer.glue` does once its flags are read."""
-    experiment.main(glue.Glue)
+    execute(glue.Glue)
+
+
+def execute(cls):
+    """Does what the command of an experiment does once its flags are read."""
+    cls(command_line.from_flags(cls.Settings)).execute()
 
 
 @contextlib.contextmanager

@@ -130,7 +130,8 @@ def test_gradual_is_recorded_and_each_epoch_moves_a_block_more(tmp_path):
     ]
     assert result.record["approach"] == "last_2_gradual"
     assert result.record["epochs_run"] == 3
-    assert glue.Glue(settings).find_finished() is not None
+    run = glue.Glue(settings)
+    assert run.find_finished(run.find_run()) is not None
 
 
 @pytest.mark.slow

@@ -16,14 +16,15 @@ from tf_transfer.training.signals import StopSignals
 MOST_SENTENCES = 1000  # whose states above every block are stored
 
 
-def run(experiment: Any) -> tuple[str, dict[str, Any]]:
+def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
     """Fits a regression on the states of the frozen encoder.
 
     Args:
         experiment: `Experiment`, one whose settings ask for it, with one task.
+        directory: the run directory.
 
     Returns:
-        The run directory, and the content of `result.json`.
+        The content of `result.json`.
 
     Raises:
         UserError: Nothing can be learned from the labels, or the states find
@@ -48,7 +49,6 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         settings.split_seed,
         settings.class_weights == "balanced",
     )
-    directory = experiment.find_run()
     parts = splits.flatten(examples)
     with (
         StopSignals() as signals,
@@ -96,7 +96,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         ),
     )
     data.forget()
-    return directory.path, record
+    return record
 
 
 def _finish(
