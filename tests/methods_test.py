@@ -13,12 +13,12 @@ from tests.support.quick import eagerly
 from tests.warm_test import numbers
 from tf_transfer import experiment, glue, multitask, predict, stacking, tweets
 from tf_transfer.models import methods
-from tf_transfer.models.methods.base import Method, NewWeight
+from tf_transfer.models.methods.base import LowRank, Method, NewWeight
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
-NAMES = ("lora", "bias", "norm", "adapter", "ia3")
+NAMES = ("lora", "bias", "norm")
 BASE = {
     "task": "sst2",
     "trainable_layers": "1",
@@ -80,15 +80,12 @@ def exact(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize(
-    "method", ["lora", pytest.param("adapter", marks=pytest.mark.slow)]
-)
-def test_cached_is_live(method, exact, tmp_path):
+def test_cached_is_live(exact, tmp_path):
     runs = [
         glue.run(
             dataclasses.replace(
                 exact,
-                method=method,
+                method="lora",
                 frozen_prefix=frozen_prefix,
                 cache_dir=str(tmp_path / "cache"),
             )
@@ -102,7 +99,7 @@ def test_cached_is_live(method, exact, tmp_path):
 
 
 def test_the_cache_of_a_prefix_serves_every_method(exact, tmp_path, capsys):
-    for method in ("full", "ia3"):
+    for method in ("full", "lora"):
         settings = dataclasses.replace(
             exact,
             method=method,
@@ -113,10 +110,9 @@ def test_the_cache_of_a_prefix_serves_every_method(exact, tmp_path, capsys):
     assert capsys.readouterr().out.count("built now") == 1
 
 
-@pytest.mark.parametrize("method", ["lora", "adapter", "ia3"])
-def test_in_half_precision_what_trains_is_float32(method, tmp_path):
+def test_in_half_precision_what_trains_is_float32(tmp_path):
     settings = settings_of(
-        tmp_path, method=method, precision="mixed_bfloat16", dropout=0.0
+        tmp_path, method="lora", precision="mixed_bfloat16", dropout=0.0
     )
     result = glue.run(settings)
     trained = [w for w in result.network.weights if w.trainable]
@@ -147,7 +143,7 @@ def test_a_worker_draws_each_run_s_own_weights(tmp_path):
     warm = WarmState()
     order = ({"seed": 0}, {"seed": 1}, {"method": "full"}, {"seed": 2})
     for changes in order:
-        shared = {"method": "adapter", "trainable_layers": "all", **changes}
+        shared = {"method": "lora", "trainable_layers": "all", **changes}
         alone = glue.Glue(settings_of(tmp_path / "alone", **shared))
         settings = settings_of(tmp_path / "together", **shared)
         together = glue.Glue(settings, warm=warm)
@@ -176,9 +172,8 @@ def test_a_saved_run_answers_as_it_did_and_exports_a_plain_bert(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["lora", "adapter"])
-def test_a_saved_model_answers_with_what_the_method_adds(method, tmp_path):
-    settings = settings_of(tmp_path / "runs", method=method, lr=0.01)
+def test_a_saved_model_answers_with_what_the_method_adds(tmp_path):
+    settings = settings_of(tmp_path / "runs", method="lora", lr=0.01)
     predictor = glue.run(settings).predictor()
     texts = ["A good film.", "The dog was not in the house, two men said."]
     folder = str(tmp_path / "saved")
@@ -200,19 +195,19 @@ def test_phases_and_several_objectives_know_methods(tmp_path):
         "batch_size": 8,
         "max_epochs": 1,
         "max_length": 16,
-        "method": "adapter",
-        "adapter_width": 4,
+        "method": "lora",
+        "lora_rank": 4,
         "frozen_prefix": "cached",
         "cache_dir": str(tmp_path / "cache"),
     }
     out = str(tmp_path / "stacking")
     settings = stacking.Settings(task="pairs", head="dense", out=out, **shared)
     result = stacking.run(settings)
-    assert "stack_and_finetune_dense_adapter4" in result.directory
-    # Two bottlenecks a block in both, LayerNorm, and the heads.
-    adapters = 2 * (2 * (2 * 32 * 4 + 4 + 32) + 4 * 32)
+    assert "stack_and_finetune_dense_lora4" in result.directory
+    # A and B of query and value of both blocks, and the head.
+    added = 2 * 2 * 2 * 32 * 4
     [head] = result.network.heads.values()
-    assert result.record["trainable_parameters"] == adapters + sum(
+    assert result.record["trainable_parameters"] == added + sum(
         int(np.prod(weight.shape)) for weight in head.weights
     )
     out = str(tmp_path / "multitask")
@@ -221,47 +216,53 @@ def test_phases_and_several_objectives_know_methods(tmp_path):
             combine="sum", max_train_examples=8, out=out, **shared
         )
     )
-    assert result.record["approach"] == "head_then_all_adapter4"
+    assert result.record["approach"] == "head_then_all_lora4"
     assert len(result.record["phases"]) == 2
 
 
 # === A method of one's own, as CONTRIBUTING.md says ===
 
-PATH = "tests.methods_test:Shift"
+PATH = "tests.methods_test:Thin"
 
 
 @dataclasses.dataclass(frozen=True)
-class Shift(Method):
-    """A bias behind the attention."""
+class Thin(Method):
+    """A product of rank one, added to the last dense layer of a block."""
 
     lr = 0.01
 
     def new_weights(self, widths):
-        return {"shift_bias": NewWeight((widths["query"][0],))}
+        inputs, outputs = widths["outer"]
+        return {
+            "thin_a": NewWeight((inputs, 1), 0.1),
+            "thin_b": NewWeight((1, outputs)),
+        }
 
-    def sublayer(self, weights, name, x, normalise):
-        return x + weights["shift_bias"] if name == "attention" else x
+    def low_rank(self, weights, name):
+        if name != "outer":
+            return None
+        return LowRank(weights["thin_a"], weights["thin_b"])
 
 
 def test_a_row_is_a_method_that_trains_and_is_found_again(
     monkeypatch, tmp_path
 ):
     monkeypatch.setattr(methods, "METHODS", dict(methods.METHODS))
-    methods.register("shift", PATH)
-    result = glue.run(settings_of(tmp_path, method="shift", lr=None))
-    assert result.record["approach"] == "last_1_shift"
+    methods.register("thin", PATH)
+    result = glue.run(settings_of(tmp_path, method="thin", lr=None))
+    assert result.record["approach"] == "last_1_thin"
     assert result.record["lr"] == 0.01
-    assert result.record["trainable_parameters"] == 32 + 33
-    [shift] = (
+    assert result.record["trainable_parameters"] == 64 + 32 + 33
+    [thin_b] = (
         array
         for path, array in arrays_of(result, "model").items()
-        if path.endswith("shift_bias")
+        if path.endswith("thin_b")
     )
-    assert np.abs(shift).max() > 0
+    assert np.abs(thin_b).max() > 0
     again = experiment.open_run(result.directory).predictor()
     assert again.answer(["Good."]) == result.predictor().answer(["Good."])
-    with pytest.raises(ValueError, match="the method 'shift' is"):
-        methods.register("shift", "elsewhere:Shift")
+    with pytest.raises(ValueError, match="the method 'thin' is"):
+        methods.register("thin", "elsewhere:Thin")
 
 
 # === Settings ===
@@ -281,11 +282,6 @@ def test_a_row_is_a_method_that_trains_and_is_found_again(
             "blocks_1-2_lora8_all",
             5e-4,
         ),
-        (
-            {"method": "adapter", "adapter_kind": "pfeiffer"},
-            "all_adapter64_pfeiffer",
-            3e-4,
-        ),
         ({"method": "bias", "trainable_layers": "4"}, "last_4_bias", 4e-4),
         ({"method": "norm", "lr": 1e-4}, "all_norm", 1e-4),
         ({"trainable_layers": "head"}, "head", 1e-3),
@@ -298,14 +294,14 @@ def test_an_approach_is_method_and_blocks(changes, approach, lr):
 
 def test_only_options_of_the_method_are_part_of_a_run_s_name():
     plain = glue.Settings().hashed()
-    assert not {"method", "head", "lora_rank", "adapter_width"} & set(plain)
+    assert not {"method", "head", "lora_rank"} & set(plain)
     assert glue.Settings(lora_rank=3).hashed() == plain
-    lora = glue.Settings(method="lora", adapter_width=3).hashed()
+    lora = glue.Settings(method="lora").hashed()
     assert lora["method"] == "lora" and lora["lora_rank"] == 8
-    assert "adapter_width" not in lora
-    unread = glue.Settings(method="lora").unread()
-    assert {"adapter_width", "adapter_kind"} <= set(unread)
-    assert "lora_rank" not in unread
+    bias = glue.Settings(method="bias", lora_rank=3).hashed()
+    assert "lora_rank" not in bias
+    assert "lora_rank" in glue.Settings(method="bias").unread()
+    assert "lora_rank" not in glue.Settings(method="lora").unread()
     assert "lora_rank" in tweets.Settings(data="a.csv").unread()
 
 

@@ -221,8 +221,6 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "lora_rank",  # with the method alone that reads them
         "lora_alpha",
         "lora_targets",
-        "adapter_width",
-        "adapter_kind",
         "out",
         "cache_dir",
         "cache_limit_gb",

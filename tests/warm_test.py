@@ -30,7 +30,7 @@ GLUE = (
     {"precision": "mixed_bfloat16"},
     {"trainable_layers": "1", "method": "lora"},
     {"trainable_layers": "1", "method": "lora", "seed": 1, "lr": 1e-2},
-    {"trainable_layers": "1", "method": "adapter", "frozen_prefix": "cached"},
+    {"trainable_layers": "1", "method": "lora", "frozen_prefix": "cached"},
     {"jit_compile": "true", "trainable_layers": "1", "seed": 1},
 )
 MULTITASK = (

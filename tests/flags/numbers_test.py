@@ -134,8 +134,6 @@ METHODS = {
     "lora_rank": {"method": "lora", "lora_rank": 2},
     "lora_alpha": {"method": "lora", "lora_alpha": 100.0},
     "lora_targets": {"method": "lora", "lora_targets": "all"},
-    "adapter_width": {"method": "adapter", "adapter_width": 2},
-    "adapter_kind": {"method": "adapter", "adapter_kind": "pfeiffer"},
 }
 
 

@@ -106,7 +106,6 @@ def outcomes_of(forks, out, runs):
     [
         {"trainable_layers": "0"},
         {"trainable_layers": "all", "method": "lora"},
-        {"trainable_layers": "all", "method": "adapter"},
     ],
     ids=str,
 )

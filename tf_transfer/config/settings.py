@@ -119,9 +119,8 @@ class Settings:
         "full",
         "What trains inside of these blocks: `full`, every weight; `lora`, "
         "products of thin matrices added to some of them; `bias`, biases "
-        "(BitFit); `norm`, LayerNorm; `adapter`, small layers between; `ia3`, "
-        "gains of keys, values and the feed-forward inside. The pooler trains "
-        "likewise, and with any but `full` the embeddings are frozen.",
+        "(BitFit); `norm`, LayerNorm. The pooler trains likewise, and with any "
+        "but `full` the embeddings are frozen.",
         group=Group.TRAINED,
         unnamed="full",
     )
@@ -146,21 +145,6 @@ class Settings:
         "attention_output, inner, outer (the feed-forward layers).",
         group=Group.TRAINED,
         needs={"method": "lora"},
-    )
-    adapter_width: int = setting(
-        64,
-        "Units of an adapter's small layers.",
-        group=Group.TRAINED,
-        at_least=1,
-        needs={"method": "adapter"},
-    )
-    adapter_kind: str = setting(
-        "houlsby",
-        "Where adapters are: `houlsby`, behind attention and feed-forward "
-        "layers, and LayerNorm trains; `pfeiffer`, behind the second.",
-        group=Group.TRAINED,
-        choices=("houlsby", "pfeiffer"),
-        needs={"method": "adapter"},
     )
     dropout: float = setting(
         0.1,

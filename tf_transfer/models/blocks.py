@@ -15,13 +15,11 @@ tokens and attention weights a:
 The softmax cancels q b_k', which is the same for every token: the gradient of
 b_k is zero. Dropout leaves weights whose sum is not 1, hence sum(a).
 
-What a method of training adds to a block (`methods`) is asked at every dense
-layer and sublayer.
+A method of training (`methods`) may add a product of thin matrices to each
+dense layer: x W + b + scale x A B.
 """
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Protocol
 
 import keras
@@ -29,20 +27,13 @@ import tensorflow as tf
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.keras_private import BlockLayers
-from tf_transfer.models.methods.base import Change
+from tf_transfer.models.methods.base import LowRank
 
 
 class Added(Protocol):
     """What a block asks of what was added; see `methods.added`."""
 
-    def dense(self, name: str, dtype: tf.DType) -> Change: ...
-
-    def sublayer(
-        self,
-        name: str,
-        x: tf.Tensor,
-        normalise: Callable[[tf.Tensor], tf.Tensor],
-    ) -> tf.Tensor: ...
+    def low_rank(self, name: str, dtype: tf.DType) -> LowRank | None: ...
 
 
 def run(
@@ -74,19 +65,11 @@ def run(
     attention = _attention_of_cls if cls_only else _attention
     y = attention(layers, x, mask, training, added)
     y = layers.attention_dropout(y, training=training)
-    normalise = functools.partial(
-        _normalise_sum, layers.attention_norm, queries
-    )
-    if added is not None:
-        y = added.sublayer("attention", y, normalise)
-    y = normalise(y)
+    y = _normalise(layers.attention_norm, queries + y)
     z = layers.inner.activation(_dense(layers, "inner", y, added))
     z = _dense(layers, "outer", z, added)
     z = layers.feedforward_dropout(z, training=training)
-    normalise = functools.partial(_normalise_sum, layers.feedforward_norm, y)
-    if added is not None:
-        z = added.sublayer("feedforward", z, normalise)
-    return normalise(z)
+    return _normalise(layers.feedforward_norm, y + z)
 
 
 def _attention(
@@ -148,19 +131,14 @@ def _query_states(
     Returns:
         float [heads, texts, hidden].
     """
-    change = _change(added, "key", query.dtype)
     heads = query.shape[0]
-    gained = query
-    if change.gain is not None:
-        gained *= tf.reshape(change.gain, [heads, 1, -1])
     kernel = _by_head(layers.key.kernel.value, heads, query.dtype)
-    states = tf.matmul(gained, kernel, transpose_b=True)
-    if change.input_gain is not None:
-        states *= change.input_gain
-    if change.a is not None:
-        b = _by_head(change.b, heads, query.dtype)
-        thin = change.scale * tf.matmul(query, b, transpose_b=True)
-        states += tf.matmul(thin, change.a, transpose_b=True)
+    states = tf.matmul(query, kernel, transpose_b=True)
+    low_rank = _low_rank(added, "key", query.dtype)
+    if low_rank is not None:
+        b = _by_head(low_rank.b, heads, query.dtype)
+        thin = low_rank.scale * tf.matmul(query, b, transpose_b=True)
+        states += tf.matmul(thin, low_rank.a, transpose_b=True)
     return states
 
 
@@ -179,19 +157,14 @@ def _mixed_values(
     Returns:
         float [heads, texts, size].
     """
-    change = _change(added, "value", mixed.dtype)
     heads = mixed.shape[0]
     kernel = _by_head(layers.value.kernel.value, heads, mixed.dtype)
     bias = tf.cast(layers.value.bias.value, mixed.dtype)
-    scaled = mixed
-    if change.input_gain is not None:
-        scaled *= change.input_gain
-    values = tf.matmul(scaled, kernel) + total * bias[:, None, :]
-    if change.gain is not None:
-        values *= tf.reshape(change.gain, [heads, 1, -1])
-    if change.a is not None:
-        thin = change.scale * tf.matmul(mixed, change.a)
-        values += tf.matmul(thin, _by_head(change.b, heads, mixed.dtype))
+    values = tf.matmul(mixed, kernel) + total * bias[:, None, :]
+    low_rank = _low_rank(added, "value", mixed.dtype)
+    if low_rank is not None:
+        thin = low_rank.scale * tf.matmul(mixed, low_rank.a)
+        values += tf.matmul(thin, _by_head(low_rank.b, heads, mixed.dtype))
     return values
 
 
@@ -231,34 +204,28 @@ def _dense(
 ) -> tf.Tensor:
     """x W + b, with W seen as a matrix; [batch, length, units]."""
     layer = getattr(layers, name)
-    change = _change(added, name, x.dtype)
     width = x.shape[-1]
     kernel = tf.cast(layer.kernel.value, x.dtype)
     kernel = tf.reshape(kernel, [width, -1])
     bias = tf.reshape(tf.cast(layer.bias.value, x.dtype), [-1])
     shape = tf.shape(x)
     x = tf.reshape(x, [shape[0] * shape[1], width])
-    read = x
-    if change.input_gain is not None:
-        read *= change.input_gain
-    y = tf.nn.bias_add(tf.matmul(read, kernel), bias)
-    if change.gain is not None:
-        y *= change.gain
-    if change.a is not None:
-        y += change.scale * (x @ change.a) @ change.b
+    y = tf.nn.bias_add(tf.matmul(x, kernel), bias)
+    low_rank = _low_rank(added, name, x.dtype)
+    if low_rank is not None:
+        y += low_rank.scale * (x @ low_rank.a) @ low_rank.b
     return tf.reshape(y, [shape[0], shape[1], bias.shape[0]])
 
 
-def _change(added: Added | None, name: str, dtype: tf.DType) -> Change:
-    """What a method makes of a dense layer; nothing without a method."""
-    return Change() if added is None else added.dense(name, dtype)
+def _low_rank(
+    added: Added | None, name: str, dtype: tf.DType
+) -> LowRank | None:
+    """What a method adds to a dense layer, if there is one and it does."""
+    return None if added is None else added.low_rank(name, dtype)
 
 
-def _normalise_sum(
-    layer: keras.layers.Layer, x: tf.Tensor, y: tf.Tensor
-) -> tf.Tensor:
-    """LayerNorm of x + y; half precision computes it in float32."""
-    x = x + y
+def _normalise(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+    """LayerNorm; half precision computes it in float32."""
     dtype = x.dtype
     x = tf.cast(x, tf.float32) if dtype.size == 2 else x
     mean, variance = tf.nn.moments(x, -1, keepdims=True)

@@ -114,14 +114,8 @@ def _output_layer(
     """Kernel [hidden, labels] and bias [labels] of the output layer.
 
     Raises:
-        UserError: the head is not one dense layer on [CLS], or a method added
-            layers to the blocks.
+        UserError: the head is not one dense layer on [CLS].
     """
-    if network.encoder.added:
-        raise UserError(
-            "--format: other libraries have no such blocks: this method adds "
-            "layers between theirs. Give --format=saved_model."
-        )
     head = network.heads[name]
     if (
         not isinstance(head, PooledHead)

@@ -9,16 +9,14 @@ from tests.models.methods import equations_test
 from tf_transfer.models import blocks, cost, exports, freezing, loading
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.methods import added as added_lib
-from tf_transfer.models.methods.adapter import Adapter
 from tf_transfer.models.methods.base import DENSE
-from tf_transfer.models.methods.ia3 import IA3
 from tf_transfer.models.methods.lora import LoRA
 from tf_transfer.models.methods.own_weights import Bias, FULL, Norm
 from tf_transfer.models.network import Network
 from tf_transfer.training import optimizer
 from tf_transfer.utils.errors import UserError
 
-MERGING = (LoRA(), LoRA(rank=2, targets="all"), IA3())
+MERGING = (LoRA(), LoRA(rank=2, targets="all"))
 
 
 def network_of(method, layers="2", family="bert"):
@@ -87,17 +85,6 @@ def test_so_does_the_exported_keras_preset(tmp_path):
     np.testing.assert_allclose(logits_of(again), logits_of(network), atol=1e-5)
 
 
-def test_adapters_cannot_merge_and_other_formats_refuse_them(tmp_path):
-    network, _ = network_of(Adapter())
-    before = logits_of(network)
-    with added_lib.merged(network.encoder):
-        np.testing.assert_array_equal(logits_of(network), before)
-        with pytest.raises(UserError, match="--format=saved_model"):
-            exports.hugging_face(
-                network, "mine", str(tmp_path), "classes", "ab", 40
-            )
-
-
 # === LoRA beside full tuning ===
 
 
@@ -159,9 +146,6 @@ SHARES = {  # of the last two blocks of `tiny`, beside the head's 33
     LoRA(rank=4, targets="all"): 2 * (4 * 64 + 2 * 96) * 4,
     Bias(): 2 * (4 * 32 + 64 + 32 + 2 * 32) + 32,
     Norm(): 2 * 4 * 32,
-    Adapter(width=8): 2 * (2 * (2 * 32 * 8 + 8 + 32) + 4 * 32),
-    Adapter(width=8, kind="pfeiffer"): 2 * (2 * 32 * 8 + 8 + 32),
-    IA3(): 2 * (32 + 32 + 64),
 }
 
 

@@ -21,8 +21,6 @@ METHODS: dict[str, str] = {
     "lora": ".lora:LoRA",
     "bias": ".own_weights:Bias",
     "norm": ".own_weights:Norm",
-    "adapter": ".adapter:Adapter",
-    "ia3": ".ia3:IA3",
 }
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -14,17 +14,6 @@ from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.base import Method, NewWeight
-
-
-class _Values:
-    """The values of some weights by name, cast when they are asked for."""
-
-    def __init__(self, weights: dict[str, Any], dtype: tf.DType) -> None:
-        self._weights = weights
-        self._dtype = dtype
-
-    def __getitem__(self, name: str) -> tf.Tensor:
-        return tf.cast(self._weights[name].value, self._dtype)
 
 
 class AddedWeights(keras.layers.Layer):
@@ -66,34 +55,21 @@ class AddedWeights(keras.layers.Layer):
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
-    def dense(self, name: str, dtype: tf.DType) -> base.Change:
-        """See `Method.dense`; the weights are cast to `dtype`."""
-        return self.method.dense(_Values(self.by_name, dtype), name)
-
-    def sublayer(
-        self,
-        name: str,
-        x: tf.Tensor,
-        normalise: Callable[[tf.Tensor], tf.Tensor],
-    ) -> tf.Tensor:
-        """See `Method.sublayer`."""
-        shape, flat = tf.shape(x), [-1, x.shape[-1]]
-        y = self.method.sublayer(
-            _Values(self.by_name, x.dtype),
-            name,
-            tf.reshape(x, flat),
-            lambda z: tf.reshape(normalise(tf.reshape(z, shape)), flat),
-        )
-        return tf.reshape(y, shape)
+    def low_rank(self, name: str, dtype: tf.DType) -> base.LowRank | None:
+        """See `Method.low_rank`; the weights are cast to `dtype`."""
+        low_rank = self.method.low_rank(self.by_name, name)
+        if low_rank is None:
+            return None
+        a = tf.cast(low_rank.a.value, dtype)
+        b = tf.cast(low_rank.b.value, dtype)
+        return base.LowRank(a, b, low_rank.scale)
 
 
 def _initializer(new: NewWeight, seeds: list[int]) -> Any:
+    if new.bound == 0:
+        return "zeros"
     seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
-    if new.initial == "uniform":
-        return keras.initializers.RandomUniform(-new.scale, new.scale, seed)
-    if new.initial == "normal":
-        return keras.initializers.TruncatedNormal(stddev=new.scale, seed=seed)
-    return new.initial
+    return keras.initializers.RandomUniform(-new.bound, new.bound, seed)
 
 
 def build(
@@ -123,28 +99,21 @@ def build(
 
 @contextlib.contextmanager
 def merged(encoder: Encoder) -> Iterator[None]:
-    """Inside, the added weights are merged into the blocks' own.
-
-    The weights of a method that does not merge stay as they are.
-    """
+    """Inside, the added weights are merged into the blocks' own."""
     kept: list[tuple[Any, Any]] = []
     added = encoder.added
-    if not all(one.method.merges for one in added.values()):
-        yield
-        return
     try:
         for number, one in added.items():
-            weights = {n: w.value.numpy() for n, w in one.by_name.items()}
             for name, layer in dense_layers(encoder.blocks[number - 1]):
-                change = one.method.dense(weights, name)
-                kept.append((layer, layer.get_weights()))
-                values = change.merge(*matrix(layer))
-                layer.set_weights(
-                    [
-                        np.reshape(value, weight.shape)
-                        for value, weight in zip(values, layer.weights)
-                    ]
-                )
+                low_rank = one.method.low_rank(one.by_name, name)
+                if low_rank is None:
+                    continue
+                kernel, bias = layer.get_weights()
+                kept.append((layer, [kernel, bias]))
+                a, b = low_rank.a.numpy(), low_rank.b.numpy()
+                product = low_rank.scale * (a @ b)
+                kernel = kernel + product.reshape(kernel.shape)
+                layer.set_weights([kernel, bias])
         encoder.added = {}
         yield
     finally:

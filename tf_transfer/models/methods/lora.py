@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.base import (
-    Change,
+    LowRank,
     Method,
     NewWeight,
     Weights,
@@ -66,15 +66,13 @@ class LoRA(Method):
         for name in self._names:
             inputs, outputs = widths[name]
             bound = 1 / math.sqrt(inputs)
-            added[f"{name}_a"] = NewWeight(
-                (inputs, self.rank), "uniform", bound
-            )
+            added[f"{name}_a"] = NewWeight((inputs, self.rank), bound)
             added[f"{name}_b"] = NewWeight((self.rank, outputs))
         return added
 
-    def dense(self, weights: Weights, name: str) -> Change:
-        """Adds (alpha / rank) x A B."""
+    def low_rank(self, weights: Weights, name: str) -> LowRank | None:
+        """(alpha / rank) x A B."""
         if name not in self._names:
-            return Change()
+            return None
         a, b = weights[f"{name}_a"], weights[f"{name}_b"]
-        return Change(a=a, b=b, scale=self.alpha / self.rank)
+        return LowRank(a, b, self.alpha / self.rank)
