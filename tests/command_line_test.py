@@ -16,7 +16,6 @@ from tf_transfer.utils.errors import UserError
 
 ENTRIES = (
     "cache",
-    "ensemble",
     "freezing",
     "glue",
     "methods",
@@ -120,7 +119,6 @@ def answer(light_forks, tmp_path):
             ["--task=rte", "--budget=1h", "--lr=1e-4"],
             ["--lr=0.0001", "Leave it out"],
         ),
-        ("ensemble", ["--run=a"], ["--run: give two different"]),
         ("glue", ["--model=tiny", "--data=nowhere"], ["no such folder"]),
     ],
     ids=str,

@@ -19,7 +19,7 @@ PAPERS = (
     "train",
     "tweets",
 )
-COMMANDS = ("cache", "ensemble", "predict", "report", "search", "sweep")
+COMMANDS = ("cache", "predict", "report", "search", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *COMMANDS))
 
 # The rooms from the bottom up. A room imports itself and those that are listed,

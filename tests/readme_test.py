@@ -16,7 +16,6 @@ from tests.conftest import run_folder, tiny_settings
 from tests.support import commands as commands_lib, own_data, quick
 from tf_transfer import (
     cache,
-    ensemble,
     freezing,
     glue,
     methods,
@@ -147,7 +146,6 @@ def small(line, trained, tmp_path):
     if module in (
         "freezing",
         "frameworks",
-        "ensemble",
         "methods",
         "multitask",
         "search",
@@ -191,9 +189,6 @@ def run_here(module, words):
     }
     if "--cs224n" in words:  # tests/predict_test.py does
         with commands_lib.flags_of(predict.define_flags, *words):
-            return 0
-    if module == "ensemble":  # tests/ensemble_test.py does
-        with commands_lib.flags_of(ensemble.define_flags, *words):
             return 0
     if module in parsed:
         command_line.parse(parsed[module], words).resolve()

@@ -116,7 +116,6 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
         (cache, 0, "float16"),
         ([*cache, "--check"], 0, "3 texts"),
         ([*cache, "--entry=wrong"], 1, "--entry=wrong"),
-        (["ensemble", "--run=once"], 1, "give two different"),
         (["predict"], 1, "--run"),
         (["report", "nowhere"], 1, "no such folder"),
         ([*glue, out], 0, "Already done"),

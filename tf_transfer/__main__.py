@@ -10,7 +10,7 @@ GROUPS = {
     "Your own task": ("search", "train", "predict"),
     "The five papers": ("glue", "freezing", "tweets", "multitask", "stacking"),
     "Beside the papers": ("methods",),
-    "Many runs": ("sweep", "report", "ensemble", "cache"),
+    "Many runs": ("sweep", "report", "cache"),
 }
 
 

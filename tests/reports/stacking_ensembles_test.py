@@ -14,6 +14,7 @@ from tests.reports.made_up_stacking import (
     write,
 )
 from tests.support import run_files, stacking_data
+from tf_transfer.data import metrics
 from tf_transfer.reports import (
     predictions as predictions_lib,
     stacking_ensembles,
@@ -74,6 +75,24 @@ def join(root, records):
     return stacking_ensembles.join_predictions(
         records, predictions_lib.Predictions(str(root))
     )
+
+
+def test_one_very_sure_member_turns_the_mean_but_not_the_vote():
+    probabilities = np.array([[[0.6, 0.4]], [[0.6, 0.4]], [[0.01, 0.99]]])
+    mean = stacking_ensembles.mean(probabilities)
+    np.testing.assert_allclose(mean, [[1 - 1.79 / 3, 1.79 / 3]])
+    assert metrics.decide(mean).tolist() == [1]
+    vote = stacking_ensembles.vote(probabilities)
+    assert metrics.decide(vote).tolist() == [0]
+
+
+def test_a_vote_without_majority_is_decided_by_the_mean():
+    three = [[[0.50, 0.40, 0.10]], [[0.10, 0.60, 0.30]], [[0.05, 0.35, 0.60]]]
+    scores = stacking_ensembles.vote(np.array(three))
+    assert metrics.decide(scores).tolist() == [1]
+    # Two votes stand above one, whatever the probabilities.
+    four = np.array([*three, [[0.34, 0.33, 0.33]]])
+    assert metrics.decide(stacking_ensembles.vote(four)).tolist() == [0]
 
 
 def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from tf_transfer.data import ensembles, metrics
+from tf_transfer.data import metrics
 from tf_transfer.reports.predictions import Arrays, Predictions
 from tf_transfer.reports.reading import Record
-from tf_transfer.utils.errors import UserError
 
 # Members, head and adaptation: BERT alone, + DenseNet, + Highway LSTM.
 BASE = ("dense", "finetune_only")
@@ -41,8 +40,6 @@ USUAL_SIZES = {
     "transformer_heads": 4,
 }
 USUAL = {**USUAL_SIZES, "pooling": "cls", "pairs": "cross"}
-# Settings that decide which examples train, validate and test.
-SPLITTING = ("split_seed", "validation_fraction", "max_train_examples")
 # Settings that a model that is not stacked lacks, or has with other values.
 OF_STACKED = (
     *("head", "adaptation", "head_lr", "phase_one_epochs", "phase_one_gap"),
@@ -59,7 +56,7 @@ def join_predictions(
     """The paper's ensemble of three, of each seed that has all of them.
 
     Args:
-        records: of runs of any experiment.
+        records: of runs of `stacking`.
         predictions: theirs.
 
     Returns:
@@ -69,66 +66,73 @@ def join_predictions(
     joined: list[Record] = []
     refused = []
     for trio in find_trios(records):
-        try:
-            both = [
-                join_outputs(trio, predictions, kind)
-                for kind in ("test", "validation")
-            ]
-        except UserError as error:
-            refused.append((trio[-1]["path"], f"is in no ensemble: {error}"))
+        tested = [predictions.read(record, "test") for record in trio]
+        validated = [predictions.read(record, "validation") for record in trio]
+        if not all("ids" in arrays for arrays in (*tested, *validated)):
             continue
-        known = [outputs for outputs in both if outputs is not None]
-        joined += [
-            make_record(trio, method, *(o[method] for o in known))
-            for method in METHODS
-            if len(known) == len(both)
-        ]
+        problem = _compare_labels(trio, tested) or _compare_labels(
+            trio, validated
+        )
+        if problem:
+            refused.append((trio[-1]["path"], f"is in no ensemble: {problem}"))
+            continue
+        for method in METHODS:
+            record = make_record(
+                trio, method, _join(method, tested), _join(method, validated)
+            )
+            joined.append(record)
     return joined, refused
 
 
-def join_outputs(
-    trio: Sequence[Record], predictions: Predictions, kind: str
-) -> dict[str, Outputs] | None:
-    """What each of `METHODS` makes of a split.
+def _compare_labels(trio: Sequence[Record], members: Sequence[Arrays]) -> str:
+    """Names a member with other ids or labels of a split; empty if none has."""
+    first = members[0]
+    for record, arrays in zip(trio, members):
+        for name in ("ids", "labels"):
+            if not np.array_equal(first[name], arrays[name]):
+                return (
+                    f"{record['path']} has other {name} than {trio[0]['path']}."
+                )
+    return ""
+
+
+def _join(method: str, members: Sequence[Arrays]) -> Outputs:
+    """The labels of a split, and the members' outputs as one."""
+    probabilities = np.stack(
+        [metrics.probabilities(arrays["logits"]) for arrays in members]
+    )
+    outputs = vote(probabilities) if method == "vote" else mean(probabilities)
+    return members[0]["labels"], outputs
+
+
+def mean(probabilities: np.ndarray) -> np.ndarray:
+    """The mean of the members' probabilities.
 
     Args:
-        trio: the members' records.
-        predictions: theirs.
-        kind: `test` or `validation`.
+        probabilities: float64 [members, examples, classes].
 
     Returns:
-        None where a member has no such predictions.
-
-    Raises:
-        UserError: the members may not be joined.
+        float64 [examples, classes].
     """
-    read = [predictions.read(record, kind) for record in trio]
-    if not all("ids" in arrays for arrays in read):
-        return None
-    members = [*map(make_member, trio, read)]
-    together = ensembles.join(members)
-    return {
-        name: (members[0].labels, getattr(ensembles, name)(together))
-        for name in METHODS
-    }
+    return probabilities.mean(axis=0)
 
 
-def make_member(record: Record, arrays: Arrays) -> ensembles.Member:
-    """A run as a member of an ensemble.
+def vote(probabilities: np.ndarray) -> np.ndarray:
+    """The number of members that choose each class.
+
+    Half of the mean probability is added. It decides only between classes with
+    equally many votes, since it is less than a vote.
 
     Args:
-        record: see `reading`.
-        arrays: its ids, labels and logits, see `predictions.read_arrays`.
+        probabilities: float64 [members, examples, classes].
+
+    Returns:
+        float64 [examples, classes].
     """
-    key = record["key"]
-    return ensembles.Member(
-        record["path"],
-        f"{record['task']} {key['data_identity']}",
-        {name: key.get(name) for name in SPLITTING},
-        arrays["ids"],
-        arrays["labels"],
-        arrays["logits"],
-    )
+    choices = probabilities.argmax(axis=2)[:, :, None]
+    classes = np.arange(probabilities.shape[2])
+    votes = (choices == classes).sum(axis=0)
+    return votes + 0.5 * mean(probabilities)
 
 
 def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -139,11 +143,7 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
     """
     by_shared: dict[str, dict[str, dict[tuple[str, str], Record]]]
     by_shared = collections.defaultdict(lambda: collections.defaultdict(dict))
-    texts = (
-        record
-        for record in records
-        if record["experiment"] == "stacking" and record["task"] == "text"
-    )
+    texts = (record for record in records if record["task"] == "text")
     for record in texts:
         key = {**record["key"], "max_epochs": record["max_epochs"]}
         model = key["head"], key["adaptation"]

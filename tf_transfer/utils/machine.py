@@ -16,8 +16,7 @@ VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # how many runs a sweep has in parallel
 OUR_MODULES = (b"tf_transfer.", b"benchmarks.")
 IDLE = tuple(  # modules that use next to no processor time
-    f"tf_transfer.{name}".encode()
-    for name in ("sweep", "cache", "ensemble", "report")
+    f"tf_transfer.{name}".encode() for name in ("sweep", "cache", "report")
 )
 PACKAGES = (
     "tensorflow",
