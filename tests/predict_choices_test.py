@@ -195,7 +195,7 @@ def test_a_task_without_such_probabilities_is_named(
         (["--text=a", "--output={0}/a/b"], "there is no folder {0}/a. Make"),
         (["--input={0}"], "--input={0}: is a folder. Give a file."),
         (["--input={0}/a"], "--input={0}/a: no such file."),
-        (["--glue_test", "--output={1}"], "--output={1}: is a file. Give a"),
+        (["--cs224n", "--output={1}"], "--output={1}: is a file. Give a"),
         (["--export={1}"], "--export={1}: is a file. Give a folder."),
         (["--text=a", "--threshold=1"], "--threshold=1: give best_f1 or"),
         (["--text=a", "--threshold=f1"], "--threshold=f1: give best_f1 or"),

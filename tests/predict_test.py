@@ -1,4 +1,4 @@
-"""A trained run answers: texts, files, GLUE's test set, and exported."""
+"""A trained run answers: texts, files, and exported."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
         (["--text=a", "--input=b"], "Give one of --text, --input"),
         (["--text=a\udcff"], "--text: is not in the encoding"),
         (["--export=a", "--output=b"], "--output=b: --export=a is where"),
-        (["--text=a", "--data=b"], "--data=b: is read by --glue_test and"),
+        (["--text=a", "--data=b"], "--data=b: is read by --cs224n alone"),
         (["--text=a", "--label_column=b"], "--label_column=b: is a column"),
     ],
 )
@@ -159,34 +159,13 @@ def test_a_file_without_the_column_is_refused(rte, tmp_path):
         predict.predict_file(rte, str(tmp_path / "missing.tsv"))
 
 
-def test_the_submission_has_glue_s_name_header_and_words(rte, tmp_path):
-    predict.predict_glue_test(rte, "", str(tmp_path))
-    lines = (tmp_path / "RTE.tsv").read_text().splitlines()
-    assert lines[0] == "index\tprediction"
-    indices, words = zip(*(line.split("\t") for line in lines[1:]))
-    assert indices == tuple(map(str, range(len(sample("rte", "test")))))
-    assert set(words) <= {"entailment", "not_entailment"}
-
-
-def test_submitted_similarities_stay_between_0_and_5(tmp_path, eager):
+def test_similarities_stay_between_0_and_5(eager):
     stsb = untrained("stsb")
     stsb.network.heads["stsb"].dense.bias.assign([40.0])
-    predict.predict_glue_test(stsb, "", str(tmp_path))
-    lines = (tmp_path / "STS-B.tsv").read_text().splitlines()[1:]
-    assert {line.split("\t")[1] for line in lines} == {"5.000"}
+    assert stsb.answer(["a dog"], ["a cat"]) == [("5.000", 5.0)]
 
 
-def test_mnli_gives_both_of_its_submission_files(tmp_path, eager):
-    predict.predict_glue_test(untrained("mnli"), "", str(tmp_path))
-    for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
-        lines = (tmp_path / name).read_text().splitlines()[1:]
-        assert len(lines) == 8
-        assert {line.split("\t")[1] for line in lines} <= set(
-            glue_data.TASKS["mnli"].labels
-        )
-
-
-def test_the_submission_words_of_every_task_are_glue_s():
+def test_the_labels_of_every_task_are_glue_s():
     for task in glue_data.TASKS.values():
         words = task.labels
         expected = {

@@ -295,7 +295,6 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "text",
         "input",
         "output",
-        "glue_test",
         "export",
         "format",
         "probabilities",

@@ -134,11 +134,6 @@ def test_a_table_with_labels_keeps_them(predictor, tmp_path):
     assert rows[1][:2] == ["a\u2028b", "1"] and len(rows) == 2
 
 
-def test_a_table_of_ones_own_has_no_hidden_test_set(predictor, tmp_path):
-    with pytest.raises(UserError, match="--glue_test: tweets is not a task"):
-        predict.predict_glue_test(predictor, "", str(tmp_path))
-
-
 def test_several_labels_are_several_units(tmp_path, eager):
     path = tmp_path / "three.tsv"
     rows = "".join(f"text {n}\t{'abc'[n % 3]}\n" for n in range(30))

@@ -1,8 +1,7 @@
-"""Answers with a trained run: texts, files, GLUE's test set; or exports it.
+"""Answers with a trained run: texts, files; or exports it.
 
     python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv
-    python -m tf_transfer.predict --run=DIR --glue_test --output=DIR2
     python -m tf_transfer.predict --run=DIR --export=DIR3 --format=hugging_face
     python -m tf_transfer.predict --run=DIR --cs224n --output=DIR4
 
@@ -25,7 +24,7 @@ the run:
 `--calibrate` and `--threshold=best_f1` fit probabilities and answers to the
 run's validation texts; exports have the fitted temperature, too.
 
-`--glue_test` writes the file for gluebenchmark.com. `--export` writes a
+`--export` writes a
 TensorFlow SavedModel that takes raw strings and returns labels; import
 tensorflow_text before you load it. `--format=hugging_face` writes a folder for
 transformers, `--format=keras_preset` one for keras-hub; a model card describes
@@ -49,12 +48,12 @@ from absl import flags
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.data import cs224n, glue, tables
+from tf_transfer.data import cs224n, tables
 from tf_transfer.trained import columns_to_read, Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
-ASKED = ("text", "input", "glue_test", "cs224n", "export")
+ASKED = ("text", "input", "cs224n", "export")
 FORMATS = ("saved_model", "hugging_face", "keras_preset")
 SPARE = 16e6  # bytes of an export besides its weights
 LOGITS = {
@@ -104,9 +103,6 @@ def define_flags() -> None:
         "Divide logits by the temperature that fits the run's validation "
         "labels best, so that probabilities are more accurate.",
     )
-    flags.DEFINE_bool(
-        "glue_test", False, "Predict the task's hidden test set, for GLUE."
-    )
     flags.DEFINE_string(
         "task", "", "Of a run that has several: the one that answers."
     )
@@ -116,13 +112,13 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "data",
         None,
-        "Where --glue_test and --cs224n read. Unset: the run's own source.",
+        "Where --cs224n reads. Unset: the run's own source.",
     )
     flags.DEFINE_string(
         "output",
         None,
         "Where to write. Unset: --text's and --input's answers go to the "
-        "terminal, --glue_test's and --cs224n's files into the run directory.",
+        "terminal, --cs224n's files into the run directory.",
     )
     flags.DEFINE_string("export", None, "Folder to write the model into.")
     flags.DEFINE_enum(
@@ -236,30 +232,6 @@ def _score(
         path = f"{output}.errors.json"
         files.write_json(path, {"scores": scores, **described})
         print(f"Errors are in {path}", file=sys.stderr)
-
-
-def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
-    """Writes the GLUE submission file of the task, or MNLI's two.
-
-    Args:
-        predictor: Answers.
-        data: Where the hidden test set is; "" for the run's own source.
-        folder: The folder of the submission.
-    """
-    task, settings = predictor.task, predictor.experiment.settings
-    if not task.tests:
-        raise UserError(
-            f"--glue_test: {task.name} is not a task of GLUE. Give --input."
-        )
-    source = glue.open_task(task, data or settings.data, settings.cache_folder)
-    for split, name in task.tests:
-        examples = source.read(split)
-        answers = predictor.answers(predictor.logits(examples))
-        lines = ["index\tprediction"]
-        lines += [
-            f"{row}\t{label}" for row, (label, _) in zip(examples.ids, answers)
-        ]
-        _write_into(folder, f"{name}.tsv", lines)
 
 
 def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
@@ -415,20 +387,19 @@ def _check_flags(values: flags.FlagValues) -> None:
     """Raises `UserError` for wrong flags, before a model is loaded."""
     threshold = _parse_threshold(values.threshold)
     asked = [name for name in ASKED if values[name].value]
-    into_folder = values.glue_test or values.cs224n or values.export
+    into_folder = values.cs224n or values.export
     read, written = values.input or "", values.output or values.export or ""
     where = f"--{'export' if values.export else 'output'}={written}"
     parent = os.path.dirname(written) or "."
     problems = {
         "--run: give the folder of a finished run.": not values.run,
-        "Give one of --text, --input, --glue_test, --cs224n and --export.": (
+        "Give one of --text, --input, --cs224n and --export.": (
             len(asked) != 1
         ),
         f"--output={values.output}: --export={values.export} is where the "
         "model goes; leave --output out.": values.export and values.output,
-        f"--data={values.data}: is read by --glue_test and --cs224n alone; "
-        "give a file of texts as --input.": values.data
-        and not (values.glue_test or values.cs224n),
+        f"--data={values.data}: is read by --cs224n alone; "
+        "give a file of texts as --input.": values.data and not values.cs224n,
         f"--label_column={values.label_column}: is a column of --input. Give "
         "the file.": values.label_column and not values.input,
         "--calibrate, --threshold: do not apply to --cs224n. Leave them out.": (
@@ -541,8 +512,6 @@ def main() -> None:
             values.label_column,
             values.raw,
         )
-    elif values.glue_test:
-        predict_glue_test(predictor, values.data, folder)
     else:
         export(predictor, values.export, values.format, values.run)
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from tf_transfer.data import (
     entities,
-    glue,
     tables,
     tagged,
     texts as texts_lib,
@@ -371,7 +370,8 @@ class Predictor:
         if is_brief and settings.reads_table:
             extension = ".csv"
         elif is_brief:
-            extension, dialect = ".tsv", glue.dialect_of(task)
+            extension = ".tsv"
+            dialect = dataclasses.replace(tables.TSV, is_ragged=True)
             columns = dict.fromkeys(task.texts, "")
             if label_column:
                 columns[label_column] = "--label_column"

