@@ -134,22 +134,17 @@ def test_no_texts_have_no_answers(name, inputs, predictors, serve):
     assert {len(output) for output in served.values()} == {0}
 
 
-def test_threshold_and_temperature_are_exported(predictors, serve, tmp_path):
+def test_the_temperature_is_exported(predictors, serve, tmp_path):
     predictor = experiment.open_run(predictors["topics"].directory).predictor()
     predictor.calibrate()
-    predictor.threshold = 0.2
     served = serve(predictor, text_1=TEXTS)
     logits, labels = answer(predictor, TEXTS)
     np.testing.assert_allclose(served["logits"], logits, atol=1e-6)
     assert [label.decode() for label in served["label"]] == labels
-    assert labels != answer(predictors["topics"], TEXTS)[1]
     about = tmp_path / "saved" / "task.json"
     if about.exists():
         about = json.loads(about.read_text())
-        assert about["threshold"] == 0.2
         assert about["temperature"] == predictor.temperature
-    with pytest.raises(UserError, match="--format=hugging_face: has no"):
-        predict.export(predictor, str(tmp_path / "hf"), "hugging_face")
     kernel, bias = exports._output_layer(
         predictor.network, "topics", "labels", predictor.labels
     )

@@ -168,17 +168,6 @@ def test_a_run_answers_where_its_task_file_is_gone(folder, trained, tmp_path):
         os.rename(away, folder / "news.toml")
 
 
-def test_a_threshold_decides_what_labels_are_given(mixed, eager):
-    predictor = mixed.predictor()
-    predictor.choose("topics")
-    texts = ["moon rocket match"]
-    answers = []
-    for predictor.threshold in (1e-6, 1 - 1e-6):
-        [(labels, _)] = predictor.answer(texts)
-        answers.append(labels)
-    assert answers == ["money;space;sports", ""]
-
-
 # === Every other command ===
 
 

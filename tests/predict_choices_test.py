@@ -12,7 +12,7 @@ from tests import own_tasks_test
 from tests.support import commands, own_data, quick
 from tests.utils import disks
 from tf_transfer import experiment, multitask, predict
-from tf_transfer.data import calibration, metrics, tables
+from tf_transfer.data import calibration, tables
 from tf_transfer.data.task import Examples
 from tf_transfer.utils.errors import UserError
 
@@ -79,43 +79,18 @@ def test_a_temperature_divides_logits_and_changes_no_answer(name, choose):
     assert predictor.temperature == pytest.approx(once, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["topics", "sst2"])
-def test_the_chosen_threshold_decides_and_scores(name, choose):
-    predictor = choose(name)
-    _, labels, logits = predictor.read_stored("validation")
-    score = predictor.choose_threshold()
-    assert predictor.threshold != 0.5
-    several = name == "topics"
-    answers = [label for label, _ in predictor.answers(logits)]
-    if several:
-        sets = [set(filter(None, answer.split(";"))) for answer in answers]
-        chosen = [[n in some for n in predictor.labels] for some in sets]
-    else:
-        chosen = [answer == predictor.labels[1] for answer in answers]
-    average = "micro" if several else "binary"
-    expected = sklearn.metrics.f1_score(labels, chosen, average=average)
-    assert score == pytest.approx(expected)
-    shifted = metrics.shift(logits, predictor.threshold, several)
-    measured = metrics.measure_task(predictor.task, labels, shifted)
-    if several:
-        assert measured["f1_micro"] == pytest.approx(score)
-
-
-def test_a_file_is_scored_at_the_threshold(choose, run, tmp_path, capsys):
+def test_a_file_is_scored_by_its_labels(choose, run, tmp_path, capsys):
     columns = own_data.news(12)
     path = own_data.write(tmp_path / "in.jsonl", columns)
     out = tmp_path / "out.jsonl"
     words = [f"--run={run}", "--task=topics", f"--input={path}"]
     words += [f"--output={out}", "--label_column=tags", "--calibrate"]
-    assert command(*words, "--threshold=best_f1") == 0
+    assert command(*words) == 0
     err = capsys.readouterr().err
     predictor = choose("topics")
     predictor.calibrate()
-    score = predictor.choose_threshold()
     assert f"--calibrate: temperature {predictor.temperature:.3f}." in err
     assert "on 10 validation texts, which chose it" not in err  # a test is
-    chosen = f"--threshold=best_f1: {predictor.threshold:.4f}, with an F1 of "
-    assert f"{chosen}{score:.4f}" in err
     answers = tables.read_table(str(out)).columns["label"]
     expected = [label for label, _ in predictor.answer(columns["body"])]
     assert answers == expected
@@ -176,8 +151,6 @@ def test_entities_are_scored_by_the_tags_of_a_file(choose, tmp_path, capsys):
     [
         ("stars", "--calibrate", "stars has scores. Leave it out"),
         ("places", "--calibrate", "places has entities. Leave it out"),
-        ("news", "--threshold=best_f1", "is for two classes, or several"),
-        ("stars", "--threshold=0.3", "is for two classes, or several"),
     ],
 )
 def test_a_task_without_such_probabilities_is_named(
@@ -197,9 +170,7 @@ def test_a_task_without_such_probabilities_is_named(
         (["--input={0}/a"], "--input={0}/a: no such file."),
         (["--cs224n", "--output={1}"], "--output={1}: is a file. Give a"),
         (["--export={1}"], "--export={1}: is a file. Give a folder."),
-        (["--text=a", "--threshold=1"], "--threshold=1: give best_f1 or"),
-        (["--text=a", "--threshold=f1"], "--threshold=f1: give best_f1 or"),
-        (["--cs224n", "--calibrate"], "--calibrate, --threshold: do not"),
+        (["--cs224n", "--calibrate"], "--calibrate: does not apply to"),
     ],
 )
 def test_wrong_paths_and_numbers_are_said_before_a_model_is_loaded(

@@ -298,7 +298,6 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "export",
         "format",
         "probabilities",
-        "threshold",
         "calibrate",
         "raw",
         "flagfile",

@@ -103,11 +103,8 @@ def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
 
 
 def test_a_run_without_validation_texts_chooses_nothing(predictor):
-    for choose in (predictor.calibrate, predictor.choose_threshold):
-        with pytest.raises(
-            UserError, match="has no validation texts, by which"
-        ):
-            choose()
+    with pytest.raises(UserError, match="has no validation texts, by which"):
+        predictor.calibrate()
 
 
 def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):

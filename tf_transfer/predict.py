@@ -21,8 +21,8 @@ the run:
 - Entities: a file with one word per line, as CoNLL's; the tag is added behind
   each word. `--text` is a sentence whose words are separated by blanks.
 
-`--calibrate` and `--threshold=best_f1` fit probabilities and answers to the
-run's validation texts; exports have the fitted temperature, too.
+`--calibrate` fits the probabilities to the run's validation texts; exports have
+the fitted temperature, too.
 
 `--export` writes a
 TensorFlow SavedModel that takes raw strings and returns labels; import
@@ -35,7 +35,6 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 `--data` has its file, for test.
 """
 
-import contextlib
 import math
 import os
 import sys
@@ -89,13 +88,6 @@ def define_flags() -> None:
         False,
         "Keep cells of CSV and TSV that a spreadsheet takes for formulas. "
         "Unset: an apostrophe is put before them.",
-    )
-    flags.DEFINE_string(
-        "threshold",
-        "0.5",
-        "Of two classes, the probability of the second above which it is the "
-        "answer; of several labels at once, that of each. `best_f1`: the one "
-        "with the best F1 on the run's validation texts.",
     )
     flags.DEFINE_bool(
         "calibrate",
@@ -216,11 +208,10 @@ def _score(
     from tf_transfer.data import errors, metrics
     from tf_transfer.reports import errors as lines
 
-    task, threshold = predictor.task, predictor.threshold
+    task = predictor.task
     labels, starts = rows.targets(task)
-    shifted = metrics.shift(logits, threshold, task.kind == "labels")
-    scores = metrics.measure_task(task, labels, shifted, starts)
-    described = errors.describe(task, rows, logits, threshold)
+    scores = metrics.measure_task(task, labels, logits, starts)
+    described = errors.describe(task, rows, logits)
     listed = ", ".join(
         f"{n} {formatting.decimal(v, 4)}" for n, v in scores.items()
     )
@@ -320,9 +311,6 @@ def export(
         f"--format={form}: is for texts, and this run labels words.": (
             task.is_tagging and not is_saved_model
         ),
-        f"--format={form}: has no threshold. Leave --threshold out, or give "
-        "--format=saved_model.": predictor.threshold != 0.5
-        and not is_saved_model,
     }
     _raise_first(problems)
     with files.staged(folder) as stage, added.merged(network.encoder):
@@ -374,7 +362,6 @@ def _save_model(
         "texts": task.texts,
         "labels": task.labels,
         "logits": LOGITS[task.kind],
-        "threshold": predictor.threshold,
         "temperature": predictor.temperature,
     }
     files.write_json(os.path.join(folder, "task.json"), about)
@@ -385,7 +372,6 @@ def _save_model(
 
 def _check_flags(values: flags.FlagValues) -> None:
     """Raises `UserError` for wrong flags, before a model is loaded."""
-    threshold = _parse_threshold(values.threshold)
     asked = [name for name in ASKED if values[name].value]
     into_folder = values.cs224n or values.export
     read, written = values.input or "", values.output or values.export or ""
@@ -402,8 +388,8 @@ def _check_flags(values: flags.FlagValues) -> None:
         "give a file of texts as --input.": values.data and not values.cs224n,
         f"--label_column={values.label_column}: is a column of --input. Give "
         "the file.": values.label_column and not values.input,
-        "--calibrate, --threshold: do not apply to --cs224n. Leave them out.": (
-            values.cs224n and (values.calibrate or threshold != 0.5)
+        "--calibrate: does not apply to --cs224n. Leave it out.": (
+            values.cs224n and values.calibrate
         ),
         "--text: is not in the encoding of the terminal, UTF-8. Give a file as "
         "--input, or another text.": not _is_unicode(values.text or ()),
@@ -430,39 +416,6 @@ def _raise_first(problems: Mapping[str, Any]) -> None:
     for problem, is_there in problems.items():
         if is_there:
             raise UserError(problem)
-
-
-def _parse_threshold(text: str) -> float | None:
-    """The value of `--threshold`; None of `best_f1`."""
-    if text == "best_f1":
-        return None
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < 1:
-            return float(text)
-    raise UserError(
-        f"--threshold={formatting.cut(text)}: give best_f1 or a number between "
-        "0 and 1."
-    )
-
-
-def _set_threshold(predictor: Predictor, text: str) -> None:
-    """Sets the threshold that the flag names, and prints a chosen one."""
-    task, value = predictor.task, _parse_threshold(text)
-    is_binary = task.kind == "classes" and len(predictor.labels) == 2
-    if value != 0.5 and task.kind != "labels" and not is_binary:
-        raise UserError(
-            f"--threshold={text}: is for two classes, or several labels. "
-            "Leave it out."
-        )
-    if value is not None:
-        predictor.threshold = value
-        return
-    score = predictor.choose_threshold()
-    print(
-        f"--threshold=best_f1: {predictor.threshold:.4f}, with an F1 of "
-        f"{score:.4f} on the validation texts that chose it.",
-        file=sys.stderr,
-    )
 
 
 def _calibrate(predictor: Predictor) -> None:
@@ -494,9 +447,8 @@ def main() -> None:
     predictor = run.predictor()
     if not values.cs224n:  # which asks every task
         predictor.choose(values.task)
-        if values.calibrate:
-            _calibrate(predictor)
-        _set_threshold(predictor, values.threshold)
+    if values.calibrate:
+        _calibrate(predictor)
     folder = values.output or values.run
     if values.cs224n:
         predict_cs224n(predictor, values.data, folder)

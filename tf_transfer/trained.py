@@ -104,8 +104,6 @@ class Predictor:
         task: the task that answers; None if there are several and none is
             chosen yet.
         network: the network with the weights of the selected epoch.
-        threshold: probability above which the second of two classes, or each
-            of several labels, is chosen.
         temperature: what logits are divided by; 1 until `calibrate`.
     """
 
@@ -118,7 +116,7 @@ class Predictor:
         self.task: Any = None
         if len(self.tasks) == 1:
             self.task = run.experiment.data.task
-        self.threshold, self.temperature = 0.5, 1.0
+        self.temperature = 1.0
         strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
         self._programs: dict[str, Any] = {}
@@ -171,8 +169,8 @@ class Predictor:
                     logits = arrays[f"{name}_logits"] / self.temperature
                     return kind, arrays[f"{name}_labels"], logits
         raise UserError(
-            f"--run={self.directory}: has no {kinds[-1]} texts, by which "
-            "--calibrate and --threshold=best_f1 choose. Leave these out."
+            f"--run={self.directory}: has no {kinds[-1]} texts, by "
+            "which --calibrate chooses. Leave it out."
         )
 
     def calibrate(self) -> None:
@@ -196,31 +194,6 @@ class Predictor:
         scales = {**network.scales, task.name: (0.0, 1 / self.temperature)}
         self.network = Network(network.encoder, network.heads, scales)
         self._programs.clear()
-
-    def choose_threshold(self) -> float:
-        """Sets the threshold of the best F1 on validation; returns that F1.
-
-        The F1 is that of the second class; of several labels it is `f1_micro`,
-        and all of them get one threshold. See `calibration.choose_threshold`.
-
-        Raises:
-            UserError: nothing validated, or no validation text has the label.
-        """
-        from tf_transfer.data import calibration
-
-        _, labels, logits = self.read_stored("validation")
-        if not labels.any():
-            raise UserError(
-                "--threshold=best_f1: no validation text has the label. Give a "
-                "number."
-            )
-        probabilities = self.probabilities(logits)
-        if self.task.kind == "classes":
-            probabilities = probabilities[:, 1]
-        self.threshold, score = calibration.choose_threshold(
-            labels.ravel(), probabilities.ravel()
-        )
-        return score
 
     # === Answers ===
 
@@ -285,10 +258,9 @@ class Predictor:
             ]
         probabilities = self.probabilities(logits)
         several, names = self.task.kind == "labels", np.asarray(self.labels)
-        shifted = metrics.shift(logits, self.threshold, several)
-        chosen = metrics.decide_each(shifted) > 0
+        chosen = metrics.decide_each(logits) > 0
         if not several:
-            chosen = np.eye(len(names), dtype=bool)[metrics.decide(shifted)]
+            chosen = np.eye(len(names), dtype=bool)[metrics.decide(logits)]
         return [
             (
                 SEPARATOR.join(names[row].tolist()),
@@ -512,5 +484,4 @@ class Predictor:
             self.task,
             settings.max_length,
             settings.long_texts,
-            self.threshold,
         )

@@ -1,8 +1,7 @@
-"""Temperatures and thresholds are those that a search by hand gives."""
+"""Temperatures are those that the logits were multiplied by."""
 
 import numpy as np
 import pytest
-import sklearn.metrics
 
 from tf_transfer.data import calibration, metrics
 
@@ -50,37 +49,3 @@ def test_answers_without_errors_have_the_lowest_temperature():
     low, _ = calibration.TEMPERATURES
     fitted = calibration.fit_temperature(labels, logits)
     assert fitted == pytest.approx(low, rel=0.01)
-
-
-def test_a_threshold_has_the_best_f1_of_all(rng):
-    for _ in range(20):
-        labels = rng.integers(0, 2, 30)
-        labels[0] = 1
-        probabilities = np.round(rng.uniform(0.06, 1, 30), 1)
-        threshold, score = calibration.choose_threshold(labels, probabilities)
-        scores = [
-            sklearn.metrics.f1_score(
-                labels, probabilities > other, zero_division=0.0
-            )
-            for other in np.arange(0.05, 1.1, 0.1)
-        ]
-        chosen = sklearn.metrics.f1_score(labels, probabilities > threshold)
-        assert score == pytest.approx(max(scores)) == pytest.approx(chosen)
-
-
-def test_of_equal_thresholds_the_one_nearest_to_one_half_is_chosen():
-    labels = np.array([1, 0, 0, 1, 1, 0])
-    probabilities = np.array([0.9, 0.6, 0.6, 0.6, 0.4, 0.2])
-    threshold, score = calibration.choose_threshold(labels, probabilities)
-    assert (threshold, score) == (pytest.approx(0.3), pytest.approx(0.75))
-    # Without errors, any threshold between the two would do.
-    threshold, score = calibration.choose_threshold(
-        np.array([1, 0]), np.array([0.8, 0.1])
-    )
-    assert (threshold, score) == (pytest.approx(0.45), 1)
-    # One of one, or two of four: both F1 are 2 / 3.
-    labels = np.array([1, 0, 0, 1])
-    threshold, score = calibration.choose_threshold(
-        labels, np.array([0.9, 0.7, 0.6, 0.2])
-    )
-    assert (threshold, score) == (pytest.approx(0.8), pytest.approx(2 / 3))

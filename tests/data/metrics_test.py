@@ -205,14 +205,3 @@ def test_one_label_of_several_is_no_class_and_its_absence(name):
     assert measure(name, labels, np.full((100, 1), -2.0)) == 0.0
     found = np.where(np.arange(100) < 3, 2.0, -2.0)[:, None]
     assert measure(name, labels, found) == pytest.approx(2 * 3 / (3 + 5))
-
-
-def test_a_threshold_is_a_probability():
-    logits = np.log([[0.3 / 0.7, 0.6 / 0.4]])
-    for threshold, chosen in ((0.25, [1, 1]), (0.5, [0, 1]), (0.7, [0, 0])):
-        shifted = metrics.shift(logits, threshold, several=True)
-        assert metrics.decide_each(shifted).tolist() == [chosen]
-    for units in (logits[:, 1:], np.log([[0.4, 0.6]])):
-        for threshold, chosen in ((0.5, 1), (0.59, 1), (0.61, 0)):
-            shifted = metrics.shift(units, threshold, several=False)
-            assert metrics.decide(shifted).tolist() == [chosen]

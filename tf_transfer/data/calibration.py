@@ -1,14 +1,13 @@
-"""How far probabilities can be trusted, and what is chosen on validation.
+"""How far probabilities can be trusted, and the temperature that helps.
 
 A temperature T divides the logits, so that probabilities are those of the
 validation labels on average: Guo et al., "On Calibration of Modern Neural
-Networks" (2017), section 4.2. It changes no answer at a threshold of one half.
+Networks" (2017), section 4.2. It changes no answer.
 """
 
 import numpy as np
 import scipy.optimize
 import scipy.special
-import sklearn.metrics
 
 from tf_transfer.data import metrics
 
@@ -16,15 +15,12 @@ BINS = 10  # of the calibration error
 TEMPERATURES = (0.05, 20.0)  # without any error, the best one would be 0
 
 
-def measure(
-    labels: np.ndarray, logits: np.ndarray, threshold: float = 0.5
-) -> dict[str, float]:
+def measure(labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
     """The calibration of classes, or of several labels.
 
     Args:
         labels: int64 [examples], or [examples, labels] of 0 and 1.
         logits: float [examples, units].
-        threshold: See `metrics.shift`.
 
     Returns:
         A dict:
@@ -38,7 +34,7 @@ def measure(
     several = labels.ndim == 2
     labels, logits = _as_classes(labels, logits)
     probabilities, rows = metrics.probabilities(logits), np.arange(len(labels))
-    answers = metrics.decide(metrics.shift(logits, threshold, False))
+    answers = metrics.decide(logits)
     confidence = probabilities[rows, answers]
     bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(bins, (answers == labels) - confidence, BINS)
@@ -75,27 +71,3 @@ def _as_classes(
     if labels.ndim == 1:
         return labels, logits
     return labels.ravel(), logits.reshape(-1, 1)
-
-
-def choose_threshold(
-    labels: np.ndarray, probabilities: np.ndarray
-) -> tuple[float, float]:
-    """The threshold of the best F1, and that F1.
-
-    The threshold lies in the middle between two probabilities, and those above
-    it are chosen. Of equally good thresholds the one nearest to one half is
-    returned, and of two of those the lower.
-
-    Args:
-        labels: int64 [answers] of 0 and 1, not all of them 0.
-        probabilities: float64 [answers]. Those of 1.
-    """
-    precision, recall, values = sklearn.metrics.precision_recall_curve(
-        labels, probabilities
-    )
-    scores = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
-    scores = np.round(scores[:-1], 12)  # the last one chooses nothing
-    thresholds = (values + np.append(0.0, values[:-1])) / 2
-    best = np.flatnonzero(scores == scores.max())
-    index = best[np.argmin(np.abs(thresholds[best] - 0.5))]
-    return float(thresholds[index]), float(scores[index])

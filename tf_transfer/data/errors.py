@@ -17,9 +17,7 @@ MOST_LISTED = 20  # texts
 MOST_CHARACTERS = 200  # of a text
 
 
-def describe(
-    task: Task, examples: Any, logits: np.ndarray, threshold: float = 0.5
-) -> dict[str, Any]:
+def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
     """Describes the errors on a split.
 
     Args:
@@ -27,7 +25,6 @@ def describe(
         examples: Labelled `Examples`, or `Sentences` of a task that labels
             words.
         logits: float [examples or words, units].
-        threshold: Of the answers; see `metrics.shift`.
 
     Returns:
         A dict that JSON can hold:
@@ -52,8 +49,8 @@ def describe(
         return _describe_scores(task, examples, labels, logits)
     describe = _describe_several if labels.ndim == 2 else _describe_classes
     return {
-        **describe(task, examples, labels, logits, threshold),
-        "calibration": calibration.measure(labels, logits, threshold),
+        **describe(task, examples, labels, logits),
+        "calibration": calibration.measure(labels, logits),
     }
 
 
@@ -78,11 +75,10 @@ def _describe_classes(
     examples: Any,
     labels: np.ndarray,
     logits: np.ndarray,
-    threshold: float,
 ) -> dict[str, Any]:
     names = list(task.labels or ())
     probabilities = metrics.probabilities(logits)
-    answers = metrics.decide(metrics.shift(logits, threshold, False))
+    answers = metrics.decide(logits)
     confidence = probabilities[np.arange(len(labels)), answers]
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")]
@@ -106,12 +102,11 @@ def _describe_several(
     examples: Any,
     labels: np.ndarray,
     logits: np.ndarray,
-    threshold: float,
 ) -> dict[str, Any]:
     """Each label is a decision; a text is as wrong as its worst one."""
     names = np.asarray(task.labels)
     probabilities = metrics.sigmoid(logits)
-    answers = metrics.decide_each(metrics.shift(logits, threshold, True))
+    answers = metrics.decide_each(logits)
     confidence = np.where(answers, probabilities, 1 - probabilities)
     errors = np.where(answers != labels, confidence, 0).max(axis=1)
     worst = np.argsort(-errors, kind="stable")[: (errors > 0).sum()]

@@ -44,23 +44,6 @@ def decide_each(logits: np.ndarray) -> np.ndarray:
     return (np.asarray(logits) > 0).astype(np.int64)
 
 
-def shift(logits: np.ndarray, threshold: float, several: bool) -> np.ndarray:
-    """Logits whose decisions are those of `logits` at a threshold.
-
-    Args:
-        logits: float [examples, units].
-        threshold: The probability of the second of two classes, or of each of
-            several labels, above which it is chosen. With more classes, 0.5.
-        several: Whether an example may have several labels.
-
-    Returns:
-        float64 [examples, units].
-    """
-    shifted = np.array(logits, np.float64)
-    shifted[:, 0 if several else -1 :] -= scipy.special.logit(threshold)
-    return shifted
-
-
 def sigmoid(logits: np.ndarray) -> np.ndarray:
     """The probability of each label by itself, float64."""
     return scipy.special.expit(np.asarray(logits, np.float64))

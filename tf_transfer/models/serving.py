@@ -35,8 +35,6 @@ class ServingModel(keras.Model):
         max_length: as the network was trained with.
         inputs: the names of the string tensors that `logits` takes.
         rank: of each of them.
-        threshold: of two classes, the probability of the second above which
-            it is the answer; of several labels, that of each.
     """
 
     def __init__(
@@ -46,7 +44,6 @@ class ServingModel(keras.Model):
         max_length: int,
         inputs: Sequence[str],
         rank: int,
-        threshold: float = 0.5,
     ) -> None:
         super().__init__(name=task.name)
         self.built = True  # of layers that have their weights
@@ -56,7 +53,6 @@ class ServingModel(keras.Model):
         self._max_length = max_length
         self._inputs = tuple(inputs)
         self._rank = rank
-        self._threshold = threshold
         # Tracked, so that weights and vocabulary tables are saved.
         self.parts = network.layers
         self.tokenizer = network.encoder.tokenizer
@@ -89,16 +85,14 @@ class ServingModel(keras.Model):
         if task.kind == "score":
             low, high = task.score_range or (-np.inf, np.inf)
             return {"score": tf.clip_by_value(output[:, 0], low, high)}
-        names, is_likely = tf.constant(task.labels), output > self._threshold
+        names = tf.constant(task.labels)
         if task.kind == "labels":
             rows = tf.tile(names[None], [tf.shape(output)[0], 1])
             label = tf.strings.reduce_join(
-                tf.ragged.boolean_mask(rows, is_likely),
+                tf.ragged.boolean_mask(rows, output > 0.5),
                 axis=1,
                 separator=SEPARATOR,
             )
-        elif output.shape[1] == 2:
-            label = tf.where(is_likely[:, 1], names[1], names[0])
         else:
             label = tf.gather(names, tf.argmax(output, axis=-1))
         if task.is_tagging:
@@ -203,7 +197,7 @@ class TextModel(ServingModel):
     [batch, labels] and `label` [batch], the name of the label.
 
     Args:
-        network, task, max_length, threshold: see `ServingModel`.
+        network, task, max_length: see `ServingModel`.
         long_texts: see `tokens.pack`.
     """
 
@@ -213,10 +207,9 @@ class TextModel(ServingModel):
         task: Task,
         max_length: int,
         long_texts: str = "head",
-        threshold: float = 0.5,
     ) -> None:
         names = [f"text_{n}" for n, _ in enumerate(task.texts, 1)]
-        super().__init__(network, task, max_length, names, 1, threshold)
+        super().__init__(network, task, max_length, names, 1)
         self._long_texts = long_texts
 
     def logits(self, *inputs: tf.Tensor) -> tf.Tensor:
