@@ -42,7 +42,7 @@ def make_paper(scenario: Scenario, count: int) -> claims.Paper:
     """A paper with `count` claims of a kind, each on tasks of its own."""
     sizes = {
         f"{number}.{task}": {
-            "train_and_validation": round(TEXTS / FOLD_SHARE) * 2**task,
+            "train_and_validation": round(TEXTS / FOLD_SHARE),
             "test": TEXTS,
         }
         for number in range(count)
@@ -99,9 +99,8 @@ def make_runs(
     rows = []
     groups = ("2", "all", *OTHERS[: len(scenario.others)])
     for task in paper.sizes:
-        true = scenario.difference + random.normal(0, scenario.of_tasks)
         for number, layers in enumerate(groups):
-            mean = true if layers == "2" else 0.0
+            mean = scenario.difference if layers == "2" else 0.0
             resampled = random.normal(0, scenario.texts, resampling.RESAMPLES)
             shift = random.normal(0, scenario.texts)
             for rate, seed in itertools.product(paper.rates, range(seeds)):

@@ -26,7 +26,6 @@ class Scenario:
         texts: standard deviation of each group over test texts.
         failing: share of the seeds that lose 20 points, in both groups.
         tasks: number of tasks of the claim.
-        of_tasks: standard deviation of the true difference over tasks.
         in_folds: whether both groups were tested in the same folds.
         drift: percent by which times change over a task's runs.
         noise: standard deviation of the times of both groups, in percent.
@@ -47,7 +46,6 @@ class Scenario:
     texts: float = 0.0
     failing: float = 0.0
     tasks: int = 1
-    of_tasks: float = 0.0
     in_folds: bool = False
     drift: float = 0.0
     noise: tuple[float, float] = (1.0, 1.0)
@@ -59,8 +57,6 @@ class Scenario:
 DIFFERENCE = {"published": PUBLISHED}
 SIGN = {"sign": -1}
 EQUAL = {"kind": "equal", "margin": MARGIN}
-TREND = {"kind": "trend", "sign": 1}
-SPREAD = {"kind": "spread", "margin": 1.0, "second": ()}
 SAME_TIME = {
     "kind": "equal",
     "margin": 10.0,
@@ -166,21 +162,6 @@ SCENARIOS = (
         (0.3, 0.3),
     ),
     Scenario("equal claimed, three times it", EQUAL, AGREE, -3 * MARGIN),
-    Scenario(
-        "trend claimed, 8 tasks differ by 2, not by size",
-        TREND,
-        BOTH,
-        tasks=8,
-        of_tasks=2.0,
-        seeds=(3, 10),
-    ),
-    Scenario("spread of 1 claimed, and true", SPREAD, BOTH),
-    Scenario(
-        "spread of 1 claimed, it is 0.3",
-        SPREAD,
-        AGAINST,
-        deviations=(0.3, 0.3),
-    ),
     Scenario("times alike, in turn", TIME, BOTH),
     Scenario(
         "times alike, deviations 1 and 10 %", TIME, BOTH, noise=(1.0, 10.0)

@@ -66,40 +66,6 @@ def test_other_weights_under_the_same_name_are_another_study():
         assert runs.settings.str["weights"].nunique() == 1
 
 
-# === 4: a trend is one over tasks ===
-
-
-def judge_trend(gains):
-    paper = made_up.make_paper(
-        {"kind": "trend", "tasks": tuple(gains), "sign": 1},
-        sizes={
-            task: {"train_and_validation": 1000 * 3**number, "test": 1000}
-            for number, task in enumerate(gains)
-        },
-    )
-    runs = [
-        made_up.make_runs(
-            paper, task, group, [middle + step for step in (-0.1, 0, 0.1)]
-        )
-        for task, gain in gains.items()
-        for group, middle in ((TWO, 80 + gain), (ALL, 80))
-    ]
-    [verdict] = made_up.judge(paper, *runs).values()
-    return verdict
-
-
-def test_a_trend_needs_tasks_that_lie_on_a_line():
-    """The seeds hardly differ, but the tasks do, by more than their size."""
-    scattered = dict(zip(TASKS, (0, 3, -2, 4, -3, 2, 5, -1)))
-    found = judge_trend(scattered)
-    assert found.word == "inconclusive"
-    assert (
-        found.needed(0.05) == "8 tasks do not decide it, nor would more seeds"
-    )
-    line = dict(zip(TASKS, (0, 0.6, 0.9, 1.6, 2.1, 2.4, 3.1, 3.4)))
-    assert judge_trend(line).word == "agrees"
-
-
 # === 5: folds ===
 
 
@@ -155,40 +121,6 @@ def test_groups_on_the_same_folds_are_paired():
     spread = np.var(better - FOLDS, ddof=1)
     error = math.sqrt((1 / 10 + 100 / 900) * spread)
     assert verdict.variance == {"folds": pytest.approx(error)}
-
-
-# === 6: the spread of runs ===
-
-
-def judge_spread(of_tasks, margin=1.0):
-    paper = made_up.make_paper(
-        {
-            "kind": "spread",
-            "margin": margin,
-            "tasks": tuple(of_tasks),
-            "first": (ALL,),
-            "second": (),
-        }
-    )
-    runs = [
-        made_up.make_runs(paper, task, ALL, scores)
-        for task, scores in of_tasks.items()
-    ]
-    [verdict] = made_up.judge(paper, *runs).values()
-    return verdict
-
-
-def test_a_spread_is_bounded_on_each_task():
-    """One task of large spread is not drowned by others of small ones."""
-    random = np.random.default_rng(0)
-    still = {t: list(random.normal(80, 0.1, 10)) for t in ("rte", "mrpc")}
-    assert judge_spread(still).word == "agrees"
-    loud = {**still, "cola": list(random.normal(80, 5, 10))}
-    found = judge_spread(loud)
-    assert found.word == "contradicts" and "cola" in found.reason
-    assert found.value > 3
-    same = judge_spread({**still, "cola": [80.0] * 10})
-    assert same.word == "inconclusive"
 
 
 # === 8: what has learned something ===
@@ -570,26 +502,6 @@ def test_a_base_that_several_comparisons_share_has_one_luck_of_times():
         [found] = made_up.judge(paper, records).values()
         false += found.p <= 0.05
     assert 100 * false / count <= 5 + 2 * 100 * math.sqrt(0.05 * 0.95 / count)
-
-
-def test_a_trend_counts_a_task_once():
-    firsts = tuple({"trainable_layers": str(n)} for n in (1, 2, 3, 4))
-    tasks = ("rte", "mrpc", "cola")
-    paper = made_up.make_paper(
-        {"kind": "trend", "tasks": tasks, "sign": 1, "first": firsts}
-    )
-    runs = [
-        record
-        for task, gain in zip(tasks, (0, 1.5, 1.2))
-        for group, shift in zip((*firsts, ALL), (0, 0.05, 0.1, 0.02, -gain))
-        for record in made_up.make_runs(
-            paper, task, group, [80 + gain + shift + e for e in (-0.1, 0, 0.1)]
-        )
-    ]
-    [found] = made_up.judge(paper, runs).values()
-    assert found.word == "inconclusive" and found.needed(0.05).startswith(
-        "3 tasks"
-    )
 
 
 def test_holm_s_correction_hides_no_contradiction_of_a_size():

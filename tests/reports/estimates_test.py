@@ -139,45 +139,6 @@ def test_where_no_run_differs_nothing_is_shown():
     assert np.isnan(found.interval()).all()
 
 
-def correct(sides, drift):
-    """Cells of times and starts, less what they drift by."""
-    return [
-        Cell(
-            logs - drift.slope * (begun - drift.centre),
-            drift=drift,
-            start=begun.mean() - drift.centre,
-        )
-        for logs, begun in sides
-    ]
-
-
-def test_times_are_corrected_for_what_they_drift_by():
-    """Half a percent later, both sides take longer; no side is slower."""
-    starts = np.arange(6.0)
-    times = 1 + 0.01 * starts + np.tile([0.001, -0.001], 3)
-    times += 1e-5 * np.array([1, 1, -2, -2, 1, 1])
-    sides = (times[::2], starts[::2]), (times[1::2], starts[1::2])
-    drift = estimates.fit_drift(sides)
-    assert drift.slope == pytest.approx(0.01)
-    found = estimate(*correct(sides, drift))
-    assert found.value == pytest.approx(0.002, abs=1e-4)
-    assert found.freedom == pytest.approx(3)
-    assert estimates.fit_drift([(np.ones(2), np.zeros(2))]) is None
-
-
-@pytest.mark.parametrize("drift", [0.0, 0.02, 0.05])
-def test_a_drift_makes_no_difference_of_times_that_alternate(drift):
-    random = np.random.default_rng(2)
-    false = 0
-    for _ in range(400):
-        starts = np.arange(10.0)
-        times = drift * starts / 9 + random.normal(0, 0.01, 10)
-        sides = (times[::2], starts[::2]), (times[1::2], starts[1::2])
-        found = estimate(*correct(sides, estimates.fit_drift(sides)))
-        false += 2 * min(found.p_above(), found.p_below()) <= 0.05
-    assert 100 * false / 400 <= 5 + 2 * 100 * math.sqrt(0.05 * 0.95 / 400)
-
-
 def test_more_seeds_are_named_where_they_would_decide():
     found = estimate(cell(79, 80, 81), cell(78, 79, 80))
     assert found.seeds_needed(1.0, 3) == pytest.approx(10, abs=1)

@@ -4,7 +4,6 @@ import pytest
 
 from tests.reports.glue_claims_test import (
     judge,
-    LARGE,
     LOSSES,
     SMALL,
     write,
@@ -80,17 +79,6 @@ def test_a_run_that_the_limit_ended_has_no_score_at_the_stopping_point():
     assert first.word == "inconclusive"
     assert first.reason.startswith("the limit of epochs came before")
     assert verdicts["score_small_last_4_by_validation"].word == "agrees"
-
-
-def test_only_small_tasks_are_said_to_vary_little():
-    """ "Tasks that have fewer than 10,000 training samples", each of them."""
-    wide = {"all": 0.0, **LOSSES}
-    records = write_tasks(SMALL)
-    for record in write_tasks(LARGE, wide):
-        score = record["test"] + 0.05 * record["seed"]
-        records.append({**record, "test": score})
-    verdict = judge(records)["spread"]
-    assert verdict.word == "agrees" and verdict.claim.tasks == SMALL
 
 
 def test_saved_times_that_are_close_agree():

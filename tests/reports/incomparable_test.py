@@ -110,19 +110,6 @@ def test_that_a_side_did_not_train_is_reported_first():
     )
 
 
-def test_a_maximum_is_described_without_a_test():
-    paper = made_up.make_paper({"kind": "maximum", "sign": 1})
-    runs = [
-        made_up.make_runs(
-            paper, "rte", {**group, "model": OTHER}, [m, m + 0.5, m + 1]
-        )
-        for group, m in ((LAST, 90), (ALL, 80))
-    ]
-    [verdict] = made_up.judge(paper, *runs).values()
-    assert verdict.value == pytest.approx(10)
-    assert brief.neutral_word(verdict) == "described"
-
-
 def test_parts_in_which_nothing_varies_prove_nothing():
     claim = {"tasks": ("rte", "mrpc"), "over": "each", "sign": -1}
     paper = made_up.make_paper(claim)

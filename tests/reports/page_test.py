@@ -430,9 +430,6 @@ def test_what_is_not_comparable_has_none_of_the_papers_words():
         (0.1, 0.01, "agrees", "equal", "no difference beyond the margin"),
         (3, 0.01, "contradicts", "equal", "higher"),
         (0.1, 0.2, "agrees", "equal", "unclear"),
-        (0.5, 0.01, "agrees", "spread", "within the margin"),
-        (2, 0.01, "contradicts", "spread", "beyond the margin"),
-        (2, np.nan, "", "maximum", "described"),
         (np.nan, np.nan, "", "difference", "not reported"),
     ],
 )
@@ -458,7 +455,6 @@ def test_neutral_words_follow_the_test(value, p, outcome, kind, expected):
             {"kind": "equal", "published": -0.25},
             "-0.25 points; our margin: 1 points",
         ),
-        ({"kind": "spread"}, "within 1 points; a deviation is ours"),
         ({"published": 2.5}, "+2.5 points"),
         ({"sign": -1}, "lower"),
     ],

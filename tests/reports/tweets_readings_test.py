@@ -104,7 +104,9 @@ def test_a_claim_is_judged_by_the_words_that_were_run(frozen, full, expected):
         },
         made.FOLDER,
     )
-    [verdict] = [v for v in study.verdicts if v.claim.id == "higher_maximum"]
+    [verdict] = [
+        v for v in study.verdicts if v.claim.id == "fine_tuning_varies_more"
+    ]
     assert verdict.reading == expected
     assert verdict.word != "not comparable"
 
@@ -120,6 +122,6 @@ def test_the_words_of_the_code_come_first_where_all_were_run():
         verdict
         for study in study_lib.collect({"runs": runs}, made.FOLDER)
         for verdict in study.verdicts
-        if verdict.claim.id == "higher_maximum"
+        if verdict.claim.id == "fine_tuning_varies_more"
     ]
     assert {verdict.reading for verdict in judged} == {"", "loss_head=sigmoid"}

@@ -395,14 +395,10 @@ def neutral_word(verdict: Verdict) -> str:
         return FAILED if FAILED in verdict.reason else "not reported"
     kind, tally = verdict.claim.kind, verdict.tally
     is_so = verdict.outcome != infer.CONTRADICTS
-    if kind == "maximum":
-        return "described"
     if not (verdict.outcome and verdict.p <= infer.ALPHA):
         word = "unclear"
         if kind == "difference" and verdict.low * verdict.high > 0:
             word = "unclear after Holm's correction"
-    elif kind == "spread":
-        word = "within the margin" if is_so else "beyond the margin"
     elif tally:
         word = "shown" if is_so else "the opposite is shown"
     elif kind == "equal" and is_so:

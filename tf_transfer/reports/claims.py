@@ -48,7 +48,7 @@ LISTS = (
     "uses",
 )
 READING_KEYS = ("name", "words", "without", "measures")
-KINDS = ("difference", "equal", "spread", "maximum", "trend")
+KINDS = ("difference", "equal")
 OVER = ("mean", "each", "most", "some")
 Settings = Mapping[str, Any]  # settings and their values
 
@@ -80,10 +80,8 @@ class Claim:
             different phases: each group has the paper's value, if it can.
         paired: whether the i-th of `first` is compared with the i-th of
             `second` alone.
-        kind: `difference` (its sign, and its size where published), `equal`
-            (within `margin`), `spread` (the standard deviation of `first` is at
-            most `margin`), `maximum` (of the runs' scores), `trend` (the
-            difference grows with the logarithm of the training set).
+        kind: `difference` (its sign, and its size where published) or `equal`
+            (within `margin`).
         measure: see `measures.MEASURES`; two, where the groups have their own.
         at: for `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
@@ -280,10 +278,8 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         and len(claim.first) != len(claim.second),
         "`relative` needs `second`": claim.relative and not claim.second,
         f"`{claim.kind}` needs `published` or `sign`": (
-            claim.kind in ("difference", "trend") and not claim.direction
+            claim.kind == "difference" and not claim.direction
         ),
-        "`maximum` is of two groups on one task": claim.kind == "maximum"
-        and [*map(len, (claim.tasks, claim.first, claim.second))] != [1, 1, 1],
     }
     for problem, applies in problems.items():
         if applies:

@@ -11,8 +11,6 @@ gradient. The variance of a contrast is the sum of
     folds   (1 / J + n_test / n_train) s_d^2, of the contrast d in each of J
             folds (Nadeau and Bengio 2003, "Inference for the generalization
             error")
-    drift   of times, the square of what the starts of the runs contribute: see
-            `Drift`
 
 and its degrees of freedom are Satterthwaite's, V^2 / sum_k (V_k^2 / df_k).
 """
@@ -29,9 +27,7 @@ import numpy as np
 import scipy.stats
 
 LEVEL = 0.95
-# Deviations are pooled where Bartlett's test has a larger p-value. Smyth's
-# (2004) moderated variances gave too many false verdicts where deviations are 1
-# to 10 apart.
+# Deviations are pooled where Bartlett's test has a larger p-value.
 ALIKE = 0.5
 REALISTIC = 100  # seeds; larger numbers are not reported
 
@@ -42,27 +38,6 @@ class Pool:
 
     variance: float
     freedom: float
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Drift:
-    """How the logarithms of times change with the start, of a task's runs.
-
-    Attributes:
-        slope: of the common line, per second.
-        centre: where the lines are not corrected, in seconds.
-        variance, freedom: of the slope.
-        groups: how many lines there are.
-        pool: variance of the runs around their lines; None where the
-            approaches do not share one.
-    """
-
-    slope: float
-    centre: float
-    variance: float
-    freedom: float
-    groups: int
-    pool: Pool | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -78,8 +53,6 @@ class Cell:
             texts, less its value; None where it is not known.
         fold_share: of folds, examples that test over those that train.
         is_trained: whether a seed could change the values.
-        drift: of times, by whose line `values` are corrected.
-        start: mean start of the runs in seconds.
         in_turn: of times, whether they were measured in turn with others.
     """
 
@@ -90,8 +63,6 @@ class Cell:
     resampled: np.ndarray | None = None
     fold_share: float = 0.0
     is_trained: bool = True
-    drift: Drift | None = None
-    start: float = 0.0
     in_turn: bool = False
 
     @property
@@ -101,17 +72,9 @@ class Cell:
             return Pool(0.0, math.inf)
         freedom = len(self.values) - 1
         own = float(np.var(self.values, ddof=1)) if freedom else 0.0
-        if self.drift is not None:
-            # Fitting the line removed some of the runs' variance.
-            own *= freedom / (freedom - 1 / self.drift.groups)
-        if self.shared is None:
+        if self.pool is None:
             return Pool(own, freedom)
-        return Pool(max(own, self.shared.variance), self.shared.freedom)
-
-    @property
-    def shared(self) -> Pool | None:
-        """The variance that it shares with other cells, or None."""
-        return self.pool if self.drift is None else self.drift.pool
+        return Pool(max(own, self.pool.variance), self.pool.freedom)
 
 
 def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
@@ -123,48 +86,9 @@ def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
     known = [values for values in groups if len(values) > 1 and np.ptp(values)]
     if len(known) < 2 or scipy.stats.bartlett(*known).pvalue <= ALIKE:
         return None
-    return pool(known)
-
-
-def pool(groups: Sequence[np.ndarray]) -> Pool:
-    """The pooled variance within some groups."""
-    freedom = sum(len(values) - 1 for values in groups)
-    squares = sum(float(((v - v.mean()) ** 2).sum()) for v in groups)
+    freedom = sum(len(values) - 1 for values in known)
+    squares = sum(float(((v - v.mean()) ** 2).sum()) for v in known)
     return Pool(squares / freedom, freedom)
-
-
-def fit_drift(
-    groups: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> Drift | None:
-    """The common line of several groups of times; None where they show none.
-
-    Args:
-        groups: logarithms of the times, and the starts, of each approach.
-    """
-    if not groups:
-        return None
-    times, starts = (
-        np.concatenate(
-            [np.asarray(pair[k]) - np.mean(pair[k]) for pair in groups]
-        )
-        for k in (0, 1)
-    )
-    freedom, spread = len(times) - len(groups) - 1, float((starts**2).sum())
-    if freedom < 1 or not spread:
-        return None
-    slope = float((times * starts).sum()) / spread
-    rest = times - slope * starts
-    variance = float((rest**2).sum()) / freedom
-    ends = np.cumsum([len(pair[0]) for pair in groups])[:-1]
-    shared = pool_variances(np.split(rest, ends))
-    return Drift(
-        slope,
-        float(np.concatenate([pair[1] for pair in groups]).mean()),
-        variance / spread,
-        freedom,
-        len(groups),
-        Pool(variance, freedom) if shared else None,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +130,7 @@ class Contrast:
         weights = {c: w for c, w in self.weights.items() if w}
         parts = [
             part
-            for list_parts in (_seeds, _texts, _folds, _drift)
+            for list_parts in (_seeds, _texts, _folds)
             for part in list_parts(weights)
             if part.variance > 0
         ]
@@ -255,7 +179,7 @@ def _seeds(weights: Weights) -> Iterable[Component]:
         if cell.fold_share:
             continue
         pool = cell.variance
-        sums = pools.setdefault(cell.shared or cell, [0.0, pool.freedom])
+        sums = pools.setdefault(cell.pool or cell, [0.0, pool.freedom])
         sums[0] += weight**2 * pool.variance / len(cell.values)
     for source, (variance, freedom) in pools.items():
         yield Component("seeds", variance, freedom, source)
@@ -295,16 +219,6 @@ def _folds(weights: Weights) -> Iterable[Component]:
         yield Component("folds", variance, count - 1, "folds")
 
 
-def _drift(weights: Weights) -> Iterable[Component]:
-    starts: dict[Drift, float] = collections.defaultdict(float)
-    for cell, weight in weights.items():
-        if cell.drift is not None:
-            starts[cell.drift] += weight * cell.start
-    for drift, start in starts.items():
-        variance = start**2 * drift.variance
-        yield Component("drift", variance, drift.freedom, drift.pool or drift)
-
-
 @dataclasses.dataclass(frozen=True)
 class Estimate:
     """A value with its standard error and degrees of freedom.
@@ -312,8 +226,8 @@ class Estimate:
     Attributes:
         error: 0 where no run of a cell differs from the others.
         freedom: nan where `error` is 0.
-        parts: standard errors of `seeds`, `texts`, `folds` and `drift`, of
-            those that are known.
+        parts: standard errors of `seeds`, `texts` and `folds`, of those that
+            are known.
     """
 
     value: float

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import scipy.stats
 
 from tf_transfer.reports import choose, estimates, measures, wording
-from tf_transfer.reports.claims import Claim, Settings, size_of
+from tf_transfer.reports.claims import Claim, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Estimate
 
 AGREES, IN_SIGN = "agrees", "agrees in sign"
@@ -22,7 +21,6 @@ INCONCLUSIVE, NOT_COMPARABLE = "inconclusive", "not comparable"
 WORDS = (AGREES, IN_SIGN, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
 
 FEWEST_SEEDS = 3
-FEWEST_POINTS = 3  # tasks of a trend
 ALPHA = 1 - estimates.LEVEL
 FAILED = "not shown to be above the majority baseline"
 
@@ -129,15 +127,9 @@ def test_claim(
     claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
     """The verdict with value, interval, p and what it would conclude."""
-    if claim.kind == "spread":
-        return _test_spread(claim, comparisons, verdict)
-    if claim.kind == "maximum":
-        return _describe_maximum(comparisons, verdict)
     joined = _join_times(comparisons)
     if not all(_is_known(claim, comparison) for comparison in joined):
         return verdict
-    if claim.kind == "trend":
-        return _test_trend(claim, comparisons, verdict)
     estimate = _average(claim, joined).estimate()
     verdict = _report_value(claim, estimate, verdict)
     if not estimate.error:
@@ -213,39 +205,6 @@ def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
     return first - second * claim.factor
 
 
-def _test_trend(
-    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
-) -> Verdict:
-    """A line through the tasks, per tenfold training set, with n - 2 degrees.
-
-    The tasks differ in more than their size: the error of the line is estimated
-    from their distances to it.
-    """
-    by_task = choose.group_by(comparisons, lambda c: c.task).values()
-    sizes = [
-        size_of(of_task[0].runs[0].sizes.iloc[0], "train_and_validation")
-        for of_task in by_task
-    ]
-    if len({*sizes}) < FEWEST_POINTS:
-        return dataclasses.replace(
-            verdict,
-            reason=f"{len({*sizes})} sizes of training sets; "
-            f"{FEWEST_POINTS} are needed",
-        )
-    values = [
-        np.mean([_contrast(claim, one).value for one in of_task])
-        for of_task in by_task
-    ]
-    line = scipy.stats.linregress(np.log10(sizes), values)
-    estimate = Estimate(float(line.slope), float(line.stderr), len(sizes) - 2)
-    verdict = _report_value(claim, estimate, verdict)
-    needed = f"{len(sizes)} tasks do not decide it, nor would more seeds"
-    return dataclasses.replace(
-        _conclude_on_mean(claim, estimate, verdict),
-        needed=lambda alpha: needed,
-    )
-
-
 # === Conclusions ===
 
 
@@ -303,44 +262,34 @@ def _weigh(
 ) -> Verdict:
     """The verdict with what several estimates conclude together."""
     low, high = _region(claim)
-    p_values = [(e.p_within(low, high), e.p_outside(low, high)) for e in single]
-    # Those that are as claimed have to be shown to be; without enough of them,
-    # the others.
+    showing = _count_needed(claim, len(single))
+    refuting = len(single) - showing + 1  # of these, the opposite refutes it
+    agrees = estimates.partial_conjunction(
+        [estimate.p_within(low, high) for estimate in single], showing
+    )
+    contradicts = estimates.partial_conjunction(
+        [estimate.p_outside(low, high) for estimate in single], refuting
+    )
+    # If enough estimates are as claimed, these have to be shown to be. If not,
+    # the others have to be.
     agreeing = [estimate for estimate in single if low < estimate.value < high]
-    needed = _count_needed(claim, len(single))
-    deciding = agreeing
-    if len(agreeing) < needed:
-        needed = len(single) - needed + 1
+    deciding, count = agreeing, showing
+    if len(agreeing) < showing:
         deciding = [one for one in single if one not in agreeing]
+        count = refuting
     describe = functools.partial(
         describe_needed,
         [(e, min(abs(e.value - low), abs(e.value - high))) for e in deciding],
-        needed,
-        len(single) - needed + 1,
+        count,
+        len(single) - count + 1,
         verdict.runs,
     )
-    verdict = dataclasses.replace(verdict, needed=describe)
-    return _conjoin(claim, p_values, verdict)
-
-
-def _conjoin(
-    claim: Claim, p_values: Sequence[tuple[float, float]], verdict: Verdict
-) -> Verdict:
-    """The verdict by partial conjunction.
-
-    Args:
-        claim: `over` says of how many.
-        p_values: for the claim and against it, of each.
-        verdict: to be completed.
-    """
-    needed = _count_needed(claim, len(p_values))
-    refuting = len(p_values) - needed + 1  # this many of the opposite refute it
-    right, wrong = zip(*p_values)
-    p, outcome = min(
-        (estimates.partial_conjunction(right, needed), AGREES),
-        (estimates.partial_conjunction(wrong, refuting), CONTRADICTS),
+    return dataclasses.replace(
+        verdict,
+        needed=describe,
+        p=min(agrees, contradicts),
+        outcome=AGREES if agrees <= contradicts else CONTRADICTS,
     )
-    return dataclasses.replace(verdict, p=p, outcome=outcome)
 
 
 def _count_needed(claim: Claim, count: int) -> int:
@@ -439,60 +388,6 @@ def add_other_measure(
         return verdict
     value = _show(plain, _average(plain, others).value)
     return dataclasses.replace(verdict, beside=value)
-
-
-def _test_spread(
-    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
-) -> Verdict:
-    """A bound for the standard deviation on each task, pooled over approaches.
-
-    The value is the largest of a task, with its own interval.
-    """
-    p_values, bounds = [], {}
-    chi2, tail = scipy.stats.chi2, (1 - estimates.LEVEL) / 2
-    for task, of_task in choose.group_by(comparisons, lambda c: c.task).items():
-        pool = estimates.pool(
-            [cell.values for c in of_task for cell in c.cells]
-        )
-        squares, freedom = pool.variance * pool.freedom, pool.freedom
-        right, wrong = (
-            min(1.0, 2 * float(tail_of(squares / claim.margin**2, freedom)))
-            for tail_of in (chi2.cdf, chi2.sf)
-        )
-        p_values.append((right, wrong))
-        low, high = (
-            math.sqrt(squares / chi2.ppf(share, freedom))
-            for share in (1 - tail, tail)
-        )
-        bounds[task] = math.sqrt(pool.variance), low, high
-    value, low, high = max(bounds.values())
-    verdict = dataclasses.replace(verdict, value=value, low=low, high=high)
-    if not min(bounds.values())[0]:
-        return dataclasses.replace(verdict, reason="all seeds score the same")
-    beyond = [
-        f"{task} {deviation:.2f}"
-        for task, (deviation, *_) in bounds.items()
-        if deviation > claim.margin
-    ]
-    reason = f"at most {claim.margin:g} {claim.unit} on each task"
-    if beyond:
-        tasks = wording.list_first(beyond, ", ")
-        reason = f"more than {claim.margin:g} {claim.unit}: {tasks}"
-    verdict = dataclasses.replace(verdict, reason=reason)
-    return _conjoin(claim, p_values, verdict)
-
-
-def _describe_maximum(
-    comparisons: Sequence[Comparison], verdict: Verdict
-) -> Verdict:
-    """The verdict on one comparison: maxima are described, not tested."""
-    [comparison] = comparisons
-    first, second = (float(cell.values.max()) for cell in comparison.cells)
-    return dataclasses.replace(
-        verdict,
-        value=first - second,
-        reason="a maximum grows with the number of runs: it is described",
-    )
 
 
 def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:

@@ -83,8 +83,7 @@ class Cells:
 
         Returns:
             Of times, those of the timing environment that most runs of all
-            groups share, corrected for their drift where they were timed in
-            turn; of runs tested in folds, a value for each fold.
+            groups share; of runs tested in folds, a value for each fold.
         """
         if {*names} & {*TIMES}:
             # The time of an epoch is that of those that did not trace.
@@ -92,16 +91,11 @@ class Cells:
             groups = _select_shared_environment(groups, without_tracing)
         if {*names} <= {*DURATIONS}:
             in_turn = are_interleaved(groups)
-            drift = (
-                self._fit_drift(names[0], groups, logarithms, peers)
-                if in_turn
-                else None
-            )
             return tuple(
                 self._once(
-                    (name, logarithms, id(drift), in_turn, *runs.path),
+                    (name, logarithms, in_turn, *runs.path),
                     functools.partial(
-                        _make_duration, name, runs, logarithms, drift, in_turn
+                        _make_duration, name, runs, logarithms, in_turn
                     ),
                 )
                 for name, runs in zip(names, groups)
@@ -141,35 +135,6 @@ class Cells:
             ),
         )
 
-    def _fit_drift(
-        self,
-        name: str,
-        groups: Sequence[pd.DataFrame],
-        logarithms: bool,
-        peers: Sequence[pd.DataFrame],
-    ) -> estimates.Drift | None:
-        """A line through all peers that were timed where the groups were."""
-        where = {*zip(groups[0].environment, groups[0].traced)}
-        peers = peers or groups
-        paths = [path for peer in peers for path in peer.path]
-
-        def fit() -> estimates.Drift | None:
-            timed = [
-                _time(name, peer[[pair in where for pair in pairs]], logarithms)
-                for peer in peers
-                for pairs in [zip(peer.environment, peer.traced)]
-            ]
-            return estimates.fit_drift(
-                [
-                    (times, starts)
-                    for times, starts in timed
-                    if len(times) > 1 and not np.isnan(starts).any()
-                ]
-            )
-
-        key = ("drift", name, logarithms, frozenset(where), *sorted(paths))
-        return self._once(key, fit)
-
 
 def _make_cell(
     name: str,
@@ -199,32 +164,11 @@ def _make_cell(
     )
 
 
-def _time(
-    name: str, runs: pd.DataFrame, logarithms: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """(times or their logarithms, starts) of the runs whose time is known."""
-    times = np.array(_measure_all(name, runs, math.nan), float)
-    is_known = ~np.isnan(times)
-    times = np.log(times[is_known]) if logarithms else times[is_known]
-    return times, runs.started.to_numpy()[is_known]
-
-
 def _make_duration(
-    name: str,
-    runs: pd.DataFrame,
-    logarithms: bool,
-    drift: estimates.Drift | None,
-    in_turn: bool,
+    name: str, runs: pd.DataFrame, logarithms: bool, in_turn: bool
 ) -> Cell:
-    times, starts = _time(name, runs, logarithms)
-    if drift is None:
-        return Cell(times, in_turn=in_turn)
-    return Cell(
-        times - drift.slope * (starts - drift.centre),
-        drift=drift,
-        start=float(starts.mean() - drift.centre),
-        in_turn=in_turn,
-    )
+    times = np.array(known(_measure_all(name, runs, math.nan)))
+    return Cell(np.log(times) if logarithms else times, in_turn=in_turn)
 
 
 def are_interleaved(groups: Sequence[pd.DataFrame]) -> bool:

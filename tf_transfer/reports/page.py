@@ -244,8 +244,6 @@ def describe_published(verdict: Verdict) -> str:
     claim = verdict.claim
     size = f"{claim.published:+.4g} {claim.unit}" * bool(claim.published)
     margin = f"{claim.margin:g} {claim.unit}"
-    if claim.kind == "spread":
-        return f"within {margin}; a deviation is ours"
     if claim.kind == "equal":
         return f"{size or 'no difference'}; our margin: {margin}"
     return size or {1: "higher", -1: "lower"}.get(claim.direction, "")
@@ -263,18 +261,18 @@ def describe_ours(verdict: Verdict) -> str:
     )
     if math.isnan(verdict.value):
         return runs
-    claim, sign = verdict.claim, "" if verdict.claim.kind == "spread" else "+"
-    text = f"{verdict.value:{sign}.2f} {claim.unit}"
+    claim = verdict.claim
+    text = f"{verdict.value:+.2f} {claim.unit}"
     if claim.factor not in (0, 1):
         text += f" against {100 * claim.factor:g} % of it"
     if not math.isnan(verdict.low):
-        text += f" ({verdict.low:{sign}.2f} to {verdict.high:{sign}.2f})"
+        text += f" ({verdict.low:+.2f} to {verdict.high:+.2f})"
     if len(verdict.variance) > 1:
         errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
         text += f"; standard errors: {', '.join(errors)}"
     if not math.isnan(verdict.beside):
         measure = measures.describe(claim.beside)
-        text += f"; by {measure} {verdict.beside:{sign}.2f}"
+        text += f"; by {measure} {verdict.beside:+.2f}"
     return f"{text}, {runs}"
 
 
