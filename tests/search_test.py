@@ -1,7 +1,6 @@
 """A search as a user starts it, on `tiny`: real workers, kill -9, an export."""
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -73,7 +72,6 @@ def test_a_killed_search_goes_on_with_what_it_had(searched):
         ]
         assert same["epochs_run"] >= result["epochs_run"]
     assert said.count("of the TF-IDF baseline: ") == 1
-    assert not os.path.exists(folder / "out" / ".search" / "kept")
 
 
 def test_it_keeps_its_budget(searched):

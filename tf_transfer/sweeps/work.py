@@ -143,7 +143,6 @@ class Scheduler:
 
     def add(self, run: Planned) -> None:
         """Adds a run, or more epochs of one; `on_event` may call it."""
-        self.run_states.forget(run)
         self._todo.append(run)
         self._retried.discard(run.name)
 
@@ -284,7 +283,8 @@ class Scheduler:
         result = self.run_states.result(run)
         reason = worker.reason or states.explain(exit_code)
         is_lost = outcome == "lost"
-        if result is not None:
+        # A result may be the one that the run was to extend.
+        if outcome == "finished" and result is not None:
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
             raise UserError(

@@ -63,15 +63,21 @@ class Checkpoints:
     Args:
         folder: with the checkpoints.
         owner: identifies the run.
+        earlier: folder with older checkpoints, which are read and stay; ""
+            for none.
     """
 
-    def __init__(self, folder: str, owner: str = "") -> None:
+    def __init__(self, folder: str, owner: str = "", earlier: str = "") -> None:
         self.folder = folder
         self._owner = owner
+        self._earlier = earlier
 
     def _paths(self) -> list[pathlib.Path]:
         """The JSON files of the checkpoints, oldest first."""
-        return sorted(pathlib.Path(self.folder).glob("step-[0-9]*.json"))
+        paths = _list_paths(self.folder)
+        if self._earlier:
+            paths = _list_paths(self._earlier) + paths
+        return paths
 
     def save(
         self, step: int, arrays: Arrays, state: dict[str, Any]
@@ -115,7 +121,7 @@ class Checkpoints:
     def keep(self, count: int) -> None:
         """Removes all but the last `count` checkpoints and their files."""
         kept = {path.stem for path in self._paths()[-count:]}
-        for path in pathlib.Path(self.folder).iterdir():
+        for path in pathlib.Path(self.folder).glob("*"):
             if path.stem not in kept:
                 path.unlink()
 
@@ -184,3 +190,7 @@ class Checkpoints:
     def _hash(self, sha256: str, state: dict[str, Any]) -> str:
         text = self._owner + sha256 + json.dumps(state, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _list_paths(folder: str) -> list[pathlib.Path]:
+    return sorted(pathlib.Path(folder).glob("step-[0-9]*.json"))

@@ -7,6 +7,9 @@
 `result.json` is written last: a run that has one is complete. It holds the
 hashes of all files that are read again, of the key, and of itself. A file that
 was changed, or belongs to another run, is refused.
+
+A finished run stays finished while it is extended: the extension writes its
+files below `extension/`. They replace the old ones when its result is written.
 """
 
 import contextlib
@@ -17,10 +20,12 @@ import io
 import json
 import math
 import os
+import pathlib
+import shutil
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -161,6 +166,7 @@ HASHED = (
     "depth_profile.json",
     "errors.json",
 )
+EXTENSION = "extension"  # folder of the files that will replace a result's
 
 
 # === The name of a run ===
@@ -205,15 +211,19 @@ def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
 
     They may add epochs or score the test; "" if they do neither.
     """
-    if (
-        result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
-        and result.get("phases")
-        and settings.max_epochs > result["phases"][-1]["epochs"]
-    ):
+    if _adds_epochs(settings, result):
         return f"Extending a finished run to {settings.max_epochs} epochs."
     if settings.score_test and not result.get("scores_test", True):
         return "Scoring the test with the weights of a finished run."
     return ""
+
+
+def _adds_epochs(settings: Settings, result: dict[str, Any]) -> bool:
+    had_more_to_do = result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
+    phases = result.get("phases")
+    if not (had_more_to_do and phases):
+        return False
+    return settings.max_epochs > phases[-1]["epochs"]
 
 
 def run_name(settings: Settings, key: dict[str, Any]) -> str:
@@ -272,10 +282,26 @@ class RunDirectory:
         )
         self._lock = contextlib.ExitStack()
         self._models: dict[str, str] = {}  # hashes, by file
+        # The result that this process extends.
+        self._finished: dict[str, Any] | None = None
 
     def file(self, *names: str) -> str:
         """Path of a file in the directory."""
         return os.path.join(self.path, *names)
+
+    def _find(self, name: str) -> str:
+        """Path of a file of the run, or of the extension if that is valid.
+
+        An extension is valid to the process that writes it, and to all once
+        it has a result: then a kill has left some files to be moved.
+        """
+        extended = self.file(EXTENSION, name)
+        is_valid = self._finished is not None or os.path.exists(
+            self.file(EXTENSION, "result.json")
+        )
+        if is_valid and os.path.exists(extended):
+            return extended
+        return self.file(name)
 
     def result(self) -> dict[str, Any] | None:
         """The finished run's result, or None.
@@ -283,7 +309,7 @@ class RunDirectory:
         Raises:
             Damaged: the file was changed, or is another run's.
         """
-        result = _read_json(self.file("result.json"), Result)
+        result = _read_json(self._find("result.json"), Result)
         if result is None:
             return None
         sealed = {n: v for n, v in result.items() if n != "result_sha256"}
@@ -303,11 +329,11 @@ class RunDirectory:
         Raises:
             Damaged: it is not of these types.
         """
-        return _read_json(self.file("config.json"), Config, *types)
+        return _read_json(self._find("config.json"), Config, *types)
 
     def epochs(self) -> list[dict[str, Any]]:
         """The lines of `epochs.jsonl`; see `config`."""
-        return json_files.read_lines(self.file("epochs.jsonl"), Epoch)
+        return json_files.read_lines(self._find("epochs.jsonl"), Epoch)
 
     def check_file(
         self, name: str, result: dict[str, Any] | None = None
@@ -324,7 +350,7 @@ class RunDirectory:
         if result is None:
             result = self.result() or {"sha256": {}}
         expected = result["sha256"].get(name)
-        path = self.file(*name.split("/"))
+        path = self._find(name)
         if expected is None:
             raise self._damaged(name, "is not known to this run's result")
         if not os.path.isfile(path):
@@ -365,8 +391,11 @@ class RunDirectory:
         lock.truncate()
         lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         lock.flush()
-        for folder in ((), ("checkpoint",), ("model",)):
-            files.remove_litter(self.file(*folder))
+        for folder in ("", EXTENSION):
+            for name in ("", "checkpoint", "model"):
+                files.remove_litter(self.file(folder, name))
+        if os.path.exists(self.file(EXTENSION, "result.json")):
+            self._replace_result()
 
     def is_locked(self) -> bool:
         """Whether a process is writing here now."""
@@ -385,7 +414,8 @@ class RunDirectory:
         config, runs = self.config(), machine.concurrent_runs()
         if runs and config and runs > (config["concurrent_runs"] or 0):
             files.write_json(
-                self.file("config.json"), {**config, "concurrent_runs": runs}
+                self._target("config.json"),
+                {**config, "concurrent_runs": runs},
             )
 
     def check_key(self) -> None:
@@ -435,13 +465,9 @@ class RunDirectory:
             UserError: the run is finished, and has no checkpoint to extend.
         """
         self.lock()
-        if self.result() is not None:  # a finished run is extended
-            if not self.checkpoints.has_intact():
-                raise UserError(
-                    f"{self.path}: is finished, and has no intact checkpoint "
-                    "to continue from. --rerun runs it again in a new folder."
-                )
-            os.remove(self.file("result.json"))
+        result = self.result()
+        if result is not None:
+            self._begin_extension(settings, result)
         print(f"Run directory: {self.path}", flush=True)
         runs_on_cpu = all("CPU" in name for name in devices.names)
         known = self.config() or {}
@@ -480,7 +506,7 @@ class RunDirectory:
                 file=sys.stderr,
             )
         files.write_json(
-            self.file("config.json"),
+            self._target("config.json"),
             {
                 **now,
                 **known,
@@ -498,6 +524,55 @@ class RunDirectory:
             },
         )
 
+    def _begin_extension(
+        self, settings: Settings, result: dict[str, Any]
+    ) -> None:
+        """Writes below `extension/` from now on, and continues what is there.
+
+        Args:
+            settings: as in `begin`.
+            result: the finished run's, which stays valid.
+
+        Raises:
+            UserError: there is no checkpoint to continue at.
+        """
+        if not _adds_epochs(settings, result):
+            # The test is scored after the epochs of the result alone.
+            shutil.rmtree(self.file(EXTENSION), ignore_errors=True)
+        self.checkpoints = checkpoint.Checkpoints(
+            self.file(EXTENSION, "checkpoint"),
+            hash_key(self.key),
+            self.file("checkpoint"),
+        )
+        if not self.checkpoints.has_intact():
+            raise UserError(
+                f"{self.path}: is finished, and has no intact checkpoint "
+                "to continue from. --rerun runs it again in a new folder."
+            )
+        os.makedirs(self.file(EXTENSION), exist_ok=True)
+        self._finished = result
+
+    def _target(self, name: str) -> str:
+        """The path to write a file to."""
+        if self._finished is None:
+            return self.file(name)
+        return self.file(EXTENSION, name)
+
+    def _replace_result(self) -> None:
+        """Moves the files of a complete extension, `result.json` last.
+
+        After a kill it moves the rest.
+        """
+        if os.path.isdir(self.file(EXTENSION, "checkpoint")):
+            shutil.rmtree(self.file("checkpoint"), ignore_errors=True)
+            os.rename(
+                self.file(EXTENSION, "checkpoint"), self.file("checkpoint")
+            )
+        for name in (*HASHED, "result.json"):
+            if os.path.exists(self.file(EXTENSION, name)):
+                os.replace(self.file(EXTENSION, name), self.file(name))
+        shutil.rmtree(self.file(EXTENSION))
+
     def end(self, result: dict[str, Any]) -> None:
         """Writes `result.json`, last of all, and prints it."""
         for warning in result.get("warnings", []):
@@ -508,42 +583,46 @@ class RunDirectory:
     def write_result(self, result: dict[str, Any]) -> None:
         """Writes `result.json` with hashes that show that nothing changed."""
         hashes = {
-            name: files.sha256(self.file(name))
+            name: files.sha256(self._find(name))
             for name in HASHED
-            if os.path.exists(self.file(name))
+            if os.path.exists(self._find(name))
         }
         result["key_sha256"] = hash_key(self.key)
         result["sha256"] = {**hashes, **self._models}
         result["result_sha256"] = hash_key(result)
-        files.write_json(self.file("result.json"), result)
+        files.write_json(self._target("result.json"), result)
+        if self._finished is not None:
+            self._replace_result()
+            self._finished = None
+            self._remove_models(self._models)
 
     def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
         """Writes `epochs.jsonl`, one line per evaluation."""
         lines = "".join(json.dumps(epoch) + "\n" for epoch in epochs)
-        files.write_atomically(self.file("epochs.jsonl"), lines.encode())
+        files.write_atomically(self._target("epochs.jsonl"), lines.encode())
 
     def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
         """Writes `predictions.npz`: the same bytes for the same arrays."""
         files.write_atomically(
-            self.file("predictions.npz"),
+            self._target("predictions.npz"),
             compressed(dict(sorted(arrays.items()))),
         )
 
     def write_profile(self, profile: dict[str, Any]) -> None:
         """Writes `depth_profile.json`; see `probe.Probe.profile`."""
-        files.write_json(self.file("depth_profile.json"), profile)
+        files.write_json(self._target("depth_profile.json"), profile)
 
     def profile(self) -> dict[str, Any] | None:
         """The content of `depth_profile.json`, or None; see `config`."""
-        return _read_json(self.file("depth_profile.json"), Profile)
+        return _read_json(self._find("depth_profile.json"), Profile)
 
     def write_errors(self, errors: dict[str, Any]) -> None:
         """Writes `errors.json`: by split, what `data.errors` describes."""
-        files.write_json(self.file("errors.json"), errors)
+        files.write_json(self._target("errors.json"), errors)
 
     def errors(self) -> dict[str, Any]:
         """The content of `errors.json`; {} without it."""
-        return _read_json(self.file("errors.json"), dict[str, Any]) or {}
+        return _read_json(self._find("errors.json"), dict[str, Any]) or {}
 
     # === The selected weights ===
 
@@ -568,16 +647,20 @@ class RunDirectory:
         )
 
     def keep_models(self, entries: list[dict[str, Any]]) -> None:
-        """Removes every model file but these."""
+        """Removes every model file but these, and those of a valid result."""
         self._models = {
             f"model/{entry['file']}.safetensors": entry["sha256"]
             for entry in entries
             if entry
         }
-        folder = self.file("model")
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if f"model/{name}" not in self._models:
-                os.remove(os.path.join(folder, name))
+        finished = self._finished or {"sha256": {}}
+        self._remove_models([*self._models, *finished["sha256"]])
+
+    def _remove_models(self, kept: Collection[str]) -> None:
+        """Removes the model files that are not among some files of the run."""
+        for path in pathlib.Path(self.file("model")).glob("*"):
+            if f"model/{path.name}" not in kept:
+                path.unlink()
 
 
 def compressed(arrays: dict[str, np.ndarray]) -> bytes:
