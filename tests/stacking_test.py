@@ -401,5 +401,6 @@ def test_a_table_with_too_few_texts_is_refused(tmp_path):
     settings = dataclasses.replace(
         settings_of(tmp_path, "text"), data=str(path)
     )
-    with pytest.raises(UserError, match="mine.csv: a tenth of its different"):
-        _ = stacking.Stacking(settings).data.source
+    source = stacking.Stacking(settings).data.source
+    with pytest.raises(UserError, match="mine.csv: cannot test 0.1 of its 2"):
+        source.read("train")

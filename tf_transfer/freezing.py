@@ -364,7 +364,7 @@ class Study:
         self.settings = settings
         self.pool = pool
         self.runs: list[Any] = []
-        if settings.is_own:
+        if settings.own_data:
             task = settings.own_task
             table_source.TableSource(task).check_header()
             if not task.test:
@@ -403,7 +403,7 @@ class Study:
     def find_best_rate(self) -> float:
         """The rate whose trials are best on validation, training everything."""
         settings = self.settings
-        validates = settings.is_own and settings.own_task.validation
+        validates = settings.own_data and settings.own_task.validation
         scores = self._scores(
             "validation",
             {

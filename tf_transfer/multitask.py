@@ -216,11 +216,10 @@ class Settings(
         return f"{self.train}{self.method_label}"
 
     @property
-    def is_own(self) -> bool:
-        """Whether all tasks are described in task files."""
-        return bool(self.tasks) and all(
-            map(task_file.is_task_file, self.tasks.split(","))
-        )
+    def own_data(self) -> str:
+        """`task_file` if all tasks are described in task files."""
+        are_own = map(task_file.is_task_file, self.tasks.split(","))
+        return "task_file" if all(are_own) else ""
 
     @property
     def task_name(self) -> str:

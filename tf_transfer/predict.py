@@ -159,8 +159,7 @@ def predict_texts(
 def _check_header(run: Any, values: Any) -> None:
     """Raises `UserError`, before TensorFlow loads, for a missing column."""
     [task, *others], settings = run.data.tasks.values(), run.settings
-    has_table = settings.is_own or settings.reads_table
-    if values.input and has_table and not (others or task.is_tagging):
+    if values.input and settings.own_data and not (others or task.is_tagging):
         tables.check_header(
             values.input,
             columns_to_read(task, settings, values.label_column),

@@ -92,7 +92,7 @@ class RunData:
         """
         settings = self.settings
         return self.open_task(
-            settings.own_task if settings.is_own else settings.task
+            settings.own_task if settings.own_data else settings.task
         )
 
     def open_task(self, task: str | task_file.TaskFile) -> Source:
@@ -102,34 +102,15 @@ class RunData:
             UserError: there is no such task, file or column.
         """
         settings = self.settings
+        if isinstance(task, held_out.HeldOutTable):
+            return held_out.HeldOutSource(
+                task, settings.split_seed, settings.out
+            )
         if isinstance(task, task_file.TaskFile):
             return table_source.TableSource(
                 task, settings.split_seed, settings.out
             )
         return registry.open_source(task, settings.data, settings.cache_folder)
-
-    def open_table(
-        self, test: task_file.SplitOrigin, **options: Any
-    ) -> held_out.HeldOutSource:
-        """The table that the settings name.
-
-        Args:
-            test: where its test rows come from.
-            options: further fields of `held_out.HeldOutTable`.
-        """
-        settings = self.settings
-        table = held_out.HeldOutTable(
-            settings.data,
-            settings.task,
-            (settings.text_column,),
-            (settings.label_column,),
-            task_file.SplitOrigin((settings.data,)),
-            test=test,
-            encoding=settings.encoding,
-            skip_bad_rows=settings.skip_bad_rows,
-            **options,
-        )
-        return held_out.HeldOutSource(table, settings.split_seed, settings.out)
 
     @functools.cached_property
     def sources(self) -> dict[str, Source]:
@@ -184,31 +165,38 @@ class RunData:
 
         TFDS reads with TensorFlow, and a user's own source may.
         """
-        return self.given_source is None and (
-            self.settings.is_own or self.settings.data != "tfds"
-        )
+        if self.given_source is not None:
+            return False
+        return bool(self.settings.own_data) or self.settings.data != "tfds"
 
     @functools.cached_property
     def examples(self) -> dict[str, Texts]:
         """The texts of each task, by its name, until `forget`."""
         examples = {name: self.read(task) for name, task in self.tasks.items()}
-        reports = self.reports_problems and self.settings.is_own
-        for name, texts in examples.items() if reports else ():
-            # Without a sample of the training set, which is scored with it.
-            split_texts = {kind: s[""] for kind, s in texts.items() if "" in s}
-            problems = card.find_label_problems(
-                self.tasks[name], split_texts["train"]
-            )
-            problems += [
-                f"{count:,} of the {len(split_texts[split]):,} texts of "
-                f"{split} are also in the training set. `group` as duplicates "
-                "keeps equal texts in one split."
-                for split, count in card.count_shared(split_texts).items()
-                if count
-            ]
-            for problem in problems:
-                print(f"{name}: {problem}", flush=True)
+        if self.reports_problems and self.settings.own_data:
+            for name, texts in examples.items():
+                # Without a sample of the training set, scored with it.
+                splits = {kind: s[""] for kind, s in texts.items() if "" in s}
+                self.report(self.tasks[name], splits)
         return examples
+
+    def report(self, task: Task, splits: dict[str, Any]) -> None:
+        """Prints what may be wrong with a user's own texts.
+
+        Args:
+            task: the task.
+            splits: the texts by split; `train` is one.
+        """
+        for problem in card.find_label_problems(task, splits["train"]):
+            print(f"{task.name}: {problem}", flush=True)
+        for split, count in card.count_shared(splits).items():
+            if count:
+                print(
+                    f"{task.name}: {count:,} of the {len(splits[split]):,} "
+                    f"texts of {split} are also in the training set. `group` "
+                    "as duplicates keeps equal texts in one split.",
+                    flush=True,
+                )
 
     def read(self, task: Task) -> Texts:
         """The training, validation and test texts of a task.

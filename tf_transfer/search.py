@@ -149,7 +149,7 @@ class Settings(
             values["max_loss"] = 0.0 if self.objective == "score" else 1.0
         file = self.task if task_file.is_task_file(self.task) else self.data
         # A missing file is an error when it is read.
-        if not self.out and (not self.is_own or os.path.isfile(file)):
+        if not self.out and (not self.own_data or os.path.isfile(file)):
             values["out"] = os.path.join("searches", self.task_name)
         return values
 
@@ -190,7 +190,7 @@ def parse_budget(text: str) -> float:
 def main() -> None:
     """Reads the flags; searches, and prints the answer."""
     settings = command_line.from_flags(Settings).resolve()
-    if settings.is_own:
+    if settings.own_data:
         table_source.TableSource(settings.own_task).check_header()
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 

@@ -33,7 +33,15 @@ from typing import Any
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import conll, cs224n, glue, splits, yahoo
+from tf_transfer.data import (
+    conll,
+    cs224n,
+    glue,
+    held_out,
+    splits,
+    task_file,
+    yahoo,
+)
 from tf_transfer.data.task import Source, Task
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import heads
@@ -125,14 +133,14 @@ class Settings(
         "Of a table: the column of the texts.",
         hashed=False,  # the identity of the table is
         may_be_empty=False,
-        needs={"is_own": False},
+        needs={"own_data": "table"},
     )
     label_column: str = setting(
         "label",
         "Of a table: the column of the labels.",
         hashed=False,  # the identity of the table is
         may_be_empty=False,
-        needs={"is_own": False},
+        needs={"own_data": "table"},
     )
     encoding: str = setting(
         "",
@@ -140,7 +148,7 @@ class Settings(
         group=Group.TEXTS,
         hashed=False,
         is_encoding=True,
-        needs={"is_own": False},
+        needs={"own_data": "table"},
     )
     head: str = setting(
         "",
@@ -208,14 +216,33 @@ class Settings(
         return ADAPTATIONS[self.adaptation]
 
     @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table of the user's own."""
-        return self.task == "text" and os.path.isfile(self.data)
+    def own_data(self) -> str:
+        """The user's own texts: `task_file`, `table`, or "" for none."""
+        if self.task == "text" and task_file.is_table(self.data):
+            return "table"
+        return super().own_data
+
+    @property
+    def own_task(self) -> task_file.TaskFile:
+        """The description of a task of the user's own."""
+        if self.own_data == "task_file":
+            return super().own_task
+        return held_out.HeldOutTable(
+            self.data,
+            self.task,
+            (self.text_column,),
+            (self.label_column,),
+            SplitOrigin((self.data,)),
+            test=SplitOrigin(fraction=TEST_FRACTION),
+            encoding=self.encoding,
+            skip_bad_rows=self.skip_bad_rows,
+            duplicates="group",
+        )
 
     @property
     def head_kind(self) -> str:
         """One of `BIG_HEADS`: which heads fit."""
-        if not self.is_own:
+        if not self.own_data:
             return self.task
         return find_head_kind(self.own_task.kind, self.own_task.texts)
 
@@ -289,31 +316,13 @@ class StackingData(run_data.RunData):
     def open_source(self) -> Source:
         """The source of entities, texts or pairs."""
         settings = self.settings
-        if settings.is_own:
+        if settings.own_data:
             return super().open_source()
         if settings.task == "ner":
             return conll.open_source("ner", settings.data)
         if settings.task == "pairs":
             return self._open_pairs()
-        if settings.reads_table:
-            return self._open_table()
         return yahoo.open_classes(settings.data, settings.classes)
-
-    def _open_table(self) -> Source:
-        settings = self.settings
-        source = self.open_table(
-            SplitOrigin(fraction=TEST_FRACTION), duplicates="group"
-        )
-        _ = source.task  # a wrong line is reported as it is
-        try:
-            _ = source.drawn  # a table that is too small is reported at once
-        except UserError:
-            raise UserError(
-                f"--data={settings.data}: a tenth of its different texts "
-                "should be tested, with some of each label in both splits; it "
-                "has too few. Give a larger table."
-            ) from None
-        return source
 
     def _open_pairs(self) -> Source:
         """Quora's questions, of GLUE or the CS224N project; or GLUE's MRPC."""

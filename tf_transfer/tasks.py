@@ -60,14 +60,9 @@ class RunSettings(settings_lib.Settings):
         super().__init_subclass__(help=help, **keywords)
 
     @property
-    def has_task_file(self) -> bool:
-        """Whether the task is described in a file."""
-        return task_file.is_task_file(self.task)
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the texts are described in a task file, or by its flags."""
-        return self.has_task_file
+    def own_data(self) -> str:
+        """The user's own texts: `task_file`, `table`, or "" for none."""
+        return "task_file" if task_file.is_task_file(self.task) else ""
 
     @property
     def own_task(self) -> task_file.TaskFile:
@@ -77,7 +72,7 @@ class RunSettings(settings_lib.Settings):
     @property
     def task_name(self) -> str:
         """The task's name in folders and tables."""
-        return self.own_task.name if self.is_own else self.task
+        return self.own_task.name if self.own_data else self.task
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained."""
@@ -182,14 +177,14 @@ class TaskSettings(RunSettings):
         "the texts; two with a comma between are a pair.",
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     label_column: str = setting(
         "",
         "Of --data=FILE: the column of the labels.",
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     kind: str = setting(
         "classes",
@@ -198,7 +193,7 @@ class TaskSettings(RunSettings):
         choices=KINDS,
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     metric: str = setting(
         "",
@@ -208,7 +203,7 @@ class TaskSettings(RunSettings):
         group=Group.TEXTS,
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     test_fraction: float = setting(
         0.1,
@@ -219,7 +214,7 @@ class TaskSettings(RunSettings):
         above=0,
         below=1,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     encoding: str = setting(
         "",
@@ -227,7 +222,7 @@ class TaskSettings(RunSettings):
         group=Group.TEXTS,
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     skip_bad_rows: bool = setting(
         False,
@@ -236,7 +231,7 @@ class TaskSettings(RunSettings):
         group=Group.TEXTS,
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
     duplicates: str = setting(
         "keep",
@@ -246,20 +241,19 @@ class TaskSettings(RunSettings):
         choices=("keep", "group"),
         hashed=False,
         read_by=Reader.BASELINE,
-        needs={"has_table": True},
+        needs={"own_data": "table"},
     )
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
-        is_name = bool(re.fullmatch(settings_lib.NAME, self.task))
-        needs_name = bool(self.task or self.reads_table)
-        if needs_name and not self.has_task_file and not is_name:
+        is_name = not self.task or re.fullmatch(settings_lib.NAME, self.task)
+        if self.own_data != "task_file" and not is_name:
             raise UserError(
                 f"--task={cut(self.task)}: becomes a folder's name: give 1 to "
                 "100 characters without / and \\ and line breaks, not `..`."
             )
-        if not self.is_own and not self.reads_table:
+        if not self.own_data:
             registry.check(self.task)
         trains_two_blocks = self.trainable_layers not in ("0", "1", "head")
         if not trains_two_blocks and self.freeze_schedule != "none":
@@ -269,19 +263,16 @@ class TaskSettings(RunSettings):
             )
 
     @property
-    def has_table(self) -> bool:
-        """Whether --data is a table that the flags describe."""
-        return not self.has_task_file and task_file.is_table(self.data)
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the texts are described in a task file, or by its flags."""
-        return self.has_task_file or self.has_table
+    def own_data(self) -> str:
+        """The user's own texts: `task_file`, `table`, or "" for none."""
+        if super().own_data:
+            return "task_file"
+        return "table" if task_file.is_table(self.data) else ""
 
     @property
     def own_task(self) -> task_file.TaskFile:
         """The description of a task of the user's own."""
-        if self.has_task_file:
+        if self.own_data == "task_file":
             return super().own_task
         default = self.__dataclass_fields__["task"].default
         if self.task in registry.DATA_SETS and self.task != default:
@@ -309,7 +300,7 @@ class TaskSettings(RunSettings):
         """
         names = super().unread()
         if (
-            self.has_task_file
+            self.own_data == "task_file"
             and os.path.isfile(self.task)
             and self.own_task.validation
         ):

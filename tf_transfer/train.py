@@ -179,7 +179,7 @@ class Settings(
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
-        if not self.task and not self.is_own:
+        if not self.task and not self.own_data:
             raise UserError(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."

@@ -208,10 +208,8 @@ class Predictor:
 
     def prepare_text(self, text: str, keyword: str = "") -> str:
         """A text, prepared as the texts that the run was trained on."""
-        settings = self.experiment.settings
-        if not settings.reads_table:
-            return text
-        return texts_lib.make_text(text, keyword, settings.clean == "basic")
+        is_cleaned = self.experiment.settings.clean == "basic"
+        return texts_lib.make_text(text, keyword, is_cleaned)
 
     def logits(self, examples: Examples | Sentences) -> np.ndarray:
         """float32 [examples, units], or of sentences [words, units].
@@ -299,9 +297,8 @@ class Predictor:
 
         A file with one word per line gets the tag after each word. A table gets
         further columns. The output of delimited text has the format of
-        `output` for a task of your own, and is CSV for a table that the run's
-        flags describe. Other tasks have text columns separated by tabs,
-        without quoting, as the input.
+        `output` for texts of your own. Other tasks have text columns separated
+        by tabs, without quoting, as the input.
 
         Args:
             path: The file to answer.
@@ -337,11 +334,9 @@ class Predictor:
         is_brief = (
             tables.is_plain(path)
             and tables.is_plain(output)
-            and not (probabilities or settings.is_own)
+            and not (probabilities or settings.own_data)
         )
-        if is_brief and settings.reads_table:
-            extension = ".csv"
-        elif is_brief:
+        if is_brief:
             extension = ".tsv"
             dialect = dataclasses.replace(tables.TSV, is_ragged=True)
             columns = dict.fromkeys(task.texts, "")

@@ -38,7 +38,6 @@ Our choices, where the paper is silent or contradicts itself:
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +46,8 @@ from tf_transfer import experiment, run_data, tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
-from tf_transfer.data import held_out, texts as texts_lib
-from tf_transfer.data.task import Examples, join, Source
+from tf_transfer.data import held_out, task_file, texts as texts_lib
+from tf_transfer.data.task import Examples, join
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
 from tf_transfer.trained import Result
@@ -98,6 +97,7 @@ HELP = {
 # The table is always read by these flags, and its identity is not all of it.
 COLUMN = {"may_be_empty": False, "hashed": True, "needs": {}}
 CHANGES: dict[str, dict[str, Any]] = {
+    "task": {"may_be_empty": False},
     "text_column": COLUMN,
     "label_column": COLUMN,
     "encoding": {"is_encoding": True, "needs": {}},
@@ -134,6 +134,7 @@ class Settings(
         "",
         "A column to put before each text, such as `keyword`.",
         read_by=Reader.BASELINE,
+        needs={"own_data": "table"},
     )
     clean: str = setting(
         "none",
@@ -141,6 +142,7 @@ class Settings(
         "mentions by `@user`.",
         choices=("none", "basic"),
         read_by=Reader.BASELINE,
+        needs={"own_data": "table"},
     )
     test_ids: str = setting(
         "",
@@ -236,14 +238,32 @@ class Settings(
         return self.is_sparse and self.folds > 0
 
     @property
-    def is_own(self) -> bool:
-        """Whether there is a task file; a table is read as Hart's is."""
-        return self.has_task_file
+    def own_data(self) -> str:
+        """The user's own texts: `task_file`, or `table`, such as Hart's."""
+        return super().own_data or "table"
 
     @property
-    def reads_table(self) -> bool:
-        """Whether the texts are Hart's table, or one like it."""
-        return not self.is_own
+    def own_task(self) -> task_file.TaskFile:
+        """The description of a task of the user's own."""
+        if self.own_data == "task_file":
+            return super().own_task
+        return held_out.HeldOutTable(
+            self.data,
+            self.task,
+            (self.text_column,),
+            (self.label_column,),
+            SplitOrigin((self.data,)),
+            test=SplitOrigin(fraction=self.test_fraction, ids=self.test_ids),
+            encoding=self.encoding,
+            skip_bad_rows=self.skip_bad_rows,
+            duplicates=self.duplicates,
+            id=self.id_column,
+            keyword=self.keyword_column,
+            is_cleaned=self.clean == "basic",
+            folds=self.folds if self.is_sparse else 0,
+            fold_seed=self.fold_seed,
+            row_order=self.row_order,
+        )
 
     @property
     def title(self) -> str:
@@ -273,19 +293,13 @@ class Settings(
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
-        for name in ("clean", "keyword_column") if self.is_own else ():
-            if getattr(self, name) != getattr(Settings, name):
-                raise UserError(
-                    f"--{name}: prepares the table of --data; a task file "
-                    "names its own columns. Leave it out."
-                )
         if self.kind != "classes" or self.metric:
             raise UserError(
                 "--kind and --metric: a table is read as the paper's, whose "
                 "labels are classes. Give a task file as --task, or "
                 "tf_transfer.train."
             )
-        if not self.data and not self.is_own:
+        if not self.data and self.own_data == "table":
             raise UserError(
                 "--data: give the CSV or TSV file with your texts and labels, "
                 "or a task file as --task."
@@ -316,22 +330,6 @@ class Settings(
 class TweetsData(run_data.RunData):
     """A table of texts and labels, or the texts of a task file."""
 
-    def open_source(self) -> Source:
-        """The table, as a source of `train` and `test`; or a task file's."""
-        settings = self.settings
-        if settings.is_own:
-            return super().open_source()
-        return self.open_table(
-            SplitOrigin(fraction=settings.test_fraction, ids=settings.test_ids),
-            id=settings.id_column,
-            keyword=settings.keyword_column,
-            is_cleaned=settings.clean == "basic",
-            duplicates=settings.duplicates,
-            folds=settings.folds if settings.is_sparse else 0,
-            fold_seed=settings.fold_seed,
-            row_order=settings.row_order,
-        )
-
     def read_folds(self) -> tuple[Examples, list[held_out.Split]]:
         """All rows that a baseline reads, and which train and test.
 
@@ -339,8 +337,10 @@ class TweetsData(run_data.RunData):
             UserError: the task is of another kind, or has no test.
         """
         settings, task, source = self.settings, self.task, self.source
-        if not settings.is_own:
-            return source.read_all("train"), source.folds()
+        if settings.own_data == "table":
+            examples = source.read_all("train")
+            self.report(task, {"train": examples})
+            return examples, source.folds()
         if task.kind != "classes" or len(task.texts) > 1:
             raise UserError(
                 f"--features={settings.features}: reads one text and classes. "
@@ -363,24 +363,6 @@ class TweetsData(run_data.RunData):
             )
         first, tested = len(splits[0]), len(splits[-1])
         return examples, [(rows[:first], rows[len(rows) - tested :])]
-
-    def report_duplicates(self) -> None:
-        """Prints how many texts of the table occur twice, and contradict."""
-        settings, examples = self.settings, self.source.read_all("train")
-        repeated, conflicting = texts_lib.count_duplicates(
-            texts_lib.group_texts(examples.texts[0]), examples.labels
-        )
-        if repeated:
-            handled = (
-                "equal texts are in one split"
-                if settings.duplicates == "group"
-                else "--duplicates=group puts equal texts into one split"
-            )
-            print(
-                f"{settings.data}: {repeated:,} of {len(examples):,} rows "
-                f"repeat a text, {conflicting:,} texts have several labels; "
-                f"{handled}."
-            )
 
 
 class Tweets(experiment.Experiment):
@@ -422,12 +404,6 @@ class Tweets(experiment.Experiment):
             super().trainable(blocks, phase),
             pooler=self.settings.pooler == "trained",
         )
-
-    def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
-        """Trains the encoder, or fits a baseline; counts repeated texts."""
-        if not self.settings.is_own:
-            self.data.report_duplicates()
-        return super().train(callbacks)
 
     def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
         """Fits a regression on sparse features in every fold."""

@@ -65,8 +65,9 @@ def test_a_label_without_examples_is_named():
 
 
 def test_too_few_to_draw_from_is_named():
-    with pytest.raises(UserError, match="--test_fraction=0.01"):
-        held_out.draw_test_rows(LABELS, ALONE, 0.01, 0)
+    message = "a.csv: cannot test 0.01 of its 100.*--test_fraction"
+    with pytest.raises(UserError, match=message):
+        held_out.draw_test_rows(LABELS, ALONE, 0.01, 0, "a.csv")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,6 @@ MINIMAL = "text,target\na,1\nb,1\nc,0\nd,0\n"
             "text,target\n" + "".join(f"t,{n % 6}\n" for n in range(11)),
             "6 different labels in 11 rows",
         ),
-        ("id,text,target\n1,a,1\n1,b,0\n", "has '1' 2 times.*--id_column"),
         ('text,target\n"a,1\nb,0\n', "line 2: is not CSV"),
         (
             MINIMAL.encode() + "é,0\n".encode() + b"Caf\xe9,1\n",
@@ -255,11 +255,15 @@ def test_no_file_no_encoding(tmp_path):
     [
         (["7", "77"], "1 of its 2 ids are not in .*tweets.csv.*'77'.*--id_col"),
         (["7", "10"], "leaves no example of label '1'"),
+        (["8"], "1 of its 1 ids stand for several rows of .*tweets.csv.*'8'"),
     ],
 )
 def test_ids_that_cannot_be_tested_are_named(tmp_path, ids, words):
+    content = ROWS + MORE + "8,,Five,0\n8,,Six,1\n"
+    if words.startswith("leaves"):
+        content = ROWS + MORE
     with pytest.raises(UserError, match=f"--test_ids.*{words}"):
-        ids_of(tmp_path, ROWS + MORE, ids)
+        ids_of(tmp_path, content, ids)
 
 
 def test_json_lines_are_read_as_a_csv_is(tmp_path):

@@ -52,7 +52,7 @@ class Settings:
         "(task sst2), 8,530 real sentences that pip fetches once.",
         hashed=False,  # its identity is
         read_by=Reader.BASELINE,
-        needs={"has_task_file": False},
+        needs={"own_data": ("", "table")},
     )
     max_length: int = setting(
         128,
@@ -465,14 +465,12 @@ class Settings:
         return Reader.ENCODER if self.is_probe else Reader.TRAINING
 
     @property
-    def is_own(self) -> bool:
-        """Whether the texts are described in a task file, or by its flags."""
-        return False
+    def own_data(self) -> str:
+        """The user's own texts: `task_file`, `table`, or "" for none.
 
-    @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table that a `HeldOutSource` reads."""
-        return False
+        A task file describes its texts; the flags describe a table.
+        """
+        return ""
 
     @property
     def dtype_policy(self) -> str:

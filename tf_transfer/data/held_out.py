@@ -4,18 +4,15 @@ import collections
 import dataclasses
 import functools
 import hashlib
-import itertools
-import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from tf_transfer.data import tables, texts as texts_lib
-from tf_transfer.data.table_source import read_ids, Rows, TableSource
+from tf_transfer.data.table_source import read_ids, TableSource
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Task
-from tf_transfer.data.task_file import TaskFile
+from tf_transfer.data.task_file import check_table, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -67,11 +64,7 @@ class HeldOutSource(TableSource):
     def __init__(
         self, table: HeldOutTable, split_seed: int = 0, folder: str = ""
     ) -> None:
-        if not os.path.isfile(table.path):
-            raise UserError(
-                f"--data={table.path}: no such file. Give a CSV or TSV file "
-                "whose first line names its columns."
-            )
+        check_table(table.path)
         super().__init__(table, split_seed, folder)
         self._id_column = "id" if table.id is None else table.id
 
@@ -123,8 +116,8 @@ class HeldOutSource(TableSource):
         )
 
     @property
-    def _labels(self) -> np.ndarray:
-        """int64 [rows]."""
+    def labels(self) -> np.ndarray:
+        """int64 [rows]. The labels of all rows."""
         return self._encode(self._read("train"), self.task.labels or ())
 
     @functools.cached_property
@@ -134,14 +127,17 @@ class HeldOutSource(TableSource):
         Rows with the text of a test row do not train, if equal texts are
         grouped.
         """
-        test, labels = self.task_file.test, self._labels
+        test, labels = self.task_file.test, self.labels
         if test.ids:
-            tested = np.sort(
-                self._find_rows(test.ids, f"--test_ids={test.ids}")
-            )
+            rows = self._find_rows(test.ids, f"--test_ids={test.ids}")
+            tested = np.sort(rows)
         else:
             tested = draw_test_rows(
-                labels, self.groups, test.fraction, self._split_seed
+                labels,
+                self.groups,
+                test.fraction,
+                self._split_seed,
+                self.task_file.path,
             )
         is_tested = np.isin(self.groups, self.groups[tested])
         train = np.flatnonzero(~is_tested)
@@ -162,7 +158,7 @@ class HeldOutSource(TableSource):
         own = self.task_file
         if not own.folds:
             return [(self.drawn["train"], self.drawn["test"])]
-        labels = self._labels
+        labels = self.labels
         order = np.arange(len(labels))
         if own.row_order:
             name = f"--row_order={own.row_order}"
@@ -186,43 +182,26 @@ class HeldOutSource(TableSource):
     # === Rows ===
 
     def _columns(self) -> dict[str, str | None]:
-        keyword = self.task_file.keyword
-        named = {keyword: "--keyword_column"} if keyword else {}
-        return {**super()._columns(), **named}
+        columns = super()._columns()
+        if self.task_file.keyword:
+            columns[self.task_file.keyword] = "--keyword_column"
+        return columns
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:
         own, [texts] = self.task_file, super()._prepare_texts(table)
-        keywords: Iterable[str] = itertools.repeat("")
+        keywords = [""] * len(texts)
         if own.keyword:
-            keywords = map(tables.word_of, table.columns[own.keyword])
-        prepare = functools.partial(texts_lib.make_text, clean=own.is_cleaned)
-        return [[*map(prepare, texts, keywords)]]
-
-    def _read_split(self, split: str) -> Rows:
-        rows = super()._read_split(split)
-        ids = collections.Counter(self._row_ids(rows.table))
-        [(word, count)] = ids.most_common(1)
-        if count > 1:
-            raise UserError(
-                f"{self.task_file.path}, column {self._id_column!r}: has "
-                f"{cut(word)!r} {count} times. Give another --id_column, or "
-                "none: --id_column= numbers the lines."
-            )
-        # The labels are as the file has them, not as `word_of` unifies them.
-        cells = rows.table.columns[self.task_file.label[0]]
-        labels = [sys.intern(str(cell).strip()) for cell in cells]
-        return rows._replace(labels=labels)
-
-    def _row_ids(self, table: Table) -> list[str]:
-        """The ids of the rows; the line numbers if there is no column."""
-        if self._id_column in table.columns:
-            return [str(c).strip() for c in table.columns[self._id_column]]
-        [(_, lines)] = table.files
-        return [*map(str, lines)]
+            keywords = [*map(tables.word_of, table.columns[own.keyword])]
+        pairs = zip(texts, keywords)
+        return [[texts_lib.make_text(*pair, own.is_cleaned) for pair in pairs]]
 
 
 def draw_test_rows(
-    labels: np.ndarray, groups: np.ndarray, fraction: float, seed: int
+    labels: np.ndarray,
+    groups: np.ndarray,
+    fraction: float,
+    seed: int,
+    path: str = "",
 ) -> np.ndarray:
     """Draws whole groups to test, stratified by the label of their first row.
 
@@ -232,6 +211,7 @@ def draw_test_rows(
             tested or all trained on.
         fraction: The fraction of the groups that is tested.
         seed: The split seed.
+        path: The table, for messages.
 
     Returns:
         Sorted row numbers to test.
@@ -251,10 +231,11 @@ def draw_test_rows(
         )
     except ValueError as error:
         raise UserError(
-            f"--test_fraction={fraction:g}: cannot split the "
-            f"{len(first_rows)} different texts so ({error}). Give another "
-            "fraction, or --test_ids; with --duplicates=group, a label may "
-            "have only one text."
+            f"{path}: cannot test {fraction:g} of its {len(first_rows)} "
+            f"different texts, with each label in both splits ({error}). Give "
+            "a larger table; tf_transfer.tweets takes another --test_fraction, "
+            "or --test_ids. With --duplicates=group, a label may have only one "
+            "text."
         ) from None
     return np.flatnonzero(np.isin(groups, tested))
 

@@ -385,8 +385,10 @@ class TableSource(Source):
         return rest[is_held]
 
     def _row_ids(self, table: Table) -> list[str]:
-        """The ids of the rows."""
-        return [*map(word_of, table.columns[self._id_column])]
+        """The ids of the rows; the line numbers if there is no column."""
+        if self._id_column in table.columns:
+            return [*map(word_of, table.columns[self._id_column])]
+        return [str(line) for _, lines in table.files for line in lines]
 
     def _find_rows(self, path: str, name: str) -> np.ndarray:
         """int64 [ids]. The training rows of the ids of a file, in its order.

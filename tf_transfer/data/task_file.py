@@ -328,6 +328,15 @@ def is_table(data: str) -> bool:
     return os.path.isfile(data) or data.lower().endswith(tables.EXTENSIONS)
 
 
+def check_table(data: str) -> None:
+    """Raises `UserError` if there is no such table."""
+    if not os.path.isfile(data):
+        raise UserError(
+            f"--data={data}: no such file. Give a CSV, TSV, JSON lines, "
+            "Parquet or Excel file, or a task file as --task."
+        )
+
+
 def from_flags(
     data: str,
     name: str = "",
@@ -345,11 +354,7 @@ def from_flags(
     Raises:
         UserError: The message names the flag.
     """
-    if not os.path.isfile(data):
-        raise UserError(
-            f"--data={data}: no such file. Give a CSV, TSV, JSON lines, "
-            "Parquet or Excel file, or a task file as --task."
-        )
+    check_table(data)
     texts = tuple(filter(None, text_column.split(",")))
     for flag, names in (("text", texts), ("label", label_column)):
         if not names and kind != "entities":

@@ -19,14 +19,14 @@ def make_text(text: str, keyword: str = "", clean: bool = False) -> str:
         clean: Whether the text is cleaned; see `clean_text`.
     """
     keyword = urllib.parse.unquote(keyword).strip()
-    text = text.strip()
-    text = f"{keyword}: {text}" if keyword else text
+    if keyword:
+        text = f"{keyword}: {text.strip()}"
     return clean_text(text) if clean else text
 
 
 def clean_text(text: str) -> str:
     """Resolves HTML entities; links become `http`, mentions `@user`."""
-    text = html.unescape(text)
+    text = html.unescape(text.strip())
     text = re.sub(r"https?://\S+", "http", text)
     return re.sub(r"(?<!\w)@\w+", "@user", text)
 
