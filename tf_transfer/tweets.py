@@ -50,7 +50,6 @@ from tf_transfer.data import held_out, task_file, texts as texts_lib
 from tf_transfer.data.task import Examples, join
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
-from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
