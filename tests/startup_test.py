@@ -46,7 +46,7 @@ def call(module, *words):
     main, define = getattr(command, "main", None), None
     if module in experiment.EXPERIMENTS:
         cls = experiment.load(module)
-        main = main or functools.partial(experiment.main, cls)
+        main = main or functools.partial(commands.execute, cls)
         define = functools.partial(
             command_line.define_flags, cls.Settings, module
         )
