@@ -215,8 +215,6 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "keep_blocks",
         "loss_head",
         "head",
-        "freeze_schedule",
-        "freeze_percentile",
         "method",
         "lora_rank",  # with the method alone that reads them
         "lora_alpha",

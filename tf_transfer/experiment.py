@@ -23,7 +23,7 @@ from tf_transfer.models import freezing, loading, methods
 from tf_transfer.run_data import RunData, Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
-from tf_transfer.training import progressive, records
+from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.warm import WarmState
@@ -321,7 +321,7 @@ class Experiment:
     def make_phases(
         self, objectives: "Sequence[Objective]", blocks: int
     ) -> "list[Phase]":
-        """The phases: one, behind those of `--freeze_schedule`.
+        """The phases of a run: here one.
 
         Args:
             objectives: of the tasks, in their order.
@@ -331,7 +331,6 @@ class Experiment:
 
         settings, metric = self.run_settings, self.metric
         validates = all(o.evaluation["validation"] for o in objectives)
-        freezes = settings.freeze_schedule == "autofreeze"
         phase = Phase(
             trainable=self.trainable(blocks),
             trainable_layers=settings.blocks or settings.phases[-1],
@@ -343,23 +342,8 @@ class Experiment:
             min_delta=settings.min_delta,
             select=settings.select,
             layer_decay=settings.layer_decay,
-            freeze_percentile=settings.freeze_percentile if freezes else None,
         )
-        if settings.freeze_schedule != "gradual":
-            return [phase]
-        return [
-            *(
-                dataclasses.replace(
-                    phase,
-                    trainable=stage,
-                    trainable_layers=str(stage.last - stage.first + 1),
-                    max_epochs=1,
-                    select="last",
-                )
-                for stage in progressive.unfreezing_stages(phase.trainable)
-            ),
-            phase,
-        ]
+        return [phase]
 
     def build(
         self, devices: "Devices", encoder: "Encoder | None" = None

@@ -109,25 +109,6 @@ class TaskSettings(RunSettings):
         read_by=Reader.BASELINE,
         searched=True,
     )
-    freeze_schedule: str = setting(
-        "none",
-        "How what trains changes with the epochs: `gradual` unfreezes one "
-        "block per epoch, from the last (ULMFiT), and then has --max_epochs "
-        "of all that trains; `autofreeze` freezes the first blocks whose "
-        "gradients change least (AutoFreeze), and a cached prefix follows.",
-        group=Group.TRAINED,
-        choices=("none", "gradual", "autofreeze"),
-        unnamed="none",
-    )
-    freeze_percentile: float = setting(
-        50.0,
-        "Of `autofreeze`: blocks below the first that changes as much as this "
-        "percentile of all that train are frozen.",
-        group=Group.TRAINED,
-        at_least=0,
-        at_most=100,
-        needs={"freeze_schedule": "autofreeze"},
-    )
     keep_blocks: int = setting(
         0,
         "Number of the encoder's first blocks to keep; the others are dropped "
@@ -255,12 +236,6 @@ class TaskSettings(RunSettings):
             )
         if not self.own_data:
             registry.check(self.task)
-        trains_two_blocks = self.trainable_layers not in ("0", "1", "head")
-        if not trains_two_blocks and self.freeze_schedule != "none":
-            raise UserError(
-                f"--freeze_schedule={self.freeze_schedule}: takes two blocks "
-                "that train, or more. Give --trainable_layers=2, say."
-            )
 
     @property
     def own_data(self) -> str:

@@ -148,33 +148,6 @@ def test_a_method_and_its_options_change_a_number(name, tmp_path):
 
 
 @pytest.mark.slow
-@shows("freeze_schedule", "freeze_percentile")
-def test_a_freeze_schedule_changes_a_number(monkeypatch, tmp_path):
-    monkeypatch.setattr(tiny, "BLOCKS", 3)
-    schedules = (
-        {},
-        {"freeze_schedule": "gradual"},
-        {"freeze_schedule": "autofreeze", "freeze_percentile": 100.0},
-        {"freeze_schedule": "autofreeze", "freeze_percentile": 0.0},
-    )
-    plain, gradual, much, none = (
-        numbers(
-            run(
-                tmp_path / str(number),
-                trainable_layers="3",
-                max_epochs=4,
-                patience=0,
-                **changes,
-            )
-        )
-        for number, changes in enumerate(schedules)
-    )
-    assert len(gradual["losses"]) == 7
-    assert differ(plain, much)
-    assert not differ(plain, none)  # nothing is below the first
-
-
-@pytest.mark.slow
 @shows("pairs")
 def test_pairs_read_text_by_text_change_a_number(tmp_path):
     cross, sbert = (

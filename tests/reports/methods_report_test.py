@@ -248,12 +248,14 @@ def test_rows_of_long_names_are_told_apart_in_a_figure(study):
 @pytest.mark.parametrize(
     "approach, words, label",
     [
-        ("fine_tuning_gradual", "everything, gradual", "gradual everywhere"),
-        ("all_lora8_gradual", "all lora8 gradual", "lora8, gradual everywhere"),
+        ("fine_tuning_keep4", "everything, keep4", "keep4 everywhere"),
+        ("all_lora8_keep4", "all lora8 keep4", "lora8, keep4 everywhere"),
         ("head", "the output layer alone", "full head"),
     ],
 )
-def test_schedules_and_probes_have_names(study, approach, words, label):
+def test_shortened_encoders_and_probes_have_names(
+    study, approach, words, label
+):
     assert overview.name_approach(approach, False) == words
     row = dataclasses.replace(study.rows[0], approach=approach)
     assert " ".join(report.method_and_blocks(row.approach)) == label
@@ -325,12 +327,12 @@ def test_a_grid_gives_each_method_equally_many_rates(name, blocks, tmp_path):
     rates = {}
     for run in grid_lib.expand(path, grid, str(tmp_path)):
         settings = run.settings
-        what = settings.approach, settings.head, settings.freeze_schedule
-        where = settings.task, *what, settings.runs_cached
+        what = settings.approach, settings.head, settings.runs_cached
+        where = settings.task, *what
         rates.setdefault(where, []).append((settings.lr, settings.seed))
     # Everywhere, and some blocks from the cache; where there are more than two,
-    # full in the last 2 live, too, two probes and two ways to freeze more.
-    others = 5 * int(len(blocks) > 1)
+    # full in the last 2 live, too, and two probes.
+    others = 3 * int(len(blocks) > 1)
     assert len(rates) == len(grid["axes"]["task"]) * (
         4 * (1 + len(blocks)) + others
     )

@@ -205,7 +205,6 @@ def test_a_gpu_counts_only_where_tensorflow_can_use_it(monkeypatch):
         {"strategy": "mirrored"},
         {**CACHED, "cache_limit_gb": 1e-4},
         {"schedule": "linear", "warmup_fraction": 0.3, "layer_decay": 0.9},
-        {"freeze_schedule": "autofreeze", "max_epochs": 3},
     ],
     ids=str,
 )

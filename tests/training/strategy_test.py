@@ -42,34 +42,6 @@ def run_all(out, runs):
         print("RESULT" + json.dumps(outcome), flush=True)
 
 
-def freeze_more(out, changes):
-    """Trains with blocks that freeze; prints their gradients' norms."""
-    from tf_transfer import glue
-    from tf_transfer.training import progressive
-
-    norms = []
-
-    def choose(before, now, percentile):
-        norms.append(now)
-        return len(before) > 1  # one block
-
-    progressive.choose_first = choose
-    settings = tiny_settings(
-        out,
-        dropout=0.0,
-        head_dropout=0.0,
-        max_length=16,
-        max_epochs=4,
-        patience=0,
-        freeze_schedule="autofreeze",
-        **changes,
-    )
-    result = glue.run(settings)
-    with open(os.path.join(result.directory, "epochs.jsonl")) as file:
-        frozen = [json.loads(line)["frozen_blocks"] for line in file]
-    print("RESULT" + json.dumps([frozen, norms]), flush=True)
-
-
 class Losses(Callback):
     """Keeps (loss, examples) of each step."""
 
@@ -119,19 +91,6 @@ def test_two_logical_devices_give_the_losses_of_one(changes, forks, tmp_path):
     one, two = outcomes
     assert [count for _, count in one[0]] == [8, 8, 8, 8, 1]
     assert_same_numbers(two, one)
-
-
-@pytest.mark.slow
-def test_two_logical_devices_freeze_the_blocks_of_one(forks, tmp_path):
-    outcomes = []
-    for name, changes in (("one", {}), ("two", BOTH)):
-        out = str(tmp_path / name)
-        os.mkdir(out)
-        outcomes += forks.start(freeze_more, out, changes, folder=out).results()
-    one, two = outcomes
-    assert two[0] == one[0] == [0, 0, 1, 2]
-    for ours, theirs in zip(two[1], one[1], strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3)
 
 
 # === All weights, and caches ===

@@ -397,7 +397,6 @@ class Settings:
 
     # Values where a command has no such flag.
     features = "bert"
-    freeze_schedule = "none"
     head = "linear"
     keep_blocks = 0
     loss_head = "sigmoid"
@@ -489,8 +488,8 @@ class Settings:
     def approach(self) -> str:
         """What trains: `fine_tuning`, `last_k`, `blocks_a-b`, `head`, `probe`.
 
-        The labels of a method, of a schedule and of dropped blocks follow:
-        `last_2_lora8`, `all_lora8` for every block, `last_4_autofreeze`.
+        The labels of a method and of dropped blocks follow: `last_2_lora8`,
+        `all_lora8` for every block, `fine_tuning_keep4`.
         Without an encoder, its features.
         """
         if self.is_sparse:
@@ -504,8 +503,6 @@ class Settings:
             approach = f"blocks_{self.blocks}{label}"
         if self.is_probe:
             approach = "probe"
-        elif self.freeze_schedule != "none":
-            approach += f"_{self.freeze_schedule}"
         if self.keep_blocks:
             approach += f"_keep{self.keep_blocks}"
         return approach
@@ -565,8 +562,9 @@ class Settings:
     @property
     def freezes(self) -> bool:
         """Whether blocks of the encoder are frozen, for a time at least."""
-        some = bool(self.blocks) or self.freeze_schedule != "none"
-        return not self.is_sparse and (some or set(self.phases) != {"all"})
+        if self.is_sparse:
+            return False
+        return bool(self.blocks) or set(self.phases) != {"all"}
 
     @property
     def runs_cached(self) -> bool:

@@ -22,7 +22,7 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
 # A claim's values of settings that it does not name.
-CLAIM_DEFAULTS = {"method": "full", "freeze_schedule": "none", "untrained": ""}
+CLAIM_DEFAULTS = {"method": "full", "untrained": ""}
 
 _K = TypeVar("_K", bound=Hashable)
 

@@ -22,8 +22,6 @@ VARIED = (
     "blocks",
     "method",
     *settings_lib.METHOD_OPTIONS,
-    "freeze_schedule",
-    "freeze_percentile",
     "lr",
     "frozen_prefix",
     "cache_dtype",
@@ -34,7 +32,6 @@ IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 # Values of settings that the keys of an encoder's runs may lack.
 NOT_IN_KEY = {
     "method": "full",
-    "freeze_schedule": "none",
     "layer_decay": 1.0,
     "pairs": "cross",
     "select": "last",

@@ -35,9 +35,9 @@ NAMES = {
     "head": "the output layer alone",
 }
 UNTRAINED = "untrained"  # a setting of runs that train everything
-# Options of methods: other values are another row, never chosen by scores.
-OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
-NAMED = (*OPTIONS, "cache_dtype")  # named in rows that differ in them
+# Settings that name a row where rows of an approach differ in them. Methods
+# with other options are other rows, never chosen by scores.
+NAMED = (*METHOD_OPTIONS, "cache_dtype")
 VARIED = {*frames.VARIED, UNTRAINED}
 
 
@@ -336,7 +336,9 @@ def _trains_everything(group: Group) -> bool:
 def _describe_approach(group: Group) -> tuple[Any, ...]:
     """Equal for groups on the same texts that differ only in their rate."""
     first, settings = group.first, group.settings
-    options = frames.dump({n: settings[n] for n in OPTIONS if n in settings})
+    options = frames.dump(
+        {n: settings[n] for n in METHOD_OPTIONS if n in settings}
+    )
     dtype = str(settings.get("cache_dtype", ""))
     return first.approach, first.cached, dtype, _untrained(group), options
 
@@ -345,7 +347,7 @@ def _named(group: Group) -> dict[str, Any]:
     """Settings that name a row where rows of an approach differ in them."""
     known = dict(sorted(group.settings.items()))
     recipe = {n: v for n, v in known.items() if n not in VARIED}
-    options = {n: v for n, v in known.items() if n in OPTIONS}
+    options = {n: v for n, v in known.items() if n in METHOD_OPTIONS}
     return {**recipe, **options, "cache_dtype": known.get("cache_dtype", "")}
 
 

@@ -91,8 +91,6 @@ class Phase:
         trainable: the components that train.
         trainable_layers: the same, as `result.json` has it.
         objectives: heads, with their losses and data.
-        freeze_percentile: of `progressive.choose_first`, which freezes blocks
-            after each epoch; None where no block freezes.
         combination: how several objectives share a step; see `joint`. None
             where each has its own pass in every epoch, one after the other.
         score: function from validation metrics to the score that stops and
@@ -121,7 +119,6 @@ class Phase:
     is_eligible: Callable[[Metrics], bool] | None = None
     summarize: Callable[[Metrics], Metrics] | None = None
     combination: Any = None
-    freeze_percentile: float | None = None
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

@@ -86,14 +86,11 @@ class BertAdam:
             its moments are corrected by. With `idle_heads` at `drift` it moves
             by its old moments after its first own update, as if it had a
             gradient of zeros.
-        summed: lists of weights whose gradients are summed up, before
-            clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
         updates: dict from group to int64. Batches that moved its weights.
         decay: float32. The weight decay.
-        sums: dict, by path, of the gradients of each of `summed`.
     """
 
     def __init__(
@@ -103,7 +100,6 @@ class BertAdam:
         options: AdamOptions,
         scales: Sequence[float] | None = None,
         groups: Sequence[str] | None = None,
-        summed: Sequence[Sequence[Any]] = (),
     ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
@@ -118,8 +114,6 @@ class BertAdam:
         self.decay = _shared("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
-        self.summed = summed
-        self.sums = {w.path: _slot(w, "sum") for ws in summed for w in ws}
 
     def reset(self, weight_decay: float) -> None:
         """Resets all state, as if the optimizer were new.
@@ -141,18 +135,7 @@ class BertAdam:
             },
             **{f"m/{w.path}": m for w, m in zip(self.weights, self.means)},
             **{f"v/{w.path}": v for w, v in zip(self.weights, self.squares)},
-            **{f"sum/{path}": total for path, total in self.sums.items()},
         }
-
-    def take_norms(self) -> list[float]:
-        """The L1 norm of each list's summed gradients; begins new sums."""
-        norm_of = {
-            path: float(tf.reduce_sum(tf.abs(total)).numpy())
-            for path, total in self.sums.items()
-        }
-        for total in self.sums.values():
-            total.assign(tf.zeros(total.shape, total.dtype))
-        return [sum(norm_of[w.path] for w in ws) for ws in self.summed]
 
     def read(self, groups: Collection[str] | None = None) -> dict[str, Any]:
         """The numbers of the next update; they are variables on the host.
@@ -243,9 +226,6 @@ class BertAdam:
         ):
             if group not in numbers["powers"]:
                 continue
-            total = self.sums.get(weight.path)
-            if total is not None:
-                update(total, _add, args=(gradient,), group=False)
             has_decay = self.options.weight_decay and decays(weight)
             update(
                 weight.value,
@@ -303,10 +283,6 @@ class BertAdam:
         for group in sorted(idle):  # its moments are 0 until its first update
             began = tf.identity(self.updates[group]) > 0
             self.updates[group].assign_add(tf.cast(began, tf.int64))
-
-
-def _add(total: tf.Variable, gradient: tf.Tensor) -> None:
-    total.assign_add(gradient)
 
 
 def decays(weight: Any) -> bool:

@@ -68,13 +68,6 @@ class PhasePrograms:
             options.adam,
             [scales[id(weight)] for weight in weights],
             [groups.get(id(weight), "") for weight in weights],
-            [
-                phase.trainable.weights_of(component)
-                for component in freezing.components(network)
-                if component.is_block
-                and phase.trainable.includes(component.name)
-                and phase.freeze_percentile is not None
-            ],
         )
         self.objectives = [
             ObjectiveProgram(
@@ -134,7 +127,6 @@ def prepare(
         phase.layer_decay,
         phase.head_scale,
         phase.combination,
-        phase.freeze_percentile is not None,
         tuple((o.name, o.loss, o.weight, o.prefix) for o in phase.objectives),
         devices.strategy,
         options.schedule,

@@ -56,14 +56,11 @@ class Progress:
         elapsed: seconds of training and of building a feature cache, over all
             starts.
         prefix_seconds, prefix_build_seconds: as in `result.json`.
-        prefixes: phase, objective and the first block that trains of each
-            frozen prefix that was stored: its original cost is counted once.
+        prefixes: phase and objective of each frozen prefix that was stored:
+            its original cost is counted once.
         started_in: total epochs that began with new or restored programs:
             their seconds include tracing.
         stopping: the phase's `EarlyStopping`.
-        first: the first block that still trains, where blocks freeze during
-            the phase; 0 before.
-        norms: gradient norms of the blocks that train, of the last interval.
         best: the record of the selected epoch, and the file of its weights.
         phase_records: the phases that are over, as `result.json` has them.
         epochs: the lines of `epochs.jsonl`.
@@ -85,8 +82,6 @@ class Progress:
     prefixes: list[str] = dataclasses.field(default_factory=list)
     started_in: list[int] = dataclasses.field(default_factory=list)
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
-    first: int = 0
-    norms: list[float] = dataclasses.field(default_factory=list)
     best: Any = None
     phase_records: list[dict] = dataclasses.field(default_factory=list)
     epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)

@@ -137,7 +137,6 @@ Epoch = TypedDict(
         "test": Scores,
         "elapsed_seconds": float | None,
         "peak_memory_bytes": NotRequired[int | None],
-        "frozen_blocks": NotRequired[int],
     },
 )
 # The probe's score above each block, by cross-validation.

@@ -27,7 +27,7 @@ import numpy as np
 from tf_transfer.feature_cache import cache as cache_lib
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
-from tf_transfer.training import programs, progressive, steps
+from tf_transfer.training import programs, steps
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Phase
@@ -174,9 +174,7 @@ class Trainer:
         progress = self.progress
         if arrays is None:
             progress.epoch, progress.best = 1, None
-            progress.first, progress.norms = 0, []
             progress.stopping = EarlyStopping(phase.patience, phase.min_delta)
-        phase = self._with_frozen(phase)
         passes = self._prepare(phase, arrays)
         is_within_epoch = progress.step or progress.task
         reason = "" if is_within_epoch else self._reason_to_stop(phase)
@@ -184,14 +182,6 @@ class Trainer:
             for one_pass in passes[progress.task :]:
                 self._train_pass(phase, one_pass)
             reason = self._end_epoch(phase)
-            rest = self._with_frozen(phase)
-            if not reason and rest.trainable != phase.trainable:
-                phase = rest
-                values = _to_numpy(self._variables())
-                # The old programs hold the moments of what is frozen now.
-                self._forget_texts()
-                self.network.programs.clear()
-                passes = self._prepare(phase, values)
         self._end_phase(phase, reason)
 
     def _prepare(
@@ -222,26 +212,6 @@ class Trainer:
             self._assign(self._variables(), arrays)
         return prepared.passes
 
-    def _with_frozen(self, phase: Phase) -> Phase:
-        """The phase without the blocks that have been frozen in it."""
-        return dataclasses.replace(
-            phase,
-            trainable=progressive.freeze_below(
-                phase.trainable, self.progress.first
-            ),
-        )
-
-    def _freeze_more(self, phase: Phase) -> None:
-        """Chooses the blocks that freeze, from their gradients."""
-        assert phase.freeze_percentile is not None
-        progress, now = self.progress, self.optimizer.take_norms()
-        if progress.norms:
-            index = progressive.choose_first(
-                progress.norms, now, phase.freeze_percentile
-            )
-            progress.first, now = phase.trainable.first + index, now[index:]
-        progress.norms = now
-
     def _attach_features(self, phase: Phase) -> Phase:
         """The phase on splits with the stored output of their prefix.
 
@@ -252,7 +222,7 @@ class Trainer:
         progress, cut = self.progress, phase.trainable.cut
         # In the first phase, frozen weights are as they were loaded, apart
         # from those that a method added, which each run initialises.
-        is_pristine = not (progress.phase or progress.first) and all(
+        is_pristine = progress.phase == 0 and all(
             number > cut for number in self.network.encoder.added
         )
         hashes, key = self.network.hashes, ("prefix", cut)
@@ -281,11 +251,9 @@ class Trainer:
                 },
             )
             attached.append(objective.with_states(prefix, stored.values()))
-            name = f"{progress.phase} {objective.name} {progress.first}"
+            name = f"{progress.phase} {objective.name}"
             if name not in progress.prefixes:
-                # No other run has stored blocks that froze in this one.
-                original = cost.paid if progress.first else cost.original
-                progress.prefix_build_seconds += original
+                progress.prefix_build_seconds += cost.original
                 progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
@@ -412,8 +380,6 @@ class Trainer:
             "examples_per_second": progress.examples
             / max(progress.train_seconds, 1e-9),
         }
-        if phase.freeze_percentile is not None:
-            line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
         self._call("on_record", line)  # callbacks may add to it
         self.directory.write_epochs(progress.epochs)
@@ -442,8 +408,6 @@ class Trainer:
         reason = self._reason_to_stop(phase)
         if not reason and self.is_out_of_time:
             reason = OUT_OF_TIME
-        if phase.freeze_percentile is not None:
-            self._freeze_more(phase)
         self.save()
         if not reason and self._signals.came:
             self._leave()
@@ -487,9 +451,6 @@ class Trainer:
         progress.phase_records.append(record)
         progress.phase += 1
         self._forget_texts()  # the next phase needs the memory
-        if len(self.phases) > programs.MOST_PROGRAMS:
-            # No program is used again, and each holds its phase's moments.
-            self.network.programs.clear()
 
     def _forget_texts(self) -> None:
         for program in self._programs:
