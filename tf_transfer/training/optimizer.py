@@ -15,7 +15,6 @@ beta powers are those of the correction, and 0 turns the correction off.
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -287,7 +286,7 @@ class BertAdam:
 
 def decays(weight: Any) -> bool:
     """Whether weight decay applies: not to LayerNorm and biases."""
-    return re.split("[/_]", weight.path)[-1] not in UNDECAYED
+    return weight.path.split("/")[-1] not in UNDECAYED
 
 
 def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:

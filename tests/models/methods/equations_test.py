@@ -82,13 +82,8 @@ def reference(block, method, w, x, mask):
         kernel, bias = getattr(layers, name).get_weights()
         y = x @ kernel.reshape(WIDTHS[name]) + bias.reshape(-1)
         if f"{name}_a" in w:
-            y += (
-                method.alpha
-                / method.rank
-                * x
-                @ w[f"{name}_a"]
-                @ (w[f"{name}_b"])
-            )
+            scale = method.alpha / method.rank
+            y += scale * x @ w[f"{name}_a"] @ w[f"{name}_b"]
         return y
 
     def split(y):

@@ -52,8 +52,7 @@ class AddedWeights(keras.layers.Layer):
     @property
     def identity(self) -> str:
         """What it computes apart from its weights, for keys of the cache."""
-        code = inspect.getsource(type(self.method))
-        return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
+        return f"{self.method!r} {inspect.getsource(type(self.method))}"
 
     def low_rank(self, name: str, dtype: tf.DType) -> base.LowRank | None:
         """See `Method.low_rank`; the weights are cast to `dtype`."""
