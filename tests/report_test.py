@@ -72,7 +72,7 @@ def written(tmp_path_factory):
 def test_every_file_is_written_and_the_page_needs_no_other(written):
     assert "fine_tuning" in written.screen
     said = " ".join(written.screen.split())
-    assert "last 4 of 2 blocks: " in said
+    assert "last 4, " in said
     assert "1 run of glue did not finish" in said
     names = {path.name for path in written.out.iterdir()}
     figures = {name for name in names if name.endswith((".png", ".svg"))}

@@ -9,7 +9,6 @@ import pytest
 from tests.support import commands
 from tf_transfer import methods
 from tf_transfer.reports import (
-    brief,
     claims,
     first_figure,
     frames,
@@ -259,14 +258,6 @@ def test_shortened_encoders_and_probes_have_names(
     assert overview.name_approach(approach, False) == words
     row = dataclasses.replace(study.rows[0], approach=approach)
     assert " ".join(report.method_and_blocks(row.approach)) == label
-
-
-def test_the_brief_names_a_method_before_its_blocks(study):
-    [first, *_] = brief.describe_rows(study, study.rows)
-    assert first.startswith("Train with lora8 in every block: ")
-    cached = [row for row in study.rows if row.is_base or row.cached]
-    [_, second, *_] = brief.describe_rows(study, cached)
-    assert second.startswith("With lora8 in the last 2 of 6 blocks (cached): ")
 
 
 def test_a_long_legend_has_room():

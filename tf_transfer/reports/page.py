@@ -50,7 +50,6 @@ class Part:
         id: of the HTML element, and what its files' names begin with.
         study: its title and its differences from the paper are shown.
         short: the sentences of *In short*.
-        advice: what to run next.
         figure: the first one, or None.
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
@@ -68,7 +67,6 @@ class Part:
     id: str
     study: Study
     short: list[str]
-    advice: list[brief.Advice]
     figure: Figure | None
     table: Table
     headline: Table
@@ -176,7 +174,6 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         name,
         study,
         brief.write(study, rows),
-        [*brief.suggest(study, rows)],
         first,
         tabulate(name, rows),
         headline[0] if headline else choose_headline(name, rows),

@@ -341,7 +341,6 @@ def _make_record(
         "cached": result["prefix_seconds"] is not None,
         "lr": float(result["lr"] or 0),  # none without an encoder
         "key": key,
-        "command": config.get("command", [])[1:],
         "parts": config["parts"],
         "blocks": sum(part.startswith("block ") for part in config["parts"]),
         "timing_environment": {**environment, "mixed": mixed},
