@@ -141,7 +141,8 @@ def test_a_file_is_answered_in_the_formats_that_train(
 ):
     columns = own_data.news(7)
     source = own_data.write(tmp_path / f"in.{ending}", columns)
-    target = tmp_path / f"out.{ending}"
+    written = "jsonl" if ending == "parquet" else ending
+    target = tmp_path / f"out.{written}"
     predictor = trained.predictor()
     predict.predict_file(predictor, source, str(target), probabilities=True)
     found = tables.read_table(str(target))
@@ -201,7 +202,7 @@ def test_words_are_answered_in_the_formats_that_train(
     predictor.choose("places")
     words = [["the", "moon"], ["bank"]]
     source = own_data.write(tmp_path / f"in.{ending}", {"words": words})
-    target = tmp_path / f"out.{ending}"
+    target = tmp_path / "out.jsonl"
     predict.predict_file(predictor, source, str(target))
     found = tables.read_table(str(target)).columns
     assert found == {"words": words, "tags": predictor.tags(words)}

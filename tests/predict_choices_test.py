@@ -207,7 +207,7 @@ def test_excel_is_answered_as_csv_and_not_written(choose, tmp_path, capsys):
     book.save(path)
     predict.predict_file(predictor, path)
     assert capsys.readouterr().out.startswith("body,label,score\nmatch goal,")
-    with pytest.raises(UserError, match="Excel is read, not written"):
+    with pytest.raises(UserError, match="Excel are read, not written"):
         predict.predict_file(predictor, path, str(tmp_path / "out.xlsx"))
 
 

@@ -324,13 +324,15 @@ class Predictor:
                 )
             return self._answer_words(path, label_column)
         extension = os.path.splitext(output or path)[1].lower()
-        if extension in tables.EXCEL and output:
-            raise UserError(
-                f"--output={output}: Excel is read, not written. Give a .csv."
-            )
-        if not output and extension in (*tables.PARQUET, *tables.EXCEL):
+        if extension in (*tables.PARQUET, *tables.EXCEL):
+            if output:
+                raise UserError(
+                    f"--output={output}: Parquet and Excel are read, not "
+                    "written. Give a .jsonl or .csv."
+                )
             extension = ".jsonl" if extension in tables.PARQUET else ".csv"
-        columns, dialect = None, None
+        columns = columns_to_read(task, settings, label_column)
+        dialect = None
         is_brief = (
             tables.is_plain(path)
             and tables.is_plain(output)
@@ -339,11 +341,12 @@ class Predictor:
         if is_brief:
             extension = ".tsv"
             dialect = dataclasses.replace(tables.TSV, is_ragged=True)
-            columns = dict.fromkeys(task.texts, "")
-            if label_column:
-                columns[label_column] = "--label_column"
         table = tables.read_table(
-            path, columns, encoding or settings.encoding, dialect
+            path,
+            columns,
+            encoding or settings.encoding,
+            dialect,
+            takes_all=not is_brief,
         )
         rows = self._read_rows(table, is_brief, label_column)
         logits = self.logits(rows)
@@ -369,10 +372,7 @@ class Predictor:
             label_column: See `answer_file`.
         """
         task, keyword = self.task, self.experiment.settings.keyword_column
-        table.check_columns(
-            columns_to_read(task, self.experiment.settings, label_column)
-        )
-        path, ids = table.files[0][0], np.arange(len(table))
+        path, ids = table.path, np.arange(len(table))
         if not len(table):
             raise UserError(f"{path}: holds no texts.")
         if task.is_tagging:
@@ -397,7 +397,7 @@ class Predictor:
         if self.task.kind == "classes":
             words = [*map(tables.word_of, cells)]
             return table.label_ids(column, words, self.labels)
-        lists = tables.split_labels(cells, SEPARATOR)
+        lists = [tables.split_labels(cell, SEPARATOR) for cell in cells]
         return table.label_sets(column, lists, self.labels)
 
     def _tagged(

@@ -144,7 +144,7 @@ def make_examples(
         UserError: There are no rows, or a label is unknown; with the line.
     """
     if not len(table):
-        raise UserError(f"{table.files[0][0]}: holds no examples.")
+        raise UserError(f"{table.path}: holds no examples.")
     labels = None
     if not is_hidden and task.labels is None:
         labels = np.asarray(

@@ -8,7 +8,6 @@ thousand pairs), STS-B (the same pairs, split differently).
 """
 
 import dataclasses
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 
@@ -187,23 +186,16 @@ def read(path: str, task: Task, split: str) -> tuple[Examples, list[str]]:
 
 
 def _leave_out_unlabelled(table: Table, label: str) -> Table:
-    labelled = [bool(cell.strip()) for cell in table.columns[label]]
-    [(path, lines)] = table.files
-    missing = [line for line, has in zip(lines, labelled) if not has]
+    cells = table.columns[label]
+    missing = [row for row, cell in enumerate(cells) if not cell.strip()]
     if missing:
         logging.warning(
             "%s: left out %d rows without a label, the first in line %d.",
-            path,
+            table.path,
             len(missing),
-            missing[0],
+            table.places[missing[0]][1],
         )
-    return Table(
-        [(path, [*itertools.compress(lines, labelled)])],
-        {
-            name: [*itertools.compress(cells, labelled)]
-            for name, cells in table.columns.items()
-        },
-    )
+    return table.take([row for row, cell in enumerate(cells) if cell.strip()])
 
 
 def submission(

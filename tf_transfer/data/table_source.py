@@ -388,7 +388,7 @@ class TableSource(Source):
         """The ids of the rows; the line numbers if there is no column."""
         if self._id_column in table.columns:
             return [*map(word_of, table.columns[self._id_column])]
-        return [str(line) for _, lines in table.files for line in lines]
+        return [str(line) for _, line in table.places]
 
     def _find_rows(self, path: str, name: str) -> np.ndarray:
         """int64 [ids]. The training rows of the ids of a file, in its order.
@@ -475,7 +475,8 @@ def _parse_classes(own: TaskFile, table: Table) -> list[str]:
 
 def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
     if len(own.label) == 1:
-        return tables.split_labels(table.columns[own.label[0]], own.separator)
+        cells = table.columns[own.label[0]]
+        return [tables.split_labels(cell, own.separator) for cell in cells]
 
     def parse(cell: Any) -> bool:
         word = word_of(cell).lower()

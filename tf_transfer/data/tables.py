@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tqdm
 
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.utils import files
@@ -41,9 +40,9 @@ EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *EXCEL)
 SHOWN = 12  # names that a message lists
 SHOWN_ROWS = 10  # bad rows that a message lists
 SAMPLE = 20  # rows that show the separator
-BATCH = 50_000  # rows of Parquet that are converted at a time
 
-Content = tuple[Sequence[int], dict[str, list[Any]]]  # line of each row, cells
+# The line of each row, and the cells of each column.
+Content = tuple[list[int], dict[str, list[Any]]]
 
 
 class BadRow(NamedTuple):
@@ -83,13 +82,12 @@ class BadRows(UserError):
 
     def __init__(self, rows: Sequence[BadRow], advice: str = "") -> None:
         self.rows, first = rows, rows[0]
-        lines = [f"{first} {first.advice} {advice}".rstrip()]
-        if len(rows) > 1:
-            lines = [
-                f"{first.path}: {len(rows):,} rows cannot be used. "
-                f"{advice or 'Fix or remove them.'}",
-                *map(str, rows[:SHOWN_ROWS]),
-            ]
+        if len(rows) == 1:
+            super().__init__(f"{first} {first.advice} {advice}".rstrip())
+            return
+        advice = advice or "Fix or remove them."
+        lines = [f"{first.path}: {len(rows):,} rows cannot be used. {advice}"]
+        lines += map(str, rows[:SHOWN_ROWS])
         if len(rows) > SHOWN_ROWS:
             lines.append("...")
         super().__init__("\n  ".join(lines))
@@ -126,19 +124,21 @@ class Table:
     """Columns of files, whose cells know their file and line.
 
     Attributes:
-        files: The files in their order, each with the line of each row; in
-            Parquet, its number.
+        path: The first file.
+        places: The file and the line of each row; in Parquet and Excel, its
+            number.
         columns: The cells of each column, as the files have them: text; in
             JSON and Parquet also numbers, lists, and None for no value.
         flags: The flag or key that names a column, such as `--text_column`.
     """
 
-    files: list[tuple[str, Sequence[int]]]
+    path: str
+    places: list[tuple[str, int]]
     columns: dict[str, list[Any]]
     flags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
-        return sum(len(lines) for _, lines in self.files)
+        return len(self.places)
 
     def locate(self, row: int, offset: int = 0) -> str:
         """The file and the line of a row, for messages.
@@ -147,26 +147,26 @@ class Table:
             row: The number of the row.
             offset: Lines of a text file from the row's first line on.
         """
-        path, number = next(itertools.islice(self._lines(), row, None))
-        return _name_row(path, number + offset if is_plain(path) else number)
+        path, number = self.places[row]
+        if is_plain(path):
+            number += offset
+        return _name_row(path, number)
 
-    def _lines(self) -> Iterator[tuple[str, int]]:
-        """Yields the file and the line of each row."""
-        return ((path, n) for path, lines in self.files for n in lines)
-
-    def without(self, rows: Iterable[BadRow]) -> "Table":
-        """The table without some rows."""
-        left_out = {(row.path, row.number) for row in rows}
-        files: list[tuple[str, Sequence[int]]] = [
-            (path, [line for line in lines if (path, line) not in left_out])
-            for path, lines in self.files
-        ]
-        stays = [line not in left_out for line in self._lines()]
+    def take(self, rows: Sequence[int]) -> "Table":
+        """The table of some rows."""
         columns = {
-            name: [*itertools.compress(cells, stays)]
+            name: [cells[row] for row in rows]
             for name, cells in self.columns.items()
         }
-        return Table(files, columns, self.flags)
+        places = [self.places[row] for row in rows]
+        return Table(self.path, places, columns, self.flags)
+
+    def without(self, bad: Iterable[BadRow]) -> "Table":
+        """The table without some rows."""
+        left_out = {(row.path, row.number) for row in bad}
+        return self.take(
+            [n for n, at in enumerate(self.places) if at not in left_out]
+        )
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as texts.
@@ -230,7 +230,6 @@ class Table:
         column: str,
         parse: Callable[[Any], Any],
         cells: Iterable[Any] | None = None,
-        rows: Sequence[int] | np.ndarray | None = None,
     ) -> list[Any]:
         """The parsed cells of a column.
 
@@ -238,65 +237,51 @@ class Table:
             column: The name of the column.
             parse: Function of a cell; it raises `ValueError`, whose text is
                 the problem, for an invalid one.
-            cells: What is parsed in place of the cells.
-            rows: The row of each of `cells`; None if each row has one.
+            cells: What is parsed in place of the cells, one for each row.
 
         Raises:
             BadRows: Cells are invalid.
         """
-        values, bad = [], {}
-        parsed = self.columns[column] if cells is None else cells
-        for index, cell in enumerate(parsed):
+        advice = "Fix the row, or remove it."
+        if self.flags.get(column):
+            advice = (
+                "Fix the row, or remove it, or give another "
+                f"{self.flags[column]}."
+            )
+        values: list[Any] = []
+        bad: list[BadRow] = []
+        if cells is None:
+            cells = self.columns[column]
+        for row, cell in enumerate(cells):
             try:
                 values.append(parse(cell))
             except ValueError as error:
-                bad[index if rows is None else int(rows[index])] = str(error)
-        if not bad:
-            return values
-        flag, lines = self.flags.get(column), [*self._lines()]
-        other = f", or give another {flag}" if flag else ""
-        raise BadRows(
-            [
-                BadRow(
-                    *lines[row],
-                    problem,
-                    f"Fix the row, or remove it{other}.",
-                    column,
-                    " | ".join(str(c[row]) for c in self.columns.values()),
+                text = " | ".join(str(c[row]) for c in self.columns.values())
+                bad.append(
+                    BadRow(*self.places[row], str(error), advice, column, text)
                 )
-                for row, problem in bad.items()
-            ]
-        )
+        if bad:
+            raise BadRows(bad)
+        return values
 
     def label_ids(
-        self,
-        column: str,
-        words: Sequence[str],
-        labels: Sequence[str],
-        rows: Sequence[int] | np.ndarray | None = None,
+        self, column: str, words: Sequence[str], labels: Sequence[str]
     ) -> np.ndarray:
-        """int64 [words]. Some labels as numbers.
+        """int64 [rows]. Labels as numbers.
 
         Args:
             column: The column of the labels, for messages.
-            words: The labels; one for each row, unless `rows` is given.
+            words: The label of each row.
             labels: All labels in the order of their ids.
-            rows: The row of each word.
 
         Raises:
             BadRows: Labels are unknown.
         """
         ids = {label: number for number, label in enumerate(labels)}
-
-        def parse(word: str) -> int:
-            if word not in ids:
-                raise ValueError(
-                    f"{cut(word)!r} is not one of the labels: "
-                    f"{list_names(labels)}"
-                )
-            return ids[word]
-
-        return np.array(self.convert(column, parse, words, rows), np.int64)
+        numbers = self.convert(
+            column, lambda word: _find_label(word, ids), words
+        )
+        return np.array(numbers, np.int64)
 
     def label_sets(
         self,
@@ -314,33 +299,36 @@ class Table:
         Raises:
             BadRows: Rows have another label.
         """
-        owners = np.repeat(range(len(self)), [*map(len, sets)])
-        words = [*itertools.chain(*sets)]
+        ids = {label: number for number, label in enumerate(labels)}
+
+        def parse(words: Sequence[str]) -> list[int]:
+            return [_find_label(word, ids) for word in words]
+
         several = np.zeros((len(self), len(labels)), np.int64)
-        several[owners, self.label_ids(column, words, labels, owners)] = 1
+        for row, numbers in enumerate(self.convert(column, parse, sets)):
+            several[row, numbers] = 1
         return several
 
-    def check_columns(self, flags: Mapping[str, str | None]) -> None:
-        """Raises `UserError` if a column is missing; see `read_table`."""
-        path = self.files[0][0]
-        separator = ""
-        if is_plain(path):
-            separator = "tabs" if path.lower().endswith(TABS) else "commas"
-        where = f"{path}, line 1" if separator else path
-        _choose_columns(where, flags, list(self.columns), separator)
+
+def _find_label(word: str, ids: dict[str, int]) -> int:
+    if word not in ids:
+        raise ValueError(
+            f"{cut(word)!r} is not one of the labels: {list_names([*ids])}"
+        )
+    return ids[word]
 
 
 def join(tables: Sequence[Table]) -> Table:
     """The rows of several tables with the same columns, in order."""
-    columns = {
-        name: [*itertools.chain(*(table.columns[name] for table in tables))]
-        for name in tables[0].columns
-    }
-    return Table(
-        [file for table in tables for file in table.files],
-        columns,
-        tables[0].flags,
+    first = tables[0]
+    joined = Table(
+        first.path, [], {name: [] for name in first.columns}, first.flags
     )
+    for table in tables:
+        joined.places += table.places
+        for name, cells in joined.columns.items():
+            cells += table.columns[name]
+    return joined
 
 
 def is_plain(path: str) -> bool:
@@ -365,19 +353,20 @@ def read_table(
     encoding: str = "",
     dialect: Dialect | None = None,
     bad_rows: list[BadRow] | None = None,
+    takes_all: bool = False,
 ) -> Table:
     """Reads columns of a file.
 
     Args:
         path: The file.
         columns: The names of the columns, each with the flag or key that
-            names it, or "", or None if the column may be missing. Without
-            names, all columns are read.
+            names it, or "", or None if the column may be missing.
         encoding: The encoding of delimited text; empty for that of its
             content, and with a dialect for UTF-8.
         dialect: The dialect of delimited text; None for that of the extension,
             or another separator that the content shows.
         bad_rows: Gets the rows that cannot be read, which are left out.
+        takes_all: Whether all other columns are read, too.
 
     Raises:
         UserError: The file or a column is missing, or rows cannot be read,
@@ -389,21 +378,23 @@ def read_table(
             "Excel file."
         )
     bad: list[BadRow] = [] if bad_rows is None else bad_rows
+    wanted = Wanted(columns or {}, takes_all or columns is None)
     if dialect is None and is_plain(path):
         dialect, encoding = _sniff(path, encoding)
     if dialect is not None:
         rows = read_rows(path, encoding, dialect, bad)
-        lines, cells = _take_columns(path, rows, columns, dialect, bad)
+        numbers, cells = _take_columns(path, rows, wanted, dialect, bad)
     elif path.lower().endswith(PARQUET):
-        lines, cells = _read_parquet(path, columns)
+        numbers, cells = _read_parquet(path, wanted)
     elif path.lower().endswith(JSON_LINES):
-        lines, cells = _read_json(path, columns, bad)
+        numbers, cells = _read_json(path, wanted, bad)
     else:
         rows = _read_excel(path, bad)
-        lines, cells = _take_columns(path, rows, columns, CSV, bad)
+        numbers, cells = _take_columns(path, rows, wanted, CSV, bad)
     if bad and bad_rows is None:
         raise BadRows(bad)
-    return Table([(path, lines)], cells, columns or {})
+    places = [(path, number) for number in numbers]
+    return Table(path, places, cells, wanted.flags)
 
 
 def check_header(
@@ -413,54 +404,69 @@ def check_header(
     if os.path.isfile(path) and is_plain(path):
         dialect, encoding = _sniff(path, encoding)
         rows = itertools.islice(read_rows(path, encoding, dialect), 1)
-        _take_columns(path, rows, columns, dialect, [])
+        _take_columns(path, rows, Wanted(columns), dialect, [])
+
+
+class Wanted(NamedTuple):
+    """The columns that are read of a file.
+
+    Attributes:
+        flags: Their names, each with its flag; see `read_table`.
+        takes_all: Whether all others are read, too.
+    """
+
+    flags: Mapping[str, str | None]
+    takes_all: bool = False
+
+    def choose(
+        self, where: str, header: Sequence[str], separator: str = ""
+    ) -> list[str]:
+        """The columns of a file that are read.
+
+        Args:
+            where: The file, and the line of its header.
+            header: The columns of the file.
+            separator: What separates the cells of delimited text.
+
+        Raises:
+            UserError: A column is missing, or occurs twice.
+        """
+        names = [name for name in self.flags if name in header]
+        if self.takes_all:
+            names = [*dict.fromkeys(header)]
+        for name in names:
+            if header.count(name) > 1:
+                raise UserError(
+                    f"{where}: has {header.count(name)} columns {cut(name)!r}. "
+                    "Rename all but one."
+                )
+        for name, flag in self.flags.items():
+            if name not in header and flag is not None:
+                advice = _describe_columns(name, flag, header, separator)
+                raise UserError(
+                    f"{where}: has no column {cut(name)!r}. {advice}"
+                )
+        return names
+
+
+def _describe_columns(
+    name: str, flag: str, header: Sequence[str], separator: str
+) -> str:
+    """The columns of a file, for the message that one is missing."""
+    advice = f"Its columns are {list_names(header)}."
+    if separator and len(header) == 1:  # of no table: perhaps a secret
+        advice = f"With cells separated by {separator}, it has one column."
+    near = difflib.get_close_matches(name, header, 1)
+    if near:
+        advice += f" Is {cut(near[0])!r} meant?"
+    if flag:
+        advice += f" Give one of them as {flag}."
+    return advice
 
 
 def list_names(names: Sequence[str]) -> str:
     """The first names of a list, quoted, for messages."""
     return ", ".join(repr(cut(name)) for name in names[:SHOWN])
-
-
-def _choose_columns(
-    where: str,
-    columns: Mapping[str, str | None] | None,
-    header: Sequence[str],
-    separator: str = "",
-) -> list[str]:
-    """The columns of a file that are read.
-
-    Args:
-        where: The file, and the line of its header.
-        columns: See `read_table`.
-        header: The columns of the file.
-        separator: What separates the cells of delimited text.
-
-    Raises:
-        UserError: A column is missing, or occurs twice.
-    """
-    columns = dict.fromkeys(header) if columns is None else columns
-    for name, flag in columns.items():
-        if header.count(name) > 1:
-            raise UserError(
-                f"{where}: has {header.count(name)} columns {cut(name)!r}. "
-                "Rename all but one."
-            )
-        if name in header or flag is None:
-            for other in header if flag else ():
-                if other != name and other.lower() == name.lower():
-                    notify(f"{where}: {name!r} is read, not {other!r}.")
-            continue
-        advice = f" Give one of them as {flag}." if flag else ""
-        near = difflib.get_close_matches(name, header, 1)
-        if near:
-            advice = f" Is {cut(near[0])!r} meant?{advice}"
-        names = f"Its columns are {list_names(header)}."
-        if separator and len(header) == 1:  # of no table: perhaps a secret
-            names = f"With cells separated by {separator}, it has one column."
-        raise UserError(
-            f"{where}: has no column {cut(name)!r}. {names}{advice}"
-        )
-    return [name for name in columns if name in header]
 
 
 # === Delimited text ===
@@ -477,10 +483,12 @@ def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
         encoding: The encoding that the user gives, or empty.
     """
     usual = TSV if path.lower().endswith(TABS) else CSV
-    codec = encoding or _find_encoding(path, os.stat(path).st_mtime_ns)
-    dialects = (usual, *map(Dialect, SEPARATORS))
-    separating = (d for d in dialects if _separates(path, codec, d))
-    dialect = next(separating, usual)
+    codec = encoding or _find_encoding(path)
+    dialect = usual
+    for other in (usual, *map(Dialect, SEPARATORS)):
+        if _separates(path, codec, other):
+            dialect = other
+            break
     is_usual = dialect.delimiter == usual.delimiter
     if not is_usual or codec != (encoding or "utf-8"):
         name = SEPARATORS[dialect.delimiter]
@@ -494,26 +502,26 @@ def _separates(path: str, encoding: str, dialect: Dialect) -> bool:
     with contextlib.suppress(UserError):
         rows = _split_rows(path, encoding, dialect, [])
         widths += (len(row) for _, row in itertools.islice(rows, SAMPLE))
-    return widths[:1] > [1] and 2 * widths.count(widths[0]) > len(widths)
+    if not widths or widths[0] == 1:
+        return False
+    return 2 * widths.count(widths[0]) > len(widths)
 
 
-@functools.lru_cache(64)
-def _find_encoding(path: str, _changed: int) -> str:
+def _find_encoding(path: str) -> str:
     """The encoding of a text; UTF-8 if none fits.
 
     A text of another encoding has hardly a valid character of UTF-8. Where
     there are more of them, a few bytes are damaged, which is an error.
     """
-    with open(path, "rb") as file, contextlib.suppress(UnicodeDecodeError):
-        for line in file:
-            line.decode()
-        return "utf-8"
     content = pathlib.Path(path).read_bytes()
+    text = content.decode("utf-8", "replace")
+    wrong = text.count("\ufffd")
+    if not wrong:
+        return "utf-8"
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    text = content.decode("utf-8", "replace")
     known = len(re.findall("[^\0-\x7f\ufffd]", text))
-    if b"\0" in content or known >= text.count("\ufffd"):
+    if b"\0" in content or known >= wrong:
         return "utf-8"
     text = content.decode("cp1252", "replace")
     foreign = len(re.findall("[^\0-\x7f]", text))
@@ -525,7 +533,7 @@ def _find_encoding(path: str, _changed: int) -> str:
 def _take_columns(
     path: str,
     rows: Iterator[tuple[int, list[str]]],
-    columns: Mapping[str, str | None] | None,
+    wanted: Wanted,
     dialect: Dialect,
     bad: list[BadRow],
 ) -> Content:
@@ -533,24 +541,22 @@ def _take_columns(
     number, header = next(rows, (0, []))
     if not header:
         raise UserError(f"{path}: is empty.")
-    names = _choose_columns(
-        _name_row(path, number or 1),
-        columns,
-        header,
-        SEPARATORS[dialect.delimiter],
-    )
+    where = _name_row(path, number or 1)
+    names = wanted.choose(where, header, SEPARATORS[dialect.delimiter])
     positions = [header.index(name) for name in names]
     needed = max(positions) + 1
-    cells: dict[str, list[str]] = {name: [] for name in names}
-    lines = []
-    for line, row in rows:
-        if len(row) >= needed:
-            lines.append(line)
-            for column, position in zip(cells.values(), positions):
-                column.append(row[position])
-        else:
-            bad.append(_wrong_width(path, line, row, header[:needed], dialect))
-    return lines, cells
+    numbers: list[int] = []
+    columns: list[list[str]] = [[] for _ in names]
+    for number, row in rows:
+        if len(row) < needed:  # of a ragged file
+            bad.append(
+                _wrong_width(path, number, row, header[:needed], dialect)
+            )
+            continue
+        numbers.append(number)
+        for cells, position in zip(columns, positions):
+            cells.append(row[position])
+    return numbers, dict(zip(names, columns))
 
 
 def read_rows(
@@ -680,7 +686,7 @@ def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
             files.open_regular(path) as content,
             io.TextIOWrapper(content, codec, newline=newline) as file,
         ):
-            yield from _bar(path, file)
+            yield from file
     except LookupError:
         raise UserError(
             f"--encoding={encoding}: no such encoding. Give utf-8, latin-1, "
@@ -710,27 +716,13 @@ def _encoding_error(path: str, encoding: str) -> UserError:
     )
 
 
-def _bar(path: str, parts: Iterable[Any], rows: int = 1) -> Iterable[Any]:
-    """A progress bar over the parts of a file, each of this many rows."""
-    return tqdm.tqdm(
-        parts,
-        desc=f"reading {os.path.basename(path)}",
-        unit=" rows",
-        unit_scale=rows,
-        leave=False,
-        disable=None,
-        delay=1,
-    )
-
-
 # === JSON lines ===
 
 
-def _read_json(
-    path: str, columns: Mapping[str, str | None] | None, bad: list[BadRow]
-) -> Content:
-    lines: list[int] = []
-    cells: dict[str, list[Any]] = {}
+def _read_json(path: str, wanted: Wanted, bad: list[BadRow]) -> Content:
+    numbers: list[int] = []
+    rows: list[dict[str, Any]] = []
+    header: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -740,16 +732,13 @@ def _read_json(
             problem, advice = error.args
             bad.append(BadRow(path, number, problem, advice, text=line))
             continue
-        if columns is None:
-            for name in row:
-                cells.setdefault(name, [None] * len(lines))
-        elif not lines:
-            names = _choose_columns(_name_row(path, number), columns, [*row])
-            cells = {name: [] for name in names}
-        lines.append(number)
-        for name, column in cells.items():
-            column.append(row.get(name))
-    return lines, cells
+        numbers.append(number)
+        rows.append(row)
+        header.update(dict.fromkeys(row))
+    names = [*wanted.flags]
+    if rows:
+        names = wanted.choose(_name_row(path, numbers[0]), [*header])
+    return numbers, {name: [row.get(name) for row in rows] for name in names}
 
 
 def _parse_object(line: str) -> dict[str, Any]:
@@ -779,24 +768,16 @@ def _parse_object(line: str) -> dict[str, Any]:
 # === Parquet ===
 
 
-def _read_parquet(
-    path: str, columns: Mapping[str, str | None] | None
-) -> Content:
+def _read_parquet(path: str, wanted: Wanted) -> Content:
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            names = _choose_columns(path, columns, schema.names)
-            cells: dict[str, list[Any]] = {name: [] for name in names}
-            batches = file.iter_batches(BATCH, columns=names)
-            for batch in _bar(path, batches, BATCH):
-                for name, column in cells.items():
-                    column.extend(batch.column(name).to_pylist())
-            lines = range(1, file.metadata.num_rows + 1)
-            if any(len(column) != len(lines) for column in cells.values()):
-                raise ValueError("its rows are not as many as it says")
-            return lines, cells
+            names = wanted.choose(path, file.schema_arrow.names)
+            table = file.read(names)
+            table.validate()
+            cells = {name: table.column(name).to_pylist() for name in names}
+            return [*range(1, table.num_rows + 1)], cells
     except UserError:
         raise
     except Exception as error:  # pyarrow's depend on what is damaged
@@ -868,13 +849,12 @@ def word_of(cell: Any) -> str:
     return re.sub(r"^(-?[0-9]+)\.0$", r"\1", text)
 
 
-def split_labels(cells: Iterable[Any], separator: str) -> list[list[str]]:
-    """The labels in each cell: a list, or text with a separator."""
-    lists = (
-        cell if isinstance(cell, list) else word_of(cell).split(separator)
-        for cell in cells
-    )
-    return [[*filter(None, map(word_of, some))] for some in lists]
+def split_labels(cell: Any, separator: str) -> list[str]:
+    """The labels in a cell: a list, or text with a separator."""
+    words = cell
+    if not isinstance(cell, list):
+        words = word_of(cell).split(separator)
+    return [*filter(None, map(word_of, words))]
 
 
 # === Writing ===
@@ -887,21 +867,16 @@ def write_table(
 
     Args:
         columns: The cells of each.
-        extension: That of the file.
+        extension: That of JSON lines, of tabs, or of CSV.
         raw: Whether to leave formula-like cells of delimited text unescaped;
             see `formatting.escape_formula`.
-
-    Raises:
-        UserError: Parquet cannot hold the values of a column.
     """
-    if extension in PARQUET:
-        return _write_parquet(columns)
     rows = zip(*columns.values())
     if extension in JSON_LINES:
-        lines = (
+        lines = [
             json.dumps(dict(zip(columns, row)), ensure_ascii=False, default=str)
             for row in rows
-        )
+        ]
         return "".join(f"{line}\n" for line in lines).encode()
     table = [[*map(_cell_text, row)] for row in (columns, *rows)]
     if not raw:
@@ -914,30 +889,13 @@ def write_table(
     # A lone carriage return ends a row for some readers, and is not quoted.
     has_return = any("\r" in cell for row in table for cell in row)
     buffer = io.StringIO(newline="")
-    csv.writer(
+    writer = csv.writer(
         buffer,
         lineterminator="\n",
         quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL,
-    ).writerows(table)
+    )
+    writer.writerows(table)
     return buffer.getvalue().encode()
-
-
-def _write_parquet(columns: dict[str, Sequence[Any]]) -> bytes:
-    import pyarrow
-    from pyarrow import parquet
-
-    arrays = {}
-    for name, cells in columns.items():
-        try:
-            arrays[name] = pyarrow.array(list(cells))
-        except (pyarrow.ArrowException, OverflowError):
-            raise UserError(
-                f"column {cut(name)!r}: has values of several types, which "
-                "Parquet cannot hold. Write .csv or .jsonl."
-            ) from None
-    sink = io.BytesIO()
-    parquet.write_table(pyarrow.table(arrays), sink)
-    return sink.getvalue()
 
 
 def _cell_text(cell: Any) -> str:

@@ -95,14 +95,12 @@ def check_types(
 
 
 def _read_columns(path: str, words_column: str, tags_column: str) -> Table:
-    sentences = list(read_sentences(path, min_columns=2))
-    return Table(
-        [(path, [line for line, _ in sentences])],
-        {
-            name: [[cells[at] for cells in rows] for _, rows in sentences]
-            for name, at in ((words_column, 0), (tags_column, -1))
-        },
-    )
+    table = Table(path, [], {words_column: [], tags_column: []})
+    for line, rows in read_sentences(path, min_columns=2):
+        table.places.append((path, line))
+        table.columns[words_column].append([cells[0] for cells in rows])
+        table.columns[tags_column].append([cells[-1] for cells in rows])
+    return table
 
 
 def read_sentences(
