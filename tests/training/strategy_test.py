@@ -1,7 +1,6 @@
 """Many devices give the numbers of one."""
 
 import json
-import os
 import types
 
 import numpy as np
