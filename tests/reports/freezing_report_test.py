@@ -8,9 +8,8 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, operating, tables as tables_lib
+from tf_transfer.reports import claims, operating, page, tables as tables_lib
 from tf_transfer.reports.papers import freezing
-from tf_transfer.reports.tables import list_notes
 
 FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
 PAPER = claims.read(os.path.join(FOLDER, "claims.toml"))
@@ -103,7 +102,6 @@ def test_quality_at_every_number_of_frozen_blocks():
         "-31.00",
     ]
     assert rows[-1]["of full score, %"] == "30.9"
-    assert rows[-1]["of full score, %, authors' averaging"] == "61.7"
     assert [row["relative score"] for row in rows] == [
         "0.00",
         "1.00",
@@ -126,12 +124,6 @@ def test_each_rate_is_a_table_of_its_own():
     assert points["1e-05", "≥ 90 %"] == "never"
     assert points["5e-05", "≥ 90 %"] == "1"
     assert found["freezing_rte_live_lr_1e-05"]
-
-
-def test_where_the_averages_are_one_there_is_one_column():
-    for rows in tables(write({"all": [80, 82], 1: [75, 76]})).values():
-        for name in ("relative score", "of full score, %"):
-            assert f"{name}, authors' averaging" not in rows[0]
 
 
 def test_full_models_that_train_less_are_rows_of_their_own():
@@ -241,7 +233,6 @@ def test_both_averages_have_their_own_number_of_blocks():
     assert point["trained blocks, authors' averaging"] == "2"
     assert point["score, authors' averaging"] == "75.00"
     assert point["of full score, %"] == "100.0"
-    assert point["of full score, %, authors' averaging"] == "93.8"
 
 
 def test_the_authors_own_trials_have_two_operating_points_on_rte():
@@ -307,9 +298,6 @@ def test_one_trial_has_no_interval_and_holes_are_named():
     assert points["≥ 90 %"]["trained blocks"] == "3"
     assert points["≥ 90 %"]["not tried"] == "1, 2"
     assert "interval" not in points["≥ 90 %"]
-    assert any("not tried" in note for note in list_notes(collect(records)))
-    whole = write({"all": [80], 1: [79], 0: [50]})
-    assert not any("not tried" in n for n in list_notes(collect(whole)))
 
 
 def test_nothing_is_enough():
@@ -403,7 +391,9 @@ def test_records_of_others_are_called_so():
     records = write()
     for record in records:
         record["key"]["recorded_by"] = "the authors"
-    notes = list_notes(collect(records))
+    study = collect(records)
+    study.summary["left_out"] = []
+    notes = page.make_part(study, study.rows).notes
     assert any("are records of the authors, not ours." in n for n in notes)
 
 
@@ -462,19 +452,6 @@ def test_a_search_has_its_best_rate_for_each_kind_of_full_model():
         ("bias,norm", "1e-05", "74.00", "best", "62.67"),
         ("bias,norm", "2e-05", "71.00", "", "65.92"),
     ]
-
-
-def test_what_the_cache_saves_is_summed_over_the_same_runs():
-    live = write({"all": [80], 1: [70], 0: [60]}, seconds=20.0)
-    cached = write({1: [70], 0: [60]}, prefix=(3.0, 5.0), seconds=4.0)
-    for record in cached:  # what a run took has the building that it paid
-        record["cached"] = True
-        record["seconds"] += 3.0
-    [row] = tables(live, cached)["savings"]
-    assert row["task"] == "mrpc" and row["trained blocks"] == "0, 1"
-    # 12 s of training each, and 5 s of building.
-    assert (row["live, s"], row["cached, s"]) == ("120", "29")
-    assert (row["runs"], row["of live, %"]) == (2, "24.2")
 
 
 # === Figures ===

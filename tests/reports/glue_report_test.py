@@ -9,9 +9,7 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, plots, tables as tables_lib
-from tf_transfer.reports.overview import Ranged
-from tf_transfer.reports.tables import list_notes
+from tf_transfer.reports import claims, tables as tables_lib
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")
@@ -91,32 +89,6 @@ def test_an_epoch_is_a_share_of_one_of_training_everything(report):
 def test_runs_that_the_limit_ended_say_so():
     rows = tables(write(FINALS, stop_reason="max_epochs"))["costs"]
     assert {row["epochs"] for row in rows} == {"4.0 (limit)"}
-
-
-def list_front(rows):
-    return [row["trains"] for row in rows if row["on the front"] == "yes"]
-
-
-def test_the_front_leaves_out_what_is_surpassed():
-    rows = tables(write({"all": 70, "2": 66, "1": 68}))["costs"]
-    assert list_front(rows) == ["everything", "last 1"]
-
-
-def test_points_of_a_front():
-    find = plots.find_front
-    assert find([(1, 5), (2, 4), (3, 6)]) == [True, False, True]
-    assert find([(1, 5), (1, 5)]) == [True, True]  # a tie
-    assert find([(1, 5), (1, 6)]) == [False, True]
-    points = [(Ranged(x), Ranged(y)) for x, y in ((3, 6), (1, 5), (2, 4))]
-    front = plots.draw_front(points).points
-    assert [place.value for place, _ in front] == [1, 3]
-
-
-def test_a_row_that_did_not_train_is_on_no_front():
-    rows = tables(
-        write(FINALS, majorities={"accuracy": 0.62}),  # last 1 has 65
-    )["costs"]
-    assert "last 1" not in list_front(rows)
 
 
 def test_a_cached_prefix_counts_as_if_its_run_had_built_it():
@@ -239,8 +211,6 @@ def test_only_the_paper_s_runs_fill_its_numbered_tables(changes, number):
         assert f"(the paper's table {number})" in caption
     else:
         assert "the paper's table" not in caption
-    inferred = any("tables 3, 4 and 9" in n for n in list_notes(made))
-    assert inferred == (number == 9)
 
 
 def test_two_files_of_a_task_are_two_tables():
@@ -352,7 +322,7 @@ def test_rates_are_drawn_where_there_are_several():
 
 def test_both_figures_are_drawn():
     drawn = tables_lib.draw_figures(collect(write(FINALS)))
-    assert [f.name for f in drawn] == ["score_against_time", "front"]
+    assert [f.name for f in drawn] == ["score_against_time"]
     for figure in drawn:
         assert figure.render("png").startswith(b"\x89PNG")
         assert b"<svg" in figure.svg
@@ -368,10 +338,3 @@ def test_runs_without_times_have_tables_and_no_figure():
     assert tables_lib.draw_figures(made) == []
     names = {table.name for table in tables_lib.fill_tables(made)}
     assert names == {"costs", "epochs_rte"}
-
-
-def test_cached_runs_are_explained():
-    cached = write({"1": 64}, prefix=(0.0, 20.0), cached=True)
-    assert any("no dropout" in note for note in list_notes(collect(cached)))
-    notes = list_notes(collect(write(FINALS)))
-    assert not any("no dropout" in note for note in notes)

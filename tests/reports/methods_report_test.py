@@ -126,7 +126,7 @@ def test_all_methods_are_in_one_study_against_training_everything(study):
     assert gains["all lora8"] == pytest.approx(-0.5)
 
 
-def test_the_table_has_every_cost_and_the_time_to_a_share(study):
+def test_the_table_has_every_cost(study):
     table, *published = tables.fill_tables(study)
     by_name = table.frame.set_index("trains")
     lora = by_name.loc["last 2 lora8 (cached)"]
@@ -135,9 +135,6 @@ def test_the_table_has_every_cost_and_the_time_to_a_share(study):
     assert lora["memory, MB"] == "1,024"
     # A prefix counts as if each run had built it: 4 s more than was paid.
     assert lora["seconds"] == "14.0"
-    columns = [c for c in table.frame if c.startswith("seconds to")]
-    assert by_name.loc["everything", columns[0]] == "100.0 ± 0.0"
-    assert lora[columns[0]] == "never"  # 88 of 90 are less than 99 %
     assert len(published) == 2
 
 
@@ -212,7 +209,7 @@ def test_another_alpha_is_another_row_and_never_a_choice():
     assert named == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
 
 
-def test_each_cost_has_a_front(study):
+def test_each_cost_has_a_figure(study):
     first = first_figure.draw(study, study.rows)
     figures = [first, *tables.draw_figures(study)]
     assert [figure.name for figure in figures] == [

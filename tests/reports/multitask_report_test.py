@@ -9,7 +9,6 @@ from tests.reports import made_up
 from tests.support import commands
 from tf_transfer.reports import claims, study as study_lib, tables
 from tf_transfer.reports.papers import multitask
-from tf_transfer.reports.tables import list_notes
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "multitask"))
@@ -120,7 +119,6 @@ def test_a_row_is_filled_at_exactly_its_settings():
 def test_what_differs_from_a_row_fills_none(settings):
     [study] = collect(write(settings, (60, 90, 90), seeds=4))
     assert not [n for n in tables_of(study) if n.startswith("table_")]
-    assert any("no row" in n or "No runs" in n for n in list_notes(study))
 
 
 def test_runs_at_half_the_rate_do_not_move_the_others_up():
@@ -295,9 +293,6 @@ def test_a_change_is_from_the_pass_before_it():
         "paraphrase": ["-1.00 ± 0.00", "+6.00 ± 0.00", "-6.00 ± 0.00"],
         "similarity": ["-2.00 ± 0.00", "-0.50 ± 0.00", "+20.00 ± 0.00"],
     }
-    figures = tables.draw_figures(study)
-    assert [f.name for f in figures] == ["passes"]
-    assert all(f.render("png").startswith(b"\x89PNG") for f in figures)
 
 
 def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():
@@ -330,9 +325,8 @@ def test_cached_runs_are_compared_though_others_freeze_nothing():
     assert verdict.study and verdict.value == pytest.approx(0.0)
 
 
-def test_runs_without_such_passes_have_no_figures():
+def test_runs_without_such_passes_have_no_table():
     [study] = collect(write({"combine": "sum"}, (50, 80, 80)))
-    assert tables.draw_figures(study) == []
     assert "forgetting_1" not in tables_of(study)
 
 

@@ -1,6 +1,5 @@
 """Tables as data: what a `tables.toml` may say, and what is refused."""
 
-import pandas as pd
 import pytest
 
 from tests.reports import synthetic
@@ -22,11 +21,9 @@ caption = "{task}: {metric} of each rate"
 of = "task"
 rows = "groups"
 optional = ["note", "empty"]
-varying = ["examples"]
 columns = [
     ["trains", "trains"],
     ["lr", "lr", "rate"],
-    ["examples", "examples", "count"],
     ["n", "n"],
     ["score", "score", "spread 1"],
     ["accuracy", "metric:accuracy", "number 0"],
@@ -161,7 +158,6 @@ x = "seconds"
 y = "score"
 xlabel = "seconds, {task}"
 colour = "setting:batch_size"
-has_front = true
 xscale = "zero"
 """
 
@@ -215,35 +211,3 @@ def test_a_value_is_written_in_one_way():
     assert wording.percent(Ranged(98.4)) == "98.4\N{NO-BREAK SPACE}%"
     assert wording.difference([2.0], [1.0, 1.0]) == "+1.00"
     assert wording.difference([2.0], []) == ""
-
-
-def make_timed(*runs):
-    """Runs with (test score after each epoch of 10 s, whether it is timed)."""
-    records = [
-        {
-            "path": "one",
-            "cached": False,
-            "epochs": [
-                {"validation": None, "test": score, "seconds": 10.0 * number}
-                for number, score in enumerate(scores, 1)
-            ],
-        }
-        for scores, _ in runs
-    ]
-    timed = [is_timed for _, is_timed in runs]
-    return pd.DataFrame({"record": records, "timed": timed})
-
-
-@pytest.mark.parametrize(
-    "runs, shown",
-    [
-        ([([0.8], True), ([0.7, 0.8], True)], "15.0 ± 7.1"),
-        ([([0.8], True), ([0.7], True)], "10.0 (1 of 2 runs)"),
-        ([([0.8], True), ([0.8], False)], "10.0 (1 of 1 run)"),
-        ([([0.7], True), ([0.7], True)], "never"),
-        ([([0.7], True), ([0.8], False)], "never (0 of 1 run)"),
-        ([([0.8], False)], ""),
-    ],
-)
-def test_seconds_to_a_score_name_the_runs_unless_all_count(runs, shown):
-    assert tables.describe_seconds_to(make_timed(*runs), 80.0) == shown

@@ -1,8 +1,4 @@
-"""The sentences of a study: what to train, and how sure that is.
-
-An experiment's module may have its own `describe_study(study)`, which
-returns sentences in place of those on what to train.
-"""
+"""The sentences of a study: what to train, and how sure that is."""
 
 import math
 import os
@@ -20,7 +16,7 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.infer import FAILED, FEWEST_SEEDS, Verdict
 from tf_transfer.reports.overview import Ranged, Row
-from tf_transfer.reports.study import module_of, Study
+from tf_transfer.reports.study import Study
 from tf_transfer.reports.wording import (
     count,
     join,
@@ -41,8 +37,7 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
             "These runs are on the hand-written sample: their scores mean "
             "nothing."
         )
-    own = getattr(module_of(study.experiment), "describe_study", None)
-    sentences += own(study) if own else describe_rows(study, rows)
+    sentences += describe_rows(study, rows)
     unfinished = sum(
         reason == reading.NOT_FINISHED
         and study.experiment in path.split(os.sep)

@@ -322,19 +322,6 @@ def interpolated_score(record: frames.Record, seconds: float) -> float:
     return float(np.interp(seconds, ends, scores, left=math.nan))
 
 
-def seconds_to_score(record: frames.Record, score: float) -> float:
-    """Seconds until a run's validation first reached a score in points.
-
-    Every group of a comparison is measured on validation; where nothing
-    validates, on test. nan where the score was never reached.
-    """
-    for epoch in frames.list_epochs(record):
-        is_tested = math.isnan(epoch.validation)
-        if (epoch.test if is_tested else epoch.validation) >= score:
-            return epoch.seconds
-    return math.nan
-
-
 def mean_change(record: frames.Record, task: str, metric: str) -> float:
     """Mean change in points of a metric during passes over one task.
 

@@ -28,7 +28,7 @@ from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, module_of, Study, Table
-from tf_transfer.reports.tables import draw_figures, fill_tables, list_notes
+from tf_transfer.reports.tables import draw_figures, fill_tables
 from tf_transfer.utils import formatting
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
@@ -183,11 +183,7 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         ],
         shown,
         [figure for figure in others if figure],
-        [
-            *list_notes(study),
-            *(study.paper.notes if study.paper else ()),
-            *_list_warnings(study),
-        ],
+        _list_notes(study),
         **_sort_verdicts(study),
     )
 
@@ -347,17 +343,31 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
     )
 
 
-def _list_warnings(study: Study) -> list[str]:
-    """What the runs themselves warned of, and how many did."""
+def _list_notes(study: Study) -> list[str]:
+    """The paper's notes, and what the runs themselves warned of."""
+    notes: list[str] = []
+    recorded_by = study.runs.settings.iloc[0].get("recorded_by")
+    if recorded_by:
+        notes.append(
+            f"These runs are records of {recorded_by}, not ours. What they do "
+            "not have, such as times and predictions, is empty."
+        )
+    apart = int((~study.runs.timed).sum())
+    if apart:
+        notes.append(
+            f"The times of {wording.count(apart, 'run')} are left blank: timed "
+            f"in another environment ({overview.ENVIRONMENT}) than most."
+        )
+    if study.paper:
+        notes += study.paper.notes
     counts = collections.Counter(
         warning
         for record in study.runs.record
         for warning in record.get("warnings", ())
     )
-    return [
-        f"{warning} ({wording.count(count, 'run')})"
-        for warning, count in counts.items()
-    ]
+    for warning, count in counts.items():
+        notes.append(f"{warning} ({wording.count(count, 'run')})")
+    return notes
 
 
 def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:

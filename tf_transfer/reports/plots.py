@@ -216,33 +216,6 @@ def _draw_curve(axis: Axes, curve: Curve) -> Any:
     return axis.errorbar(costs, values, **style)
 
 
-def find_front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Of each (cost, score), whether no other surpasses it in both."""
-    return [
-        not any(
-            c <= cost and s >= score and (c, s) != (cost, score)
-            for c, s in points
-        )
-        for cost, score in points
-    ]
-
-
-def draw_front(points: Sequence[Point]) -> Curve:
-    """A line that joins the points on the front; see `find_front`."""
-    plain = [(x.value, y.value) for x, y in points]
-    front = sorted(p for p, is_on in zip(plain, find_front(plain)) if is_on)
-    return Curve(
-        [(Ranged(cost), Ranged(score)) for cost, score in front],
-        {
-            "drawstyle": "steps-post",
-            "color": GREY,
-            "marker": "",
-            "linewidth": 1,
-            "zorder": 0,
-        },
-    )
-
-
 def finish(
     figure: matplotlib.figure.Figure,
     handles: Handles,

@@ -2,13 +2,11 @@
 
 Each experiment may have a module of its name in the folder `papers` with
 
-    MEASURES, ROWS, PARTS, METRICS: what its `tables.toml` may name, and
-    NOTES: what a reader must know; see `tables`
+    MEASURES, ROWS, PARTS, METRICS: what its `tables.toml` may name; see
+        `tables`
     figures(study) -> figures in addition to the first one
     name_approach(approach, settings) -> what is trained, as its paper calls it
     label_runs(study, runs) -> `Study.labelled` with columns of its own
-    describe_study(study) -> the sentences at the top, in place of those
-        on what to train
 
 An experiment without a module has the overview, its claims, all its runs and
 the tables that its `tables.toml` describes; see `tables`.

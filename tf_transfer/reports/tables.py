@@ -31,9 +31,8 @@ title has `{}` in place of the name.
     colour = "setting:pooling"
 
 An experiment's module may have `MEASURES`, `ROWS` and `PARTS` of its own, which
-come before those here; `METRICS`, the titles of metrics by task; and `NOTES`,
-sentences and whether they hold. The arguments of `_fill` and `_draw` are all
-the keys.
+come before those here, and `METRICS`, the titles of metrics by task. The
+arguments of `_fill` and `_draw` are all the keys.
 """
 
 import dataclasses
@@ -146,27 +145,6 @@ def compare(runs: pd.DataFrame, base: pd.DataFrame) -> str:
     if base.empty or base.index.equals(runs.index):
         return ""
     return wording.difference(runs.score, base.score)
-
-
-def describe_seconds_to(runs: pd.DataFrame, score: float) -> str:
-    """Seconds until validation reached a score, and how many runs did so.
-
-    `12.3 ± 0.4 (2 of 3 runs)`: of the timed runs, unless all runs are timed and
-    did so; `never` if none did, nothing if no run is timed.
-    """
-    times = [
-        measures.seconds_to_score(record, score)
-        for record in runs.record[runs.timed]
-        if record["epochs"] and not pd.isna(score)
-    ]
-    count = len(wording.known(times))
-    if not times:
-        return ""
-    text = wording.spread(times, 1) if count else "never"
-    agreeing = count or len(times)
-    if agreeing < len(runs):
-        text += f" ({count} of {wording.count(len(times), 'run')})"
-    return text
 
 
 def _of_row(name: str) -> Measure:
@@ -351,7 +329,7 @@ def _make(
 
 
 def _list_known(study: study_lib.Study, kind: str) -> dict[str, Any]:
-    """`MEASURES`, `ROWS`, `PARTS` or `NOTES`, with those of the module."""
+    """`MEASURES`, `ROWS` or `PARTS`, with those of the module."""
     own = vars(study_lib.module_of(study.experiment) or object)
     return {**globals()[kind], **own.get(kind, {})}
 
@@ -429,10 +407,7 @@ def _fill(
     of: str | Sequence[str] = "study",
     only: Mapping[str, Any] | None = None,
     rows: str | Sequence[str] = "overview",
-    pivot: bool = False,
     optional: Sequence[str] = (),
-    varying: Sequence[str] = (),
-    unless_equal: Mapping[str, str] | None = None,
     open: bool = False,
 ) -> Iterable[study_lib.Table]:
     """The tables of an entry, one for each part that has rows.
@@ -441,19 +416,11 @@ def _fill(
         study: theirs.
         where: the file and the entry, for messages.
         name, caption, columns, of, only, rows: see the module.
-        pivot: whether rows rise by the first column, and the cells of the
-            second are titles of columns with those of the third.
         optional: titles of columns that are left out where they are empty;
             `*` means all.
-        varying: titles of columns that are left out where all their cells are
-            the same.
-        unless_equal: titles of columns that are left out where they equal
-            another, and the title of that.
         open: whether the page shows the table unfolded.
     """
     for part, lines, look_up in _list_lines(study, where, of, rows, only):
-        if pivot:
-            lines.sort(key=functools.partial(look_up, where, columns[0][1]))
         frames = [
             pd.DataFrame(
                 [_make_cells(where, column, line, look_up) for line in lines]
@@ -461,18 +428,10 @@ def _fill(
             for column in columns
         ]
         frame = pd.concat(frames, axis=1).fillna("")
-        if pivot:
-            index, titles, cells = frame
-            wide = frame.pivot_table(cells, index, titles, "first", sort=False)
-            frame = wide.reset_index().fillna("")
-        filled = frame.apply(lambda cells: cells[cells != ""].nunique())
-        equal_to = unless_equal or {}
         dropped = [
             title
-            for title, count in filled.items()
-            if (count == 0 and {title, "*"} & {*optional})
-            or (count <= 1 and title in varying)
-            or frame[title].equals(frame.get(equal_to.get(title)))
+            for title in frame
+            if {title, "*"} & {*optional} and (frame[title] == "").all()
         ]
         frame = frame.drop(columns=dropped)
         sentences = [
@@ -565,7 +524,6 @@ def _draw(
     colour: str = "",
     marker: str = "",
     style: Mapping[str, Any] | None = None,
-    has_front: bool = False,
     has_band: bool = False,
     xscale: str = "",
     height: float = 3.3,
@@ -588,7 +546,6 @@ def _draw(
         levels: horizontal lines: by label a number, or a measure of the first
             row.
         style: of all curves, see `plots.Curve`.
-        has_front: whether a line joins the points that none surpasses.
         has_band: see `plots.Curve`.
         xscale: `log`, `log2`, `whole` (numbers alone) or `zero` (begins there).
         height: of a panel, in inches.
@@ -600,7 +557,6 @@ def _draw(
     for part, lines, look_up in parts:
         at = functools.partial(look_up, where)
         curves: dict[str, plots.Curve] = {}
-        compared: list[plots.Point] = []
         for line in lines:
             points = _list_points(at, x, y, line)
             if not points:
@@ -622,10 +578,6 @@ def _draw(
             }
             curve = curves.setdefault(text, plots.Curve([], look, has_band))
             curve.points.extend(points)
-            if not (line.row and line.row.failed):
-                compared += points
-        if has_front and compared:
-            curves["_front"] = plots.draw_front(compared)
         values = {
             name: at(level, lines[0]) if isinstance(level, str) else level
             for name, level in (levels or {}).items()
@@ -682,7 +634,7 @@ def _summarize(value: Any) -> overview.Ranged:
     return wording.deviation(np.atleast_1d(np.asarray(value, float)))
 
 
-# === Published rows, and notes ===
+# === Published rows ===
 
 
 def find_published(
@@ -706,37 +658,3 @@ def find_published(
     chosen = choose.select(chosen, usual)
     differs = claims.list_differences(chosen, paper, row)
     return runs.iloc[:0] if differs else chosen
-
-
-def _has_failed(study: study_lib.Study) -> bool:
-    groups = study.runs.groupby("group", sort=False)
-    return any(describe_failure(group) for _, group in groups)
-
-
-# Sentences, and whether they hold; `{apart}` is a number of runs, other words
-# in braces are settings.
-NOTES: dict[str, Callable[[study_lib.Study], bool]] = {
-    "The times of {apart} are left blank: timed in another environment "
-    f"({overview.ENVIRONMENT}) than most. The scores count, and the time of "
-    "an epoch where only tracing differs, which is in a run's first "
-    "epoch.": lambda study: not study.runs.timed.all(),
-    "`Not shown to be above the majority baseline`: no test at 5 % shows "
-    "that the runs score more, or half of them give one answer "
-    "only.": _has_failed,
-    "Cached runs have no dropout in their frozen blocks. They are rows of "
-    "their own, never averaged with live "
-    "ones.": lambda study: study.runs.cached.any(),
-}
-
-
-def list_notes(study: study_lib.Study) -> list[str]:
-    """What a reader must know of an experiment's tables, a sentence each."""
-    if study_lib.module_of(study.experiment) is None:
-        return []
-    count = int((~study.runs.timed).sum())
-    words = {
-        **study.runs.settings.iloc[0],
-        "apart": wording.count(count, "run"),
-    }
-    notes = _list_known(study, "NOTES").items()
-    return [text.format(**words) for text, holds in notes if holds(study)]

@@ -390,29 +390,6 @@ def _list_parameters(part: tables.Part) -> list[tables.Line]:
     ]
 
 
-def _list_savings(part: tables.Part) -> Iterator[tables.Line]:
-    """What the frozen runs of a task took cached, compared with live."""
-    known = part.runs[part.runs.seconds.notna()]
-    frozen = known[known.number.str.isdigit().eq(True)]
-    for _, runs in frozen.groupby(["text", "lr"], sort=False):
-        counts = runs.groupby(["number", "cached"]).size().unstack()
-        equal = counts.index[counts.nunique(axis=1, dropna=False) == 1]
-        same = runs[runs.number.isin(equal)]
-        live, cached = same[~same.cached], same[same.cached]
-        if len(live) and len(cached):
-            # Each cut continues from a shallower one, so that building the
-            # deepest one takes in all of them, whichever run paid for it.
-            building = [r["prefix_build_seconds"] for r in cached.record]
-            seconds = (cached.seconds - building).sum() + max(building)
-            values = {
-                "numbers": ", ".join(sorted(equal, key=int)),
-                "live": live.seconds.sum(),
-                "with_cache": seconds,
-                "share": 100 * seconds / live.seconds.sum(),
-            }
-            yield tables.Line(part, cached, values=values)
-
-
 # === Figures ===
 
 
@@ -492,7 +469,7 @@ def _list_study(study: Study) -> list[tables.Part]:
 MEASURES: dict[str, tables.Measure] = {
     **dict.fromkeys(
         ("interval", "untried", "published", "relative", "share")
-        + ("authors_score", "authors_relative", "authors_share"),
+        + ("authors_score", "authors_relative"),
         lambda line: "",
     ),
     "epoch_share": lambda line: (
@@ -510,7 +487,6 @@ ROWS = {
         for blocks in curve.words["trials"]
     ],
     "parameters": _list_parameters,
-    "savings": _list_savings,
     "curves": _list_curves,
     "encoders": lambda part: [
         tables.Line(
@@ -533,24 +509,4 @@ PARTS = {
         for name in dict.fromkeys(curve.name for curve in list_curves(study))
     ],
     "encoders": _divide_by_encoder,
-}
-
-
-# === What to know when reading ===
-
-
-def _has_holes(study: Study) -> bool:
-    """Whether a curve has numbers between others that were not tried."""
-    curves = list_curves(study)
-    tried = [{*curve.words["trials"]} - {ALL} for curve in curves]
-    return any(max(t) - min(t) + 1 > len(t) for t in tried)
-
-
-NOTES = {
-    "These runs are records of {recorded_by}, not ours. What they do not have, "
-    "such as times and predictions, is empty.": lambda study: (
-        "recorded_by" in study.runs.settings.iloc[0]
-    ),
-    "Between numbers that were not tried we assume that more trained blocks "
-    "are never worse.": _has_holes,
 }

@@ -15,7 +15,6 @@ from tf_transfer.reports import (
     claims,
     frames,
     measures,
-    plots,
     tables,
     wording,
 )
@@ -80,19 +79,6 @@ def _find_published_saving(line: tables.Line) -> str:
     saved = study.published.get("time_saved", {}).get(first.task, {})
     is_papers = not first.cached and table_number(study, line.runs)
     return saved.get(first.approach, "") if is_papers else ""
-
-
-def _is_on_front(line: tables.Line) -> str:
-    """`yes` where no row of the task surpasses both score and time."""
-    known = [
-        row
-        for row in line.part.study.rows
-        if line.row and row.task == line.row.task and not row.failed
-        if row.score.is_known and row.seconds.is_known
-    ]
-    front = plots.find_front([(r.seconds.value, r.score.value) for r in known])
-    is_on = any(r is line.row and is_on for r, is_on in zip(known, front))
-    return "yes" if is_on and len(known) > 1 else ""
 
 
 def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
@@ -208,7 +194,6 @@ MEASURES: dict[str, tables.Measure] = {
     "saved": _measure_saving,
     "saved_share": lambda line: 100 - line.row.share.value if line.row else "",
     "published_saving": _find_published_saving,
-    "on_front": _is_on_front,
     "share_of_blocks": _show_share_of_blocks,
     "other_metrics": lambda line: {
         name: measures.measure_runs(name, line.runs)
@@ -219,10 +204,3 @@ MEASURES: dict[str, tables.Measure] = {
     "scores_by_seconds": _measure_epochs,
 }
 ROWS = {"rates": _list_rates, "budgets": _list_budgets}
-NOTES = {
-    "The numbers of the paper's tables 3, 4 and 9 are inferred from the order "
-    "of its tasks.": lambda study: any(
-        table_number(study, members) in (3, 4, 9)
-        for _, members in study.runs.groupby(["task", "data_identity"])
-    ),
-}

@@ -1,7 +1,6 @@
 """Tables and figures of `methods`: what each method scores and costs.
 
-A point is a method in some blocks, at the rate that is best on validation. A
-front joins the points that no other surpasses in both score and cost.
+A point is a method in some blocks, at the rate that is best on validation.
 """
 
 import collections
@@ -14,7 +13,6 @@ from tf_transfer.reports import brief, choose, overview, tables, wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
 
-SHARE = 0.99  # of the validation score of training everything
 MB = 2**20
 EVERYWHERE = {"fine_tuning": "everywhere", "all": "everywhere"}
 
@@ -102,16 +100,6 @@ def method_and_blocks(approach: str) -> tuple[str, str]:
     )
 
 
-def _measure_seconds_to_share(line: tables.Line) -> str:
-    """Seconds until validation reached a share of that of everything."""
-    row = line.row
-    base = row.base if row and not row.is_base else row
-    if row is None or base is None or row.note:
-        return ""
-    wanted = SHARE * float(base.runs.validation.mean())
-    return tables.describe_seconds_to(line.runs, wanted)
-
-
 MEASURES: dict[str, tables.Measure] = {
     "trains_or_failure": lambda line: (
         f"{line.row.trains}{f' ({brief.FAILED})' * line.row.failed}"
@@ -125,7 +113,6 @@ MEASURES: dict[str, tables.Measure] = {
     ),
     "n": lambda line: line.row and line.row.n,
     "mean_seconds": lambda line: line.row and line.row.seconds.value,
-    "seconds_to_share": _measure_seconds_to_share,
     "megabytes": lambda line: _memory(line.runs),
     "parameters": lambda line: wording.mean(line.runs.trainable_parameters),
     "trained_share": lambda line: line.row and _share(line.row),

@@ -42,7 +42,6 @@ COMBINES = {
     "sampled": "sampled",
 }
 TEXTS = ("task", "data_identity")
-THIN = {"color": "#000000", "marker": "", "linewidth": 1}
 ORDER = "paraphrase,similarity,sentiment"
 # Recipes that differ only in how the tasks are combined share a table.
 COMBINATION = (
@@ -235,42 +234,6 @@ def _list_passes(part: tables.Part) -> list[tables.Line]:
     ]
 
 
-def _choose_passes(study: Study) -> Iterator[tables.Part]:
-    """The group with passes that has most runs, then fewest passes."""
-    for part in tables.divide_runs(study, TEXTS, {"task": "cs224n"}):
-        groups = [line.runs for line in _list_passes(part)]
-        if groups:
-            runs = max(
-                groups,
-                key=lambda g: (len(g), -len(g.record.iloc[0]["passes"])),
-            )
-            yield dataclasses.replace(part, runs=runs)
-
-
-def _list_scores(part: tables.Part) -> list[tables.Line]:
-    """The scores after passes over each task, and a line that joins all."""
-    passes = part.runs.record.iloc[0]["passes"]
-    metric = part.words["measured"]
-    per_epoch = len({line["task"] for line in passes})
-    scores = [
-        (line["task"], number / per_epoch, 100 * line["validation"][metric])
-        for number, line in enumerate(passes, 1)
-    ]
-    return [
-        tables.Line(
-            part,
-            values={
-                "pass": f"pass over {task}" if task else "_all",
-                "curve": {
-                    x: y for trained, x, y in scores if task in ("", trained)
-                },
-                "style": {"linestyle": "none"} if task else THIN,
-            },
-        )
-        for task in ("", *TASKS)
-    ]
-
-
 def _time_last_phase(line: tables.Line) -> list[float]:
     """Seconds of an epoch of the last, expensive phase."""
     phases = line.runs.record[line.runs.timed].str["phases"]
@@ -292,23 +255,4 @@ ROWS = {
     "published": _list_published,
     "combinations": _list_combinations,
     "passes": _list_passes,
-    "passes_of_a_run": _list_scores,
-}
-PARTS = {
-    # A panel for each task's score after every pass of the first seed.
-    "passes": lambda study: [
-        dataclasses.replace(part, name=LABELS[task], words={"measured": metric})
-        for part in _choose_passes(study)
-        for task, metric in TASKS.items()
-    ],
-}
-NOTES = {
-    "No runs here have the settings, the data and the encoder of a row of the "
-    "paper's: its tables are not shown.": lambda study: (
-        bool(study.published)
-        and not any(
-            [*_list_published(part)]
-            for part in tables.PARTS["published"](study)
-        )
-    ),
 }

@@ -14,7 +14,6 @@ from tf_transfer.reports import (
     choose,
     claims,
     frames,
-    infer,
     measures,
     overview,
     stacking_ensembles,
@@ -62,8 +61,6 @@ RING = {
     "markerfacecolor": "none",
     "linestyle": "none",
 }
-THIN = {"linewidth": 1, "alpha": 0.55, "marker": "."}
-END = {"linestyle": "none", "markersize": 7}
 
 ensembles = stacking_ensembles.join_predictions  # see `summary`
 
@@ -397,28 +394,6 @@ def _list_lengths(part: tables.Part) -> list[tables.Line]:
     return sorted(lines, key=MEASURES["kept_epochs"])
 
 
-def _list_best_groups(part: tables.Part) -> list[tables.Line]:
-    """Each head and adaptation at the better rates, live and cached apart.
-
-    Two lines of each: its epochs, and the end. A single one has nothing to be
-    compared with, so it is left out.
-    """
-    own = part.runs[part.runs.validation.notna()]
-    lines = []
-    for name, runs in own.groupby(["approach", "cached"], sort=False):
-        group = _best_of(_split(runs))
-        epochs = frames.epochs_frame(group).groupby("epoch").mean(True)
-        end = wording.deviation(group.seconds), wording.deviation(group.score)
-        for curve, style in (
-            (dict(zip(epochs.seconds, epochs.test)), THIN),
-            (dict([end]), END),
-        ):
-            name_of_curve = {"curve_name": f"{name}, {style}"}
-            values = {**name_of_curve, "curve": curve, "style": style}
-            lines.append(tables.Line(part, group, values=values))
-    return lines if len(lines) > 2 else []
-
-
 MEASURES: dict[str, tables.Measure] = {
     "name_or_failure": lambda line: tables.join(
         line.runs["head"].iloc[0], tables.describe_failure(line.runs)
@@ -442,9 +417,6 @@ MEASURES: dict[str, tables.Measure] = {
         if line.base.index.equals(line.runs.index)
         else _share(line.runs, line.base)
     ),
-    "seconds_to_base": lambda line: tables.describe_seconds_to(
-        line.runs, line.base.validation.mean()
-    ),
     "timed_prefix": lambda line: tables.MEASURES["prefix_seconds"](
         dataclasses.replace(line, runs=line.runs[line.runs.timed])
     ),
@@ -464,62 +436,5 @@ ROWS = {
     "members": _list_members,
     "phases": _list_phases,
     "lengths": _list_lengths,
-    "best_groups": _list_best_groups,
 }
 PARTS = {"phases": _divide_phases}
-
-
-# === Sentences ===
-
-NOTES = {
-    "`joint` trains the large head and everything else from the first step. It "
-    "is ours, unless the paper's finetune-only on entities has the BiLSTM, "
-    "which its text leaves open.": lambda study: (
-        "joint" in {*study.runs.settings.str["adaptation"]}
-    ),
-    "`sample` is a few examples to try the command with.": lambda study: (
-        "sample" in {*study.runs.data}
-    ),
-}
-
-
-def describe_study(study: Study) -> list[str]:
-    """What stacking a big head first gains and costs, a sentence a task.
-
-    The head is the one that is best on validation. It and finetune-only have
-    their own best of equally many rates.
-
-    Args:
-        study: see there.
-    """
-    sentences = []
-    for part in tables.divide_runs(study, TEXTS, {"has_most": True}):
-        heads = {*part.runs.settings.str["head"]}
-        pairs = [
-            _choose(part.runs, study.paper, {"head": head, **STACKED})
-            for head in sorted(heads - {"dense", stacking_ensembles.HEAD})
-        ]
-        pairs = [*filter(None, pairs)]
-        if pairs:
-            best = _best_of([first for first, _ in pairs])
-            [base] = [second for first, second in pairs if first is best]
-            sentences.append(f"On {part.name}, {_describe_gain(best, base)}")
-    return sentences
-
-
-def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
-    name = best.approach.iloc[0]
-    both = {name: best, "finetune-only": base}
-    failed = [n for n, runs in both.items() if tables.describe_failure(runs)]
-    if failed:
-        are = "is" if len(failed) == 1 else "are"
-        return (
-            f"{' and '.join(failed)} {are} {infer.FAILED}, so nothing is "
-            "compared."
-        )
-    share, n = _share(best, base), min(len(best), len(base))
-    return (
-        f"{name}, is {tables.compare(best, base)} points against finetune-only"
-        + f", in {share} of its time" * bool(share)
-        + f" ({wording.count(n, 'seed')})."
-    )

@@ -144,19 +144,6 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
         yield tables.Line(part, values={**ours, **published})
 
 
-def _measure_price(line: tables.Line) -> str:
-    """Seconds for half a point over the best baseline on the same texts."""
-    first, others = line.runs.iloc[0], line.part.runs
-    baselines = others[others.baseline & (others.examples == first.examples)]
-    times = tables.seconds(line.runs)
-    if first.baseline or baselines.empty or not times:
-        return ""
-    points = line.runs.score.mean() - baselines.score.max()
-    if points <= 0:
-        return "never"
-    return f"{wording.mean(times) / (2 * points):.1f}"
-
-
 def _show_published_f1(line: tables.Line) -> str:
     """The paper's F1, and the standard one of the same runs if it differs."""
     row = line.runs.published.iloc[0]
@@ -193,7 +180,6 @@ MEASURES: dict[str, tables.Measure] = {
     ),
     "f1": _measure_f1,
     "extremes": _show_extremes,
-    "price": _measure_price,
     "published_accuracy": lambda line: line.runs.published.iloc[0].get(
         "printed_accuracy"
     ),
