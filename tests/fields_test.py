@@ -63,11 +63,6 @@ def values_of(field):
         outside += [math.nan, math.inf, -math.inf]
     if field.type is str:
         outside.append("\0")
-        if not allowed["may_be_empty"]:
-            outside.append("")
-    if allowed["is_encoding"]:
-        inside.append("latin-1")
-        outside.append("no such encoding")
     if allowed["choices"]:
         inside += allowed["choices"]
         outside.append("no such choice")

@@ -125,7 +125,6 @@ REFUSED_OF_A_TABLE = (
     {"fold_seed": 2**32},
     {"text_column": ""},
     {"label_column": ""},
-    {"encoding": "undefined"},
     {"encoding": "utf-8\0"},
     {"trials": 10**9},
 )

@@ -630,12 +630,10 @@ class Experiment:
         Args:
             config: the content of its `config.json`.
         """
-        recorded = config["settings"]
-        return {
-            field.name: recorded[field.name]
-            for field in dataclasses.fields(cls.Settings)
-            if field.name in recorded and field.metadata["recalled"]
-        }
+        names = {field.name for field in dataclasses.fields(cls.Settings)}
+        names -= {"strategy", "cpu_devices", "cache_dir"}
+        recorded = config["settings"].items()
+        return {name: value for name, value in recorded if name in names}
 
 
 # === Finished runs ===

@@ -86,7 +86,6 @@ class Settings(
     defaults=RECIPE,
     help=HELP,
     rates=tasks_lib.Rates(LR, LR, LR),
-    changes={"validation_fraction": {"recalled": False}},
 ):
     """The shared settings with the paper's defaults, and its choices."""
 
@@ -98,7 +97,6 @@ class Settings(
         "--task of the other commands takes them and task files of your own, "
         "such as a.toml,b.toml,sst2.",
         hashed=False,  # their names are, and the identity of their data
-        recalled=False,
     )
     train: str = setting(
         "head_then_all",
@@ -134,7 +132,6 @@ class Settings(
         "paraphrase,similarity,sentiment",
         "The tasks, in the order of their passes in an epoch; of --tasks, as "
         "they stand there.",
-        recalled=False,
     )
     combine: str = setting(
         "in_turn",
@@ -183,7 +180,6 @@ class Settings(
         "",
         "What the tasks' losses are multiplied by, such as "
         "sentiment=2,similarity=0.5; those left out by 1.",
-        recalled=False,
     )
     alpha: float = setting(
         1.0,
@@ -488,6 +484,14 @@ class Multitask(experiment.Experiment):
             combination=combinations[settings.head_combine],
         )
         return [first, last] if len(settings.phases) > 1 else [last]
+
+    @classmethod
+    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """The settings to predict with; task files may be gone by now."""
+        recalled = super().recall_settings(config)
+        for name in ("tasks", "order", "loss_weights", "validation_fraction"):
+            recalled.pop(name, None)
+        return recalled
 
     def overall(self, scores: Mapping[str, float]) -> float:
         """The mean of the tasks' headline scores, correlations as (r + 1) / 2.

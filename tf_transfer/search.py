@@ -29,8 +29,8 @@ import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import LARGEST_INT, Reader, setting
-from tf_transfer.data import table_source, task_file
-from tf_transfer.searches.space import list_searched, split_values, VARIED
+from tf_transfer.data import table_source
+from tf_transfer.searches.space import DECIDED, split_values, VARIED
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
@@ -48,7 +48,6 @@ class Settings(
         "more on training and validation texts together, for as many updates.",
         "out": "Root of the run directories. Unset: searches/TASK.",
     },
-    changes={"out": {"may_be_empty": True}},
 ):
     """The settings of `tf_transfer.train`, and those of the search itself."""
 
@@ -140,16 +139,14 @@ class Settings(
         for method in split_values("methods", self.methods):
             run = dataclasses.replace(self, method=method, methods="")
             unread &= set(run.unread())
-        return [*unread, *list_searched(self)]
+        return [*unread, *DECIDED]
 
     def defaults(self) -> dict[str, Any]:
         """The defaults of a run and of a search; the root of its runs."""
         values = super().defaults()
         if self.max_loss is None:
             values["max_loss"] = 0.0 if self.objective == "score" else 1.0
-        file = self.task if task_file.is_task_file(self.task) else self.data
-        # A missing file is an error when it is read.
-        if not self.out and (not self.own_data or os.path.isfile(file)):
+        if not self.out:
             values["out"] = os.path.join("searches", self.task_name)
         return values
 

@@ -132,14 +132,12 @@ class Settings(
         "text",
         "Of a table: the column of the texts.",
         hashed=False,  # the identity of the table is
-        may_be_empty=False,
         needs={"own_data": "table"},
     )
     label_column: str = setting(
         "label",
         "Of a table: the column of the labels.",
         hashed=False,  # the identity of the table is
-        may_be_empty=False,
         needs={"own_data": "table"},
     )
     encoding: str = setting(
@@ -147,7 +145,6 @@ class Settings(
         "Of a table: its encoding. Unset: detected.",
         group=Group.TEXTS,
         hashed=False,
-        is_encoding=True,
         needs={"own_data": "table"},
     )
     head: str = setting(
@@ -282,6 +279,7 @@ class Settings(
                 "file of your own, such as mine.toml."
             )
         self.refuse_trainable_layers("--adaptation")
+        self.refuse_empty("text_column", "label_column")
         if self.adaptation == "finetune_only" and self.head != "dense":
             raise UserError(
                 f"--head={self.head}: --adaptation=finetune_only is the "

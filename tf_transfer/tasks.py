@@ -107,7 +107,6 @@ class TaskSettings(RunSettings):
         choices=("bert", "frozen"),
         unnamed="bert",
         read_by=Reader.BASELINE,
-        searched=True,
     )
     keep_blocks: int = setting(
         0,

@@ -116,7 +116,6 @@ class Settings(
         f"{MOST_FOR_BASELINE:,} training texts), to compare with.",
         hashed=False,
         read_by=Reader.ENCODER,
-        searched=True,
     )
     max_seconds: float = setting(
         None,
@@ -125,7 +124,6 @@ class Settings(
         group=Group.STOPPING,
         hashed=False,
         above=0,
-        searched=True,
     )
     also_cache: str = setting(
         "",
@@ -136,14 +134,12 @@ class Settings(
         advice="give numbers of last blocks, such as 1,2,4.",
         hashed=False,
         needs={"runs_cached": True},
-        searched=True,
     )
     score_test: bool = setting(
         True,
         "Score the test after every epoch. `false`: not at all; the same "
         "command without this flag then scores the selected weights, once.",
         hashed=False,
-        searched=True,
     )
     refit: bool = setting(
         False,
@@ -159,7 +155,6 @@ class Settings(
         "report how much the second half adds.",
         hashed=False,
         read_by=Reader.BASELINE,
-        searched=True,
     )
 
     scales_scores = True

@@ -94,12 +94,11 @@ HELP = {
     "`full`.",
 }
 # The table is always read by these flags, and its identity is not all of it.
-COLUMN = {"may_be_empty": False, "hashed": True, "needs": {}}
+COLUMN = {"hashed": True, "needs": {}}
 CHANGES: dict[str, dict[str, Any]] = {
-    "task": {"may_be_empty": False},
     "text_column": COLUMN,
     "label_column": COLUMN,
-    "encoding": {"is_encoding": True, "needs": {}},
+    "encoding": {"needs": {}},
     "skip_bad_rows": {"needs": {}},
     "duplicates": {"hashed": True, "needs": {}},
     "test_fraction": {
@@ -292,6 +291,7 @@ class Settings(
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
+        self.refuse_empty("task", "text_column", "label_column")
         if self.kind != "classes" or self.metric:
             raise UserError(
                 "--kind and --metric: a table is read as the paper's, whose "

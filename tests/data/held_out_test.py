@@ -248,6 +248,8 @@ def test_no_file_no_encoding(tmp_path):
         open_path("nowhere.csv")
     with pytest.raises(UserError, match="--encoding=utf-9: no such"):
         read(tmp_path, MINIMAL, encoding="utf-9")
+    with pytest.raises(UserError, match="line 1: is not undefined"):
+        read(tmp_path, MINIMAL, encoding="undefined")
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,12 @@ def setting(
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
-    may_be_empty: bool = True,
-    is_encoding: bool = False,
     pattern: str = "",
     advice: str = "",
     hashed: bool = True,
     unnamed: Any = _ALWAYS_NAMED,
     read_by: Reader = Reader.TRAINING,
     needs: Mapping[str, Any] | None = None,
-    searched: bool = False,
-    recalled: bool = True,
 ) -> Any:
     """A field of a settings class, and with it a flag.
 
@@ -84,8 +80,6 @@ def setting(
         choices: allowed values, if they can be listed.
         at_least, above, at_most, below: bounds of a number. Integers are
             below 2^31 in any case.
-        may_be_empty: whether a text may be.
-        is_encoding: whether it names an encoding of text.
         pattern: regular expression that a text matches as a whole; empty for
             any.
         advice: what to give where it does not.
@@ -95,9 +89,6 @@ def setting(
         read_by: the simplest reader.
         needs: further conditions for being read: for the name of a setting or
             property its value, or a tuple of several.
-        searched: whether `tf_transfer.search` decides it itself.
-        recalled: whether a finished run predicts with its value; else with
-            the default.
     """
     return dataclasses.field(
         default=default,
@@ -109,16 +100,12 @@ def setting(
             "above": above,
             "at_most": at_most,
             "below": below,
-            "may_be_empty": may_be_empty,
-            "is_encoding": is_encoding,
             "pattern": pattern,
             "advice": advice,
             "hashed": hashed and read_by < Reader.STUDY,
             "unnamed": unnamed,
             "read_by": read_by,
             "needs": needs or {},
-            "searched": searched,
-            "recalled": recalled,
         },
     )
 
@@ -140,17 +127,8 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"{flag}: give a finite number.")
     if kind is str and "\0" in value:
         raise UserError(f"{flag}: holds a NUL character.")
-    if value == "" and not allowed["may_be_empty"]:
-        raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
     if allowed["pattern"] and not re.fullmatch(allowed["pattern"], value):
         raise UserError(f"{flag}: {allowed['advice']}")
-    if allowed["is_encoding"] and value:
-        try:
-            "".encode(value)
-        except (LookupError, ValueError):
-            raise UserError(
-                f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."
-            ) from None
     if kind is int and abs(value) > LARGEST_INT:
         raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
     bounds = [name for name in _BOUNDS if allowed[name] is not None]

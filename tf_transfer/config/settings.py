@@ -104,7 +104,6 @@ class Settings:
         pattern=f"all|head|0|{fields.BLOCK}",
         advice="give `all`, `head` or the number of blocks to train, such as "
         "4.",
-        searched=True,
     )
     blocks: str = setting(
         "",
@@ -113,7 +112,6 @@ class Settings:
         group=Group.TRAINED,
         pattern=f"({fields.RANGE})?",
         advice=fields.RANGE_ADVICE,
-        searched=True,
     )
     method: str = setting(
         "full",
@@ -185,7 +183,6 @@ class Settings:
         None,
         "Learning rate. Unset: the paper's, by what is trained.",
         above=0,
-        searched=True,
     )
     batch_size: int = setting(
         1,
@@ -200,7 +197,6 @@ class Settings:
         "--max_epochs.",
         group=Group.OPTIMIZER,
         choices=("constant", "linear"),
-        searched=True,
     )
     warmup_fraction: float = setting(
         0.0,
@@ -208,7 +204,6 @@ class Settings:
         group=Group.OPTIMIZER,
         at_least=0,
         below=1,
-        searched=True,
     )
     weight_decay: float = setting(
         0.01,
@@ -259,14 +254,12 @@ class Settings:
         "Which epoch is the result: the best on validation, or the last.",
         group=Group.STOPPING,
         choices=("best", "last"),
-        searched=True,
     )
     patience: int = setting(
         2,
         "Stop when validation has not risen for this many epochs (0: never).",
         group=Group.STOPPING,
         at_least=0,
-        searched=True,
     )
     min_delta: float = setting(
         0.001,
@@ -274,13 +267,11 @@ class Settings:
         "(0.001 is 0.1 points).",
         group=Group.STOPPING,
         at_least=0,
-        searched=True,
     )
     seed: int = setting(
         0,
         "Seed of initial weights, order and dropout.",
         at_least=0,
-        searched=True,
     )
 
     # === The frozen blocks ===
@@ -329,7 +320,6 @@ class Settings:
         group=Group.RUNNING,
         choices=("default", "one_device", "mirrored"),
         read_by=Reader.ENCODER,
-        recalled=False,
     )
     cpu_devices: int = setting(
         1,
@@ -338,7 +328,6 @@ class Settings:
         at_least=1,
         at_most=1024,
         read_by=Reader.ENCODER,
-        recalled=False,
     )
     jit_compile: str = setting(
         "auto",
@@ -361,7 +350,6 @@ class Settings:
         "tf_transfer in the user's cache folder.",
         group=Group.RUNNING,
         hashed=False,
-        recalled=False,
         read_by=Reader.BASELINE,
     )
     checkpoint_minutes: float = setting(
@@ -378,13 +366,11 @@ class Settings:
         group=Group.RUNNING,
         hashed=False,
         read_by=Reader.BASELINE,
-        searched=True,
     )
     out: str = setting(
         "runs",
         "Root of the run directories.",
         hashed=False,
-        may_be_empty=False,
         read_by=Reader.BASELINE,
     )
     describe: bool = setting(
@@ -392,7 +378,6 @@ class Settings:
         "Print the table of components, parameters and what trains, and stop.",
         hashed=False,
         read_by=Reader.BASELINE,
-        searched=True,
     )
 
     # Values where a command has no such flag.
@@ -644,6 +629,7 @@ class Settings:
         Raises:
             UserError: two do not go together; the message names the flag.
         """
+        self.refuse_empty("out")
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
                 "--blocks and --trainable_layers both say what trains: give "
@@ -665,6 +651,14 @@ class Settings:
                 f"--cpu_devices={self.cpu_devices} needs --strategy=mirrored: "
                 f"{self.strategy} uses one device of a process."
             )
+
+    def refuse_empty(self, *names: str) -> None:
+        """Raises `UserError` if one of these settings is empty."""
+        for name in names:
+            if not getattr(self, name):
+                raise UserError(
+                    f"--{name}=: is empty. Leave the flag out, or give one."
+                )
 
     def refuse_trainable_layers(self, flag: str) -> None:
         """Raises `UserError`, as `flag` decides what trains."""

@@ -702,8 +702,8 @@ def _encoding_error(path: str, encoding: str) -> UserError:
     start = 0
     try:
         content.decode(codec_of(encoding))
-    except UnicodeDecodeError as error:
-        start = error.start
+    except UnicodeError as error:
+        start = getattr(error, "start", 0)
     line = content.count(b"\n", 0, start) + 1
     advice = (
         "Give the file's own --encoding, such as latin-1 or cp1252."

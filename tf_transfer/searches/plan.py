@@ -12,7 +12,7 @@ from tf_transfer.searches.planner import Action
 from tf_transfer.searches.space import (
     Approach,
     Choice,
-    list_searched,
+    DECIDED,
     make_space,
     numbers_of_blocks,
     split_values,
@@ -89,7 +89,7 @@ class Plan:
         self._settings = settings
         self._approaches = {a.name: a for a in approaches}
         self._given = given_flags(
-            settings, (*list_searched(settings), "refit", "out", "max_epochs")
+            settings, (*DECIDED, "refit", "out", "max_epochs")
         )
 
     def __call__(

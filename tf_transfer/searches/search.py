@@ -31,7 +31,7 @@ from tf_transfer.searches.planner import (
     Planner,
 )
 from tf_transfer.searches.runner import Runner, say
-from tf_transfer.searches.space import Choice, list_searched, VARIED
+from tf_transfer.searches.space import Choice, DECIDED, VARIED
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
@@ -147,7 +147,7 @@ class Search:
         varied = [
             n for flag, n in VARIED.items() if getattr(self.settings, flag)
         ]
-        left_out = {*list_searched(settings), *varied, "max_epochs"}
+        left_out = {*DECIDED, *varied, "max_epochs"}
         hashed = settings.hashed().items()
         return {
             **{name: value for name, value in hashed if name not in left_out},

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
@@ -16,6 +15,13 @@ VARIED = {  # from a flag with several values to the setting of a run
     "methods": "method",
     "depths": "keep_blocks",
 }
+# Settings of a run that a search decides itself, or has no use for.
+DECIDED = (
+    *("trainable_layers", "blocks", "lr", "schedule", "warmup_fraction"),
+    *("select", "patience", "min_delta", "seed", "rerun", "describe"),
+    *("features", "baseline", "max_seconds", "also_cache", "score_test"),
+    "learning_curve",
+)
 # Rates are 1, 2 and 5 times a power of ten: this many below and above the usual
 # rate of an approach.
 STEPS = (1.0, 2.0, 5.0)
@@ -165,12 +171,3 @@ def split_values(flag: str, text: str) -> list[str]:
             "between, each once."
         )
     return values
-
-
-def list_searched(settings: Any) -> list[str]:
-    """Settings of a run that a search decides itself, or has no use for."""
-    return [
-        field.name
-        for field in dataclasses.fields(settings)
-        if field.metadata["searched"]
-    ]
