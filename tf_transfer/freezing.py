@@ -366,7 +366,10 @@ class Study:
         self.runs: list[Any] = []
         if settings.own_data:
             task = settings.own_task
-            table_source.TableSource(task).check_header()
+            # Reports what is wrong with the table before all else.
+            _ = table_source.TableSource(
+                task, settings.split_seed, settings.out
+            ).task
             if not task.test:
                 raise UserError(
                     f"{task.path}: has no test, and a study compares test "

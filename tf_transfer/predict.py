@@ -10,11 +10,10 @@
 `--input` is a table with the text columns of the task. Its answers depend on
 the run:
 
-- A task of your own: CSV, TSV, JSON lines or Parquet. `--output` has every
-  column of the input and the answers behind them, in the format of its file
-  extension; `--probabilities` adds a column for each label.
-- A table of `tf_transfer.tweets`: a CSV or TSV, whose texts are prepared as the
-  run's were. The answers are CSV, with `label` and `score` behind the columns.
+- Texts of your own: CSV, TSV, JSON lines, Parquet or Excel. `--output`, a CSV,
+  TSV or JSON lines, has every column of the input and the answers behind them;
+  `--probabilities` adds a column for each label. Texts of `tf_transfer.tweets`
+  are prepared as the run's were.
 - Any other task on texts: a tab-separated file without quoting. The answers are
   its text columns, such as `sentence1` and `sentence2`, `label` and `score`.
   JSON lines and Parquet are answered as those of a task of your own.
@@ -156,11 +155,11 @@ def predict_texts(
     _write(output, _join(lines))
 
 
-def _check_header(run: Any, values: Any) -> None:
-    """Raises `UserError`, before TensorFlow loads, for a missing column."""
+def _check_table(run: Any, values: Any) -> None:
+    """Raises `UserError`, before TensorFlow loads, for a wrong --input."""
     [task, *others], settings = run.data.tasks.values(), run.settings
     if values.input and settings.own_data and not (others or task.is_tagging):
-        tables.check_header(
+        tables.read_table(
             values.input,
             columns_to_read(task, settings, values.label_column),
             values.encoding or settings.encoding,
@@ -441,7 +440,7 @@ def main() -> None:
     values = flags.FLAGS
     _check_flags(values)
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
-    _check_header(run.experiment, values)
+    _check_table(run.experiment, values)
     command_line.import_tensorflow()
     predictor = run.predictor()
     if not values.cs224n:  # which asks every task

@@ -188,7 +188,10 @@ def main() -> None:
     """Reads the flags; searches, and prints the answer."""
     settings = command_line.from_flags(Settings).resolve()
     if settings.own_data:
-        table_source.TableSource(settings.own_task).check_header()
+        # Reports what is wrong with the table before all else.
+        _ = table_source.TableSource(
+            settings.own_task, settings.split_seed, settings.out
+        ).task
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
     Search(settings, tf_transfer.IMPORT_TIME).run()

@@ -15,6 +15,7 @@ from tf_transfer.data.task import Task
 
 MOST_LISTED = 20  # texts
 MOST_CHARACTERS = 200  # of a text
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the residuals of scores
 
 
 def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
@@ -63,11 +64,12 @@ def describe_splits(
         scored: Task and examples of each split.
         logits: Those of each split that was scored, such as `test_logits`.
     """
-    return {
-        name: describe(task, examples, logits[f"{name}_logits"])
-        for name, (task, examples) in scored.items()
-        if f"{name}_logits" in logits and examples.labels is not None
-    }
+    content = {}
+    for name, (task, examples) in scored.items():
+        found = logits.get(f"{name}_logits")
+        if found is not None and examples.labels is not None:
+            content[name] = describe(task, examples, found)
+    return content
 
 
 def _describe_classes(
@@ -80,20 +82,17 @@ def _describe_classes(
     probabilities = metrics.probabilities(logits)
     answers = metrics.decide(logits)
     confidence = probabilities[np.arange(len(labels)), answers]
-    wrong = np.flatnonzero(answers != labels)
-    worst = wrong[np.argsort(-confidence[wrong], kind="stable")]
+    worst = _find_worst(answers != labels, confidence)
     return {
         "labels": _score_labels(names, labels, answers),
         "confusion": _count_confusions(names, labels, answers),
-        "worst": [
-            {
-                **_example(examples, row),
-                "label": names[labels[row]],
-                "answer": names[answers[row]],
-                "probability": float(confidence[row]),
-            }
-            for row in worst[:MOST_LISTED]
-        ],
+        "worst": _list_worst(
+            examples,
+            worst,
+            label=[names[label] for label in labels[worst]],
+            answer=[names[answer] for answer in answers[worst]],
+            probability=confidence[worst].tolist(),
+        ),
     }
 
 
@@ -109,18 +108,16 @@ def _describe_several(
     answers = metrics.decide_each(logits)
     confidence = np.where(answers, probabilities, 1 - probabilities)
     errors = np.where(answers != labels, confidence, 0).max(axis=1)
-    worst = np.argsort(-errors, kind="stable")[: (errors > 0).sum()]
+    worst = _find_worst(errors > 0, errors)
     return {
         "labels": _score_labels([*names.tolist()], labels, answers),
-        "worst": [
-            {
-                **_example(examples, row),
-                "label": ", ".join(names[labels[row] > 0]),
-                "answer": ", ".join(names[answers[row] > 0]),
-                "probability": float(errors[row]),
-            }
-            for row in worst[:MOST_LISTED]
-        ],
+        "worst": _list_worst(
+            examples,
+            worst,
+            label=[", ".join(names[row > 0]) for row in labels[worst]],
+            answer=[", ".join(names[row > 0]) for row in answers[worst]],
+            probability=errors[worst].tolist(),
+        ),
     }
 
 
@@ -129,25 +126,22 @@ def _describe_scores(
 ) -> dict[str, Any]:
     answers = metrics.clip_scores(task, logits)
     residuals = answers - labels
-    worst = np.argsort(-np.abs(residuals), kind="stable")
+    sizes = np.abs(residuals)
+    worst = np.argsort(-sizes, kind="stable")[:MOST_LISTED]
     return {
         "residuals": {
             "mean": float(residuals.mean()),
             "standard_deviation": float(residuals.std()),
-            "absolute": float(np.abs(residuals).mean()),
-            "quantiles": np.quantile(
-                residuals, (0.05, 0.25, 0.5, 0.75, 0.95)
-            ).tolist(),
+            "absolute": float(sizes.mean()),
+            "quantiles": np.quantile(residuals, QUANTILES).tolist(),
         },
-        "worst": [
-            {
-                **_example(examples, row),
-                "label": float(labels[row]),
-                "answer": float(answers[row]),
-                "residual": float(residuals[row]),
-            }
-            for row in worst[:MOST_LISTED]
-        ],
+        "worst": _list_worst(
+            examples,
+            worst,
+            label=labels[worst].astype(float).tolist(),
+            answer=answers[worst].astype(float).tolist(),
+            residual=residuals[worst].astype(float).tolist(),
+        ),
     }
 
 
@@ -162,43 +156,37 @@ def _describe_words(
     tags = list(task.labels or ())
     types = entities.types_of(tags)
     answers = logits.argmax(axis=1)
-    counts = {
-        name: numbers.sum(axis=0)
-        for name, numbers in entities.count_by_sentence(
-            entities.Tagged(labels, starts),
-            entities.Tagged(answers, starts),
-            types,
-        ).items()
-    }
+    counts = entities.count_by_sentence(
+        entities.Tagged(labels, starts), entities.Tagged(answers, starts), types
+    )
+    rates = []
+    for name in types:
+        rate: dict[str, Any] = {"label": name}
+        rate["count"] = int(counts[f"recall_{name}"].sum(axis=0)[1])
+        for key in ("precision", "recall", "f1"):
+            right, whole = counts[f"{key}_{name}"].sum(axis=0)
+            rate[key] = float(right / max(whole, 1))
+        rates.append(rate)
     confidence = metrics.probabilities(logits).max(axis=1)
-    wrong = np.flatnonzero(answers != labels)
-    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_LISTED]
+    worst = _find_worst(answers != labels, confidence)
     owners = np.searchsorted(starts, worst, side="right") - 1
+    words = [
+        sentences.words[owner][word - starts[owner]]
+        for owner, word in zip(owners, worst)
+    ]
     return {
-        "labels": [
-            {
-                "label": name,
-                "count": int(counts[f"recall_{name}"][1]),
-                **{
-                    rate: _divide(*counts[f"{rate}_{name}"])
-                    for rate in ("precision", "recall", "f1")
-                },
-            }
-            for name in types
-        ],
+        "labels": rates,
         "confusion": _count_confusions(
             ["no entity", *types], (labels + 1) // 2, (answers + 1) // 2
         ),
-        "worst": [
-            {
-                **_example(sentences, owner),
-                "word": sentences.words[owner][word - starts[owner]],
-                "label": tags[labels[word]],
-                "answer": tags[answers[word]],
-                "probability": float(confidence[word]),
-            }
-            for word, owner in zip(worst, owners)
-        ],
+        "worst": _list_worst(
+            sentences,
+            owners,
+            word=words,
+            label=[tags[label] for label in labels[worst]],
+            answer=[tags[answer] for answer in answers[worst]],
+            probability=confidence[worst].tolist(),
+        ),
     }
 
 
@@ -234,15 +222,30 @@ def _count_confusions(
     return {"names": names, "counts": counts.tolist()}
 
 
-def _example(examples: Any, row: int) -> dict[str, Any]:
-    """The id of an example, and its text in a line that is cut."""
-    [*columns] = examples.take(np.array([row])).texts
-    text = " | ".join(" ".join(text.split()) for [text] in columns)
-    if len(text) > MOST_CHARACTERS:
-        text = text[: MOST_CHARACTERS - 3] + "..."
-    return {"id": int(examples.ids[row]), "text": text}
+def _find_worst(is_wrong: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """int64. The numbers of the surest wrong answers, the surest first."""
+    wrong = np.flatnonzero(is_wrong)
+    return wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_LISTED]
 
 
-def _divide(right: float, count: float) -> float:
-    """A rate; 0 of nothing."""
-    return float(right / max(count, 1))
+def _list_worst(
+    examples: Any, rows: np.ndarray, **columns: list[Any]
+) -> list[dict[str, Any]]:
+    """The id of some examples, their text in a line that is cut, and more.
+
+    Args:
+        examples: The examples.
+        rows: Their numbers.
+        columns: What else each entry has, by its key.
+    """
+    some = examples.take(rows)
+    entries = []
+    for number, texts in enumerate(zip(*some.texts)):
+        text = " | ".join(" ".join(text.split()) for text in texts)
+        if len(text) > MOST_CHARACTERS:
+            text = text[: MOST_CHARACTERS - 3] + "..."
+        entry = {"id": int(some.ids[number]), "text": text}
+        for key, values in columns.items():
+            entry[key] = values[number]
+        entries.append(entry)
+    return entries

@@ -12,8 +12,7 @@ import hashlib
 import itertools
 import json
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,12 +35,11 @@ from tf_transfer.data.task import (
     Task,
     TWO_CLASSES,
 )
-from tf_transfer.data.task_file import TaskFile
+from tf_transfer.data.task_file import SPLITS, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-SPLITS = ("train", "validation", "test")
 SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
@@ -152,12 +150,6 @@ class TableSource(Source):
             return Sentences(ids, words, rows.labels)
         return Examples(ids, rows.texts, self._encode(rows, labels))
 
-    def check_header(self) -> None:
-        """Raises `UserError`, in no time, if a CSV or TSV lacks a column."""
-        own = self.task_file
-        for path in own.train.paths if own.kind != "entities" else ():
-            tables.check_header(path, self._columns(), own.encoding)
-
     def group(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of rows; with `duplicates = "group"` those of their texts."""
         return self.groups[rows]
@@ -182,19 +174,17 @@ class TableSource(Source):
         bad: list[BadRow] = []
         for path in paths:
             before = len(bad)
-            read.append(
-                tables.read_table(
-                    path, self._columns(), own.encoding, bad_rows=bad
-                )
+            table = tables.read_table(
+                path, self._columns(), own.encoding, bad_rows=bad
             )
-            if not len(read[-1]) and len(bad) == before:
+            if not len(table) and len(bad) == before:
                 raise UserError(f"{path}: holds no examples.")
-        # JSON lines of which none is valid have no columns.
-        table = tables.join([one for one in read if len(one)] or read)
+            read.append(table)
+        table = tables.join(read)
         while len(table):
             try:
                 texts = self._prepare_texts(table)
-                rows = Rows(table, texts, _PARSERS[own.kind](own, table))
+                rows = Rows(table, texts, self._parse_labels(table))
                 break
             except BadRows as error:  # others may be in another column
                 bad += error.rows
@@ -211,12 +201,15 @@ class TableSource(Source):
         """Writes the bad rows into a file of `folder`, and prints where."""
         target = os.path.join(self._folder, name)
         os.makedirs(self._folder or ".", exist_ok=True)
-        fields = "path", "number", "column", "problem", "text"
         columns: dict[str, Sequence[Any]] = {
-            field: [getattr(row, field) for row in bad] for field in fields
+            "path": [row.path for row in bad],
+            "number": [row.number for row in bad],
+            "column": [row.column for row in bad],
+            "problem": [row.problem for row in bad],
+            "text": [row.text for row in bad],
         }
         files.write_atomically(target, tables.write_table(columns, ".csv"))
-        paths = ", ".join({row.path: None for row in bad})
+        paths = ", ".join(dict.fromkeys(columns["path"]))
         tables.notify(
             f"{paths}: skipped {len(bad):,} rows; they are in {target}."
         )
@@ -224,9 +217,10 @@ class TableSource(Source):
     def _columns(self) -> dict[str, str | None]:
         """The columns that are read, with what the user gives to name each."""
         own = self.task_file
-        columns: dict[str, str | None] = {}
-        columns |= dict.fromkeys(own.texts, self._flag("texts"))
-        columns |= dict.fromkeys(own.label, self._flag("label"))
+        columns: dict[str, str | None] = {
+            **dict.fromkeys(own.texts, self._flag("texts")),
+            **dict.fromkeys(own.label, self._flag("label")),
+        }
         if self._id_column:
             flag = self._flag("id") if own.id else None
             columns.setdefault(self._id_column, flag)
@@ -245,6 +239,37 @@ class TableSource(Source):
         return [table.texts(column) for column in self.task_file.texts]
 
     # === Labels ===
+
+    def _parse_labels(self, table: Table) -> list[Any]:
+        """The label of each row; see `Rows`.
+
+        Raises:
+            BadRows: Labels are invalid.
+        """
+        own = self.task_file
+        if own.kind == "score":
+            return table.scores(own.label[0])
+        if own.kind == "classes":
+            return table.convert(own.label[0], self._parse_class)
+        if len(own.label) > 1:
+            columns = [table.convert(name, _parse_yes_no) for name in own.label]
+            return [
+                [*itertools.compress(own.label, row)] for row in zip(*columns)
+            ]
+        cells = table.columns[own.label[0]]
+        return [tables.split_labels(cell, own.separator) for cell in cells]
+
+    def _parse_class(self, cell: Any) -> str:
+        own = self.task_file
+        if not isinstance(cell, str | int | float | None):
+            raise ValueError(f"{cell!r:.60} is neither a text nor a number")
+        word = word_of(cell)
+        if not word:
+            raise ValueError("is empty")
+        is_label = not own.skip_bad_rows or word in (own.labels or ())
+        if word.lower() in card.MISSING and not is_label:
+            raise ValueError(f"{word!r} stands for no label")
+        return word
 
     def _find_labels(self) -> tuple[str, ...]:
         """The labels that are given, or that the training files have."""
@@ -454,42 +479,8 @@ def _by_value(label: str) -> tuple[int, float, str]:
         return (1, 0.0, label)
 
 
-# === The labels of a table ===
-
-
-def _parse_classes(own: TaskFile, table: Table) -> list[str]:
-
-    def parse(cell: Any) -> str:
-        if not isinstance(cell, str | int | float | None):
-            raise ValueError(f"{cell!r:.60} is neither a text nor a number")
-        word = sys.intern(word_of(cell))
-        if not word:
-            raise ValueError("is empty")
-        is_label = not own.skip_bad_rows or word in (own.labels or ())
-        if word.lower() in card.MISSING and not is_label:
-            raise ValueError(f"{word!r} stands for no label")
-        return word
-
-    return table.convert(own.label[0], parse)
-
-
-def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
-    if len(own.label) == 1:
-        cells = table.columns[own.label[0]]
-        return [tables.split_labels(cell, own.separator) for cell in cells]
-
-    def parse(cell: Any) -> bool:
-        word = word_of(cell).lower()
-        if word not in YES_NO:
-            raise ValueError(f"{cell!r:.60} is neither 0 nor 1")
-        return YES_NO[word]
-
-    columns = [table.convert(column, parse) for column in own.label]
-    return [[*itertools.compress(own.label, row)] for row in zip(*columns)]
-
-
-_PARSERS: dict[str, Callable[[TaskFile, Table], Any]] = {
-    "classes": _parse_classes,
-    "score": lambda own, table: table.scores(own.label[0]),
-    "labels": _parse_labels,
-}
+def _parse_yes_no(cell: Any) -> bool:
+    word = word_of(cell).lower()
+    if word not in YES_NO:
+        raise ValueError(f"{cell!r:.60} is neither 0 nor 1")
+    return YES_NO[word]

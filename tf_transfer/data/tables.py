@@ -397,16 +397,6 @@ def read_table(
     return Table(path, places, cells, wanted.flags)
 
 
-def check_header(
-    path: str, columns: Mapping[str, str | None], encoding: str = ""
-) -> None:
-    """Raises `UserError` if the first line of a CSV or TSV lacks a column."""
-    if os.path.isfile(path) and is_plain(path):
-        dialect, encoding = _sniff(path, encoding)
-        rows = itertools.islice(read_rows(path, encoding, dialect), 1)
-        _take_columns(path, rows, Wanted(columns), dialect, [])
-
-
 class Wanted(NamedTuple):
     """The columns that are read of a file.
 

@@ -13,9 +13,7 @@ task file. `KEYS` declares every key; `table_source` reads the data files.
 """
 
 import dataclasses
-import functools
 import glob
-import itertools
 import os
 import re
 import tomllib
@@ -39,7 +37,18 @@ Names = Text | list[Text]
 Folder = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[\w.-]{1,100}\Z")]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Ids = Annotated[dict[Literal["ids"], Text], Meta(min_length=1)]
-FILE_KEYS = ("id", "duplicates", "separator", "encoding", "skip_bad_rows")
+SPLITS = ("train", "validation", "test")
+NEEDED = ("texts", "label", "train")
+# The keys whose values a task has as they are.
+PLAIN_KEYS = (
+    "kind",
+    "metric",
+    "id",
+    "duplicates",
+    "separator",
+    "encoding",
+    "skip_bad_rows",
+)
 # Every key of a task file: the type of its value, and what it stands for.
 KEYS: dict[str, tuple[Any, str]] = {
     "name": (
@@ -153,11 +162,6 @@ def read(path: str) -> TaskFile:
     """
     if not os.path.isfile(path):
         raise UserError(f"--task={path}: no such file. Give a task file.")
-    return _read(path, os.stat(path).st_mtime_ns)
-
-
-@functools.lru_cache(64)
-def _read(path: str, _changed: int) -> TaskFile:
     content = files.read_bytes(path, MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")
@@ -200,8 +204,9 @@ class _Reader:
                 self._fail(
                     key, f"{cut(repr(value))} is not valid. Give {meaning}."
                 )
-        texts, label, labels = map(self._names, ("texts", "label", "labels"))
-        if self.values.get("kind") == "entities":
+        plain = {key: v for key, v in self.values.items() if key in PLAIN_KEYS}
+        texts, label = self._names("texts"), self._names("label")
+        if plain.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
         task = TaskFile(
             self.path,
@@ -211,63 +216,34 @@ class _Reader:
             self._read_origin("train"),
             self._read_origin("validation"),
             self._read_origin("test"),
-            labels=labels or None,
-            **{
-                key: value
-                for key, value in self.values.items()
-                if key in ("kind", "metric", *FILE_KEYS)
-            },
+            labels=self._names("labels") or None,
+            **plain,
         )
         self._check(task)
         return task
 
     def _check(self, task: TaskFile) -> None:
         """Raises `UserError` for what is missing or does not go together."""
-        origins = {
-            "train": task.train,
-            "validation": task.validation,
-            "test": task.test,
-        }
+        for key in NEEDED:
+            if not getattr(task, key):
+                self._fail(key, f"is missing: {KEYS[key][1]}.")
         is_tagged = task.kind == "entities"
+        if len(task.texts) > (1 if is_tagged else 2):
+            self._fail("texts", "give one column, or two for a pair.")
+        if len(task.label) > 1 and task.kind != "labels":
+            self._fail("label", 'several columns need kind = "labels".')
+        if task.labels and task.kind == "score":
+            self._fail("labels", "a score has none. Leave it out.")
         problem = find_metric_problem(task.kind, task.metric)
-        for is_wrong, key, reason in (
-            (not task.texts, "texts", f"is missing: {KEYS['texts'][1]}."),
-            (not task.label, "label", f"is missing: {KEYS['label'][1]}."),
-            (not task.train, "train", f"is missing: {KEYS['train'][1]}."),
-            (
-                len(task.texts) > (1 if is_tagged else 2),
-                "texts",
-                "give one column, or two for a pair.",
-            ),
-            (
-                len(task.label) > 1 and task.kind != "labels",
-                "label",
-                'several columns need kind = "labels".',
-            ),
-            *(
-                (
-                    is_tagged and origin.ids,
-                    key,
-                    "sentences have no ids. Give a file.",
-                )
-                for key, origin in origins.items()
-            ),
-            (
-                task.labels and task.kind == "score",
-                "labels",
-                "a score has none. Leave it out.",
-            ),
-            (problem, "metric", problem),
-            (
-                task.validation.fraction + task.test.fraction >= 1,
-                "test",
-                "with validation, leaves nothing to train on.",
-            ),
-        ):
-            if is_wrong:
-                self._fail(key, reason)
+        if problem:
+            self._fail("metric", problem)
+        if task.validation.fraction + task.test.fraction >= 1:
+            self._fail("test", "with validation, leaves nothing to train on.")
         key_of_file: dict[str, str] = {}
-        for key, origin in origins.items():
+        for key in SPLITS:
+            origin = getattr(task, key)
+            if is_tagged and origin.ids:
+                self._fail(key, "sentences have no ids. Give a file.")
             for path in origin.paths:
                 file = os.path.realpath(path)
                 if file in key_of_file:
@@ -288,8 +264,10 @@ class _Reader:
             return SplitOrigin(fraction=value)
         if isinstance(value, dict):
             return SplitOrigin(ids=self._find(key, value["ids"])[0])
-        paths = [self._find(key, name) for name in self._names(key)]
-        return SplitOrigin(paths=tuple(itertools.chain(*paths)))
+        paths: list[str] = []
+        for name in self._names(key):
+            paths += self._find(key, name)
+        return SplitOrigin(tuple(paths))
 
     def _find(self, key: str, name: str) -> list[str]:
         """The files of a name or pattern, relative to the task file."""
@@ -304,14 +282,13 @@ class _Reader:
 
     def _fail(self, key: str, reason: str) -> NoReturn:
         """Raises `UserError` with the line of a key."""
-        pattern = re.compile(rf"""\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-        numbers = [
-            n
-            for n, s in enumerate(self.text.splitlines(), 1)
-            if pattern.match(s)
-        ]
-        line = f", line {numbers[0]}" if numbers else ""
-        raise UserError(f"{self.path}{line}: {cut(key)}: {reason}")
+        pattern = rf"""\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]"""
+        where = self.path
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if re.match(pattern, line):
+                where += f", line {number}"
+                break
+        raise UserError(f"{where}: {cut(key)}: {reason}")
 
 
 def _stem(path: str) -> str:
@@ -356,13 +333,14 @@ def from_flags(
     """
     check_table(data)
     texts = tuple(filter(None, text_column.split(",")))
-    for flag, names in (("text", texts), ("label", label_column)):
-        if not names and kind != "entities":
-            raise UserError(
-                f"--data={data}: is a table: name its columns as "
-                "--text_column and --label_column"
-                f" (--{flag}_column is missing)."
-            )
+    if kind == "entities":
+        texts, label_column = texts or ("words",), label_column or "tags"
+    if not texts or not label_column:
+        missing = "--label_column" if texts else "--text_column"
+        raise UserError(
+            f"--data={data}: is a table: name its columns as --text_column and "
+            f"--label_column ({missing} is missing)."
+        )
     if len(texts) > 2:
         raise UserError(
             f"--text_column={text_column}: give one column, or two with a "
@@ -374,8 +352,8 @@ def from_flags(
     return TaskFile(
         data,
         name or _stem(data),
-        texts or ("words",),
-        (label_column or "tags",),
+        texts,
+        (label_column,),
         SplitOrigin(paths=(data,)),
         test=SplitOrigin(fraction=test_fraction),
         kind=kind,
