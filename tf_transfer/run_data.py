@@ -173,7 +173,10 @@ class RunData:
     def examples(self) -> dict[str, Texts]:
         """The texts of each task, by its name, until `forget`."""
         examples = {name: self.read(task) for name, task in self.tasks.items()}
-        if self.reports_problems and self.settings.own_data:
+        settings = self.settings
+        # The report card of --describe has them, too.
+        reports = self.reports_problems and not settings.describe
+        if reports and settings.own_data:
             for name, texts in examples.items():
                 # Without a sample of the training set, scored with it.
                 splits = {kind: s[""] for kind, s in texts.items() if "" in s}
@@ -187,16 +190,8 @@ class RunData:
             task: the task.
             splits: the texts by split; `train` is one.
         """
-        for problem in card.find_label_problems(task, splits["train"]):
+        for problem in card.find_problems(task, splits):
             print(f"{task.name}: {problem}", flush=True)
-        for split, count in card.count_shared(splits).items():
-            if count:
-                print(
-                    f"{task.name}: {count:,} of the {len(splits[split]):,} "
-                    f"texts of {split} are also in the training set. `group` "
-                    "as duplicates keeps equal texts in one split.",
-                    flush=True,
-                )
 
     def read(self, task: Task) -> Texts:
         """The training, validation and test texts of a task.

@@ -24,7 +24,7 @@ def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
     text = card.describe(task, examples, lengths, 100)
     assert "task news: classes, accuracy" in text
     assert "examples" in text and "48" in text and "12" in text
-    assert "repeated texts in train: " in text
+    assert "training texts that repeat another: " in text
     assert "16.7 % of the texts and 57.1 % of the tokens are cut" in text
     score = 100 * np.bincount(examples["test"][""].labels).max() / 12
     assert f"majority baseline: accuracy {score:.1f}" in text

@@ -2,7 +2,7 @@
 
 import itertools
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,16 +41,19 @@ def describe(
             and the number of these texts with unknown tokens.
     """
     splits = splits_lib.flatten(examples)
-    rows = [
-        ("", *splits),
-        ("examples", *(f"{len(some):,}" for some in splits.values())),
-        *_label_rows(task, splits),
-    ]
+    names = ["", *splits]
+    sizes = ["examples", *(f"{len(some):,}" for some in splits.values())]
     lines = [
         f"task {task.name}: {task.kind}, {task.metric}",
-        formatting.aligned(rows),
-        *_notes(task, splits),
+        formatting.aligned([names, sizes, *_label_rows(task, splits)]),
     ]
+    scored = splits.get("test", splits.get("validation"))
+    if scored is not None and task.kind in ("classes", "labels"):
+        from tf_transfer.data import metrics  # takes seconds to import
+
+        score = 100 * metrics.majority(task.metric, scored.labels)
+        lines.append(f"majority baseline: {task.metric} {score:.1f}")
+    lines += find_problems(task, splits)
     if len(lengths):
         lines.append(_describe_lengths(np.asarray(lengths), max_length))
         share, texts = unknown
@@ -61,22 +64,44 @@ def describe(
     return "\n".join(lines)
 
 
+def find_problems(task: Task, splits: dict[str, Any]) -> list[str]:
+    """What may be wrong with labels and texts, as sentences.
+
+    Args:
+        task: The task.
+        splits: The examples by split; see `splits.flatten`. `train` is one.
+    """
+    problems = find_label_problems(task, splits["train"])
+    for split, count in count_shared(splits).items():
+        if count:
+            problems.append(
+                f"{count:,} of the {len(splits[split]):,} texts of {split} are "
+                "also in the training set. `group` as duplicates keeps equal "
+                "texts in one split."
+            )
+    return problems
+
+
 def count_shared(splits: dict[str, Any]) -> dict[str, int]:
     """The number of examples of each split with a text of the training set.
 
     Args:
         splits: See `splits.flatten`.
     """
-    keys = {
-        name: [*map(texts_lib.normalize, zip(*some.texts))]
-        for name, some in splits.items()
-    }
-    known = set(keys.pop("train"))
-    return {name: sum(k in known for k in some) for name, some in keys.items()}
+    known = set(_normalize(splits["train"]))
+    shared = {}
+    for name, some in splits.items():
+        if name != "train":
+            shared[name] = sum(text in known for text in _normalize(some))
+    return shared
+
+
+def _normalize(examples: Any) -> list[str]:
+    return [*map(texts_lib.normalize, zip(*examples.texts))]
 
 
 def find_label_problems(task: Task, train: Any) -> list[str]:
-    """What may be wrong with the labels of a user's own texts, as sentences.
+    """What may be wrong with the labels of training texts, as sentences.
 
     Args:
         task: The task.
@@ -85,67 +110,65 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
     if task.kind == "score":
         return []
     counts = dict(zip(_names(task), _count_labels(task, train).tolist()))
-    by_count = sorted(counts, key=lambda name: -counts[name])
-    alike = _find_alike(counts, by_count, task.is_tagging)
     if task.is_tagging:
-        return alike
+        return _find_alike(counts, "entities")
     problems = [
         f"{_quote(name)} ({counts[name]:,} texts) may stand for a missing "
         "label. If so, remove these rows."
         for name in counts
         if name.lower() in MAY_BE_MISSING
     ]
-    problems += alike
+    problems += _find_alike(counts, "texts")
     few = [name for name, count in counts.items() if count < FEW]
     if few:
+        names = ", ".join(map(_quote, few[:SHOWN]))
         problems.append(
             f"labels with fewer than {FEW} training texts ({len(few)}): "
-            f"{', '.join(map(_quote, few[:SHOWN]))}."
+            f"{names}."
         )
-    is_numeric = all(
-        name.removeprefix("-").replace(".", "", 1).isdecimal()
-        for name in counts
-    )
-    if is_numeric and len(counts) > MOST_NUMBERS:
+    if len(counts) > MOST_NUMBERS and all(map(_is_number, counts)):
         problems.append(
             f"the {len(counts)} labels are numbers. Is this a score? "
             "--kind=score (`kind` in a task file) learns their order."
         )
-    name = by_count[0]
-    share = counts[name] / max(len(train), 1)
-    if task.kind == "classes" and share > MAJORITY:
+    if task.kind == "labels":
+        return problems
+    most = max(counts, key=counts.__getitem__)
+    share = counts[most] / max(len(train), 1)
+    if share > MAJORITY:
         advice = "--class_weights=balanced gives all labels equal weight."
         if task.metric == "accuracy":
             advice = f"Prefer the metric f1_macro; {advice}"
         problems.append(
-            f"{share:.0%} of the training texts are {_quote(name)}. {advice}"
+            f"{share:.0%} of the training texts are {_quote(most)}. {advice}"
         )
-    if task.kind == "classes":
-        groups = texts_lib.group_texts([*zip(*train.texts)])
-        repeated, several = texts_lib.count_duplicates(groups, train.labels)
-        if repeated:
-            problems.append(
-                f"training texts that repeat another: {repeated:,}; texts with "
-                f"several labels: {several:,}."
-            )
+    groups = texts_lib.group_texts([*zip(*train.texts)])
+    repeated, several = texts_lib.count_duplicates(groups, train.labels)
+    if repeated:
+        problems.append(
+            f"training texts that repeat another: {repeated:,}; texts with "
+            f"several labels: {several:,}."
+        )
     return problems
 
 
-def _find_alike(
-    counts: dict[str, int], by_count: list[str], is_tagging: bool
-) -> list[str]:
+def _is_number(name: str) -> bool:
+    return name.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+def _find_alike(counts: dict[str, int], unit: str) -> list[str]:
     """Pairs of labels that may be one, as sentences."""
-    folded = {
-        name: "".join(texts_lib.normalize(name).casefold().split())
-        for name in counts
-    }
-    unit = "entities" if is_tagging else "texts"
+    by_count = sorted(counts, key=lambda name: -counts[name])
+    folded = {}
+    for name in counts:
+        words = texts_lib.normalize(name).casefold().split()
+        folded[name] = "".join(words)
     problems = []
     for common, rare in itertools.combinations(by_count, 2):
-        is_typo = counts[rare] * BALANCE <= counts[common]
-        if folded[rare] == folded[common] or (
-            is_typo and _are_near(rare, common)
-        ):
+        is_one = folded[rare] == folded[common]
+        if counts[rare] * BALANCE <= counts[common]:  # perhaps a typing error
+            is_one = is_one or _are_near(rare, common)
+        if is_one:
             problems.append(
                 f"{_quote(rare)} ({counts[rare]:,} {unit}) and "
                 f"{_quote(common)} ({counts[common]:,}) may be one label. "
@@ -167,30 +190,35 @@ def _are_near(one: str, other: str) -> bool:
     """Whether two names differ by one letter."""
     short, long = sorted((one, other), key=len)
     step = 1 + len(short) - len(long)  # 0 of a letter that one lacks
-    return len(long) > SHORTEST and any(
-        long[:n] + long[n + 1 :] == short[:n] + short[n + step :]
-        and (long[n] + short[n : n + step]).isalpha()
-        for n in range(len(long) if step in (0, 1) else 0)
-    )
+    if step not in (0, 1) or len(long) <= SHORTEST:
+        return False
+    for n, letter in enumerate(long):
+        is_same = long[:n] == short[:n] and long[n + 1 :] == short[n + step :]
+        if is_same and (letter + short[n : n + step]).isalpha():
+            return True
+    return False
 
 
-def _label_rows(
-    task: Task, splits: dict[str, Any]
-) -> Iterator[tuple[str, ...]]:
-    """Yields a row per label: how often it occurs in each split."""
+def _label_rows(task: Task, splits: dict[str, Any]) -> list[list[str]]:
+    """A row per label: how often it occurs in each split."""
     if task.kind == "score":
         columns = [some.labels for some in splits.values()]
-        yield "lowest", *(f"{np.min(scores):.2f}" for scores in columns)
-        yield "mean", *(f"{np.mean(scores):.2f}" for scores in columns)
-        yield "highest", *(f"{np.max(scores):.2f}" for scores in columns)
-        return
+        return [
+            ["lowest", *(f"{np.min(scores):.2f}" for scores in columns)],
+            ["mean", *(f"{np.mean(scores):.2f}" for scores in columns)],
+            ["highest", *(f"{np.max(scores):.2f}" for scores in columns)],
+        ]
     names = _names(task)
     counts = [_count_labels(task, some) for some in splits.values()]
+    rows = []
     for number, name in enumerate(names[:SHOWN]):
-        yield f"label {name}", *(f"{some[number]:,}" for some in counts)
+        rows.append(
+            [f"label {name}", *(f"{some[number]:,}" for some in counts)]
+        )
     if len(names) > SHOWN:
-        rest = (f"{some[SHOWN:].sum():,}" for some in counts)
-        yield f"{len(names) - SHOWN} more labels", *rest
+        rest = [f"{some[SHOWN:].sum():,}" for some in counts]
+        rows.append([f"{len(names) - SHOWN} more labels", *rest])
+    return rows
 
 
 def _names(task: Task) -> Sequence[str]:
@@ -206,28 +234,6 @@ def _count_labels(task: Task, some: Any) -> np.ndarray:
         return labels.sum(axis=0)
     counts = np.bincount(labels, minlength=len(task.labels or ()))
     return counts[1::2] if task.is_tagging else counts  # of entities, B- tags
-
-
-def _notes(task: Task, splits: dict[str, Any]) -> Iterator[str]:
-    scored = splits.get("test", splits.get("validation"))
-    if scored is not None and task.kind in ("classes", "labels"):
-        from tf_transfer.data import metrics  # takes seconds to import
-
-        score = 100 * metrics.majority(task.metric, scored.labels)
-        yield f"majority baseline: {task.metric} {score:.1f}"
-    texts = [*zip(*splits["train"].texts)]
-    repeated = len(texts) - int(texts_lib.group_texts(texts).max()) - 1
-    yield f"repeated texts in train: {repeated:,}"
-    for name, shared in count_shared(splits).items():
-        yield f"texts of {name} that are also in train: {shared:,}"
-    if task.kind == "score":
-        return
-    counts = _count_labels(task, splits["train"])
-    if counts.max() > BALANCE * max(counts.min(), 1):
-        yield (
-            f"labels are uneven: {counts.max():,} against {counts.min():,}; "
-            "--class_weights=balanced gives them equal weight"
-        )
 
 
 def _describe_lengths(lengths: np.ndarray, max_length: int) -> str:
