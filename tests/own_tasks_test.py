@@ -355,20 +355,10 @@ def test_a_study_of_frozen_blocks_needs_a_test(folder, tmp_path):
     assert freezing.Study(settings, pool=None).frozen == [1]
 
 
-def test_sparse_baselines_read_a_task_file(folder, tmp_path):
-    result = tweets.run(
-        tweets.Settings(
-            task=str(folder / "news.toml"),
-            features="count",
-            preprocessing="none",
-            folds=0,
-            out=str(tmp_path),
-        )
-    )
-    assert result.record["task"] == "news"
-    assert result.scores["test"]["accuracy"] == 1.0
-    ids = np.load(os.path.join(result.directory, "predictions.npz"))
-    assert len(ids["test_labels"]) == 12
+def test_sparse_baselines_of_tweets_read_no_task_file(folder):
+    task = str(folder / "news.toml")
+    with pytest.raises(UserError, match="--features=count: reads a table"):
+        tweets.Settings(task=task, features="count").resolve()
 
 
 # === A table without a task file ===

@@ -46,8 +46,8 @@ from tf_transfer import experiment, run_data, tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
-from tf_transfer.data import held_out, task_file, texts as texts_lib
-from tf_transfer.data.task import Examples, join
+from tf_transfer.data import held_out, task_file
+from tf_transfer.data.task import Examples
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
 from tf_transfer.training.records import RunDirectory
@@ -315,6 +315,11 @@ class Settings(
                 "one has to be trained. Leave --pooler out, or give "
                 "--pooling=mean."
             )
+        if self.is_sparse and self.own_data == "task_file":
+            raise UserError(
+                f"--features={self.features}: reads a table, given as --data. "
+                "tf_transfer.train --features=tfidf reads a task file."
+            )
         if self.is_sparse and self.describe:
             raise UserError(
                 f"--describe: --features={self.features} has no components "
@@ -330,38 +335,14 @@ class TweetsData(run_data.RunData):
     """A table of texts and labels, or the texts of a task file."""
 
     def read_folds(self) -> tuple[Examples, list[held_out.Split]]:
-        """All rows that a baseline reads, and which train and test.
+        """All rows of the table, and which train and test in each fold.
 
         Raises:
-            UserError: the task is of another kind, or has no test.
+            UserError: the folds cannot be made.
         """
-        settings, task, source = self.settings, self.task, self.source
-        if settings.own_data == "table":
-            examples = source.read_all("train")
-            self.report(task, {"train": examples})
-            return examples, source.folds()
-        if task.kind != "classes" or len(task.texts) > 1:
-            raise UserError(
-                f"--features={settings.features}: reads one text and classes. "
-                "tf_transfer.train has a baseline for every kind of task."
-            )
-        splits = [source.read(split) for split in source.splits]
-        examples = join(splits)
-        rows = np.arange(len(examples))
-        if settings.folds:
-            is_grouped = settings.duplicates == "group"
-            groups = (
-                texts_lib.group_texts(examples.texts[0]) if is_grouped else rows
-            )
-            return examples, held_out.make_folds(
-                groups, settings.folds, settings.fold_seed, rows
-            )
-        if source.splits[-1] != "test":
-            raise UserError(
-                f"{settings.task}: has no test. Add one, or give --folds=10."
-            )
-        first, tested = len(splits[0]), len(splits[-1])
-        return examples, [(rows[:first], rows[len(rows) - tested :])]
+        examples = self.source.read_all("train")
+        self.report(self.task, {"train": examples})
+        return examples, self.source.folds()
 
 
 class Tweets(experiment.Experiment):

@@ -71,7 +71,6 @@ class TableSource(Source):
 
     Attributes:
         task_file: The description of the task.
-        splits: The entries of `SPLITS` that the task has.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class TableSource(Source):
     ) -> None:
         self.task_file = task_file
         self._folder = folder
-        self.splits = [split for split in SPLITS if getattr(task_file, split)]
         self._split_seed = split_seed
         has_ids = task_file.validation.ids or task_file.test.ids
         self._id_column = (task_file.id or "") if has_ids else ""
@@ -129,7 +127,7 @@ class TableSource(Source):
         )
 
     def read(self, split: str) -> Examples | Sentences:
-        """The examples of one of `splits`.
+        """The examples of one of `SPLITS` that the task has.
 
         Raises:
             UserError: A row is invalid; the message has file and line.
