@@ -113,7 +113,7 @@ def test_it_predicts_where_its_module_is_named(trained, capsys):
     assert "Give its module as --experiment" in capsys.readouterr().err
     words = (*words, f"--experiment={ROW}")
     assert commands.call(predict.main, predict.define_flags, *words) == 0
-    label, _ = capsys.readouterr().out.split()
+    *_, label, _ = capsys.readouterr().out.split(",")
     assert label in ("entailment", "not_entailment")
 
 

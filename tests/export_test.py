@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import errno
 import io
-import json
 import os
 import pathlib
 import re
@@ -134,19 +133,15 @@ def test_no_texts_have_no_answers(name, inputs, predictors, serve):
     assert {len(output) for output in served.values()} == {0}
 
 
-def test_the_temperature_is_exported(predictors, serve, tmp_path):
+def test_the_temperature_is_exported(predictors, serve):
     predictor = experiment.open_run(predictors["topics"].directory).predictor()
     predictor.calibrate()
     served = serve(predictor, text_1=TEXTS)
     logits, labels = answer(predictor, TEXTS)
     np.testing.assert_allclose(served["logits"], logits, atol=1e-6)
     assert [label.decode() for label in served["label"]] == labels
-    about = tmp_path / "saved" / "task.json"
-    if about.exists():
-        about = json.loads(about.read_text())
-        assert about["temperature"] == predictor.temperature
     kernel, bias = exports._output_layer(
-        predictor.network, "topics", "labels", predictor.labels
+        predictor.network, "topics", "labels", predictor.task.labels
     )
     raw = predictor.network.heads["topics"].dense.get_weights()
     np.testing.assert_allclose(kernel * predictor.temperature, raw[0], 1e-5)
@@ -192,7 +187,7 @@ def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
 def test_the_example_of_the_card_runs(name, predictors, tmp_path, monkeypatch):
     predictor = predictors[name]
     folder = tmp_path / "saved"
-    predict.export(predictor, str(folder), run=predictor.directory)
+    predict.export(predictor, str(folder))
     card = (folder / "README.md").read_text()
     monkeypatch.chdir(folder)
     [example] = re.findall(r"```python\n(.*?)```", card, re.S)

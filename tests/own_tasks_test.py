@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tests.support import commands, own_data, quick
+from tests.support import answering, commands, own_data, quick
 from tf_transfer import (
     experiment,
     freezing,
     glue,
     multitask,
-    predict,
     report,
     stacking,
     tweets,
@@ -141,10 +140,9 @@ def test_a_file_is_answered_in_the_formats_that_train(
 ):
     columns = own_data.news(7)
     source = own_data.write(tmp_path / f"in.{ending}", columns)
-    written = "jsonl" if ending == "parquet" else ending
-    target = tmp_path / f"out.{written}"
+    target = tmp_path / f"out.{'jsonl' if ending == 'jsonl' else 'csv'}"
     predictor = trained.predictor()
-    predict.predict_file(predictor, source, str(target), probabilities=True)
+    answering.predict_file(predictor, source, str(target), probabilities=True)
     found = tables.read_table(str(target))
     answers = predictor.answer(columns["body"])
     assert found.columns["label"] == [label for label, _ in answers]
@@ -152,7 +150,7 @@ def test_a_file_is_answered_in_the_formats_that_train(
     assert set(found.columns["label"]) <= set(own_data.WORDS)
     chances = [
         list(map(float, found.columns[f"probability_{name}"]))
-        for name in predictor.labels
+        for name in predictor.task.labels
     ]
     np.testing.assert_allclose(np.sum(chances, axis=0), 1, atol=1e-3)
 
@@ -203,7 +201,7 @@ def test_words_are_answered_in_the_formats_that_train(
     words = [["the", "moon"], ["bank"]]
     source = own_data.write(tmp_path / f"in.{ending}", {"words": words})
     target = tmp_path / "out.jsonl"
-    predict.predict_file(predictor, source, str(target))
+    answering.predict_file(predictor, source, str(target))
     found = tables.read_table(str(target)).columns
     assert found == {"words": words, "tags": predictor.tags(words)}
 

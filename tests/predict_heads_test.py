@@ -1,11 +1,13 @@
 """Runs of `stacking` answer, and a table of the user's own is answered."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.predict_test import open_predictor, serve
-from tests.support import quick, stacking_data
+from tests.support import answering, quick, stacking_data
 from tf_transfer import predict, stacking
 from tf_transfer.data import conll
 from tf_transfer.models import heads
@@ -34,42 +36,40 @@ def entities(tmp_path_factory):
 
 def test_every_word_of_a_file_gets_its_tag(entities, tmp_path, eager):
     folder, predictor, stored = entities
-    path, out = folder / "ner" / "eng.testb", tmp_path / "out"
-    predict.predict_file(predictor, str(path), str(out))
+    path, out = folder / "ner" / "eng.testb", tmp_path / "out.jsonl"
+    answering.predict_file(predictor, str(path), str(out))
     tags = [conll.TAGS[n] for n in stored["test_logits"].argmax(axis=1)]
-    expected = [
-        f"{line} {tags.pop(0)}" if line else ""
-        for line in path.read_text().splitlines()
-    ]
-    assert out.read_text().splitlines() == expected and not tags
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    words = [line.split()[0] for line in path.read_text().splitlines() if line]
+    assert [word for row in rows for word in row["words"]] == words
+    assert [tag for row in rows for tag in row["tags"]] == tags
+    with pytest.raises(UserError, match="written as .jsonl, .ndjson, .json"):
+        answering.predict_file(predictor, str(path), str(tmp_path / "a.csv"))
 
 
 def test_a_file_of_words_will_do(entities, tmp_path, capsys, eager):
     _, predictor, _ = entities
     path = tmp_path / "in.txt"
     path.write_text("-DOCSTART-\n\nthe\ndog\n\n\nwas\n")
-    predict.predict_file(predictor, str(path))
-    lines = capsys.readouterr().out.splitlines()
-    words = path.read_text().splitlines()
-    assert [line.split(" ")[0] for line in lines] == [*words, ""]
-    [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
-    assert lines[2:4] == [f"the {one}", f"dog {two}"]
-    assert lines[6] == f"was {three}"
+    answering.predict_file(predictor, str(path))
+    words = [["the", "dog"], ["was"]]
+    rows = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
+    assert [row["words"] for row in rows] == words
+    assert [row["tags"] for row in rows] == predictor.tags(words)
     path.write_text("-DOCSTART-\n")
     with pytest.raises(UserError, match="holds no sentences"):
-        predict.predict_file(predictor, str(path))
+        answering.predict_file(predictor, str(path))
 
 
 def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
     _, predictor, _ = entities
-    [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
-    predict.predict_texts(predictor, ["the  dog"])
-    assert capsys.readouterr().out == f"the\t{one}\ndog\t{two}\n"
-    path = tmp_path / "tagged.tsv"
-    predict.predict_texts(predictor, ["the dog", "was"], str(path))
-    assert path.read_text() == f"the\t{one}\ndog\t{two}\nwas\t{three}\n"
-    with pytest.raises(UserError, match="--text: holds no words"):
-        predict.predict_texts(predictor, ["a", " "])
+    tags = predictor.tags([["the", "dog"], ["was"]])
+    answering.predict_texts(predictor, ["the  dog", "was"])
+    rows = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
+    assert [row["words"] for row in rows] == [["the", "dog"], ["was"]]
+    assert [row["tags"] for row in rows] == tags
+    with pytest.raises(UserError, match="--text, line 2.* has no words"):
+        answering.predict_texts(predictor, ["a", " "])
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path, eager):
     path = tmp_path / "mine.csv"
     path.write_text(f"id,text,label\n{rows}")
     predictor, _ = stacked(tmp_path, "text", data=str(path), head="dense")
-    predict.predict_file(predictor, str(path), str(tmp_path / "out.csv"))
+    answering.predict_file(predictor, str(path), str(tmp_path / "out.csv"))
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "id,text,label,predicted_label,predicted_score"
     assert [line.split(",")[0] for line in lines[1:]] == [

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import tiny_settings
-from tests.support import commands, cs224n_runs, quick
+from tests.support import answering, commands, cs224n_runs, quick
 from tf_transfer import experiment, glue, multitask, predict, trained
-from tf_transfer.data import cs224n, glue as glue_data, metrics
+from tf_transfer.data import cs224n, glue as glue_data, metrics, tables
 from tf_transfer.data.task import Examples
 from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
@@ -62,8 +62,10 @@ def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
 
 
 def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
-    predict.predict_texts(rte, ["It rains.", "It is wet."])
-    word, score = capsys.readouterr().out.split()
+    answering.predict_texts(rte, ["It rains.", "It is wet."])
+    header, line = capsys.readouterr().out.splitlines()
+    assert header == "sentence1,sentence2,label,score"
+    *_, word, score = line.split(",")
     examples = Examples(np.arange(1), [["It rains."], ["It is wet."]], None)
     yes = 1 / (1 + np.exp(-rte.logits(examples)[0, 0]))
     assert word == ("not_entailment" if yes > 0.5 else "entailment")
@@ -71,10 +73,10 @@ def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
 
 
 def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
-    path = tmp_path / "answer.tsv"
-    predict.predict_texts(rte, ["It rains.", "It is wet."])
+    path = tmp_path / "answer.csv"
+    answering.predict_texts(rte, ["It rains.", "It is wet."])
     shown = capsys.readouterr().out
-    predict.predict_texts(rte, ["It rains.", "It is wet."], str(path))
+    answering.predict_texts(rte, ["It rains.", "It is wet."], str(path))
     assert capsys.readouterr().out == "" and path.read_text() == shown
 
 
@@ -97,7 +99,7 @@ def test_flags_that_do_not_go_together_are_named(words, said, capsys):
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
 def test_a_wrong_number_of_texts_is_named(rte, texts):
     with pytest.raises(UserError, match="--text: task rte takes 2"):
-        predict.predict_texts(rte, texts)
+        answering.predict_texts(rte, texts)
 
 
 def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
@@ -108,38 +110,38 @@ def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
         "sentence2\tsentence1\n"
         + "".join(f"{second}\t{first}\n" for first, second in rows)
     )
-    predict.predict_file(rte, str(path), str(tmp_path / "out.tsv"))
-    lines = (tmp_path / "out.tsv").read_text().splitlines()
+    answering.predict_file(rte, str(path), str(tmp_path / "out.csv"))
+    columns = tables.read_table(str(tmp_path / "out.csv")).columns
+    assert [*columns] == ["sentence2", "sentence1", "label", "score"]
     words = [word for word, _ in rte.answers(rte.logits(examples))]
-    assert lines[0] == "sentence1\tsentence2\tlabel\tscore"
-    assert [line.split("\t")[2] for line in lines[1:]] == words
-    assert [line.split("\t")[0] for line in lines[1:]] == examples.texts[0]
+    assert columns["label"] == words
+    assert columns["sentence1"] == examples.texts[0]
 
 
 def test_answers_are_scored_where_a_column_has_the_right_ones(
     rte, tmp_path, capsys
 ):
-    examples, labels = sample("rte", "dev"), rte.labels
-    path, output = tmp_path / "texts.tsv", tmp_path / "answers.tsv"
+    examples, labels = sample("rte", "dev"), rte.task.labels
+    path, output = tmp_path / "texts.tsv", tmp_path / "answers.csv"
     rows = [
         (*texts, labels[label])
         for *texts, label in zip(*examples.texts, examples.labels)
     ]
     names = (*rte.task.texts, "gold")
     path.write_text("".join("\t".join(r) + "\n" for r in [names, *rows]))
-    predict.predict_file(rte, str(path), str(output), label_column="gold")
+    answering.predict_file(rte, str(path), str(output), label_column="gold")
     accuracy = metrics.accuracy(examples.labels, rte.logits(examples))
     printed = capsys.readouterr().err
     assert f"{len(rows)} rows: accuracy {accuracy:.4f}" in printed
-    written = json.loads((tmp_path / "answers.tsv.errors.json").read_text())
+    written = json.loads((tmp_path / "answers.csv.errors.json").read_text())
     assert written["scores"]["accuracy"] == accuracy
     counts = np.array(written["confusion"]["counts"])
     assert np.trace(counts) / counts.sum() == pytest.approx(accuracy)
     path.write_text("\t".join(names) + "\na\tb\tmaybe\n")
     with pytest.raises(UserError, match="line 2.*'maybe' is not one"):
-        predict.predict_file(rte, str(path), None, label_column="gold")
+        answering.predict_file(rte, str(path), None, label_column="gold")
     with pytest.raises(UserError, match="silver"):
-        predict.predict_file(rte, str(path), None, label_column="silver")
+        answering.predict_file(rte, str(path), None, label_column="silver")
 
 
 def test_answers_replace_no_earlier_ones(rte, tmp_path):
@@ -147,22 +149,36 @@ def test_answers_replace_no_earlier_ones(rte, tmp_path):
     path = tmp_path / "answered.jsonl"
     path.write_text(json.dumps(dict(zip(names, "abcd"))))
     with pytest.raises(UserError, match="column 'predicted_label' already"):
-        predict.predict_file(rte, str(path), str(tmp_path / "out.csv"))
+        answering.predict_file(rte, str(path), str(tmp_path / "out.csv"))
 
 
 def test_a_file_without_the_column_is_refused(rte, tmp_path):
     path = tmp_path / "in.tsv"
     path.write_text("premise\tsentence2\na\tb\n")
     with pytest.raises(UserError, match="no column 'sentence1'"):
-        predict.predict_file(rte, str(path))
+        answering.predict_file(rte, str(path))
     with pytest.raises(UserError, match="no such file"):
-        predict.predict_file(rte, str(tmp_path / "missing.tsv"))
+        answering.predict_file(rte, str(tmp_path / "missing.tsv"))
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.parquet", "out.xlsx"])
+def test_answers_are_csv_or_json_lines(rte, tmp_path, name):
+    with pytest.raises(UserError, match=f"{name}: the answers are written as"):
+        answering.predict_texts(rte, ["a", "b"], str(tmp_path / name))
+
+
+def test_a_hidden_test_set_of_glue_is_answered(rte, tmp_path):
+    path = os.path.join(glue_data.SAMPLE, "RTE", "test.tsv")
+    answering.predict_file(rte, path, str(tmp_path / "RTE.csv"))
+    columns = tables.read_table(str(tmp_path / "RTE.csv")).columns
+    assert columns["index"] == [*map(str, range(8))]
+    assert {*columns["label"]} <= {"entailment", "not_entailment"}
 
 
 def test_similarities_stay_between_0_and_5(eager):
     stsb = untrained("stsb")
     stsb.network.heads["stsb"].dense.bias.assign([40.0])
-    assert stsb.answer(["a dog"], ["a cat"]) == [("5.000", 5.0)]
+    assert stsb.answer(["a dog"], ["a cat"]) == [("5", 5.0)]
 
 
 def test_the_labels_of_every_task_are_glue_s():
@@ -292,8 +308,8 @@ def test_the_named_task_answers(three_tasks, capsys, eager):
             atol=1e-5,
         )
     predictor.choose("paraphrase")
-    predict.predict_texts(predictor, ["two cats", "good film"])
-    assert capsys.readouterr().out[0] in "01"
+    answering.predict_texts(predictor, ["two cats", "good film"])
+    assert capsys.readouterr().out.splitlines()[1].split(",")[2] in "01"
 
 
 def test_submissions_have_the_graders_form(

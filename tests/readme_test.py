@@ -169,7 +169,7 @@ def small(line, trained, tmp_path):
         "--run=DIR": f"--run={trained[1]}",
         "--input=labelled.tsv": f"--input={tmp_path / 'labelled.tsv'}",
         "--input=texts.tsv": f"--input={tmp_path / 'texts.tsv'}",
-        "--output=answers.tsv": f"--output={tmp_path / 'answers.tsv'}",
+        "--output=answers.csv": f"--output={tmp_path / 'answers.csv'}",
         "--export=saved_model": f"--export={tmp_path / 'saved_model'}",
     }
     return module, [replaced.get(word, word) for word in words]
@@ -299,7 +299,6 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "format",
         "probabilities",
         "calibrate",
-        "raw",
         "flagfile",
         "help",
         "logdir",

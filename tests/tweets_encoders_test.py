@@ -8,12 +8,11 @@ import os
 import numpy as np
 import pytest
 
-from tests.support import own_data, quick, tweets_table
+from tests.support import answering, own_data, quick, tweets_table
 from tests.support.tweets_table import files_of, parsed
 from tf_transfer import experiment, predict, tweets
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
-from tf_transfer.trained import Predictor, Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -79,22 +78,21 @@ def read_csv(text):
 def test_a_trained_run_answers_a_table(predictor, tmp_path, capsys):
     path = tmp_path / "new.csv"
     path.write_text('text,x\n"fire,\nflood",1\ngood lake &amp; cats,2\n')
-    predict.predict_file(predictor, str(path))
+    answering.predict_file(predictor, str(path))
     rows = read_csv(capsys.readouterr().out)
     assert rows[0] == ["text", "x", "label", "score"]
     assert rows[1][:3] == ["fire,\nflood", "1", "disaster"]
     assert rows[2][:3] == ["good lake &amp; cats", "2", "calm"]
     # A text by itself is cleaned alike.
-    predict.predict_texts(predictor, ["good lake &amp; cats"])
-    score = f"{float(rows[2][3]):.4f}"
-    assert capsys.readouterr().out.split()[1] == score
+    answering.predict_texts(predictor, ["good lake &amp; cats"])
+    assert read_csv(capsys.readouterr().out)[1][2] == rows[2][3]
 
 
 @pytest.mark.parametrize("name", ["new.jsonl", "new.parquet"])
 def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
     cells = {"text": ["good lake &amp; cats &gt; http://x.co/1"]}
     path = own_data.write(tmp_path / name, cells)
-    predict.predict_file(predictor, path, str(tmp_path / "out.jsonl"))
+    answering.predict_file(predictor, path, str(tmp_path / "out.jsonl"))
     with open(tmp_path / "out.jsonl") as file:
         answer = json.load(file)
     [(label, score)] = predictor.answer(
@@ -110,10 +108,13 @@ def test_a_run_without_validation_texts_chooses_nothing(predictor):
 
 def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):
     settings = parsed(table, tmp_path, "--keyword_column=number")
-    run = Result(tweets.Tweets(settings), "", {}, object())
-    known = Predictor(run)
-    assert known.prepare_text(" a b", "x%20y") == "x y: a b"
-    assert known.prepare_text("c") == "c"
+    task = tweets.Tweets(settings).data.task
+    path = tmp_path / "new.csv"
+    path.write_text("text,number\n a b,x%20y\n")
+    [[text]] = predict.read_file(task, settings, str(path)).rows.texts
+    assert text == "x y: a b"
+    [[text]] = predict.read_texts(task, settings, ["c"]).rows.texts
+    assert text == "c"
 
 
 def test_a_task_file_names_its_own_columns(tmp_path):
@@ -125,7 +126,7 @@ def test_a_task_file_names_its_own_columns(tmp_path):
 def test_a_table_with_labels_keeps_them(predictor, tmp_path):
     path, out = tmp_path / "new.csv", tmp_path / "out.csv"
     path.write_text("text,label\na\u2028b,1\n")
-    predict.predict_file(predictor, str(path), str(out))
+    answering.predict_file(predictor, str(path), str(out))
     with open(out, newline="") as file:
         rows = read_csv(file.read())
     assert rows[0] == ["text", "label", "predicted_label", "predicted_score"]

@@ -1,33 +1,29 @@
-"""Answers with a trained run: texts, files; or exports it.
+"""Answers with a trained run: texts and tables; or exports it.
 
     python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
-    python -m tf_transfer.predict --run=DIR --input=FILE.tsv
-    python -m tf_transfer.predict --run=DIR --export=DIR3 --format=hugging_face
-    python -m tf_transfer.predict --run=DIR --cs224n --output=DIR4
+    python -m tf_transfer.predict --run=DIR --input=FILE.tsv --output=FILE.csv
+    python -m tf_transfer.predict --run=DIR --export=DIR2 --format=hugging_face
+    python -m tf_transfer.predict --run=DIR --cs224n --output=DIR3
 
 `--run` is a run directory (the folder that holds result.json).
 
-`--input` is a table with the text columns of the task. Its answers depend on
-the run:
+`--input` is a table with the text columns of the task: CSV, TSV, JSON lines,
+Parquet or Excel. The texts of a table of `tf_transfer.tweets` are prepared as
+the run's were. The answers are the columns of the table and, behind them,
+`label` and its probability `score`; of a task on scores, `score`; of entities,
+`tags`. They are CSV, or JSON lines if the file extension of `--output` says so.
 
-- Texts of your own: CSV, TSV, JSON lines, Parquet or Excel. `--output`, a CSV,
-  TSV or JSON lines, has every column of the input and the answers behind them;
-  `--probabilities` adds a column for each label. Texts of `tf_transfer.tweets`
-  are prepared as the run's were.
-- Any other task on texts: a tab-separated file without quoting. The answers are
-  its text columns, such as `sentence1` and `sentence2`, `label` and `score`.
-  JSON lines and Parquet are answered as those of a task of your own.
-- Entities: a file with one word per line, as CoNLL's; the tag is added behind
-  each word. `--text` is a sentence whose words are separated by blanks.
+Entities: the table has a column with lists of words, or it is a file with one
+word per line, as CoNLL's. The answers are JSON lines. `--text` is a sentence
+whose words are separated by blanks.
 
 `--calibrate` fits the probabilities to the run's validation texts; exports have
 the fitted temperature, too.
 
-`--export` writes a
-TensorFlow SavedModel that takes raw strings and returns labels; import
-tensorflow_text before you load it. `--format=hugging_face` writes a folder for
-transformers, `--format=keras_preset` one for keras-hub; a model card describes
-the training, the scores, the size and the speed.
+`--export` writes a TensorFlow SavedModel that takes raw strings and returns
+labels; import tensorflow_text before you load it. `--format=hugging_face`
+writes a folder for transformers, `--format=keras_preset` one for keras-hub; a
+model card describes the training, the scores, the size and the speed.
 
 A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 `--cs224n` writes the files for the CS224N project's graders, for dev and, if
@@ -38,28 +34,31 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.data import cs224n, tables
-from tf_transfer.trained import columns_to_read, Predictor
+from tf_transfer.data import (
+    cs224n,
+    entities,
+    tables,
+    tagged,
+    texts as texts_lib,
+)
+from tf_transfer.data.tables import Table
+from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.data.task_file import SEPARATOR
+from tf_transfer.trained import choose_task, Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "cs224n", "export")
 FORMATS = ("saved_model", "hugging_face", "keras_preset")
 SPARE = 16e6  # bytes of an export besides its weights
-LOGITS = {
-    "classes": "one unit: sigmoid of the second label; several: softmax",
-    "labels": "a sigmoid of each",
-    "score": "the score itself",
-    "entities": 'softmax over the tags of each word; "" is no word',
-}
 
 
 def define_flags() -> None:
@@ -68,7 +67,7 @@ def define_flags() -> None:
     flags.DEFINE_multi_string(
         "text", [], "A text. Give it twice for a task on pairs."
     )
-    flags.DEFINE_string("input", None, "A file of texts.")
+    flags.DEFINE_string("input", None, "A table of texts.")
     flags.DEFINE_string(
         "encoding", "", "Of --input, a CSV or TSV. Unset: the run's."
     )
@@ -80,13 +79,9 @@ def define_flags() -> None:
         "per line has its tags in the last column, whatever name is given.",
     )
     flags.DEFINE_bool(
-        "probabilities", False, "Of --input: add a column for each label."
-    )
-    flags.DEFINE_bool(
-        "raw",
+        "probabilities",
         False,
-        "Keep cells of CSV and TSV that a spreadsheet takes for formulas. "
-        "Unset: an apostrophe is put before them.",
+        "Add a column for the probability of each label.",
     )
     flags.DEFINE_bool(
         "calibrate",
@@ -108,8 +103,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output",
         None,
-        "Where to write. Unset: --text's and --input's answers go to the "
-        "terminal, --cs224n's files into the run directory.",
+        "Where to write: a .csv or .jsonl file, or a folder for --cs224n. "
+        "Unset: the terminal, or with --cs224n the run directory.",
     )
     flags.DEFINE_string("export", None, "Folder to write the model into.")
     flags.DEFINE_enum(
@@ -125,93 +120,223 @@ def define_flags() -> None:
     )
 
 
-# === What the flags ask for ===
+# === Reading ===
 
 
-def predict_texts(
-    predictor: Predictor, texts: Sequence[str], output: str | None = None
-) -> None:
-    """Writes the answer for one text or pair, or the tag of each word."""
-    task = predictor.task
-    if task.is_tagging:
-        sentences = [text.split() for text in texts]
-        if not all(sentences):
-            raise UserError("--text: holds no words.")
-        tags = predictor.tags(sentences)
-        lines = [
-            f"{word}\t{tag}"
-            for pairs in map(zip, sentences, tags)
-            for word, tag in pairs
-        ]
-    else:
-        if len(texts) != len(task.texts):
-            raise UserError(
-                f"--text: task {task.name} takes {len(task.texts)} of them, "
-                f"and {len(texts)} are given."
-            )
-        columns = [[predictor.prepare_text(text)] for text in texts]
-        [(label, score)] = predictor.answer(*columns)
-        lines = [f"{label}\t{formatting.decimal(score, 4)}"]
-    _write(output, _join(lines))
+class Texts(NamedTuple):
+    """What is to be answered.
+
+    Attributes:
+        source: The file, or `--text`.
+        columns: The cells of its columns.
+        rows: Its rows, with labels if a column has them.
+    """
+
+    source: str
+    columns: dict[str, list[Any]]
+    rows: Examples | Sentences
 
 
-def _check_table(run: Any, values: Any) -> None:
-    """Raises `UserError`, before TensorFlow loads, for a wrong --input."""
-    [task, *others], settings = run.data.tasks.values(), run.settings
-    if values.input and settings.own_data and not (others or task.is_tagging):
-        tables.read_table(
-            values.input,
-            columns_to_read(task, settings, values.label_column),
-            values.encoding or settings.encoding,
-        )
-
-
-def predict_file(
-    predictor: Predictor,
-    path: str,
-    output: str | None = None,
-    probabilities: bool = False,
-    encoding: str = "",
-    label_column: str = "",
-    raw: bool = False,
-) -> None:
-    """Adds the answer to every row of a file.
+def read_texts(task: Task, settings: Any, texts: Sequence[str]) -> Texts:
+    """Reads one text or pair, or sentences whose words are to be tagged.
 
     Args:
-        predictor: Answers.
+        task: The task that answers.
+        settings: Those of the run.
+        texts: The values of `--text`.
+
+    Raises:
+        UserError: There are too few or too many texts, or one is empty.
+    """
+    if task.is_tagging:
+        columns = {task.texts[0]: [*texts]}
+    elif len(texts) == len(task.texts):
+        columns = {name: [text] for name, text in zip(task.texts, texts)}
+    else:
+        raise UserError(
+            f"--text: task {task.name} takes {len(task.texts)} of them, and "
+            f"{len(texts)} are given."
+        )
+    count = len(columns[task.texts[0]])
+    places = [("--text", number + 1) for number in range(count)]
+    table = Table("--text", places, columns)
+    return _make_rows(task, settings, table, "")
+
+
+def read_file(
+    task: Task,
+    settings: Any,
+    path: str,
+    encoding: str = "",
+    label_column: str = "",
+) -> Texts:
+    """Reads a table, without TensorFlow.
+
+    Args:
+        task: The task that answers.
+        settings: Those of the run.
         path: The file.
-        output: The file of the answers; None for the terminal.
-        probabilities: Whether each label has a column.
         encoding: The encoding of a CSV or TSV; empty for the run's.
-        label_column: The column of the labels to score by; empty for none.
-        raw: Whether cells that a spreadsheet takes for formulas stay.
+        label_column: The column of the labels; empty for none. A file with one
+            word per line has them in its last.
 
     Raises:
         UserError: Naming the file, and the line or the column.
     """
-    if label_column in predictor.task.texts:
+    if label_column in task.texts:
         raise UserError(f"--label_column={label_column}: is one of the texts.")
-    content, rows, logits = predictor.answer_file(
-        path, output or "", encoding, probabilities, label_column, raw
-    )
-    _write(output, content)
+    names = [*task.texts, settings.keyword_column]
+    columns: dict[str, str | None] = dict.fromkeys(filter(None, names), "")
     if label_column:
-        _score(predictor, rows, logits, output)
+        columns[label_column] = "--label_column"
+    if task.is_tagging and label_column:
+        table = tagged.read(path, task.texts[0], label_column)
+        types = entities.types_of(task.labels or ())
+        tagged.check_types(table, table.columns[label_column], types)
+    elif task.is_tagging and tables.is_plain(path):
+        table = tagged.read_words(path, task.texts[0])
+    else:
+        encoding = encoding or settings.encoding
+        table = tables.read_table(path, columns, encoding, takes_all=True)
+    if not len(table):
+        raise UserError(f"{path}: holds no texts.")
+    return _make_rows(task, settings, table, label_column)
 
 
-def _score(
-    predictor: Predictor, rows: Any, logits: np.ndarray, output: str | None
+def _make_rows(
+    task: Task, settings: Any, table: Table, label_column: str
+) -> Texts:
+    """The texts of a table, prepared as those of the run; see `read_file`."""
+    source, ids = table.path, np.arange(len(table))
+    if task.is_tagging:
+        words = table.words(task.texts[0])
+        tags = table.columns.get(label_column)
+        if tags is None:
+            tags = [["O"] * len(sentence) for sentence in words]
+        columns = {**table.columns, task.texts[0]: words}
+        return Texts(source, columns, Sentences(ids, words, tags))
+    keywords = [""] * len(table)
+    if settings.keyword_column in table.columns:
+        keywords = [
+            *map(tables.word_of, table.columns[settings.keyword_column])
+        ]
+    is_cleaned = settings.clean == "basic"
+    texts = [
+        [
+            texts_lib.make_text(text, keyword, is_cleaned)
+            for text, keyword in zip(table.texts(name), keywords)
+        ]
+        for name in task.texts
+    ]
+    labels = None
+    if label_column:
+        labels = _read_labels(task, table, label_column)
+    return Texts(source, table.columns, Examples(ids, texts, labels))
+
+
+def _read_labels(task: Task, table: Table, column: str) -> np.ndarray:
+    """The labels in a table; see `Examples`."""
+    cells, labels = table.columns[column], task.labels or ()
+    if task.kind == "score":
+        return np.asarray(table.scores(column))
+    if task.kind == "classes":
+        return table.label_ids(column, [*map(tables.word_of, cells)], labels)
+    lists = [tables.split_labels(cell, SEPARATOR) for cell in cells]
+    return table.label_sets(column, lists, labels)
+
+
+# === Writing ===
+
+
+def choose_extension(task: Task, path: str, output: str | None) -> str:
+    """The file extension of the answers: `.csv` or one of JSON lines.
+
+    Args:
+        task: The task that answers.
+        path: The file that is read; it decides without `output`.
+        output: The file of the answers; None for the terminal.
+
+    Raises:
+        UserError: The answers have no such format.
+    """
+    allowed: tuple[str, ...] = tables.JSON_LINES
+    if not task.is_tagging:  # CSV has no lists
+        allowed = (".csv", *allowed)
+    extension = os.path.splitext(output or path)[1].lower()
+    if extension in allowed:
+        return extension
+    if output:
+        raise UserError(
+            f"--output={output}: the answers are written as "
+            f"{', '.join(allowed)}. Give such a file."
+        )
+    return allowed[0]
+
+
+def write_answers(
+    predictor: Predictor,
+    texts: Texts,
+    output: str | None,
+    extension: str,
+    probabilities: bool = False,
+) -> np.ndarray:
+    """Writes a table with the answers behind its columns.
+
+    Args:
+        predictor: Answers.
+        texts: The table.
+        output: The file of the answers; None for the terminal.
+        extension: Decides the format.
+        probabilities: Whether each label has a column.
+
+    Returns:
+        The logits, float32 [examples or words, units].
+
+    Raises:
+        UserError: The answers would replace a column.
+    """
+    logits = predictor.logits(texts.rows)
+    answers = predictor.describe_answers(texts.rows, logits, probabilities)
+    prefix = "predicted_" if set(answers) & set(texts.columns) else ""
+    columns = dict(texts.columns)
+    for name, cells in answers.items():
+        if f"{prefix}{name}" in columns:
+            raise UserError(
+                f"{texts.source}: has a column '{prefix}{name}' already, which "
+                "the answers would replace. Rename it."
+            )
+        columns[f"{prefix}{name}"] = cells
+    content = tables.write_table(columns, extension)
+    if output is None:
+        print(content.decode(), end="")
+    else:
+        files.write_atomically(output, content)
+    return logits
+
+
+def write_scores(
+    task: Task,
+    rows: Examples | Sentences,
+    logits: np.ndarray,
+    output: str | None,
 ) -> None:
-    """Scores the answers of a file with labels, and describes the errors."""
+    """Prints the scores of answers with labels, and describes the errors.
+
+    Args:
+        task: The task that answers.
+        rows: Has the labels.
+        logits: The logits of its rows.
+        output: The file of the answers; the errors get one beside it.
+    """
     from tf_transfer.data import errors, metrics
     from tf_transfer.reports import errors as lines
 
-    task = predictor.task
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
     described = errors.describe(task, rows, logits)
     listed = ", ".join(
-        f"{n} {formatting.decimal(v, 4)}" for n, v in scores.items()
+        f"{name} {formatting.decimal(score, 4)}"
+        for name, score in scores.items()
     )
     print(
         f"{len(rows):,} rows: {listed}\n{lines.summarize(described)}",
@@ -221,6 +346,9 @@ def _score(
         path = f"{output}.errors.json"
         files.write_json(path, {"scores": scores, **described})
         print(f"Errors are in {path}", file=sys.stderr)
+
+
+# === What else the flags ask for ===
 
 
 def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
@@ -256,32 +384,16 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
             logits = predictor.logits(examples)
             values = metrics.decide(logits) if task.labels else logits[:, 0]
             lines = cs224n.submission(name, names, values.tolist())
-            _write_into(folder, f"{start}-{word}-output.csv", lines)
-
-
-def _write(path: str | None, content: bytes) -> None:
-    if path is None:
-        print(content.decode(), end="")
-    else:
-        files.write_atomically(path, content)
-
-
-def _join(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _write_into(folder: str, name: str, lines: Sequence[str]) -> None:
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, name)
-    _write(path, _join(lines))
-    print(f"Written to {path}")
+            output = os.path.join(folder, f"{start}-{word}-output.csv")
+            content = "".join(f"{line}\n" for line in lines)
+            files.write_atomically(output, content.encode())
+            print(f"Written to {output}")
 
 
 def export(
     predictor: Predictor,
     folder: str,
     form: str = "saved_model",
-    run: str = "",
 ) -> None:
     """Writes the trained model, and a model card.
 
@@ -290,27 +402,25 @@ def export(
         folder: The folder to write; it must be empty or new.
         form: One of `FORMATS`: a SavedModel from raw strings to labels; a
             folder for transformers; or a preset for keras-hub.
-        run: The run directory, for the card; empty for no card.
 
     Raises:
         UserError: The folder is not empty, the form has no such model, or the
             disk is full. Then nothing is left in the folder.
     """
+    import tensorflow as tf
+
     from tf_transfer.models import exports, serving
     from tf_transfer.models.methods import added
     from tf_transfer.reports import model_card
 
     task, network = predictor.task, predictor.network
     is_saved_model = form == "saved_model"
-    problems = {
-        f"--export={folder}: is not empty. Give a new folder.": (
-            os.path.exists(folder) and os.listdir(folder)
-        ),
-        f"--format={form}: is for texts, and this run labels words.": (
-            task.is_tagging and not is_saved_model
-        ),
-    }
-    _raise_first(problems)
+    if os.path.exists(folder) and os.listdir(folder):
+        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
+    if task.is_tagging and not is_saved_model:
+        raise UserError(
+            f"--format={form}: is for texts, and this run labels words."
+        )
     with files.staged(folder) as stage, added.merged(network.encoder):
         # Some libraries crash where the disk is full, so try before.
         with tempfile.TemporaryFile(dir=stage) as file:
@@ -321,48 +431,30 @@ def export(
             except OSError as error:  # or the file system cannot
                 files.raise_if_full(folder, error)
         model = predictor.text_model()
-        functions = model.signatures() if is_saved_model or run else {}
+        functions = model.signatures()
         if is_saved_model:
-            _save_model(predictor, model, functions, stage)
+            tf.saved_model.save(model, stage, functions)
         else:
             getattr(exports, form)(
                 network,
                 task.name,
                 stage,
                 task.kind,
-                predictor.labels,
+                task.labels or (),
                 predictor.experiment.settings.max_length,
             )
-        if run:
-            size = sum(
-                os.path.getsize(os.path.join(path, name))
-                for path, _, names in os.walk(stage)
-                for name in names
-            )
-            speed = model.measure_speed(functions["serving_default"])
-            text = model_card.write_card(
-                run, predictor, form, size, serving.TIMED_WORDS, speed
-            )
-            path = os.path.join(stage, "README.md")
-            files.write_atomically(path, text.encode())
+        size = sum(
+            os.path.getsize(os.path.join(path, name))
+            for path, _, names in os.walk(stage)
+            for name in names
+        )
+        speed = model.measure_speed(functions["serving_default"])
+        text = model_card.write_card(
+            predictor, form, size, serving.TIMED_WORDS, speed
+        )
+        path = os.path.join(stage, "README.md")
+        files.write_atomically(path, text.encode())
     print(f"Written to {folder}")
-
-
-def _save_model(
-    predictor: Predictor, model: Any, functions: dict[str, Any], folder: str
-) -> None:
-    import tensorflow as tf
-
-    task = predictor.task
-    tf.saved_model.save(model, folder, functions)
-    about = {
-        "task": task.name,
-        "texts": task.texts,
-        "labels": task.labels,
-        "logits": LOGITS[task.kind],
-        "temperature": predictor.temperature,
-    }
-    files.write_json(os.path.join(folder, "task.json"), about)
 
 
 # === Flags ===
@@ -370,50 +462,47 @@ def _save_model(
 
 def _check_flags(values: flags.FlagValues) -> None:
     """Raises `UserError` for wrong flags, before a model is loaded."""
-    asked = [name for name in ASKED if values[name].value]
-    into_folder = values.cs224n or values.export
-    read, written = values.input or "", values.output or values.export or ""
-    where = f"--{'export' if values.export else 'output'}={written}"
-    parent = os.path.dirname(written) or "."
-    problems = {
-        "--run: give the folder of a finished run.": not values.run,
-        "Give one of --text, --input, --cs224n and --export.": (
-            len(asked) != 1
-        ),
-        f"--output={values.output}: --export={values.export} is where the "
-        "model goes; leave --output out.": values.export and values.output,
-        f"--data={values.data}: is read by --cs224n alone; "
-        "give a file of texts as --input.": values.data and not values.cs224n,
-        f"--label_column={values.label_column}: is a column of --input. Give "
-        "the file.": values.label_column and not values.input,
-        "--calibrate: does not apply to --cs224n. Leave it out.": (
-            values.cs224n and values.calibrate
-        ),
-        "--text: is not in the encoding of the terminal, UTF-8. Give a file as "
-        "--input, or another text.": not _is_unicode(values.text or ()),
-        f"--input={read}: is a folder. Give a file.": os.path.isdir(read),
-        f"--input={read}: no such file.": read and not os.path.isfile(read),
-        f"{where}: is a file. Give a folder.": into_folder
-        and os.path.isfile(written),
-        f"{where}: is a folder. Give a file.": not into_folder
-        and os.path.isdir(written),
-        f"{where}: there is no folder {parent}. Make it first.": (
-            not into_folder and not os.path.isdir(parent)
-        ),
-    }
-    _raise_first(problems)
-
-
-def _is_unicode(texts: Sequence[str]) -> bool:
-    """Whether the command line's bytes were decoded."""
-    return not any("\ud800" <= c <= "\udfff" for text in texts for c in text)
-
-
-def _raise_first(problems: Mapping[str, Any]) -> None:
-    """Raises `UserError` with the first message whose condition holds."""
-    for problem, is_there in problems.items():
-        if is_there:
-            raise UserError(problem)
+    if not values.run:
+        raise UserError("--run: give the folder of a finished run.")
+    if sum(bool(values[name].value) for name in ASKED) != 1:
+        raise UserError("Give one of --text, --input, --cs224n and --export.")
+    if values.export and values.output:
+        raise UserError(
+            f"--output={values.output}: --export={values.export} is where the "
+            "model goes; leave --output out."
+        )
+    if values.data and not values.cs224n:
+        raise UserError(
+            f"--data={values.data}: is read by --cs224n alone; give a file of "
+            "texts as --input."
+        )
+    if values.label_column and not values.input:
+        raise UserError(
+            f"--label_column={values.label_column}: is a column of --input. "
+            "Give the file."
+        )
+    if values.calibrate and values.cs224n:
+        raise UserError(
+            "--calibrate: does not apply to --cs224n. Leave it out."
+        )
+    # Bytes of the command line that were not decoded.
+    if any("\ud800" <= c <= "\udfff" for text in values.text for c in text):
+        raise UserError(
+            "--text: is not in the encoding of the terminal, UTF-8. Give a "
+            "file as --input, or another text."
+        )
+    path, parent = values.output or "", os.path.dirname(values.output or "")
+    if values.cs224n:
+        if os.path.isfile(path):
+            raise UserError(f"--output={path}: is a file. Give a folder.")
+    elif os.path.isdir(path):
+        raise UserError(f"--output={path}: is a folder. Give a file.")
+    elif not os.path.isdir(parent or "."):
+        raise UserError(
+            f"--output={path}: there is no folder {parent}. Make it first."
+        )
+    if os.path.isfile(values.export or ""):
+        raise UserError(f"--export={values.export}: is a file. Give a folder.")
 
 
 def _calibrate(predictor: Predictor) -> None:
@@ -422,15 +511,13 @@ def _calibrate(predictor: Predictor) -> None:
 
     predictor.calibrate()
     temperature = predictor.temperature
-    kind, labels, logits = predictor.read_stored("test", "validation")
-    before = calibration.measure(labels, temperature * logits)
-    after = calibration.measure(labels, logits)
+    labels, logits = predictor.read_validation()
+    before = calibration.measure(labels, logits)["expected_error"]
+    after = calibration.measure(labels, logits / temperature)["expected_error"]
     print(
         f"--calibrate: temperature {temperature:.3f}. Calibration error "
-        f"{before['expected_error']:.4f} -> {after['expected_error']:.4f}, "
-        f"Brier score {before['brier']:.4f} -> {after['brier']:.4f} on "
-        f"{len(labels):,} {kind} texts"
-        f"{', which chose it' if kind == 'validation' else ''}.",
+        f"{before:.4f} -> {after:.4f} on the {len(labels):,} validation texts "
+        "that chose it.",
         file=sys.stderr,
     )
 
@@ -440,30 +527,34 @@ def main() -> None:
     values = flags.FLAGS
     _check_flags(values)
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
-    _check_table(run.experiment, values)
+    if values.cs224n:  # which asks every task
+        command_line.import_tensorflow()
+        folder = values.output or values.run
+        predict_cs224n(run.predictor(), values.data, folder)
+        return
+    task = choose_task(run.experiment.data.tasks, values.task)
+    settings, path = run.experiment.settings, values.input or ""
+    extension = choose_extension(task, path, values.output)
+    texts = None
+    if values.text:
+        texts = read_texts(task, settings, values.text)
+    elif path:
+        texts = read_file(
+            task, settings, path, values.encoding, values.label_column
+        )
     command_line.import_tensorflow()
     predictor = run.predictor()
-    if not values.cs224n:  # which asks every task
-        predictor.choose(values.task)
+    predictor.choose(values.task)
     if values.calibrate:
         _calibrate(predictor)
-    folder = values.output or values.run
-    if values.cs224n:
-        predict_cs224n(predictor, values.data, folder)
-    elif values.text:
-        predict_texts(predictor, values.text, values.output)
-    elif values.input:
-        predict_file(
-            predictor,
-            values.input,
-            values.output,
-            values.probabilities,
-            values.encoding,
-            values.label_column,
-            values.raw,
-        )
-    else:
-        export(predictor, values.export, values.format, values.run)
+    if texts is None:
+        export(predictor, values.export, values.format)
+        return
+    logits = write_answers(
+        predictor, texts, values.output, extension, values.probabilities
+    )
+    if values.label_column:
+        write_scores(task, texts.rows, logits, values.output)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,15 @@
 """A finished run: its scores, its history, and its model, ready to answer."""
 
 import dataclasses
-import os
+from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import (
-    entities,
-    tables,
-    tagged,
-    texts as texts_lib,
-)
-from tf_transfer.data.tables import Table
+from tf_transfer.data import entities
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.training import checkpoint, records
-from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -80,15 +73,23 @@ class Result:
         return predictor.text_model()
 
 
-def columns_to_read(
-    task: Task, settings: Any, label_column: str
-) -> dict[str, str]:
-    """The columns of a table to answer, each with its flag or ""."""
-    names = filter(None, [*task.texts, settings.keyword_column])
-    columns = dict.fromkeys(names, "")
-    if label_column:
-        columns[label_column] = "--label_column"
-    return columns
+def choose_task(tasks: Mapping[str, Task], name: str) -> Task:
+    """The task of a run that answers.
+
+    Args:
+        tasks: The run's tasks by name.
+        name: The value of `--task`; empty for the only task.
+
+    Raises:
+        UserError: The run has no such task, or several and none is named.
+    """
+    if not name and len(tasks) == 1:
+        [name] = tasks
+    if name not in tasks:
+        raise UserError(
+            f"--task={name}: this run has {', '.join(tasks)}. Give one of them."
+        )
+    return tasks[name]
 
 
 class Predictor:
@@ -115,7 +116,7 @@ class Predictor:
         self.tasks: dict[str, Task] = run.experiment.data.tasks
         self.task: Any = None
         if len(self.tasks) == 1:
-            self.task = run.experiment.data.task
+            self.choose("")
         self.temperature = 1.0
         strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
@@ -126,17 +127,8 @@ class Predictor:
             self._load_weights()
 
     def choose(self, name: str) -> None:
-        """Sets which task answers.
-
-        Raises:
-            UserError: the run has no such task, or several and none is named.
-        """
-        if (name and name not in self.tasks) or not (name or self.task):
-            raise UserError(
-                f"--task={name}: this run has {', '.join(self.tasks)}. Give "
-                "one of them."
-            )
-        self.task = self.tasks.get(name, self.task)
+        """Sets which task answers; see `choose_task`."""
+        self.task = choose_task(self.tasks, name)
 
     def _load_weights(self) -> None:
         directory = records.RunDirectory(self.directory, None)
@@ -149,28 +141,20 @@ class Predictor:
 
     # === What validation chooses ===
 
-    def read_stored(self, *kinds: str) -> tuple[str, np.ndarray, np.ndarray]:
-        """Reads labels and logits that the run stored.
-
-        Args:
-            *kinds: `validation` or `test`; the first that is stored is read.
-
-        Returns:
-            Its kind, and labels and logits.
+    def read_validation(self) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and logits of the validation texts, as the run stored them.
 
         Raises:
-            UserError: none is stored.
+            UserError: It stored none.
         """
         directory = records.RunDirectory(self.directory, None)
+        name = self.experiment.data.name_split("validation", self.task.name, "")
         with np.load(directory.check_file("predictions.npz")) as arrays:
-            for kind in kinds:
-                name = self.experiment.data.name_split(kind, self.task.name, "")
-                if len(arrays.get(f"{name}_logits", ())):
-                    logits = arrays[f"{name}_logits"] / self.temperature
-                    return kind, arrays[f"{name}_labels"], logits
+            if f"{name}_logits" in arrays:
+                return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
         raise UserError(
-            f"--run={self.directory}: has no {kinds[-1]} texts, by "
-            "which --calibrate chooses. Leave it out."
+            f"--run={self.directory}: has no validation texts, by which "
+            "--calibrate chooses. Leave it out."
         )
 
     def calibrate(self) -> None:
@@ -188,8 +172,7 @@ class Predictor:
                 f"--calibrate: is for classes and labels, and {task.name} has "
                 f"{'entities' if task.is_tagging else 'scores'}. Leave it out."
             )
-        _, *stored = self.read_stored("validation")
-        self.temperature *= calibration.fit_temperature(*stored)
+        self.temperature = calibration.fit_temperature(*self.read_validation())
         # Exports of all formats have the scale, too.
         scales = {**network.scales, task.name: (0.0, 1 / self.temperature)}
         self.network = Network(network.encoder, network.heads, scales)
@@ -205,11 +188,6 @@ class Predictor:
         """
         examples = Examples(np.arange(len(columns[0])), list(columns), None)
         return self.answers(self.logits(examples))
-
-    def prepare_text(self, text: str, keyword: str = "") -> str:
-        """A text, prepared as the texts that the run was trained on."""
-        is_cleaned = self.experiment.settings.clean == "basic"
-        return texts_lib.make_text(text, keyword, is_cleaned)
 
     def logits(self, examples: Examples | Sentences) -> np.ndarray:
         """float32 [examples, units], or of sentences [words, units].
@@ -250,27 +228,51 @@ class Predictor:
         from tf_transfer.data import metrics
 
         if self.task.labels is None:
+            scores = metrics.clip_scores(self.task, logits).tolist()
+            return [(f"{score:.10g}", score) for score in scores]
+        names, probabilities = self.task.labels, self.probabilities(logits)
+        if self.task.kind == "classes":
+            ids = metrics.decide(logits)
             return [
-                (formatting.decimal(score, 3), float(score))
-                for score in metrics.clip_scores(self.task, logits)
+                (names[label], float(row[label]))
+                for label, row in zip(ids, probabilities)
             ]
-        probabilities = self.probabilities(logits)
-        several, names = self.task.kind == "labels", np.asarray(self.labels)
-        chosen = metrics.decide_each(logits) > 0
-        if not several:
-            chosen = np.eye(len(names), dtype=bool)[metrics.decide(logits)]
-        return [
-            (
-                SEPARATOR.join(names[row].tolist()),
-                float(values[row].min()) if row.any() else 0.0,
-            )
-            for row, values in zip(chosen, probabilities)
-        ]
+        answers = []
+        for is_chosen, row in zip(metrics.decide_each(logits), probabilities):
+            chosen = np.flatnonzero(is_chosen)
+            label = SEPARATOR.join(names[number] for number in chosen)
+            answers.append((label, min(row[chosen].tolist(), default=0.0)))
+        return answers
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels as answers name them."""
-        return tuple(self.task.labels or ())
+    def describe_answers(
+        self,
+        rows: Examples | Sentences,
+        logits: np.ndarray,
+        probabilities: bool = False,
+    ) -> dict[str, list[Any]]:
+        """The answers as columns: `tags`, or `score`, or `label` and `score`.
+
+        Args:
+            rows: The examples or sentences.
+            logits: Their logits.
+            probabilities: Whether each label has a column, such as
+                `probability_good`.
+        """
+        if isinstance(rows, Sentences):
+            return {"tags": self._decode(rows, logits)}
+        answers = self.answers(logits)
+        if self.task.labels is None:
+            return {"score": [float(score) for score, _ in answers]}
+        columns: dict[str, list[Any]] = {
+            "label": [label for label, _ in answers],
+            "score": [round(score, 6) for _, score in answers],
+        }
+        if probabilities:
+            for name, values in zip(
+                self.task.labels, self.probabilities(logits).T
+            ):
+                columns[f"probability_{name}"] = values.round(6).tolist()
+        return columns
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """float64 [examples, labels]. They sum to 1 unless labels combine.
@@ -284,186 +286,17 @@ class Predictor:
             return metrics.sigmoid(logits)
         return metrics.probabilities(logits)
 
-    def answer_file(
-        self,
-        path: str,
-        output: str = "",
-        encoding: str = "",
-        probabilities: bool = False,
-        label_column: str = "",
-        raw: bool = False,
-    ) -> tuple[bytes, Any, np.ndarray]:
-        """Answers to a file: the content of another one, rows and logits.
-
-        A file with one word per line gets the tag after each word. A table gets
-        further columns. The output of delimited text has the format of
-        `output` for texts of your own. Other tasks have text columns separated
-        by tabs, without quoting, as the input.
-
-        Args:
-            path: The file to answer.
-            output: The file that gets the content, whose extension selects the
-                format; empty for that of `path`, as text.
-            encoding: The encoding of delimited text; empty for the run's.
-            probabilities: Whether each label has a column.
-            label_column: The column of the labels, which the rows get; empty
-                for none. A file with one word per line has them in its last.
-            raw: Whether cells that a spreadsheet takes for formulas stay.
-
-        Raises:
-            UserError: Naming the file, and the line or the column.
-        """
-        task, settings = self.task, self.experiment.settings
-        if task.is_tagging and tables.is_plain(path):
-            if not tables.is_plain(output):
-                raise UserError(
-                    f"--output={output}: a file with one word per line is "
-                    "answered by one. Give another extension, or --input as "
-                    "JSON lines or Parquet, with the words of a sentence as a "
-                    "list."
-                )
-            return self._answer_words(path, label_column)
-        extension = os.path.splitext(output or path)[1].lower()
-        if extension in (*tables.PARQUET, *tables.EXCEL):
-            if output:
-                raise UserError(
-                    f"--output={output}: Parquet and Excel are read, not "
-                    "written. Give a .jsonl or .csv."
-                )
-            extension = ".jsonl" if extension in tables.PARQUET else ".csv"
-        columns = columns_to_read(task, settings, label_column)
-        dialect = None
-        is_brief = (
-            tables.is_plain(path)
-            and tables.is_plain(output)
-            and not (probabilities or settings.own_data)
-        )
-        if is_brief:
-            extension = ".tsv"
-            dialect = dataclasses.replace(tables.TSV, is_ragged=True)
-        table = tables.read_table(
-            path,
-            columns,
-            encoding or settings.encoding,
-            dialect,
-            takes_all=not is_brief,
-        )
-        rows = self._read_rows(table, is_brief, label_column)
-        logits = self.logits(rows)
-        answers = self._columns(rows, logits, is_brief, probabilities)
-        prefix = "predicted_" if set(answers) & set(table.columns) else ""
-        named = {f"{prefix}{name}": cells for name, cells in answers.items()}
-        if lost := sorted(set(named) & set(table.columns)):
-            raise UserError(
-                f"{path}: has a column {lost[0]!r} already, which the answers "
-                "would replace. Rename it."
-            )
-        content = tables.write_table({**table.columns, **named}, extension, raw)
-        return content, rows, logits
-
-    def _read_rows(
-        self, table: Table, is_brief: bool, label_column: str
-    ) -> Examples | Sentences:
-        """The rows of a table, labelled where a column has the labels.
-
-        Args:
-            table: Has the text columns of the task.
-            is_brief: Whether texts may be empty.
-            label_column: See `answer_file`.
-        """
-        task, keyword = self.task, self.experiment.settings.keyword_column
-        path, ids = table.path, np.arange(len(table))
-        if not len(table):
-            raise UserError(f"{path}: holds no texts.")
-        if task.is_tagging:
-            return self._tagged(path, table.words(*task.texts), label_column)
-        cells = table.columns[keyword] if keyword else [""] * len(table)
-        keywords = [*map(tables.word_of, cells)]
-        read = table.columns.__getitem__ if is_brief else table.texts
-        texts = [
-            [*map(self.prepare_text, read(name), keywords)]
-            for name in task.texts
-        ]
-        labels = None
-        if label_column:
-            labels = self._read_labels(table, label_column)
-        return Examples(ids, texts, labels)
-
-    def _read_labels(self, table: Table, column: str) -> np.ndarray:
-        """The labels in a table; see `Examples`."""
-        if self.task.kind == "score":
-            return np.asarray(table.scores(column))
-        cells = table.columns[column]
-        if self.task.kind == "classes":
-            words = [*map(tables.word_of, cells)]
-            return table.label_ids(column, words, self.labels)
-        lists = [tables.split_labels(cell, SEPARATOR) for cell in cells]
-        return table.label_sets(column, lists, self.labels)
-
-    def _tagged(
-        self, path: str, sentences: list[list[str]], column: str
-    ) -> Sentences:
-        """Sentences with the tags of a column of a file, or without any."""
-        tags = [["O"] * len(words) for words in sentences]
-        if column:
-            table = tagged.read(path, self.task.texts[0], column)
-            tags = table.columns[column]
-            tagged.check_types(table, tags, entities.types_of(self.labels))
-        return Sentences(np.arange(len(sentences)), sentences, tags)
-
-    def _columns(
-        self,
-        rows: Examples | Sentences,
-        logits: np.ndarray,
-        is_brief: bool,
-        probabilities: bool,
-    ) -> dict[str, list[Any]]:
-        """The answers as columns.
-
-        Args:
-            rows, logits: The rows, and their logits.
-            is_brief: Whether scores have 4 digits.
-            probabilities: Whether each label has a column.
-        """
-        if isinstance(rows, Sentences):
-            return {"tags": self._decode(rows, logits)}
-        labels, scores = map(list, zip(*self.answers(logits)))
-        if is_brief:
-            return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
-        if self.task.labels is None:
-            digits = 10 if self.task.score_scale else 7  # of float64, float32
-            return {"score": [float(f"{s:.{digits}g}") for s in scores]}
-        columns = {"label": labels, "score": [round(s, 6) for s in scores]}
-        if probabilities:
-            for name, values in zip(self.labels, self.probabilities(logits).T):
-                columns[f"probability_{name}"] = values.round(6).tolist()
-        return columns
-
-    def _answer_words(
-        self, path: str, label_column: str
-    ) -> tuple[bytes, Sentences, np.ndarray]:
-        """The lines of a file with one word per line, and its tag behind."""
-        lines = [*tables.read_lines(path)]
-        starts, cells = zip(*tagged.read_sentences(path, min_columns=1))
-        words = [[first for first, *_ in sentence] for sentence in cells]
-        rows = self._tagged(path, words, label_column)
-        logits = self.logits(rows)
-        for start, tags in zip(starts, self._decode(rows, logits)):
-            for line, tag in enumerate(tags, start - 1):
-                lines[line] += f" {tag}"
-        content = "".join(f"{line}\n" for line in [*lines, ""]).encode()
-        return content, rows, logits
-
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:
         """The tag of each word of some sentences."""
-        rows = self._tagged("", sentences, "")
+        tags = [["O"] * len(words) for words in sentences]
+        rows = Sentences(np.arange(len(sentences)), sentences, tags)
         return self._decode(rows, self.logits(rows))
 
     def _decode(self, rows: Sentences, logits: np.ndarray) -> list[list[str]]:
-        tags = entities.encode(rows.tags, self.labels)
-        return entities.decode(
-            entities.Tagged(logits.argmax(axis=1), tags.starts), self.labels
-        )
+        names = self.task.labels or ()
+        tags = entities.encode(rows.tags, names)
+        tagged = entities.Tagged(logits.argmax(axis=1), tags.starts)
+        return entities.decode(tagged, names)
 
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself."""

@@ -35,7 +35,7 @@ def test_a_file_that_cannot_be_read_says_where(name, content, words, tmp_path):
         assert word in str(error.value)
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_what_is_written_is_read_again(ending, tmp_path):
     columns = {"text": ["a b", "c"], "label": ["x", "y"]}
     path = tmp_path / f"out.{ending}"

@@ -169,7 +169,7 @@ def test_a_softmax_of_two_units_tells_two_classes_apart(base, tmp_path):
     logits = predictor.logits(Examples(np.arange(1), [["good film"]], None))
     two = metrics.probabilities(logits)[0]
     assert np.isclose(score, two.max())
-    assert label == predictor.labels[two.argmax()]
+    assert label == predictor.task.labels[two.argmax()]
 
 
 @shows("rerun", "out")

@@ -850,16 +850,15 @@ def split_labels(cell: Any, separator: str) -> list[str]:
 # === Writing ===
 
 
-def write_table(
-    columns: dict[str, Sequence[Any]], extension: str, raw: bool = False
-) -> bytes:
-    """The content of a file with these columns, in the extension's format.
+def write_table(columns: Mapping[str, Sequence[Any]], extension: str) -> bytes:
+    """The content of a CSV or JSON lines file with these columns.
+
+    Cells of CSV that a spreadsheet takes for formulas get an apostrophe; see
+    `formatting.escape_formula`.
 
     Args:
         columns: The cells of each.
-        extension: That of JSON lines, of tabs, or of CSV.
-        raw: Whether to leave formula-like cells of delimited text unescaped;
-            see `formatting.escape_formula`.
+        extension: One of `JSON_LINES`, or of CSV.
     """
     rows = zip(*columns.values())
     if extension in JSON_LINES:
@@ -868,14 +867,10 @@ def write_table(
             for row in rows
         ]
         return "".join(f"{line}\n" for line in lines).encode()
-    table = [[*map(_cell_text, row)] for row in (columns, *rows)]
-    if not raw:
-        table = [[*map(escape_formula, row)] for row in table]
-    if extension in TABS:  # a tab or a line break inside a cell cannot stay
-        return "".join(
-            "\t".join(re.sub(r"[\t\r\n]+", " ", cell) for cell in row) + "\n"
-            for row in table
-        ).encode()
+    table = [
+        [escape_formula(_cell_text(cell)) for cell in row]
+        for row in (columns, *rows)
+    ]
     # A lone carriage return ends a row for some readers, and is not quoted.
     has_return = any("\r" in cell for row in table for cell in row)
     buffer = io.StringIO(newline="")

@@ -94,6 +94,22 @@ def check_types(
 # === CoNLL columns ===
 
 
+def read_words(path: str, words_column: str) -> Table:
+    """Reads the words of sentences, without tags.
+
+    Args:
+        path: A file with one word per line, in its first column.
+        words_column: The name of their column in the table.
+
+    Raises:
+        UserError: There are none; the message has the file.
+    """
+    lines, sentences = zip(*read_sentences(path, min_columns=1))
+    words = [[word for word, *_ in sentence] for sentence in sentences]
+    places = [(path, line) for line in lines]
+    return Table(path, places, {words_column: words})
+
+
 def _read_columns(path: str, words_column: str, tags_column: str) -> Table:
     table = Table(path, [], {words_column: [], tags_column: []})
     for line, rows in read_sentences(path, min_columns=2):

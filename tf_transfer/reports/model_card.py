@@ -34,7 +34,6 @@ NOTES = {
 
 
 def write_card(
-    path: str,
     predictor: Any,
     form: str,
     size: int,
@@ -44,7 +43,6 @@ def write_card(
     """The text of a model card.
 
     Args:
-        path: of the run directory.
         predictor: the run's `trained.Predictor`.
         form: one of `USES`.
         size: bytes of the export.
@@ -53,8 +51,8 @@ def write_card(
             `ServingModel.measure_speed`.
     """
     task, devices = predictor.task, predictor.devices.names
-    config = records.RunDirectory(path, None).config() or {}
-    run = answer.open_scored(path)
+    config = records.RunDirectory(predictor.directory, None).config() or {}
+    run = answer.open_scored(predictor.directory)
     settings = config["settings"]
     sizes = ", ".join(
         f"{n:,} {name}" for name, n in config["split_sizes"].items()
