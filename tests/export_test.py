@@ -150,9 +150,8 @@ def test_the_temperature_is_exported(predictors, serve):
 
 @pytest.mark.parametrize("texts_per_example", [1, 2])
 def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
-    texts_per_example, eager, monkeypatch
+    texts_per_example, eager
 ):
-    monkeypatch.setattr(serving.cache, "choose_batch_rows", lambda: 3)
     encoder = encoders.FAMILIES["bert"]()
     head = pooled.PooledHead(
         2,

@@ -409,7 +409,7 @@ def export(
     """
     import tensorflow as tf
 
-    from tf_transfer.models import exports, serving
+    from tf_transfer.models import exports
     from tf_transfer.models.methods import added
     from tf_transfer.reports import model_card
 
@@ -448,9 +448,8 @@ def export(
             for path, _, names in os.walk(stage)
             for name in names
         )
-        speed = model.measure_speed(functions["serving_default"])
         text = model_card.write_card(
-            predictor, form, size, serving.TIMED_WORDS, speed
+            predictor, form, size, functions["serving_default"]
         )
         path = os.path.join(stage, "README.md")
         files.write_atomically(path, text.encode())

@@ -3,8 +3,6 @@
 Tokenizing is in the graph.
 """
 
-import functools
-import timeit
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +15,7 @@ from tf_transfer.data import tokens
 from tf_transfer.data.task import Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.feature_cache import cache
 from tf_transfer.models.network import Network
-
-# Timing: words per text, texts per batch, number of calls.
-TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 
 class ServingModel(keras.Model):
@@ -116,76 +110,25 @@ class ServingModel(keras.Model):
             "serving_default": tf.function(serve).get_concrete_function(**specs)
         }
 
-    def measure_speed(self, serve: Any) -> dict[int, float]:
-        """Seconds per text, by the number of texts in a batch.
-
-        Texts have `TIMED_WORDS` words; the times are medians.
-
-        Args:
-            serve: A function of `signatures`.
-        """
-        speed = {}
-        for texts in TIMED_BATCHES:
-            words = tf.fill([texts, TIMED_WORDS], "the")
-            if self._rank == 1:
-                words = tf.strings.reduce_join(words, axis=1, separator=" ")
-            call = functools.partial(
-                serve, **dict.fromkeys(self._inputs, words)
-            )
-            _, *times = timeit.repeat(call, number=1, repeat=1 + TIMED_CALLS)
-            speed[texts] = float(np.median(times)) / texts
-        return speed
-
     def run_network(
         self, ids: tf.RaggedTensor, first_lengths: tf.Tensor
     ) -> tf.Tensor:
-        """Logits of what `pack` returns, computed by chunks of similar length.
-
-        A chunk is padded to its own longest text, not to that of the batch. Its
-        size suits the device on which the model is built.
-        """
-        size = cache.choose_batch_rows()
+        """Logits of what `pack` returns, padded to the longest text."""
         texts, pad = self._head.texts_per_example, self.special.pad
+        count = ids.nrows() // texts
         # Instead of no text at all, the network gets an empty one.
-        added = tf.where(ids.nrows() == 0, texts, 0)
+        added = tf.where(count == 0, texts, 0)
         filler = tf.RaggedTensor.from_tensor(tf.fill([added, 1], pad))
         ids = tf.concat([ids, filler], axis=0)
         first_lengths = tf.pad(first_lengths, [[0, added]])
-        lengths = tf.reshape(ids.row_lengths(), [texts, -1])
-        order = tf.argsort(tf.reduce_max(lengths, axis=0))
-        examples = tf.size(order)
-        chunks = (examples + size - 1) // size
-
-        def run(chunk: tf.Tensor, outputs: tf.TensorArray) -> list[Any]:
-            rows = order[chunk * size : (chunk + 1) * size]
-            rows = tf.concat([rows + n * examples for n in range(texts)], 0)
-            chosen = tf.gather(ids, rows)
-            dense = chosen.to_tensor(pad)
-            position = tf.range(tf.shape(dense, tf.int64)[1])[None]
-            mask = position < chosen.row_lengths()[:, None]
-            is_second = position >= tf.gather(first_lengths, rows)[:, None]
-            segments = tf.cast(is_second & mask, tf.int32)
-            batch = {"ids": dense, "segments": segments, "mask": mask}
-            logits = self._network.logits(self.name, batch, training=False)
-            if self._rank == 2:  # of words
-                missing = tf.reduce_max(lengths) - tf.size(position, tf.int64)
-                logits = tf.pad(logits, [[0, 0], [0, missing], [0, 0]])
-            return [chunk + 1, outputs.write(chunk, logits)]
-
-        outputs = tf.TensorArray(
-            tf.float64 if self.name in self._network.scales else tf.float32,
-            chunks,
-            infer_shape=False,
-            element_shape=[None] * self._rank + [self._task.units],
-        )
-        _, outputs = tf.while_loop(
-            lambda chunk, _: chunk < chunks,
-            run,
-            [0, outputs],
-            parallel_iterations=1,
-        )
-        logits = tf.gather(outputs.concat(), tf.math.invert_permutation(order))
-        return logits[: examples - added // texts]
+        dense = ids.to_tensor(pad)
+        position = tf.range(tf.shape(dense, tf.int64)[1])[None]
+        mask = position < ids.row_lengths()[:, None]
+        is_second = position >= first_lengths[:, None]
+        segments = tf.cast(is_second & mask, tf.int32)
+        batch = {"ids": dense, "segments": segments, "mask": mask}
+        logits = self._network.logits(self.name, batch, training=False)
+        return logits[:count]
 
 
 class TextModel(ServingModel):

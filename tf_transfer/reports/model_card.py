@@ -1,13 +1,18 @@
 """The model card of a run: what it was trained on, what it scores."""
 
+import functools
 import shlex
-from collections.abc import Mapping
+import timeit
 from typing import Any
+
+import numpy as np
 
 from tf_transfer.reports import answer
 from tf_transfer.training import records
 from tf_transfer.utils import formatting, machine
 
+# Timing: words per text, texts per batch, number of calls.
+TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 USES = {
     "saved_model": """import tensorflow as tf
 import tensorflow_text  # registers the tokenizer's operations
@@ -37,8 +42,7 @@ def write_card(
     predictor: Any,
     form: str,
     size: int,
-    words: int,
-    speed: Mapping[int, float],
+    serve: Any,
 ) -> str:
     """The text of a model card.
 
@@ -46,9 +50,7 @@ def write_card(
         predictor: the run's `trained.Predictor`.
         form: one of `USES`.
         size: bytes of the export.
-        words: of each text that was timed.
-        speed: seconds per text, by the texts in a batch; see
-            `ServingModel.measure_speed`.
+        serve: the serving signature, which is timed.
     """
     task, devices = predictor.task, predictor.devices.names
     config = records.RunDirectory(predictor.directory, None).config() or {}
@@ -79,6 +81,7 @@ def write_card(
             lines.append(
                 f"- The majority baseline scores {majority_score:.1f}."
             )
+    speed = _measure_speed(serve)
     command = shlex.join(config["starts"][-1]["command"])
     outputs = {"score": "score", "entities": "tags"}
     texts = [
@@ -106,7 +109,7 @@ def write_card(
         "",
         "Times and memory are those of the process that wrote this folder, "
         "TensorFlow included, as it runs the SavedModel's function on texts of "
-        f"{words} words, on {', '.join(devices)} of {machine.processor()}.",
+        f"{TIMED_WORDS} words, on {', '.join(devices)} of {machine.processor()}.",
         "",
         "```python",
         USES[form].format(
@@ -116,3 +119,25 @@ def write_card(
         "```",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _measure_speed(serve: Any) -> dict[int, float]:
+    """Median seconds per text, by the number of texts in a batch.
+
+    Args:
+        serve: see `write_card`.
+    """
+    import tensorflow as tf
+
+    speed = {}
+    [_, inputs] = serve.structured_input_signature
+    for texts in TIMED_BATCHES:
+        words = np.full([texts, TIMED_WORDS], "the")
+        if all(spec.shape.rank == 1 for spec in inputs.values()):
+            words = np.full([texts], " ".join(["the"] * TIMED_WORDS))
+        call = functools.partial(
+            serve, **dict.fromkeys(inputs, tf.constant(words))
+        )
+        _, *times = timeit.repeat(call, number=1, repeat=1 + TIMED_CALLS)
+        speed[texts] = float(np.median(times)) / texts
+    return speed
