@@ -109,7 +109,8 @@ def write_card(
         "",
         "Times and memory are those of the process that wrote this folder, "
         "TensorFlow included, as it runs the SavedModel's function on texts of "
-        f"{TIMED_WORDS} words, on {', '.join(devices)} of {machine.processor()}.",
+        f"{TIMED_WORDS} words, on {', '.join(devices)} of "
+        f"{machine.processor()}.",
         "",
         "```python",
         USES[form].format(
