@@ -64,7 +64,7 @@ class Contestants:
         self.network.seeds = dropout.DropoutSeeds(
             self.network.layers, settings.seed
         )
-        self.shape = cost.Shape.from_encoder(self.network.encoder)
+        self.shape = hugging_face.find_shape(self.network.encoder)
         self.classes = len(self.task.labels or ())
         self.cache_build: dict[str, float] | None = None
         self.trained_parameters = 0
@@ -90,12 +90,16 @@ class Contestants:
 
     def operations(self, cached: bool) -> float:
         """Returns the floating-point operations of an epoch of ours."""
-        return cost.count_epoch_operations(
-            self.shape,
-            self.plan,
-            self.trainable,
-            self.settings.pooling == "cls",
-            cached,
+        rows = self.plan.rows.shape[1]
+        return rows * sum(
+            cost.count_training(
+                self.shape,
+                length,
+                self.settings.pooling == "cls",
+                self.trainable,
+                cached,
+            )
+            for length in self.plan.lengths.tolist()
         )
 
     def _plan(self, batching: str, replicas: int = 1) -> batches.BatchPlan:

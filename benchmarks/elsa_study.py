@@ -72,7 +72,7 @@ def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
     """The trials of a task, the largest cache first."""
     values = flags.FLAGS
     settings = freezing.Settings(model=model).resolve()
-    blocks = loading.count_blocks(model, settings.cache_folder)
+    blocks = loading.read_shape(model).blocks
     numbers = freezing.numbers_of_frozen_blocks(settings, blocks)
     grid = {
         "experiment": "freezing",

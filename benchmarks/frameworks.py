@@ -155,8 +155,7 @@ def _name_device() -> str:
 
 def _measure_peaks(precision: str) -> dict[str, float]:
     """Operations per second of matrix products, by library."""
-    from benchmarks import hugging_face
-    from tf_transfer.sweeps import peak
+    from benchmarks import hugging_face, peak
 
     peaks = {"TensorFlow": peak.measure_peak(precision)}
     if hugging_face.is_installed():

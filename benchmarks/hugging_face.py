@@ -81,6 +81,17 @@ def product(
     return multiply
 
 
+def find_shape(encoder: "encoder_lib.Encoder") -> cost.Shape:
+    """The shape of an encoder of ours."""
+    block = encoder.blocks[0]
+    return cost.Shape(
+        len(encoder.blocks),
+        encoder.hidden,
+        block.num_heads,
+        block.intermediate_dim,
+    )
+
+
 def build(
     encoder: "encoder_lib.Encoder",
     trainable: freezing.Trainable,
@@ -98,7 +109,7 @@ def build(
     import torch
     import transformers
 
-    shape = cost.Shape.from_encoder(encoder)
+    shape = find_shape(encoder)
     config = transformers.BertConfig(
         vocab_size=len(encoder.tokenizer.vocabulary),
         hidden_size=shape.hidden,

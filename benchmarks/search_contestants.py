@@ -16,9 +16,10 @@ from typing import Any
 
 from benchmarks import search_regret
 from benchmarks.search_world import World
-from tf_transfer.searches import costs, planner as planner_lib
-from tf_transfer.searches.costs import Costs, Prior
+from tf_transfer.searches import planner as planner_lib
+from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.space import Approach, EVERYTHING
+from tf_transfer.sweeps.estimate import Work
 
 
 def search(world: World, seed: int, **options: Any) -> None:
@@ -35,15 +36,14 @@ def search(world: World, seed: int, **options: Any) -> None:
         for a in record["approaches"]
     ]
     probe = record["probe"]
-    slowness = costs.slowness(probe["pass_seconds"], probe["counted_seconds"])
-    priors = {
-        a["name"]: Prior(**a["prior"]).times(slowness)
+    works = {
+        a["name"]: Work(**{**a["work"], "epochs": tuple(a["work"]["epochs"])})
         for a in record["approaches"]
     }
     most = max(len(run["validation"]) for run in record["runs"])
     planner = planner_lib.Planner(
         space,
-        Costs(priors),
+        Costs(works, probe["pass_seconds"] / probe["operations"]),
         planner_lib.Options(world.budget, most, **options),
         planner_lib.noise_of(record["validation_examples"]),
         max(record["floor"], probe["validation"]),

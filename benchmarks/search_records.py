@@ -10,11 +10,12 @@ from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.models import loading
 from tf_transfer.searches import space as space_lib
-from tf_transfer.searches.costs import RUN_SECONDS
-from tf_transfer.searches.plan import prior_of
 from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+
+START_SECONDS = 15  # of a process, to load TensorFlow and to trace
+INTERRUPTED_SECONDS = 2.0  # apart from the epochs of an interrupted run
 
 
 def collect(
@@ -50,10 +51,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
     approaches: dict[str, Record] = {}
     lines: list[Record] = []
     names = list(dict.fromkeys(run.settings.trainable_layers for run in runs))
-    estimator = estimate.Estimator()
-    blocks = loading.count_blocks(
-        runs[0].settings.model, runs[0].settings.cache_folder
-    )
+    blocks = loading.read_shape(runs[0].settings.model).blocks
     space = {
         dict(approach.flags)["trainable_layers"]: approach
         for approach in space_lib.make_space(
@@ -67,18 +65,16 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
             result["metric"],
         )
         epochs = run.directory.epochs()
-        prior = prior_of(estimator.estimate(_change(run, max_epochs=1)))
-        about = approaches.setdefault(
-            approach.name,
-            {
+        if approach.name not in approaches:
+            approaches[approach.name] = {
                 "name": approach.name,
                 "flags": approach.flags,
                 "depth": approach.depth,
                 "rates": approach.rates,
-                "prior": dataclasses.asdict(prior),
+                "work": dataclasses.asdict(estimate.count_work(run)),
                 "build_seconds": 0.0,
-            },
-        )
+            }
+        about = approaches[approach.name]
         about["build_seconds"] = max(
             about["build_seconds"], result["prefix_build_seconds"] or 0.0
         )
@@ -97,16 +93,14 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
             }
         )
     words, probe = _fit(runs[0], "tfidf"), _fit(runs[0], "frozen")
-    counted = prior_of(estimator.estimate(_change(runs[0], features="frozen")))
+    probed = estimate.count_work(_change(runs[0], features="frozen"))
     metric = words["metric"]
     config = runs[0].directory.config() or {}
     return {
         "metric": metric,
         "approaches": sorted(approaches.values(), key=lambda a: a["depth"]),
         "runs": lines,
-        "start_seconds": round(
-            estimate.START_SECONDS + words["train_seconds"], 1
-        ),
+        "start_seconds": round(START_SECONDS + words["train_seconds"], 1),
         "floor": 100 * words["validation"][metric],
         "test_floor": 100 * words["test"][metric],
         "probe": {
@@ -119,7 +113,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
                 1,
             ),
             "pass_seconds": round(probe["prefix_build_seconds"], 1),
-            "counted_seconds": round(counted.build_seconds, 1),
+            "operations": probed.build,
         },
         "validation_examples": config["split_sizes"]["validation"],
     }
@@ -131,7 +125,7 @@ def _seconds_beside(
     """Seconds of a run apart from its epochs and its feature cache."""
     seconds = RunStates(run.settings.out, [run]).seconds(run)
     if seconds is None:  # it was interrupted
-        return RUN_SECONDS
+        return INTERRUPTED_SECONDS
     seconds -= sum(e["train_seconds"] + e["eval_seconds"] for e in epochs)
     return round(max(seconds - (result["prefix_seconds"] or 0.0), 0.0), 3)
 

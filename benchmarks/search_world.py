@@ -67,8 +67,8 @@ class World:
     def build(self, approach: str) -> float:
         """Builds the cache of an approach; returns the seconds it took."""
         about = self.approaches[approach]
-        prior = about["prior"]
-        if not prior["cache"] or prior["cache"] in self._built:
+        cache = about["work"]["cache"]
+        if not cache or cache in self._built:
             return 0.0
         stored = [
             s for s in self._built.values() if s <= about["build_seconds"]
@@ -77,7 +77,7 @@ class World:
         if self._spend(seconds):
             for other in self.approaches.values():  # stored on the way
                 if other["build_seconds"] <= about["build_seconds"]:
-                    cache = other["prior"]["cache"]
+                    cache = other["work"]["cache"]
                     self._built[cache] = other["build_seconds"]
         return seconds
 

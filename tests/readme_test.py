@@ -31,7 +31,7 @@ from tf_transfer import (
 from tf_transfer.config import command_line
 from tf_transfer.models import tiny
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.sweeps import grid, peak
+from tf_transfer.sweeps import grid
 
 DOCUMENTS = (
     "README.md",
@@ -223,7 +223,6 @@ def is_quick(line):
 def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch, eager):
     module, words = small(line, trained, tmp_path)
     monkeypatch.chdir(commands_lib.ROOT)
-    monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e9)
     monkeypatch.setattr(tiny, "BLOCKS", BLOCKS)
     if "--cpu_devices=2" in words:  # this process has its devices already
         code, _, err = commands_lib.finish(commands_lib.start(module, *words))
@@ -285,7 +284,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "check",
         "clear",
     }
-    known |= {"dry_run", "jobs", "only", "limit", "retry_failed"}
+    known |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
     known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
     known |= {"best_of", "budgets", "margin", "nodrop_last"}
     known |= {"attack", "attack_seed", "epochs", "gpu"}

@@ -1,7 +1,6 @@
 """A sweep as a user starts it: real runs, failures, a dry run, the screen."""
 
 import contextlib
-import dataclasses
 import glob
 import io
 import json
@@ -13,17 +12,10 @@ import pytest
 import rich.console
 
 from tests.support import commands
-from tests.sweeps.fakes import finish, plan_runs
+from tests.sweeps.fakes import plan_runs
 from tf_transfer import sweep
-from tf_transfer.config import command_line
-from tf_transfer.sweeps import (
-    display as display_lib,
-    estimate,
-    grid as grid_lib,
-    peak,
-)
+from tf_transfer.sweeps import display as display_lib
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.utils import formatting, machine
 
 FLAGS = {
     "model": "tiny",
@@ -116,77 +108,60 @@ def test_the_same_command_again_has_nothing_to_do(swept):
 
 
 @pytest.mark.slow
-def test_a_dry_run_predicts_the_bytes_of_the_cache(swept):
-    """All but those of its lists of texts."""
-    assert "1 runs, 1 of them pending" in swept.dry_run
-    [line] = [x for x in swept.dry_run.splitlines() if "Feature cache" in x]
-    number, unit = line.split()[2:4]
-    estimate = float(number) * {"kB": 1e3, "MB": 1e6}[unit]
-    [vectors] = glob.glob(f"{swept.folder}/cache/prefix/*/vectors.bin")
-    size = os.path.getsize(vectors)
-    assert size <= estimate <= 1.3 * size  # repeated texts are stored once
-
-
-@pytest.mark.slow
-def test_a_dry_run_predicts_the_bytes_of_run_directories(swept):
-    """Those of the arrays, beside which the rest is small."""
-    [line] = [x for x in swept.dry_run.splitlines() if "Run directories" in x]
-    number, unit = line.split()[2:4]
-    estimate = float(number) * {"kB": 1e3, "MB": 1e6}[unit.strip(",")]
-    arrays = glob.glob(f"{swept.runs}/glue/**/*.safetensors", recursive=True)
-    assert len(arrays) == 2  # the selected weights and a checkpoint
-    assert sum(map(os.path.getsize, arrays)) == pytest.approx(estimate, rel=0.1)
+def test_a_finished_run_measures_the_speed_of_this_machine(swept):
+    assert "Time: not known before a run is finished" in swept.dry_run
+    code, output = call(*swept.arguments, "--dry_run", "--only=max_length=16")
+    assert code == 0 and "1 runs, 0 of them pending." in output
+    code, output = call(*swept.arguments, "--dry_run")
+    assert code == 0 and "2 runs, 1 of them pending." in output
+    measured = "as measured by the last finished run."
+    assert re.search(r"Time: about .* operations per second", output)
+    assert measured in output
 
 
 # === Before anything runs ===
 
 
-def test_a_dry_run_lists_and_estimates_and_runs_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e9)
+def test_a_dry_run_lists_and_counts_and_runs_nothing(tmp_path):
     axes = {"trainable_layers": ["all", 1], "frozen_prefix": ["live", "cached"]}
-    code, output = call(*write_grid(tmp_path, axes), "--dry_run")
+    arguments = [*write_grid(tmp_path, axes), "--dry_run"]
+    code, output = call(*arguments)
     assert code == 0
     # `all` has no frozen prefix to cache.
-    assert "3 runs, 3 of them pending" in output
-    assert "Time: about" in output and "rough guess" in output
-    assert "in 1 entries" in output
+    assert "3 runs, 3 of them pending." in output
+    assert "Time: not known" in output and "--flops=30e12" in output
     assert not os.path.exists(tmp_path / "runs" / "glue")
+    [operations] = re.findall(r"Operations: (\S+),", output)
+    code, output = call(*arguments, "--flops=1e3", "--jobs=2")
+    hours = float(operations) / 1e3 / 2 / 3600
+    assert f"Time: {hours:,.1f} hours at --flops=1000." in output
 
 
-def test_a_dry_run_counts_compilation_once_for_all_rates(tmp_path, monkeypatch):
-    device = dataclasses.replace(estimate.GPU, compile_seconds=1000.0)
-    monkeypatch.setattr(estimate, "GPU", device)
-    monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e13)
-    monkeypatch.setattr(machine, "has_gpu", lambda: True)
-    monkeypatch.setattr(formatting, "duration", lambda seconds: f"{seconds} s")
-
-    def estimate_total(rates):
-        arguments = write_grid(tmp_path, {"lr": rates})
-        output = call(*arguments, "--dry_run")[1]
-        return float(re.search(r": about ([\d.]+) s", output)[1])
-
-    total = estimate_total([1e-5])
-    assert total > 12 * 1000
-    assert estimate_total([1e-5, 2e-5]) == pytest.approx(total, abs=10)
+def test_a_dry_run_needs_neither_texts_nor_weights(tmp_path, monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    out = f"--out={tmp_path}"
+    for paper, count in (("glue", 160), ("tweets", 166), ("multitask", 72)):
+        path = f"experiments/{paper}/grid.json"
+        code, output = call(path, "--dry_run", "--flops=30e12", out)
+        assert code == 0 and f"{count} runs, {count} of them" in output
+        assert re.search(r"Operations: \d", output)
+        missing = "Not known which runs are finished: experiments/"
+        assert (missing in output) == (paper != "glue")
+    assert os.listdir(tmp_path) == [".sweep"]
+    code, _ = call("experiments/tweets/grid.json", out)
+    assert code == 1  # the texts are not here
 
 
-def test_a_dry_run_of_nothing_says_so(tmp_path):
-    states = RunStates(str(tmp_path), [])
-    assert sweep.describe(states, 1).startswith("0 runs")
-
-
-def test_a_dry_run_needs_no_estimate_of_finished_runs(tmp_path, monkeypatch):
-    """So it does not load TensorFlow."""
-    arguments = write_grid(
-        tmp_path, {"seed": [0, 1]}, trainable_layers=1, frozen_prefix="cached"
+def test_a_dry_run_without_a_count_says_why(tmp_path):
+    code, output = call(
+        *write_grid(tmp_path, {"seed": [0]}, model=str(tmp_path)), "--dry_run"
     )
-    grid = grid_lib.read(arguments[0])
-    for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
-        finish(run)
-    monkeypatch.delattr(command_line, "import_tensorflow")
-    code, output = call(*arguments, "--dry_run")
-    assert code == 0
-    assert "2 runs, 0 of them pending" in output and "Time" not in output
+    assert code == 0 and "is not a model folder" in output
+    assert "1 runs, 1 of them pending." in output
+
+
+def test_a_dry_run_of_nothing_says_so():
+    assert sweep.describe([], [], 1, None).startswith("0 runs")
 
 
 @pytest.mark.parametrize(

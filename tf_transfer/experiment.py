@@ -245,16 +245,21 @@ class Experiment:
             return dense.TokenDenseHead(
                 task.units, encoder.hidden, *shared, name=name
             )
+        pooling = self.pooling_of(task)
         return pooled.PooledHead(
             task.units,
-            pooled.pooled_width(settings.pooling, encoder),
-            settings.pooling,
+            pooled.pooled_width(pooling, encoder),
+            pooling,
             *shared,
             texts_per_example=self.data.texts_per_row(task),
             pooler_dropout=settings.pooler_dropout,
             inner_units=encoder.hidden if is_deep else 0,
             name=name,
         )
+
+    def pooling_of(self, task: Task) -> str:
+        """What the head of a task reads of a text; see `heads.base.Head`."""
+        return "tokens" if task.is_tagging else self.settings.pooling
 
     def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
         """The weights that train in a phase.
@@ -562,9 +567,8 @@ class Experiment:
         if not settings.runs_cached:
             return None
         if settings.also_cache:
-            blocks = loading.count_blocks(
-                settings.model, settings.cache_folder, settings.keep_blocks
-            )
+            shape = loading.read_shape(settings.model, settings.keep_blocks)
+            blocks = shape.blocks
             also = [blocks - int(n) for n in settings.also_cache.split(",")]
             if min(also) < 0:
                 raise UserError(

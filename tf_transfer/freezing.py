@@ -375,9 +375,7 @@ class Study:
                     f"{task.path}: has no test, and a study compares test "
                     "scores. Add test, a file or a fraction such as 0.1."
                 )
-        self.blocks = loading.count_blocks(
-            settings.model, settings.cache_folder
-        )
+        self.blocks = loading.read_shape(settings.model).blocks
         self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
 
     def run(self) -> None:

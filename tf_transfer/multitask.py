@@ -223,9 +223,20 @@ class Settings(
         return "+".join(task_names(self)) if self.tasks else self.task
 
     @property
+    def task_names(self) -> list[str]:
+        """The names of the tasks that train."""
+        return task_names(self)
+
+    @property
     def phases(self) -> tuple[str, ...]:
         """The weights that train in each phase: `head` or `all`."""
         return PHASES[self.train]
+
+    @property
+    def phase_epochs(self) -> tuple[int, ...]:
+        """The largest number of epochs of each of `phases`."""
+        epochs = (self.head_epochs, self.max_epochs)
+        return epochs[-len(self.phases) :]
 
     @property
     def combinations(self) -> set[str]:
@@ -407,10 +418,7 @@ class Multitask(experiment.Experiment):
 
         if task.is_tagging:
             return super().build_head(task, encoder)
-        settings, pooling = self.settings, self.settings.pooling
-        if pooling.endswith("_for_sentiment"):
-            single = pooling.removesuffix("_for_sentiment")
-            pooling = single if len(task.texts) == 1 else "mean"
+        settings, pooling = self.settings, self.pooling_of(task)
         return pooled.PooledHead(
             task.units,
             pooled.pooled_width(pooling, encoder),
@@ -424,6 +432,14 @@ class Multitask(experiment.Experiment):
             else "difference",
             name=f"head_{task.name}",
         )
+
+    def pooling_of(self, task: Task) -> str:
+        """What the head of a task reads of a text; see `--pooling`."""
+        pooling = super().pooling_of(task)
+        if not pooling.endswith("_for_sentiment"):
+            return pooling
+        is_single = len(task.texts) == 1
+        return pooling.removesuffix("_for_sentiment") if is_single else "mean"
 
     def make_objective(
         self, task: Task, encoded: "run_data.Splits"

@@ -17,6 +17,7 @@ from tf_transfer.data import (
     card,
     glue,
     held_out,
+    official,
     registry,
     splits,
     table_source,
@@ -117,6 +118,18 @@ class RunData:
         """The source of each task, by the task's name."""
         source = self.given_source or self.open_source()
         return {source.task.name: source}
+
+    def sized(self) -> "RunData":
+        """Data of the same size; those of published data sets are empty."""
+        settings = self.settings
+        data = type(self)(settings, self.warm, self.given_source)
+        data.reports_problems = False
+        if self.given_source is None and not settings.is_own:
+            names = settings.task_names
+            sources = official.open_sources(names, settings.data)
+            if sources:
+                data.sources = sources
+        return data
 
     @functools.cached_property
     def tasks(self) -> dict[str, Task]:

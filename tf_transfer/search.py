@@ -10,8 +10,8 @@ screen, and OUT/search.html. The trained model is there.
 
 Every run is a run of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
 epochs, so that it can be continued. The next run is the one with the highest
-expected gain per second (tf_transfer/searches/planner.py). Its seconds are
-estimated from operations, feature caches included, and corrected as measured.
+expected gain per second (tf_transfer/searches/planner.py). Its seconds are its
+operations, feature caches included, at the speed of the last run.
 In the end the best run is trained again with a rate that falls to zero, and the
 best of the first three approaches with other seeds. Decisions use validation
 scores alone: the test is scored once, at the end, for the answer.

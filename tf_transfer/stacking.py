@@ -213,6 +213,12 @@ class Settings(
         return ADAPTATIONS[self.adaptation]
 
     @property
+    def phase_epochs(self) -> tuple[int, ...]:
+        """The largest number of epochs of each of `phases`."""
+        epochs = (self.phase_one_epochs, self.max_epochs)
+        return epochs[-len(self.phases) :]
+
+    @property
     def own_data(self) -> str:
         """The user's own texts: `task_file`, `table`, or "" for none."""
         if self.task == "text" and task_file.is_table(self.data):
@@ -396,6 +402,11 @@ class Stacking(experiment.Experiment):
             name=f"head_{task.name}",
             **options,
         )
+
+    def pooling_of(self, task: Task) -> str:
+        """What the head reads of a text; the large heads read all tokens."""
+        is_dense = self.settings.head == "dense"
+        return super().pooling_of(task) if is_dense else "tokens"
 
     def make_phases(
         self, objectives: "Sequence[experiment.Objective]", blocks: int

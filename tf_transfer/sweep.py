@@ -14,15 +14,16 @@ stay in memory from run to run; they change no number.
 Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
-import datetime
 import math
 import os
 import sys
+from collections.abc import Sequence
 
 from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import estimate, execute, grid, subset
+from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
@@ -40,7 +41,16 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "dry_run",
         False,
-        "List the runs, with an estimate of time and cache size, and stop.",
+        "List the runs with their operations and their time, and stop. It "
+        "needs neither texts of published data sets nor weights.",
+    )
+    flags.DEFINE_float(
+        "flops",
+        None,
+        "Operations per second of the device, for the time that --dry_run "
+        "prints, such as 30e12 of a GPU. Unset: those of the last finished "
+        "run of this machine.",
+        1,
     )
     flags.DEFINE_integer(
         "jobs",
@@ -120,14 +130,17 @@ def main(argv: list[str]) -> None:
             "--ray_address: only --engine=ray reads it. Give --engine=ray as "
             "well, or leave it out."
         )
-    path = argv[1]
-    runs = grid.expand(
-        path,
-        grid.read(path),
-        values.out,
-        values.cache_dir,
-        math.inf if values.yes else grid.MOST_RUNS,
-    )
+    path, problem = argv[1], ""
+    content = grid.read(path)
+    most = math.inf if values.yes else grid.MOST_RUNS
+    arguments = path, content, values.out, values.cache_dir, most
+    try:
+        runs = grid.expand(*arguments)
+    except UserError as error:
+        if not values.dry_run or values.best_of:
+            raise
+        problem = f"Not known which runs are finished: {error}"
+        runs = grid.expand(*arguments, is_located=False)
     selected = subset.select(path, runs, values.only)
     if values.best_of:
         run_states = RunStates(values.out, runs)
@@ -136,7 +149,10 @@ def main(argv: list[str]) -> None:
         )
     run_states = RunStates(values.out, selected)
     if values.dry_run:
-        print(describe(run_states, values.jobs or 1))
+        finished = [] if problem else run_states.select(State.FINISHED)
+        print(describe(selected, finished, values.jobs or 1, values.flops))
+        if problem:
+            print(problem)
         return
     with execute.open_pool(
         selected,
@@ -166,77 +182,74 @@ def main(argv: list[str]) -> None:
 # === What `--dry_run` prints ===
 
 
-def describe(run_states: RunStates, jobs: int) -> str:
-    """Every run with its state and its time, and the total costs.
+def describe(
+    runs: Sequence[Planned],
+    finished: Sequence[Planned],
+    jobs: int,
+    flops: float | None,
+) -> str:
+    """Every run with its operations and its time, and the sums.
 
     Args:
-        run_states: of the sweep.
+        runs: of the sweep.
+        finished: those of them that are known to be finished.
         jobs: the number of runs at the same time.
+        flops: operations per second of the device; None to take those of the
+            last finished run of this machine.
     """
-    runs, states = run_states.runs, run_states.read()
     if not runs:
         return "0 runs: the flags leave none."
-    pending = run_states.select(State.PENDING)
-    predicted = estimate.predict_durations(run_states, runs)
-    seconds = {run.name: known for run, known in zip(runs, predicted)}
-    is_guess = any(seconds[run.name] is None for run in pending)
-    needs: dict[str, estimate.Estimate] = {}
-    problem = ""
-    if is_guess or any(run.settings.runs_cached for run in pending):
-        command_line.import_tensorflow()
-        estimator = estimate.Estimator()
-        try:
-            needs = {run.name: estimator.estimate(run) for run in pending}
-        except UserError as error:
-            problem = f"No estimate: {error}"
-    # Runs that share an estimate share their programs: see `Estimator`.
-    compile_seconds: dict[int, float] = {}
-    for name, need in needs.items():
-        if seconds[name] is None:
-            seconds[name] = need.seconds
-            compile_seconds[id(need)] = need.compile_seconds
-    rows = [("state", *runs[0].axes, "about")]
+    pending = [run for run in runs if run not in finished]
+    estimator = estimate.Estimator()
+    try:
+        total = estimator.count_all(pending)
+        estimator.measure_all(finished)
+    except UserError as error:
+        return f"{_count(runs, pending)}\nNo estimate: {error}"
+    speed = 1 / flops if flops else estimator.seconds_per_operation
+    rows = [("state", *runs[0].axes, "operations", "about")]
     for run in runs:
-        known = seconds[run.name]
-        about = "-" if known is None else formatting.duration(known)
-        rows.append((states[run.name], *run.axes.values(), about))
-    lines = [
-        formatting.aligned(rows),
-        f"{len(runs)} runs, {len(pending)} of them pending.",
-    ]
-    builds = {k: b for n in needs.values() for k, b in n.builds.items()}
-    if problem:
-        lines.append(problem)
-    elif pending:
-        work_seconds = sum(build.seconds for build in builds.values())
-        work_seconds += sum(seconds[run.name] or 0 for run in pending)
-        # Each worker compiles for itself.
-        total = estimate.START_SECONDS + sum(compile_seconds.values())
-        total += work_seconds / jobs
-        end = datetime.datetime.now() + datetime.timedelta(seconds=total)
-        basis = (
-            "a rough guess from operations and --max_epochs; finished runs "
-            "make it better"
-            if is_guess
-            else "from similar runs that are finished here"
+        operations = estimator.count_one(run)
+        rows.append(
+            (
+                "pending" if run in pending else "finished",
+                *run.axes.values(),
+                f"{operations:.2e}",
+                formatting.duration(speed * operations) if speed else "-",
+            )
         )
+    lines = [formatting.aligned(rows), _count(runs, pending)]
+    if pending:
         lines.append(
-            f"Time: about {formatting.duration(total)}, so until "
-            f"{end:%Y-%m-%d %H:%M} ({basis})."
+            f"Operations: {total:.2e}, if every text has --max_length tokens "
+            "and every run --max_epochs epochs."
         )
-    if builds:
-        size = sum(build.bytes for build in builds.values())
-        lines.append(
-            f"Feature cache: {formatting.size(size)} in {len(builds)} entries, "
-            "minus the entries that are stored already."
-        )
-    disk = sum(n.disk_bytes for n in needs.values())
-    if disk:
-        lines.append(
-            f"Run directories: {formatting.size(disk)}, three quarters of it "
-            "checkpoints."
-        )
+        lines.append(_describe_time(total / jobs, flops, estimator))
     return "\n".join(lines)
+
+
+def _count(runs: Sequence[Planned], pending: Sequence[Planned]) -> str:
+    return f"{len(runs)} runs, {len(pending)} of them pending."
+
+
+def _describe_time(
+    operations: float, flops: float | None, estimator: estimate.Estimator
+) -> str:
+    """The sentence on the time of all operations; see `describe`."""
+    if flops:
+        hours = operations / flops / 3600
+        return f"Time: {hours:,.1f} hours at --flops={flops:g}."
+    speed = estimator.seconds_per_operation
+    if speed is None:
+        return (
+            "Time: not known before a run is finished here. --flops=30e12 "
+            "gives it for a device that does 30e12 operations per second."
+        )
+    return (
+        f"Time: about {formatting.duration(speed * operations)} at "
+        f"{1 / speed:.2g} operations per second, as measured by the last "
+        "finished run."
+    )
 
 
 if __name__ == "__main__":

@@ -74,6 +74,11 @@ class RunSettings(settings_lib.Settings):
         """The task's name in folders and tables."""
         return self.own_task.name if self.own_data else self.task
 
+    @property
+    def task_names(self) -> list[str]:
+        """The names of the tasks that train."""
+        return [self.task_name]
+
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained."""
         if self.lr is not None or self.usual_rates is None:

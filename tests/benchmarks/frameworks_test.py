@@ -13,12 +13,12 @@ from benchmarks import (
     HUGGING_FACE,
     hugging_face,
     LIVE,
+    peak,
 )
 from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.sweeps import peak
 from tf_transfer.utils.errors import UserError
 
 KERAS = ["keras-nlp fit, padded to longest", "keras-nlp fit, padded to 16"]

@@ -1,35 +1,38 @@
 """Operations are counted from shapes, product by product."""
 
-import dataclasses
-
-import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.python.profiler import model_analyzer, option_builder
 
 from tests.models import encoders
-from tf_transfer.data import batches
-from tf_transfer.models import cost, freezing
+from tf_transfer.models import cost, freezing, loading
 
 SHAPE = cost.Shape(blocks=3, hidden=8, heads=2, inner=32)
+LENGTH = 64
 
 
-def by_hand(texts, length):
+def by_hand(length):
     """Forward operations of one whole block, product by product."""
-    tokens = texts * length
-    products = [(tokens, 8, 8)] * 4 + [(tokens, 8, 32), (tokens, 32, 8)]
-    scores = 2 * texts * 2 * (length * 4 * length) * 2
+    products = [(length, 8, 8)] * 4 + [(length, 8, 32), (length, 32, 8)]
+    scores = 2 * 2 * (length * 4 * length) * 2
     return sum(2 * a * b * c for a, b, c in products) + scores
 
 
 def test_the_operations_of_a_block_are_those_of_its_products():
-    assert sum(cost.count_block_operations(SHAPE, 5, 7)) == by_hand(5, 7)
+    assert sum(cost.count_block(SHAPE, 7)) == by_hand(7)
+    assert cost.count_forward(SHAPE, 7) == 3 * by_hand(7)
+    assert cost.count_forward(SHAPE, 7, bottom=1, top=2) == by_hand(7)
 
 
 def test_a_block_at_cls_alone_has_products_of_one_query_a_text():
     # q W_k' and (a x) W_v of two heads with four units each.
-    products = [(5, 8, 8)] * 2 + [(5, 4, 8)] * 4 + [(5, 8, 32), (5, 32, 8)]
-    scores = 2 * 2 * 5 * 7 * 8 * 2  # q W_k' x' and a x of two heads
+    products = [(1, 8, 8)] * 2 + [(1, 4, 8)] * 4 + [(1, 8, 32), (1, 32, 8)]
+    scores = 2 * 2 * 7 * 8 * 2  # q W_k' x' and a x of two heads
     expected = sum(2 * a * b * c for a, b, c in products) + scores
-    assert sum(cost.count_block_operations(SHAPE, 5, 7, True)) == expected
+    assert sum(cost.count_block(SHAPE, 7, True)) == expected
+    whole = cost.count_forward(SHAPE, 7, cls_only=True)
+    assert whole == 2 * by_hand(7) + expected
+    assert cost.count_forward(SHAPE, 7, cls_only=True, bottom=2) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,21 +49,48 @@ def test_a_block_at_cls_alone_has_products_of_one_query_a_text():
 def test_a_trained_block_counts_three_times_and_the_lowest_a_little_less(
     trainable, forwards, least
 ):
-    plan = batches.BatchPlan(
-        np.zeros((2, 4), int), np.array([4, 3]), np.array([16, 32])
-    )
-    operations = cost.count_epoch_operations(
-        SHAPE, plan, trainable, False, False
-    )
-    whole = by_hand(4, 16) + by_hand(4, 32)
-    spared = 3 * 2 * 8 * 8 * 4 * (16 + 32) * least
-    assert operations == forwards * whole - spared
-    frozen = trainable.cut * whole
-    cached = cost.count_epoch_operations(SHAPE, plan, trainable, False, True)
+    operations = cost.count_training(SHAPE, 16, False, trainable, False)
+    spared = 3 * 2 * 8 * 8 * 16 * least
+    assert operations == forwards * by_hand(16) - spared
+    frozen = trainable.cut * by_hand(16)
+    cached = cost.count_training(SHAPE, 16, False, trainable, True)
     assert cached == operations - frozen
 
 
-def test_a_measured_encoder_has_its_own_shape():
-    encoder = encoders.shared("bert")
-    shape = cost.Shape.from_encoder(encoder)
-    assert dataclasses.astuple(shape) == (3, 32, 2, 64)
+def profile(function, hidden):
+    """Operations of the matrix products that TensorFlow's profiler counts."""
+    spec = tf.TensorSpec([1, LENGTH, hidden])
+    graph = tf.function(function).get_concrete_function(spec).graph
+    options = option_builder.ProfileOptionBuilder.float_operation()
+    options["account_type_regexes"] = [".*MatMul.*"]
+    options["output"] = "none"
+    profile = model_analyzer.profile(graph, cmd="op", options=options)
+    return profile.total_float_ops
+
+
+@pytest.mark.parametrize("cls_only", [False, True])
+def test_the_profiler_counts_the_same_operations(cls_only):
+    encoder, shape = encoders.shared("bert"), loading.read_shape("tiny")
+    mask = tf.ones([1, LENGTH], tf.bool)
+    trainable = freezing.parse("2", "", shape.blocks)
+    weights = [
+        weight.value
+        for block in encoder.blocks[trainable.cut :]
+        for weight in block.trainable_variables
+    ]
+
+    def run(x):
+        return encoder.run_blocks(x, mask, 1, shape.blocks, False, cls_only)
+
+    def train(x):
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(weights)
+            loss = tf.reduce_sum(run(x)[:, 0] ** 2)
+        return tape.gradient(loss, weights)
+
+    forward = cost.count_forward(shape, LENGTH, cls_only)
+    assert profile(run, shape.hidden) == forward
+    if cls_only:  # it does not see which factors are transposed
+        return
+    training = cost.count_training(shape, LENGTH, cls_only, trainable, False)
+    assert profile(train, shape.hidden) == training

@@ -16,6 +16,7 @@ from tests.models.encoders import batch_of, states
 from tests.support import commands
 from tf_transfer.data import tokens
 from tf_transfer.models import (
+    cost,
     encoder as encoder_lib,
     exports,
     freezing,
@@ -23,6 +24,7 @@ from tf_transfer.models import (
     loading,
     network as network_lib,
     tiny,
+    transformers_folder,
 )
 from tf_transfer.utils import files, network, wheels
 from tf_transfer.utils.errors import UserError
@@ -98,14 +100,26 @@ def test_a_folder_gives_the_encoder_that_was_saved(saved, loaded):
         )
 
 
-def test_the_blocks_of_a_folder_are_counted_without_its_weights(saved):
+def test_the_shape_of_a_folder_is_read_without_its_weights(saved):
     encoder, folder = saved
-    assert loading.count_blocks(folder, "") == len(encoder.blocks)
-    found, expected = (
-        [tuple(weight.shape) for weight in backbone.weights]
-        for backbone in (loading.build_skeleton(folder, ""), encoder.backbone)
+    [block, *_] = encoder.blocks
+    assert loading.read_shape(folder) == cost.Shape(
+        len(encoder.blocks),
+        encoder.hidden,
+        block.num_heads,
+        block.intermediate_dim,
     )
-    assert sorted(found) == sorted(expected)
+    assert loading.read_shape(folder, keep_blocks=1).blocks == 1
+
+
+def test_the_shape_of_a_preset_has_its_number_of_parameters():
+    """The rest are embeddings and the pooler: a multiple of the width."""
+    for name, preset in loading.read_presets().items():
+        shape = loading.read_shape(name)
+        h, inner = shape.hidden, shape.inner
+        block = 4 * h * h + 2 * h * inner + 9 * h + inner
+        rest = preset["metadata"]["params"] - shape.blocks * block
+        assert rest > 0 and rest % h == 0, name
 
 
 def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(loaded):
@@ -273,13 +287,14 @@ def test_a_folder_of_another_family_is_refused(folder):
         loading.load(str(folder), "", dropout=0.1)
 
 
-@pytest.mark.parametrize("ask", [loading.identify, loading.build_skeleton])
+@pytest.mark.parametrize("ask", [loading.identify, loading.read_shape])
 @pytest.mark.parametrize(
     "field, size, problem",
     [
         ("hidden_size", 2_000_000, "asks for 3 blocks and"),
         ("num_hidden_layers", 1_000_000, "asks for 1,000,000 blocks"),
         ("num_hidden_layers", 0, "no valid num_hidden_layers or num_layers"),
+        ("num_attention_heads", 0, "no valid num_attention_heads"),
         ("vocab_size", "many", "no valid vocab_size"),
     ],
 )
@@ -289,8 +304,9 @@ def test_sizes_are_checked_before_memory_is_taken(
     path = folder / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, field: size}))
+    options = {"cache_folder": ""} if ask is loading.identify else {}
     with pytest.raises(UserError, match=problem):
-        ask(str(folder), "")
+        ask(str(folder), **options)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
@@ -343,9 +359,11 @@ def test_parts_have_as_many_parameters_as_the_paper_says(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with open(tmp_path / "model.safetensors", "wb") as file:
         file.truncate(1 << 31)  # of zeros that take no room
-    backbone = loading.build_skeleton(str(tmp_path), "")
+    sizes = transformers_folder.read_config(str(tmp_path)).sizes
+    classes = {"bert": "BertBackbone", "roberta": "RobertaBackbone"}
     tokenizer = encoders.shared(family).tokenizer
     with keras.StatelessScope(initialize_variables=False):
+        backbone = getattr(keras_nlp.models, classes[family])(**sizes)
         encoder = encoder_lib.Encoder(backbone, tokenizer)
     reader = types.SimpleNamespace(pooling="cls", weights=[])
     parts = freezing.components(network_lib.Network(encoder, {"": reader}))

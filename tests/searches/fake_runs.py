@@ -11,12 +11,12 @@ from tf_transfer import search as command
 from tf_transfer.baselines import usual
 from tf_transfer.data import errors
 from tf_transfer.searches import search
-from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.history import Clock
+from tf_transfer.sweeps.estimate import Work
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
-PROBE_SECONDS = 2.0
+PROBE_SECONDS, PASS_SECONDS = 2.0, 1.0
 REFIT_LOSS = 0.9  # of a run on all texts; of others 1
 TOPS = {
     "probe": 50.0,
@@ -41,7 +41,8 @@ class World:
         tested: approaches of the runs that were scored on the test.
         breaks: approaches whose runs fail.
         tfidf_seconds: of the TF-IDF baseline; over a minute it hangs.
-        pass_seconds: that the probe says its pass took, if any.
+        pass_seconds: that the probe says its pass took.
+        probe_seconds: of the probe.
         on_run: called with each run; what it returns is how the run ends.
     """
 
@@ -52,7 +53,8 @@ class World:
         self.tested = []
         self.breaks = ()
         self.tfidf_seconds = 3.0
-        self.pass_seconds = None
+        self.probe_seconds = PROBE_SECONDS
+        self.pass_seconds = PASS_SECONDS
         self.on_run = lambda run: None
 
     def do(self, run):
@@ -65,7 +67,9 @@ class World:
             run.experiment.train()
             return None
         if settings.is_probe:
-            self.now += PROBE_SECONDS
+            self.now += self.probe_seconds
+            if self.probe_seconds > 60:
+                return "hangs"
             seconds = self.pass_seconds
             finish(run, 1, PROBE_SECONDS, "one held-out set", seconds)
             return None
@@ -191,15 +195,16 @@ def put_in(monkeypatch, world, jobs=1):
         "Clock",
         lambda began, history: Clock(world.now, history, lambda: world.now),
     )
-    monkeypatch.setattr(search.loading, "count_blocks", lambda *model: 3)
     monkeypatch.setattr(search.command_line, "import_tensorflow", lambda: None)
     monkeypatch.setattr(
         search,
-        "estimate_costs",
-        lambda space, plan: {
-            "probe": Prior(PROBE_SECONDS / 2, PROBE_SECONDS / 2),
+        "count_works",
+        lambda space, *arguments: {
+            "probe": Work(build=PASS_SECONDS),
             **{
-                approach.name: Prior(SECONDS[approach.name], 0.0)
+                approach.name: Work(
+                    (SECONDS.get(approach.name, 1.0),), updates=100
+                )
                 for approach in space
             },
         },

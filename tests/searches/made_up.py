@@ -29,9 +29,9 @@ def make_record(seed=0):
                 "depth": math.log2(1 + blocks) + 0.5 * is_all,
                 "rates": list(RATES),
                 "build_seconds": build,
-                "prior": {
-                    "epoch_seconds": seconds * draw.uniform(0.5, 2.0),
-                    "build_seconds": build * draw.uniform(0.5, 2.0),
+                "work": {  # an operation takes about a second
+                    "epochs": [seconds * draw.uniform(0.5, 2.0)],
+                    "build": build * draw.uniform(0.5, 2.0),
                     "cache": "" if is_all else name,
                     "family": "" if is_all else "all",
                     "updates": 30,
@@ -64,8 +64,8 @@ def make_record(seed=0):
             "validation": 0.0,
             "test": 0.0,
             "seconds": 0.0,
-            "pass_seconds": 0.0,
-            "counted_seconds": 1.0,
+            "pass_seconds": 1.0,
+            "operations": 1.0,
         },
         "floor": 55.0,
         "test_floor": 54.0,

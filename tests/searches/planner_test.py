@@ -10,24 +10,25 @@ from tf_transfer.searches import (
     planner as planner_lib,
     space as space_lib,
 )
-from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.space import Choice
+from tf_transfer.sweeps.estimate import Work
 
-PRIORS = {
-    "last_0": Prior(0.1, 20.0, "cut 6", "all"),
-    "last_1": Prior(2.0, 18.0, "cut 5", "all"),
-    "last_2": Prior(8.0, 14.0, "cut 4", "all"),
-    "fine_tuning": Prior(50.0),
+# An operation takes a second.
+WORKS = {
+    "last_0": Work((0.1,), 20.0, "cut 6", "all", updates=100),
+    "last_1": Work((2.0,), 18.0, "cut 5", "all", updates=100),
+    "last_2": Work((8.0,), 14.0, "cut 4", "all", updates=100),
+    "fine_tuning": Work((50.0,), updates=100),
 }
 USUAL = {"0": 1e-3, "1": 2e-4, "2": 2e-4, "all": 5e-5}
 
 
-def make_planner(budget=600.0, max_epochs=8, priors=PRIORS):
+def make_planner(budget=600.0, max_epochs=8, works=WORKS):
     layers = ["0", "1", "2", "all"]
     space = space_lib.make_space(layers, 6, lambda word, _: USUAL[word], {})
     return planner_lib.Planner(
         space,
-        costs_lib.Costs(priors),
+        costs_lib.Costs(works, 1.0),
         planner_lib.Options(budget, max_epochs),
         noise=0.5,
         floor=55.0,
@@ -86,7 +87,7 @@ def test_a_new_approach_begins_at_the_rate_that_suits_others():
 
 
 def test_a_deeper_cache_costs_what_it_takes_beyond_the_one_there_is():
-    costs = costs_lib.Costs(PRIORS)
+    costs = costs_lib.Costs(WORKS, 1.0)
     assert costs.build_seconds("last_1") == 18.0
     costs.tell("last_2", [8.0, 8.0], build_seconds=14.0)
     assert costs.build_seconds("last_2") == 0.0
@@ -95,34 +96,44 @@ def test_a_deeper_cache_costs_what_it_takes_beyond_the_one_there_is():
 
 
 def test_a_cache_is_built_with_those_that_it_goes_on_from():
-    costs = costs_lib.Costs(PRIORS)
+    costs = costs_lib.Costs(WORKS, 1.0)
     costs.tell("last_1", [2.0], build_seconds=18.0)
     assert costs.build_seconds("last_2") == 0.0
     assert costs.build_seconds("last_0") == pytest.approx(2.0)
 
 
-def test_what_was_measured_corrects_what_was_counted():
-    costs = costs_lib.Costs(PRIORS)
-    costs.tell("last_2", [20.0, 16.0, 16.0], 14.0, seconds=14 + 52 + 5)
+def test_the_last_run_measures_the_speed():
+    costs = costs_lib.Costs(WORKS, 1.0)
+    assert costs.epoch_seconds("fine_tuning") == 50.0
+    costs.tell("last_2", [20.0, 16.0, 16.0], 7.0, seconds=7 + 52 + 5)
     assert costs.epoch_seconds("last_2") == 16.0
     assert costs.epoch_seconds("fine_tuning") == pytest.approx(100.0)
+    assert costs.build_seconds("last_1") == pytest.approx(2.0)  # half of it
+    costs.tell("last_1", [6.0])
+    assert costs.epoch_seconds("fine_tuning") == pytest.approx(150.0)
+    assert costs.epoch_seconds("last_2") == 16.0  # as measured itself
+
+
+def test_seconds_beside_epochs_are_those_of_its_last_run_or_the_most():
+    costs = costs_lib.Costs(WORKS, 1.0)
+    assert costs.overhead_seconds("last_1") == costs_lib.START_SECONDS
+    costs.tell("last_2", [20.0, 16.0, 16.0], 14.0, seconds=14 + 52 + 5)
     assert costs.overhead_seconds("fine_tuning") == pytest.approx(9.0)
-    assert costs.seconds("last_2", 4) == pytest.approx(
-        4 * 16.0 + costs_lib.RUN_SECONDS
-    )
+    assert costs.seconds("last_2", 4) == pytest.approx(4 * 16.0 + 9.0)
+    costs.tell("last_2", [16.0], seconds=18.0)
+    assert costs.seconds("last_2", 4) == pytest.approx(4 * 16.0 + 2.0)
 
 
-def test_what_the_head_takes_says_nothing_of_how_fast_blocks_are():
-    """It has next to no operations, and its first epoch traces."""
-    costs = costs_lib.Costs({**PRIORS, "last_0": Prior(1e-3, 20.0, "c", "all")})
+def test_what_runs_no_block_measures_no_speed():
+    works = {**WORKS, "last_0": Work((0.0,), 20.0, "c", "all")}
+    costs = costs_lib.Costs(works, 1.0)
     costs.tell("last_0", [3.0], build_seconds=20.0)
-    assert costs.epoch_seconds("last_1") == pytest.approx(5.0, abs=0.01)
-    costs.tell("last_1", [5.0, 4.0], build_seconds=0.0)
-    assert costs.epoch_seconds("last_2") == pytest.approx(16.0)  # twice
+    assert costs.epoch_seconds("last_0") == 3.0
+    assert costs.epoch_seconds("last_1") == 2.0
 
 
 def test_a_cache_that_was_there_says_nothing_of_what_others_take():
-    costs = costs_lib.Costs(PRIORS)
+    costs = costs_lib.Costs(WORKS, 1.0)
     costs.tell("last_2", [8.0], build_seconds=0.0)
     assert costs.build_seconds("last_1") == pytest.approx(4.0)
 
@@ -308,7 +319,7 @@ def test_several_workers_do_not_do_the_same_nor_build_one_cache_twice():
     while (action := planner.next(500.0, busy)) is not None:
         busy.append(action.choice)
     assert len(set(busy)) == len(busy)
-    caches = [PRIORS[choice.approach].cache for choice in busy]
+    caches = [WORKS[choice.approach].cache for choice in busy]
     caches = [cache for cache in caches if cache]
     assert len(set(caches)) == len(caches)
 
@@ -411,10 +422,3 @@ def test_test_scores_decide_nothing(record):
     events = [replay(some, 0.1)[0].events for some in (record, changed)]
     seen = [[event[:2] for event in some] for some in events]
     assert seen[0] == seen[1]
-
-
-def test_a_slow_pass_of_the_probe_makes_all_counts_longer():
-    assert costs_lib.slowness(1.0 + 3 * 2.0, 2.0) == 3.0
-    assert costs_lib.slowness(1.0, 2.0) == 1.0  # a fast pass shortens nothing
-    prior = costs_lib.Prior(2.0, 3.0, "cache", "family", 4.0, 5).times(3.0)
-    assert prior == costs_lib.Prior(6.0, 9.0, "cache", "family", 12.0, 5)

@@ -148,15 +148,32 @@ def test_the_end_has_a_falling_rate(world, tmp_path):
     assert schedules.count("linear") == 1
 
 
-def test_counted_seconds_are_corrected_by_the_pass_of_the_probe(
-    world, tmp_path
-):
-    world.pass_seconds = 1.0 + 3 * fake_runs.PROBE_SECONDS / 2
+def test_the_pass_of_the_probe_measures_the_speed(world, tmp_path, monkeypatch):
+    world.pass_seconds = 3 * fake_runs.PASS_SECONDS
+    measured = []
+
+    class Planner(search.Planner):
+        def __init__(self, space, costs, *arguments):
+            super().__init__(space, costs, *arguments)
+            for name in self.space:
+                seconds = costs.epoch_seconds(name)
+                measured.append(seconds / fake_runs.SECONDS[name])
+
+    monkeypatch.setattr(search, "Planner", Planner)
     path = fake_runs.write_task(tmp_path)
-    one = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    one.run()
-    for name, prior in one.planner.costs.priors.items():
-        assert prior.epoch_seconds == 3 * fake_runs.SECONDS[name]
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    assert measured == pytest.approx([3.0] * 4)
+
+
+def test_a_probe_that_takes_too_long_is_stopped_for_training(
+    world, tmp_path, capsys
+):
+    """Nor does it begin what cannot end: a pass takes longer than that."""
+    world.probe_seconds = 61.0
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="90s"))
+    assert "took longer than expected" in capsys.readouterr().out
+    assert not world.done
 
 
 def test_more_workers_do_several_runs_at_once(monkeypatch, tmp_path):
@@ -191,6 +208,22 @@ def plan_each(folder, **changes):
         ).settings
         for approach in made.space
     }
+
+
+def test_the_operations_of_each_approach_are_counted(tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    settings = fake_runs.settings_of(path, tmp_path / "out")
+    made = search.Search(settings, 0.0)
+    works = made.works
+    names = ["probe", "last_0", "last_1", "last_2", "fine_tuning"]
+    assert [*works] == names
+    assert made.training == 216 and works["probe"].build > 0
+    steps = -(-216 // settings.batch_size)
+    assert {works[name].updates for name in names[1:]} == {steps}
+    epochs = [works[name].epoch for name in names[1:]]
+    assert epochs == sorted(epochs) and epochs[0] == 0
+    builds = [works[name].build for name in names[1:]]
+    assert builds == sorted(builds, reverse=True) and not builds[-1]
 
 
 def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):

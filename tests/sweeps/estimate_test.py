@@ -1,283 +1,213 @@
-"""What a run will need: from finished runs, or from its operations."""
+"""What a run takes: operations from official sizes, and a measured speed."""
 
-import datetime
 import os
+import socket
 
 import pytest
 
-from tests.support import cs224n_runs, run_files, tweets_table
+from tests.support import commands, own_data, run_files, tweets_table
 from tests.sweeps.fakes import finish
-from tf_transfer.models import cost, tiny
-from tf_transfer.searches import costs as costs_lib, plan as plan_lib
+from tf_transfer.data import official, registry
+from tf_transfer.models import cost
+from tf_transfer.reports import claims
 from tf_transfer.sweeps import estimate, grid as grid_lib
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.utils import files, machine
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
-# Operations per second of products on GPUs, in float32 and in half precision.
-GPU_PEAK, HALF_PEAK = 1e13, 2e14
-
-
-@pytest.fixture
-def estimator():
-    """On a CPU of a thousand operations per second."""
-    return estimate.Estimator(lambda precision: 1e3, estimate.CPU)
-
-
-@pytest.fixture(autouse=True)
-def compiles(monkeypatch):
-    """A GPU is there, so XLA compiles; estimates for a CPU leave it out."""
-    monkeypatch.setattr(machine, "has_gpu", lambda: True)
-
-
-@pytest.fixture
-def bert_base(monkeypatch):
-    """Operations and launches are those of BERT-base, the weights are not."""
-    monkeypatch.setattr(tiny, "BLOCKS", 12)
-    shape = cost.Shape(12, 768, 12, 3072)
-    monkeypatch.setattr(cost.Shape, "from_encoder", lambda encoder: shape)
+BASE = cost.Shape(12, 768, 12, 3072)
 
 
 def plan_runs(tmp_path, experiment, axis, values, **flags):
-    """Dict from a value of the axis to its run."""
+    """Dict from a value of the axis to its run; nothing is located."""
     grid = {"experiment": experiment, "flags": flags, "axes": {axis: values}}
     runs = grid_lib.expand(
-        "grid.json", grid, str(tmp_path / "runs"), str(tmp_path / "cache")
+        "grid.json", grid, str(tmp_path / "runs"), is_located=False
     )
     return {run.axes[axis]: run for run in runs}
 
 
 def plan_rte(tmp_path, layers, **flags):
-    """Dict from trained layers to a run on 32 pairs, from the feature cache."""
-    flags = {"frozen_prefix": "cached", "max_epochs": 1, **flags}
-    flags |= {"task": "rte", "data": "sample", "model": "tiny"}
+    """Dict from trained layers to a run of BERT-base on RTE."""
+    flags = {"task": "rte", "max_epochs": 1, **flags}
     return plan_runs(tmp_path, "glue", "trainable_layers", layers, **flags)
 
 
-def finish_after(run, seconds):
-    """A finished run that took this long from its only start."""
-    finish(run)
-    directory = run.directory
-    starts = [{"started": "2026-01-01T00:00:00+0000"}]
-    files.write_json(
-        directory.file("config.json"), {**directory.config(), "starts": starts}
-    )
-    directory.write_result(run_files.finished())
-    began = datetime.datetime.fromisoformat(starts[0]["started"]).timestamp()
-    result = directory.file("result.json")
-    os.utime(result, (began + seconds, began + seconds))
+def test_operations_are_those_of_all_epochs_and_their_evaluation(tmp_path):
+    [run] = plan_rte(tmp_path, ["all"], batch_size=16, max_epochs=3).values()
+    work = estimate.count_work(run)
+    # 2,490 pairs, of which 249 validate; 277 are the test.
+    steps, forward = 141, cost.count_forward(BASE, 128, cls_only=True)
+    trained = steps * 16 * 3 * forward
+    assert work.epochs == (trained + (249 + 277) * forward,)
+    assert work.count(run.settings.phase_epochs) == 3 * work.epoch
+    assert work.updates == steps and work.predict == (249 + 277) * forward
+    assert not work.build and not work.cache
 
 
-def estimate_on_gpu(run, peak=GPU_PEAK):
-    """The estimate of a run on a GPU of this peak speed."""
-    estimator = estimate.Estimator(lambda precision: peak, estimate.GPU)
-    return estimator.estimate(run)
+def test_fewer_trained_blocks_take_less_and_share_their_cache(tmp_path):
+    runs = plan_rte(tmp_path, ["all", 2, 1, 0], frozen_prefix="cached")
+    works = {name: estimate.count_work(run) for name, run in runs.items()}
+    assert works["0"].epoch == 0.0
+    assert works["1"].epoch < works["2"].epoch < works["all"].epoch / 5
+    assert 0 < works["2"].build < works["1"].build < works["0"].build
+    families = {works[name].family for name in ("2", "1", "0")}
+    assert len(families) == 1 and "" not in families
+    assert len({work.cache for work in works.values()}) == 4
+    estimator = estimate.Estimator()
+    total = sum(works[name].epoch for name in works)
+    assert estimator.count_all(runs.values()) == total + works["0"].build
 
 
-def train_seconds(run, peak):
-    """Seconds on a GPU, in addition to the overhead of the run."""
-    return estimate_on_gpu(run, peak).seconds - estimate.RUN_SECONDS
+def test_frozen_blocks_that_run_live_are_counted(tmp_path):
+    [run] = plan_rte(tmp_path, [1]).values()
+    [cached] = plan_rte(tmp_path, [1], frozen_prefix="cached").values()
+    live, above = map(estimate.count_work, (run, cached))
+    below = (2241 + 249 + 277) * cost.count_forward(BASE, 128, top=11)
+    assert live.epoch == above.epoch + below and above.build == below
 
 
-def test_fewer_trained_blocks_take_less_time(tmp_path, estimator):
-    runs = plan_rte(tmp_path, ["all", 2, 0], max_epochs=30)
-    needs = {name: estimator.estimate(run) for name, run in runs.items()}
-    assert needs["0"].seconds < needs["2"].seconds / 2
-    assert needs["2"].seconds < needs["all"].seconds
-    assert not needs["all"].builds
-    # Of every token, or of [CLS] alone where no block trains.
-    [tokens] = needs["2"].builds.values()
-    [cls] = needs["0"].builds.values()
-    assert cls.bytes < tokens.bytes / 5
-    assert 0 < tokens.seconds < cls.seconds  # by the blocks that are run
-
-
-def test_each_phase_counts_and_the_first_is_cached(tmp_path, estimator):
-    cs224n_runs.write_all(tmp_path)
+@pytest.mark.parametrize("data", ["tfds", "cs224n"])
+def test_each_phase_counts_and_the_first_is_cached(tmp_path, data):
     runs = plan_runs(
         tmp_path,
         "multitask",
         "train",
         ["head", "all", "head_then_all"],
-        data=str(tmp_path),
-        model="tiny",
+        data=data,
         frozen_prefix="cached",
         max_epochs=3,
     )
-    needs = {name: estimator.estimate(run) for name, run in runs.items()}
-    start = estimate.RUN_SECONDS
-    seconds = {name: needs[name].seconds - start for name in needs}
-    assert seconds["head_then_all"] == pytest.approx(
-        seconds["head"] + seconds["all"]
-    )
-    assert needs["head"].seconds < needs["all"].seconds / 3
-    assert not needs["all"].builds
-    both = needs["head_then_all"].builds
-    assert both == needs["head"].builds and len(both) == 3
-    updates = needs["head"].updates
-    assert updates % 3 == 0 and needs["all"].updates == updates > 0
-    assert needs["head_then_all"].updates == 2 * updates
-    # Of the mean of each text's tokens in float16: 10 sentences, 24 and 12
-    # pairs to train on, and as many to evaluate on.
-    hidden = 32
-    assert (
-        sum(build.bytes for build in both.values())
-        == 2 * (10 + 48 + 24) * hidden * 2
-    )
+    works = {name: estimate.count_work(run) for name, run in runs.items()}
+    both = works["head_then_all"]
+    assert both.epochs == works["head"].epochs + works["all"].epochs
+    assert both.build == works["head"].build > 0 == works["all"].build
+    sizes = estimate.count_examples(runs["all"].experiment)
+    trained = {name: size.train for name, size in sizes.items()}
+    project = {"sentiment": 8544, "paraphrase": 141_506, "similarity": 6041}
+    assert (trained == project) == (data == "cs224n")
 
 
-def test_a_run_is_prepared_with_settings_that_it_allows(tmp_path, estimator):
-    """No block trains, nor the pooler: what trains everything refuses that."""
+def test_a_sum_of_losses_has_as_many_batches_of_each_task(tmp_path):
     runs = plan_runs(
         tmp_path,
-        "tweets",
-        "trainable_layers",
-        [0],
-        data=tweets_table.write(tmp_path),
-        id_column="number",
-        model="tiny",
+        "multitask",
+        "combine",
+        ["in_turn", "sum"],
+        data="cs224n",
+        train="all",
     )
-    needs = estimator.estimate(runs["0"])
-    assert needs.seconds > estimate.RUN_SECONDS and not needs.builds
+    works = {name: estimate.count_work(run) for name, run in runs.items()}
+    steps = -(-141_506 // 32)
+    assert works["sum"].updates == 3 * steps > works["in_turn"].updates
+    assert works["sum"].epoch > 1.5 * works["in_turn"].epoch
 
 
-def test_seconds_on_a_cpu_are_overhead_and_operations(tmp_path, estimator):
-    """Batches and operations as counted before devices were told apart."""
-    counted = {  # cached: of three epochs
-        ("16", "all"): (12, 5162336256),
-        ("16", "2"): (12, 2526216192),
-        ("1", "2"): (102, 2291798016),
-        ("1", "0"): (102, 0),
-    }
-    for (batch_size, layers), (batches, operations) in counted.items():
-        [run] = plan_rte(
-            tmp_path, [layers], batch_size=batch_size, max_epochs=3
-        ).values()
-        share = 0.4 if batch_size == "16" else 0.12
-        needs = estimator.estimate(run)
-        assert needs.seconds == 1 + 0.002 * batches + operations / (1e3 * share)
-        assert needs.compile_seconds == 0
+def test_a_table_that_is_not_here_has_the_size_of_harts(tmp_path):
+    flags = {"data": str(tmp_path / "none.csv")}
+    runs = plan_runs(tmp_path, "tweets", "features", ["bert", "tfidf"], **flags)
+    [size] = estimate.count_examples(runs["bert"].experiment).values()
+    assert (size.train, size.scored) == (6851, 762)
+    assert estimate.count_work(runs["tfidf"]) == estimate.Work()
 
 
-def test_the_costs_are_those_of_a_gpu_if_there_is_one(monkeypatch):
-    for has_gpu, expected in ((False, estimate.CPU), (True, estimate.GPU)):
-        monkeypatch.setattr(machine, "has_gpu", lambda has=has_gpu: has)
-        assert estimate.Estimator().device == expected
+def test_texts_of_ones_own_are_counted(tmp_path):
+    path = tweets_table.write(tmp_path)
+    [run] = plan_runs(
+        tmp_path, "tweets", "seed", [0], data=path, id_column="number"
+    ).values()
+    [size] = estimate.count_examples(run.experiment).values()
+    assert 0 < size.scored < size.train < 1000
+    task = own_data.write_task(tmp_path)
+    runs = plan_runs(
+        tmp_path, "train", "model", ["tiny", "minilm"], task=task, max_epochs=1
+    )
+    small, large = map(estimate.count_work, runs.values())
+    assert 0 < small.epoch < large.epoch / 100
 
 
-def test_batches_of_one_text_wait_for_launches_on_a_gpu(tmp_path, bert_base):
-    """So a faster GPU takes as long, if texts are short."""
-    flags = {"batch_size": 1, "max_length": 32}
-    runs = plan_rte(tmp_path, ["all", 6, 1], **flags)
-    times = {
-        peak: {name: train_seconds(run, peak) for name, run in runs.items()}
-        for peak in (HALF_PEAK, 2 * HALF_PEAK)
-    }
-    slower, faster = times.values()
-    assert slower == faster
-    assert faster["1"] < faster["6"] / 2 < faster["all"] / 2
-    live = plan_rte(tmp_path, [6], frozen_prefix="live", **flags)
-    assert faster["6"] < train_seconds(live["6"], HALF_PEAK) < faster["all"]
+def test_the_probe_is_one_pass_over_all_texts_and_two_of_pairs(tmp_path):
+    runs = plan_runs(
+        tmp_path, "glue", "task", ["rte", "sst2"], features="frozen"
+    )
+    forward = cost.count_forward(BASE, 128)
+    pairs, single = map(estimate.count_work, runs.values())
+    assert pairs.build == 2 * (2490 + 277) * forward
+    assert single.build == (67_349 + 872) * forward
 
 
-def test_a_step_on_a_gpu_takes_tens_of_milliseconds_at_most(
-    tmp_path, bert_base
-):
-    [run] = plan_rte(tmp_path, ["all"], batch_size=1).values()
-    for peak in (GPU_PEAK, HALF_PEAK):
-        needs = estimate_on_gpu(run, peak)
-        step = (needs.seconds - estimate.RUN_SECONDS) / needs.updates
-        assert 12 * estimate.GPU.block_seconds < step < 0.1
+def test_a_number_of_epochs_that_the_texts_decide_is_asked_for(tmp_path):
+    [run] = plan_runs(tmp_path, "train", "task", ["rte"]).values()
+    with pytest.raises(UserError, match="--max_epochs"):
+        estimate.count_work(run)
 
 
-def test_large_batches_on_a_gpu_take_as_long_as_their_products(
-    tmp_path, bert_base
-):
-    [run] = plan_rte(tmp_path, ["all"], batch_size=16).values()
-    slower, faster = (train_seconds(run, n * GPU_PEAK) for n in (1, 2))
-    assert faster == pytest.approx(slower / 2, rel=0.05)
-    # Two steps of 16 texts, each of 16 to 128 tokens; attention is the rest.
-    training = slower - estimate_on_gpu(run).predict_seconds
-    products = 6 * 12 * 12 * 768**2 * 32 * 128
-    bound = products / (GPU_PEAK * estimate.GPU.share_of_peak)
-    assert bound / 8 < training < 1.1 * bound
+def test_every_task_of_a_name_has_its_size():
+    assert {*registry.DATA_SETS, "text", "pairs", "tweets"} == {*official.SIZES}
 
 
-def test_a_step_is_compiled_for_each_length_on_a_gpu(tmp_path):
-    runs = plan_rte(tmp_path, ["all", 1], batch_size=1)
-    short = plan_rte(tmp_path, ["all"], batch_size=1, max_length=16)
-    needs = {name: estimate_on_gpu(run) for name, run in runs.items()}
-    [shortest] = map(estimate_on_gpu, short.values())
-    step = 4 * 3 * estimate.GPU.compile_seconds  # of three blocks
-    assert shortest.compile_seconds == step
-    assert needs["all"].compile_seconds in [n * step for n in range(1, 6)]
-    long = plan_rte(tmp_path, ["all"], batch_size=1, max_length=64)
-    [longer] = map(estimate_on_gpu, long.values())
-    assert needs["all"].compile_seconds >= longer.compile_seconds
-    assert 0 < needs["1"].compile_seconds < needs["all"].compile_seconds
+def test_the_folder_of_a_task_has_its_size():
+    [mrpc] = official.open_sources(["pairs"], "glue/MRPC").values()
+    [pairs] = official.open_sources(["pairs"], "glue").values()
+    assert len(mrpc.read("train")) == 3668 < len(pairs.read("train"))
 
 
-def test_without_xla_nothing_is_compiled_and_launches_take_longer(tmp_path):
-    seconds = {}
-    for compiles in ("true", "false"):
-        [run] = plan_rte(
-            tmp_path, ["all"], batch_size=1, jit_compile=compiles
-        ).values()
-        needs = estimate_on_gpu(run)
-        assert (needs.compile_seconds > 0) == (compiles == "true")
-        seconds[compiles] = train_seconds(run, HALF_PEAK)
-    assert seconds["false"] > 2 * seconds["true"]
+def test_claims_compare_with_the_same_sizes():
+    folder = os.path.join(commands.ROOT, "experiments")
+    for experiment in ("glue", "freezing", "stacking", "tweets"):
+        paper = claims.read(claims.find_file(folder, experiment))
+        for name, sizes in paper.sizes.items():
+            _, *official_sizes = official.SIZES[name]
+            expected = [value for split, value in sizes.items()]
+            assert expected == [n for n in official_sizes if n] or (
+                name == "mnli" and sum(expected) == sum(official_sizes)
+            )
 
 
-def test_a_search_counts_compilation_in_the_first_run(tmp_path):
-    [run] = plan_rte(tmp_path, ["all"], batch_size=1).values()
-    needs = estimate_on_gpu(run)
-    costs = costs_lib.Costs({"fine_tuning": plan_lib.prior_of(needs)})
-    first = costs.overhead_seconds("fine_tuning")
-    assert first == costs_lib.FIRST_RUN_SECONDS + needs.compile_seconds
-    costs.tell("fine_tuning", [1.0])
-    assert costs.overhead_seconds("fine_tuning") == costs_lib.RUN_SECONDS
+# === The measured speed ===
 
 
-def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
-    axes = {"task": ["rte", "sst2"], "trainable_layers": ["all", 1]}
-    runs = grid_lib.expand(
-        "grid.json",
+def finish_after(run, seconds, epochs=1, host=None, when=0):
+    """A finished run whose epochs took this long together."""
+    finish(run, phases=[run_files.phase(epochs)])
+    directory = run.directory
+    starts = [{"host": host or socket.gethostname()}]
+    files.write_json(
+        directory.file("config.json"), {**directory.config(), "starts": starts}
+    )
+    lines = [
         {
-            "experiment": "glue",
-            "flags": {"model": "tiny", "data": "sample"},
-            "axes": {**axes, "seed": [0, 1]},
-        },
-        str(tmp_path),
-    )
-    run_states = RunStates(str(tmp_path), runs)
-    assert estimate.predict_durations(run_states, runs) == [None] * 8
-    known = {("rte", "all", "0"): 100.0, ("rte", "1", "0"): 40.0}
-    for run in runs:
-        seconds = known.get(tuple(run.axes.values()))
-        if seconds:
-            finish_after(run, seconds)
-    predicted = {
-        tuple(run.axes.values()): seconds
-        for run, seconds in zip(
-            runs, estimate.predict_durations(run_states, runs), strict=True
-        )
-    }
-    assert predicted["rte", "all", "1"] == 100.0
-    assert predicted["rte", "1", "1"] == 40.0
-    assert predicted["sst2", "1", "0"] == 40.0  # of its approach, if not task
+            "epoch": epoch,
+            "phase": 1,
+            "phase_epoch": epoch,
+            "task": None,
+            "train_loss": 1.0,
+            "validation": None,
+            "test": None,
+            "train_seconds": 0.75 * seconds / epochs,
+            "eval_seconds": 0.25 * seconds / epochs,
+            "elapsed_seconds": 0.0,
+        }
+        for epoch in range(1, epochs + 1)
+    ]
+    directory.write_epochs(lines)
+    os.utime(directory.file("result.json"), (when, when))
 
 
-def test_a_run_of_another_approach_is_no_measure(tmp_path):
-    runs = plan_runs(
-        tmp_path,
-        "glue",
-        "trainable_layers",
-        ["all", 1, 0],
-        model="tiny",
-        data="sample",
-    )
-    run_states = RunStates(str(tmp_path), list(runs.values()))
-    finish_after(runs["0"], 60.0)
-    assert run_states.seconds(runs["0"]) == 60.0
-    others = [runs["1"], runs["all"]]
-    assert estimate.predict_durations(run_states, others) == [None, None]
+def test_the_last_finished_run_measures_the_speed(tmp_path):
+    layers = ["all", 3, 2, 1]
+    runs = plan_rte(tmp_path, layers, model="tiny", data="sample", max_epochs=4)
+    estimator = estimate.Estimator()
+    estimator.measure_all([])
+    assert estimator.seconds_per_operation is None
+    finish_after(runs["all"], 10.0, when=1)
+    finish_after(runs["3"], 99.0, host="elsewhere", when=3)
+    estimator.measure_all([runs["all"], runs["3"]])
+    one = estimator.count(runs["all"]).epoch
+    assert estimator.seconds_per_operation == 10.0 / one
+    finish_after(runs["2"], 50.0, epochs=4, when=2)
+    estimator.measure(runs["2"])
+    four = 4 * estimator.count(runs["2"]).epoch
+    assert estimator.seconds_per_operation == 50.0 / four
+    finish_after(runs["1"], 50.0, when=4)  # with fewer operations
+    estimator.measure(runs["1"])
+    assert estimator.seconds_per_operation == 50.0 / four

@@ -386,6 +386,7 @@ class Settings:
     keep_blocks = 0
     loss_head = "sigmoid"
     pooler_dropout = 0.0
+    combine = head_combine = "in_turn"  # of several tasks
     idle_heads = "still"  # see `optimizer.BertAdam`
     score_test = True
     max_seconds = 0.0  # no limit
@@ -538,6 +539,11 @@ class Settings:
     def phases(self) -> tuple[str, ...]:
         """The weights trained per phase, as --trainable_layers names them."""
         return (self.trainable_layers,)
+
+    @property
+    def phase_epochs(self) -> tuple[int, ...]:
+        """The largest number of epochs of each of `phases`."""
+        return (self.max_epochs,)
 
     @property
     def short_batches(self) -> str:

@@ -5,17 +5,19 @@ loads them.
 """
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib.util
 import os
 import runpy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from tf_transfer.models.cost import Shape
 from tf_transfer.utils import files as files_lib, json_files, network, wheels
 from tf_transfer.utils.errors import UserError
 
@@ -25,15 +27,32 @@ if TYPE_CHECKING:
 
 SEED_OF_WEIGHTS = 1  # separates these draws from those of heads and dropout
 MOST_BLOCKS = 1000
-# Sizes of a backbone in `config.json`: of transformers, and of keras-hub.
+# Sizes of a backbone in `config.json`: of transformers, and of keras-hub. Those
+# of a `cost.Shape` come first, in its order.
 SIZES = (
     ("num_hidden_layers", "num_layers"),
     ("hidden_size", "hidden_dim"),
+    ("num_attention_heads", "num_heads"),
     ("intermediate_size", "intermediate_dim"),
     ("vocab_size", "vocabulary_size"),
     ("max_position_embeddings", "max_sequence_length"),
 )
 Size = Annotated[int, msgspec.Meta(ge=1)]
+# Shapes of presets: of the first row whose words are in a preset's name.
+SHAPES = {
+    "minilm_l3": Shape(3, 384, 12, 1536),
+    "minilm_l12": Shape(12, 384, 12, 1536),
+    "minilm": Shape(6, 384, 12, 1536),
+    "xsmall": Shape(6, 384, 12, 1536),
+    "bert_tiny": Shape(2, 128, 2, 512),
+    "bert_small": Shape(4, 512, 8, 2048),
+    "small_v1.5_zh": Shape(4, 512, 8, 2048),
+    "small": Shape(12, 384, 12, 1536),
+    "bert_medium": Shape(8, 512, 8, 2048),
+    "large": Shape(24, 1024, 16, 4096),
+    "base": Shape(12, 768, 12, 3072),
+    "llm_embedder": Shape(12, 768, 12, 3072),
+}
 TINY_VERSION = 1  # change it with `tiny`: runs' keys name its weights by it
 
 
@@ -72,43 +91,46 @@ def has_new_pooler(model: str) -> bool:
         return not transformers_weights.has_pooler(folder)
 
 
-def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:
-    """Counts an encoder's transformer blocks; loads no weights.
+def read_shape(model: str, keep_blocks: int = 0) -> Shape:
+    """The shape of an encoder; loads and fetches nothing.
 
     Args:
         model: `--model`.
-        cache_folder: folder of fetched wheels.
         keep_blocks: see `load`.
 
     Raises:
-        UserError: it has fewer than `keep_blocks`.
+        UserError: there is no such model, its shape is not known, or it has
+            fewer than `keep_blocks`.
     """
     from tf_transfer.models import tiny
 
     if model == "tiny":
-        blocks = tiny.BLOCKS
+        shape = Shape(tiny.BLOCKS, tiny.HIDDEN, tiny.HEADS, 2 * tiny.HIDDEN)
+    elif os.path.isdir(model):
+        with _opened(model, "") as folder:
+            if _is_transformers_folder(folder):
+                from tf_transfer.models import transformers_folder
+
+                transformers_folder.read_config(folder)  # checks all of it
+            sizes = _read_sizes(_read_config(folder))
+            shape = Shape(*[*sizes.values()][:4])
     else:
-        blocks = build_skeleton(model, cache_folder).num_layers
-    _check_keep(keep_blocks, blocks)
-    return keep_blocks or blocks
+        shape = _find_shape(model)
+    _check_keep(keep_blocks, shape.blocks)
+    return dataclasses.replace(shape, blocks=keep_blocks or shape.blocks)
 
 
-def build_skeleton(model: str, cache_folder: str) -> Any:
-    """The backbone of a preset or folder: shapes of weights, no values."""
-    import keras
-
-    from tf_transfer.models import transformers_folder
-
-    # No initial values are drawn in this scope: even the largest encoder takes
-    # less than a second.
-    scope = keras.StatelessScope(initialize_variables=False)
-    with _opened(model, cache_folder) as source, scope:
-        if _is_transformers_folder(source):
-            sizes = transformers_folder.read_config(source).sizes
-            return _keras_class(source, "Backbone")(**sizes)
-        return _keras_class(source, "Backbone").from_preset(
-            source, load_weights=False
-        )
+def _find_shape(model: str) -> Shape:
+    """The shape of `minilm` or a preset."""
+    if model != "minilm":
+        _find_handle(model)
+    for words, shape in SHAPES.items():
+        if words in model:
+            return shape
+    raise UserError(
+        f"--model={model}: the shape of this preset is not known before it is "
+        "loaded. Give its folder."
+    )
 
 
 def load(
@@ -342,16 +364,14 @@ def _check_folder(model: str) -> None:
             f"--model={model}: is neither BERT nor RoBERTa. Only these two "
             "families are known here."
         )
-    config = _read_config(model)
-    shape: dict[str, Any] = {}
+    sizes = _read_sizes(_read_config(model))
     for name, other in SIZES:
-        shape[name] = config.get(name, config.get(other))
-        if not json_files.is_valid(shape[name], Size):
+        if not json_files.is_valid(sizes[name], Size):
             raise UserError(
                 f"--model={model}: config.json has no valid {name} or {other}. "
                 "Is the folder complete?"
             )
-    blocks, hidden, inner, words, positions = shape.values()
+    blocks, hidden, _, inner, words, positions = sizes.values()
     parameters = hidden * (words + positions)
     parameters += blocks * hidden * (4 * hidden + 2 * inner)
     size = sum(
@@ -373,6 +393,11 @@ def _read_config(folder: str) -> dict[str, Any]:
     config = json_files.read(path, dict[str, Any])
     nested = config.get("config")
     return config | (nested if isinstance(nested, dict) else {})
+
+
+def _read_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `SIZES`, by the names that transformers has."""
+    return {name: config.get(name, config.get(other)) for name, other in SIZES}
 
 
 def _hash_folder(folder: str) -> str:

@@ -6,15 +6,16 @@ so that any English text has ids. It is not pretrained: its scores mean nothing.
 
 import functools
 import string
-
-import keras
-import keras_nlp
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.models.tokenizer import AddedToken, WordPieces
+
+if TYPE_CHECKING:
+    from tf_transfer.models.tokenizer import WordPieces
 
 BLOCKS = 3
 HIDDEN = 32
+HEADS = 2
 SEED = 20  # its weights are part of its identity, not of a run's seed
 
 WORDS = """
@@ -42,8 +43,10 @@ def vocabulary() -> list[str]:
 
 
 @functools.cache
-def tokenizer() -> WordPieces:
+def tokenizer() -> "WordPieces":
     """One for all encoders of a process: it takes longest to trace."""
+    from tf_transfer.models.tokenizer import AddedToken, WordPieces
+
     words = vocabulary()
     pad, unknown, start, end = range(4)
     return WordPieces(
@@ -54,19 +57,20 @@ def tokenizer() -> WordPieces:
     )
 
 
-def build(
-    dropout: float, dtype: str = "float32"
-) -> tuple[keras_nlp.models.BertBackbone, WordPieces]:
+def build(dropout: float, dtype: str = "float32") -> tuple[Any, "WordPieces"]:
     """Builds backbone and tokeniser.
 
     Args:
         dropout: rate in every layer.
         dtype: Keras dtype policy.
     """
+    import keras
+    import keras_nlp
+
     backbone = keras_nlp.models.BertBackbone(
         vocabulary_size=len(vocabulary()),
         num_layers=BLOCKS,
-        num_heads=2,
+        num_heads=HEADS,
         hidden_dim=HIDDEN,
         intermediate_dim=2 * HIDDEN,
         dropout=dropout,

@@ -106,7 +106,7 @@ def _price(search: Any, row: Row) -> tuple[float, float]:
     costs = search.planner.costs
     prices = {
         "score": row.setting.epochs * costs.epoch_seconds(row.name),
-        "seconds_at_prediction": costs.priors[row.name].predict_seconds,
+        "seconds_at_prediction": costs.works[row.name].predict,
         "parameters": row.record["trainable_parameters"],
     }
     return prices[search.settings.objective], -row.setting.mean

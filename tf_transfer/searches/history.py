@@ -1,8 +1,7 @@
 """The runs of a search, and their times: `OUT/.search/search.json`.
 
 The scores are in the run directories alone. This file has the key of the
-search, its seconds over all starts, the times of each run, and the estimated
-costs.
+search, its seconds over all starts, and the times of each run.
 """
 
 import contextlib
@@ -15,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.space import Choice
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
@@ -51,16 +49,12 @@ class Record:
     Attributes:
         key: the settings and identities that distinguish the search.
         spent: seconds, over all starts.
-        blocks: of the encoder, where they are known.
-        priors: estimated costs of approaches, by name.
         steps: in the order of their ends.
         ended: the budget and space when nothing was left to do.
     """
 
     key: dict[str, Any]
     spent: float
-    blocks: int | None
-    priors: dict[str, Prior]
     steps: list[Step]
     ended: list[Any]
 
@@ -83,7 +77,7 @@ class History:
         self.out = out
         self.folder = os.path.join(out, FOLDER)
         self.path = os.path.join(self.folder, "search.json")
-        self.record = Record(key, 0.0, None, {}, [], [])
+        self.record = Record(key, 0.0, [], [])
         self._lock = threading.Lock()
         try:
             content = json_files.read(self.path, Record)

@@ -7,7 +7,6 @@ from typing import Any
 from tf_transfer import train
 from tf_transfer.config.settings import given_flags, pick
 from tf_transfer.models import methods
-from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.planner import Action
 from tf_transfer.searches.space import (
     Approach,
@@ -19,6 +18,7 @@ from tf_transfer.searches.space import (
     VARIED,
 )
 from tf_transfer.sweeps import estimate
+from tf_transfer.sweeps.estimate import Work
 from tf_transfer.sweeps.grid import expand, Planned
 from tf_transfer.utils.errors import UserError
 
@@ -168,31 +168,30 @@ class Plan:
         return run
 
 
-def estimate_costs(approaches: list[Approach], plan: Plan) -> dict[str, Prior]:
-    """The costs of approaches, from operations, texts and this machine's speed.
+def count_works(
+    approaches: list[Approach],
+    plan: Plan,
+    size: estimate.TaskSize,
+    tested: int,
+) -> dict[str, Work]:
+    """The operations of approaches, and of the probe as `probe`.
 
-    The costs of the probe are among them, as `probe`.
+    Args:
+        approaches: of the search.
+        plan: makes their runs.
+        size: of the task; the validation texts are scored.
+        tested: number of test texts, which the probe scores as well.
 
     Raises:
-        UserError: the encoder cannot be loaded.
+        UserError: the shape of the encoder is not known.
     """
-    estimator = estimate.Estimator()
-    needs = estimator.estimate(plan.baseline("frozen"))
-    priors = {PROBE: prior_of(needs)}
+
+    name = size.task.name
+    probed = dataclasses.replace(size, scored=size.scored + tested)
+    works = {
+        PROBE: estimate.count_work(plan.baseline("frozen"), {name: probed})
+    }
     for approach in approaches:
         run = plan(Action(Choice(approach.name, approach.usual), 1, 0.0), None)
-        priors[approach.name] = prior_of(estimator.estimate(run))
-    return priors
-
-
-def prior_of(needs: estimate.Estimate) -> Prior:
-    """The costs of an approach, from the estimate of a run of one epoch."""
-    return Prior(
-        max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
-        needs.build_seconds,
-        " ".join(str(entry) for entry in needs.builds),
-        " ".join(str(entry[:-1]) for entry in needs.builds),
-        needs.predict_seconds,
-        needs.updates,
-        needs.compile_seconds,
-    )
+        works[approach.name] = estimate.count_work(run, {name: size})
+    return works

@@ -311,7 +311,7 @@ class Planner:
             self._weigh(choice, expected, left)
             for approach in self.space.values()
             # Another run builds the cache that it would read.
-            if self.costs.priors[approach.name].cache not in being_built
+            if self.costs.works[approach.name].cache not in being_built
             for choice in approach.choices
             if choice not in (*busy, *self._failed)
             and self.count_epochs(choice) < self.options.max_epochs
@@ -338,7 +338,7 @@ class Planner:
         return gains.Point(
             approach.depth,
             choice.rate - approach.usual,
-            epochs * self.costs.priors[approach.name].updates,
+            epochs * self.costs.works[approach.name].updates,
             approach.variant,
         )
 

@@ -142,22 +142,10 @@ class Runner:
 
     # === Working ===
 
-    def do_alone(
-        self, run: Planned, on_start: Callable[[], None] = lambda: None
-    ) -> None:
-        """Does one run; `on_start` is called when it has started."""
-
-        def on_event(
-            event: work.Event, run: Planned, detail: dict[str, Any]
-        ) -> None:
-            if event == "started":
-                on_start()
-
+    def do_alone(self, run: Planned) -> None:
+        """Does one run."""
         scheduler = work.Scheduler(
-            self._run_states,
-            self._pool,
-            on_event=on_event,
-            on_poll=self._check_time,
+            self._run_states, self._pool, on_poll=self._check_time
         )
         scheduler.add(run)
         self._work(scheduler)

@@ -1,8 +1,5 @@
 """A search, from its settings to its answer."""
 
-import contextlib
-import gc
-import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +13,7 @@ from tf_transfer.reports import answer as reports
 from tf_transfer.searches import answer, costs, page
 from tf_transfer.searches.history import Clock, History
 from tf_transfer.searches.plan import (
-    estimate_costs,
+    count_works,
     list_approaches,
     Plan,
     PROBE,
@@ -33,6 +30,7 @@ from tf_transfer.searches.planner import (
 from tf_transfer.searches.runner import Runner, say
 from tf_transfer.searches.space import Choice, DECIDED, VARIED
 from tf_transfer.sweeps import execute
+from tf_transfer.sweeps.estimate import TaskSize
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -94,6 +92,7 @@ class Search:
         self.validating = check_validation(settings, texts["validation"])
         self.training = len(texts["train"][""])
         self.testing = sum(map(len, texts["test"].values()))
+        self.size = TaskSize(data.task, self.training, self.validating)
         data.forget()
         self.history = History(settings.out, self._key(experiment))
         record = self.history.record
@@ -102,6 +101,7 @@ class Search:
         self.is_over = record.spent >= self.end - LEAST_SECONDS
         self.clock = Clock(began, self.history)
         self.planner: Planner | None = None
+        self._probe_seconds = 0.0  # of this start
         self.refit: Planned | None = None
         self.runs: dict[Choice, Planned] = {}
         self._plan_runs(data.task.is_tagging)
@@ -112,19 +112,16 @@ class Search:
         Args:
             is_tagging: whether words are labelled.
         """
-        settings, record = self.settings, self.history.record
-        if record.blocks is None:
-            command_line.import_tensorflow()  # without its notices
-            record.blocks = loading.count_blocks(
-                settings.model, settings.cache_folder, settings.keep_blocks
-            )
-        self.space = list_approaches(settings, record.blocks)
+        settings = self.settings
+        shape = loading.read_shape(settings.model, settings.keep_blocks)
+        self.space = list_approaches(settings, shape.blocks)
         # Equal to `record.ended` where nothing is left to do.
         names = (approach.name for approach in self.space)
         self._asked = [settings.seconds, settings.max_epochs, *names]
         self.plan = Plan(settings, self.space)
         for approach in self.space:  # a run takes every combination
             self.plan(Action(approach.choices[0], 1, 0.0), None)
+        self.works = count_works(self.space, self.plan, self.size, self.testing)
         self.probe = self.plan.baseline("frozen")
         # For a learning curve, where there is time in the end.
         counts = []
@@ -197,45 +194,32 @@ class Search:
                 runner.do_all(planner)
                 self.history.record.ended = self._asked
         self._score_answer(runner, planner)
-        for run in self.smaller_probes.values():
-            self._fit_probe(runner, run, 1.0)
+        self._fit_smaller_probes(runner)
 
     def _fit_baselines(self, runner: Runner) -> None:
-        """Fits the baselines, as far as there is time for them."""
+        """Fits the baselines; the probe in a share of the time at most."""
         for run in self.baselines.values():
-            if not (
-                run is self.probe or self.is_over or run.directory.result()
-            ):
-                runner.do_alone(run, on_start=self._count_costs)
-        self._count_costs()
-        self._fit_probe(runner, self.probe, PROBE_SHARE)
-
-    def _fit_probe(self, runner: Runner, run: Planned, share: float) -> None:
-        """Fits a probe, if it takes at most a share of the time left."""
-        prior = self.history.record.priors[PROBE]
-        seconds = prior.epoch_seconds + prior.build_seconds
-        if (
-            not self.is_over
-            and seconds <= share * runner.left
-            and run.directory.result() is None
-        ):
+            if self.is_over or run.directory.result():
+                continue
+            began = self.clock()
+            if run is self.probe:
+                runner.reserved = (1 - PROBE_SHARE) * runner.left
             runner.do_alone(run)
+            runner.reserved = 0.0
+            if run is self.probe:
+                self._probe_seconds = self.clock() - began
 
-    def _count_costs(self) -> None:
-        """Estimates the costs that no earlier start has estimated."""
-        record = self.history.record
-        unknown = [a for a in self.space if a.name not in record.priors]
-        if unknown or PROBE not in record.priors:
-            self.clock.start()
-            command_line.import_tensorflow()
-            from tf_transfer.training import strategy
-
-            strategy.share_gpus()  # workers need them
-            with contextlib.redirect_stdout(io.StringIO()):  # printed before
-                known = estimate_costs(unknown, self.plan)
-            # A new dictionary, as the clock's thread may read the other.
-            record.priors = {**record.priors, **known}
-            gc.collect()
+    def _fit_smaller_probes(self, runner: Runner) -> None:
+        """Fits the probe on fewer texts, as long as there is time."""
+        fitted = self.probe.directory.result()
+        for run in self.smaller_probes.values():
+            if (
+                fitted is not None
+                and not self.is_over
+                and fitted["train_seconds"] <= runner.left
+                and run.directory.result() is None
+            ):
+                runner.do_alone(run)
 
     def _make_planner(self) -> Planner:
         """A planner that knows the baselines, and how fast the probe ran."""
@@ -247,15 +231,11 @@ class Search:
                 score = 100 * result["validation"][metric]
                 floor = max(floor, score)
                 say(f"Validation {metric} of {name}: {score:.1f}")
-        priors = self.history.record.priors
-        fitted = self.probe.directory.result() or {}
-        slowness = costs.slowness(
-            fitted.get("prefix_build_seconds"), priors[PROBE].build_seconds
-        )
         return Planner(
             self.space,
             costs.Costs(
-                {a.name: priors[a.name].times(slowness) for a in self.space}
+                {a.name: self.works[a.name] for a in self.space},
+                self._measure_pass(),
             ),
             Options(
                 settings.seconds,
@@ -266,16 +246,25 @@ class Search:
             floor,
         )
 
+    def _measure_pass(self) -> float:
+        """Seconds per operation of the probe's pass.
+
+        At least that if the probe was stopped; 0 if it was not begun.
+        """
+        fitted = self.probe.directory.result()
+        seconds = self._probe_seconds
+        if fitted is not None:
+            seconds = fitted["prefix_build_seconds"] or 0.0
+        return seconds / self.works[PROBE].build
+
     def _seconds_for_test(self, planner: Planner) -> float:
         """Seconds that scoring the test takes at most.
 
         The encoder runs over texts that it has not seen. 0 where there are
         none, or it would take too long.
         """
-        validating = max(
-            prior.predict_seconds for prior in planner.costs.priors.values()
-        )
-        seconds = costs.FIRST_RUN_SECONDS + MARGIN_UNMEASURED * (
+        validating = max(map(planner.costs.predict_seconds, planner.space))
+        seconds = costs.START_SECONDS + MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
         )
         is_short = seconds <= TEST_SHARE * self.settings.seconds

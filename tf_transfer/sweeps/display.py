@@ -1,6 +1,7 @@
 """The progress of a sweep on the screen."""
 
 import collections
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,10 @@ class Display:
             console=self._console, auto_refresh=False, transient=True
         )
         self._drawn = 0.0  # when the table was
+        self._estimator = estimate.Estimator()
+        with contextlib.suppress(OSError, UserError):
+            finished = run_states.select(State.FINISHED)
+            self._estimator.measure_all(finished)
         out = os.path.dirname(run_states.folder)
         self._console.print(f"{len(run_states.runs)} runs, below {out}")
         if self._console.is_terminal:
@@ -55,6 +60,8 @@ class Display:
         """Prints an event of a run; see `work.OnEvent`."""
         line = f"{time.strftime('%T')} {event:8} {run.label}"
         if event == "finished":
+            with contextlib.suppress(OSError, UserError):
+                self._estimator.measure(run)
             metric = detail["metric"]
             score = (detail["test"] or detail["validation"])[metric]
             seconds = detail["train_seconds"]
@@ -112,14 +119,12 @@ class Display:
             for run in self.run_states.runs
             if states[run.name] in (State.RUNNING, State.PENDING)
         ]
-        seconds = estimate.predict_durations(self.run_states, unfinished)
-        known = [value for value in seconds if value is not None]
-        if sum(known):
-            about = formatting.duration(sum(known) / self.jobs)
-            phrases.append(f"about {about} left")
-            if len(known) < len(seconds):
-                unknown = len(seconds) - len(known)
-                phrases[-1] += f", without {unknown} runs of unknown time"
+        speed = self._estimator.seconds_per_operation
+        if speed and unfinished:
+            with contextlib.suppress(UserError):  # the run itself reports it
+                seconds = speed * self._estimator.count_all(unfinished)
+                about = formatting.duration(seconds / self.jobs)
+                phrases.append(f"about {about} left")
         return ", ".join(phrases)
 
 

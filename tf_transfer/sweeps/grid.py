@@ -50,13 +50,20 @@ class Planned:
         experiment: the experiment, with this run's settings.
         words: the flags of the run's command.
         axes: dict from each axis to this run's value, as text.
-        directory: the run's directory, which may not exist yet.
     """
 
     experiment: experiment_lib.Experiment
     words: tuple[str, ...]
     axes: dict[str, str]
-    directory: records.RunDirectory
+
+    @functools.cached_property
+    def directory(self) -> records.RunDirectory:
+        """The run's directory, which may not exist yet.
+
+        Raises:
+            UserError: its model or data is not there.
+        """
+        return self.experiment.find_run(_count_replicas(self.settings))
 
     @property
     def settings(self) -> settings_lib.Settings:
@@ -187,6 +194,7 @@ def expand(
     out: str,
     cache_dir: str = "",
     most_runs: float = MOST_RUNS,
+    is_located: bool = True,
 ) -> list[Planned]:
     """Returns the runs of a grid, each once.
 
@@ -196,6 +204,8 @@ def expand(
         out: root of the run directories.
         cache_dir: folder of the feature cache; empty for the runs' default.
         most_runs: a larger grid is refused before it is expanded.
+        is_located: whether models and data must be there. Without, runs are
+            distinguished by their flags alone.
 
     Raises:
         UserError: too many runs, an experiment, flag or value that does not
@@ -225,14 +235,12 @@ def expand(
             experiment = experiment_class(
                 command_line.parse(experiment_class.Settings, words)
             )
-            directory = experiment.find_run(
-                _count_replicas(experiment.settings)
-            )
+            axes = {name: flags[name] for name in point}
+            run = Planned(experiment, tuple(words), axes)
+            name = run.directory.path if is_located else run.label
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        axes = {name: flags[name] for name in point}
-        run = Planned(experiment, tuple(words), axes, directory)
-        _check_equal(path, runs.setdefault(directory.path, run), run)
+        _check_equal(path, runs.setdefault(name, run), run)
     if not runs:
         raise UserError(f"{path}: has no runs left: `exclude` excludes all.")
     return list(runs.values())

@@ -112,7 +112,17 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
     settings: Any = run.settings
     if not settings.runs_cached:
         return None
-    texts = (
+    depth = 0  # with `all`, a phase freezes every block
+    if settings.blocks:
+        depth = int(settings.blocks.partition("-")[0])
+    elif settings.trainable_layers not in ("all", "head"):
+        depth = -int(settings.trainable_layers)
+    return feature_texts(settings), depth
+
+
+def feature_texts(settings: Any) -> tuple[Hashable, ...]:
+    """Identifies the texts and states that feature caches hold."""
+    return (
         settings.model,
         settings.data,
         getattr(settings, "task", ""),
@@ -120,9 +130,3 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
         settings.precision,
         settings.cache_dtype,
     )
-    depth = 0  # with `all`, a phase freezes every block
-    if settings.blocks:
-        depth = int(settings.blocks.partition("-")[0])
-    elif settings.trainable_layers not in ("all", "head"):
-        depth = -int(settings.trainable_layers)
-    return texts, depth

@@ -238,16 +238,12 @@ def test_what_is_added_belongs_to_the_key_of_stored_states():
     assert one[:2] == other[:2] and one[2] != other[2]
 
 
-def test_frozen_kernels_cost_a_third_less(monkeypatch):
-    class Plan:
-        rows = np.zeros((1, 4))
-        lengths = np.array([32])
-
+def test_frozen_kernels_cost_a_third_less():
     shape = cost.Shape(12, 768, 12, 3072)
 
     def count(layers, method):
         trainable = freezing.parse(layers, "", 12, method)
-        return cost.count_epoch_operations(shape, Plan, trainable, False, True)
+        return cost.count_training(shape, 32, False, trainable, True)
 
     assert count("all", LoRA()) / count("all", FULL) == pytest.approx(
         2 / 3, abs=0.02

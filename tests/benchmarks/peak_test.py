@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_transfer.sweeps import peak
+from benchmarks import peak
 
 
 def test_each_product_is_timed_until_the_device_has_it(monkeypatch):
