@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import authors_trials
 from tests.support import commands
-from tf_transfer import experiment, predict
+from tf_transfer import experiment, predict, sweep
 from tf_transfer.config import command_line
 from tf_transfer.reports import claims, page, study, summary
 from tf_transfer.sweeps import grid
@@ -31,11 +31,15 @@ PARTS = {
 with open(
     os.path.join(commands.ROOT, "docs", "papers.md"), encoding="utf-8"
 ) as file:
-    ROWS = [
-        [cell.strip() for cell in line.strip("|\n").split(" | ")]
-        for line in file
-        if line.startswith("|")
-    ][2:]
+    TABLES = [
+        [
+            [cell.strip() for cell in line.strip("|").split(" | ")]
+            for line in part.splitlines()
+            if line.startswith("|")
+        ][2:]
+        for part in file.read().split("\n## ")
+    ]
+ROWS, COSTS = TABLES
 
 
 def test_every_row_is_of_a_paper_and_whole():
@@ -189,3 +193,23 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
             round(seconds / 60),
             len(runs),
         ]
+
+
+@pytest.mark.parametrize("row", COSTS, ids=lambda row: row[1])
+def test_the_page_has_the_cost_of_each_papers_grid(row, monkeypatch, tmp_path):
+    """As `--dry_run --flops=30e12` prints it, without texts and weights."""
+    monkeypatch.chdir(commands.ROOT)
+    paper, path, count, *printed = row
+    path = path.strip("`")
+    content = grid.read(path)
+    assert content["experiment"] == PAPERS[paper]
+    runs = grid.expand(path, content, str(tmp_path), is_located=False)
+    assert len(runs) == int(count)
+    lines = sweep.describe(runs, [], 1, 30e12).splitlines()
+    operations = re.search(r"Operations: (\S+),", lines[-2])[1]
+    hours = re.search(r"Time: (\S+) hours", lines[-1])[1]
+    assert printed == [operations, hours]
+
+
+def test_every_paper_has_the_cost_of_its_grid():
+    assert {paper for paper, *_ in COSTS} == set(PAPERS)
