@@ -342,31 +342,6 @@ def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
     assert not seeds(reported, "failed")
 
 
-def test_a_run_that_another_machine_begins_first_is_waited_for(sweep):
-    """Both saw it unlocked; the slower one's process ended with an error."""
-    tried = []
-
-    def do(run):
-        tried.append(run)
-        if len(tried) > 1:
-            return finish(run)
-        run.directory.lock()
-        return "taken"
-
-    _, scheduler, reported = sweep(2, do)
-
-    def on_poll():
-        if seeds(reported, "finished") == ["1"]:  # the other machine has ended
-            scheduler.run_states.runs[0].directory.close()
-
-    scheduler.on_poll = on_poll
-    scheduler.work()
-    [detail] = [detail for event, _, detail in reported if event == "retried"]
-    assert detail["reason"] == "another process has begun it"
-    assert seeds(reported, "finished") == ["1", "0"]
-    assert not seeds(reported, "failed")
-
-
 def test_one_sweep_at_a_time_works_in_a_folder(tmp_path):
     folder = RunStates(str(tmp_path), []).folder
     with execute.lock(folder):

@@ -16,7 +16,6 @@ from tf_transfer.sweeps import grid as grid_lib, local, worker as worker_lib
 from tf_transfer.utils.errors import (
     FullDiskError,
     Interrupted,
-    InUseError,
     UserError,
 )
 
@@ -126,7 +125,6 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
     [
         (FullDiskError("here"), "full"),
         (OSError(errno.EIO, "Input/output error"), "full"),
-        (InUseError("here"), "taken"),
         (UserError("here"), "failed"),
         (Interrupted("here"), "stopped"),
         (ValueError("here"), "broken"),

@@ -197,12 +197,11 @@ class Scheduler:
                 return
 
     def _may_start(self, run: Planned) -> bool:
-        """Whether nobody else works on the run or builds what it reads."""
+        """Whether no process works on the run or builds what it reads."""
         cache = plan.feature_cache(run)
         if cache and cache[0] in [w.building for w in self.pool.workers]:
             return False
-        # Its sweep was killed, and it is still saving its state; or somebody
-        # does it alone.
+        # Its sweep was killed, and it is still saving its state.
         return not run.directory.is_locked()
 
     def _give_run(self, worker: Handle, todo: list[Planned]) -> None:
@@ -293,10 +292,6 @@ class Scheduler:
             )
         elif is_lost and self._signals.came:
             return  # the same command continues it
-        elif outcome == "taken":  # after `_may_start`, which now waits
-            self._todo.append(run)
-            reason = "another process has begun it"
-            self.on_event("retried", run, {"reason": reason})
         elif is_lost and run.name not in self._retried:
             self._retried.add(run.name)
             self._todo.insert(0, run)

@@ -33,7 +33,7 @@ from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
-from tf_transfer.utils.errors import FullDiskError, InUseError
+from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
 
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
@@ -83,9 +83,9 @@ class Worker:
 
         Returns:
             `finished`; `failed`, by an error that is the run's own; `full`, as
-            a disk is full or gone; `taken`, as another process works on it;
-            `stopped`, by a signal, with its state saved; or `broken`, by an
-            error that is not the run's: do nothing else in this process.
+            a disk is full or gone; `stopped`, by a signal, with its state
+            saved; or `broken`, by an error that is not the run's: do nothing
+            else in this process.
         """
         words = " ".join(("python -m", order.module, *order.words))
         with files.open_to_append(order.log) as log:
@@ -111,9 +111,7 @@ class Worker:
         except SystemExit as end:
             outcome = "failed" if end.code == 1 else "stopped"
             cause = end.__context__
-            if isinstance(cause, InUseError):
-                outcome = "taken"
-            elif isinstance(cause, FullDiskError) or (
+            if isinstance(cause, FullDiskError) or (
                 isinstance(cause, OSError) and cause.errno in files.DISK_GONE
             ):
                 outcome = "full"

@@ -33,7 +33,7 @@ import numpy as np
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint
 from tf_transfer.utils import files, json_files, machine
-from tf_transfer.utils.errors import InUseError, UserError
+from tf_transfer.utils.errors import UserError
 
 ADVICE = "Restore the file, or remove the folder and run its command again."
 
@@ -368,8 +368,8 @@ class RunDirectory:
         The lock is the kernel's: it ends with the process.
 
         Raises:
-            InUseError: another process has the lock.
-            UserError: the directory belongs to another config.
+            UserError: another process has the lock, or the directory belongs
+                to another config.
         """
         os.makedirs(self.path, exist_ok=True)
         lock = self._lock.enter_context(files.open_lock(self.file(".lock")))
@@ -379,7 +379,7 @@ class RunDirectory:
             lock.seek(0)
             owner = lock.read().decode(errors="replace") or "unknown"
             self.close()
-            raise InUseError(
+            raise UserError(
                 f"{self.path}: another process is using this run ({owner}). "
                 "Wait for it, or stop it, or give another --seed or --out."
             ) from None

@@ -12,9 +12,5 @@ class FullDiskError(UserError):
     """A disk is full: whatever else is done now would fail, too."""
 
 
-class InUseError(UserError):
-    """Another process works on a run."""
-
-
 class Interrupted(Exception):
     """SIGTERM or Ctrl-C: the state is saved, the same command continues."""
