@@ -163,9 +163,7 @@ def test_a_task_without_such_probabilities_is_named(
     [
         (["--text=a", "--output={0}"], "--output={0}: is a folder. Give"),
         (["--text=a", "--output={0}/a/b"], "there is no folder {0}/a. Make"),
-        (["--cs224n", "--output={1}"], "--output={1}: is a file. Give a"),
         (["--export={1}"], "--export={1}: is a file. Give a folder."),
-        (["--cs224n", "--calibrate"], "--calibrate: does not apply to"),
     ],
 )
 def test_wrong_paths_and_numbers_are_said_before_a_model_is_loaded(

@@ -86,7 +86,6 @@ def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
         (["--text=a", "--input=b"], "Give one of --text, --input"),
         (["--text=a\udcff"], "--text: is not in the encoding"),
         (["--export=a", "--output=b"], "--output=b: --export=a is where"),
-        (["--text=a", "--data=b"], "--data=b: is read by --cs224n alone"),
         (["--text=a", "--label_column=b"], "--label_column=b: is a column"),
     ],
 )
@@ -310,36 +309,3 @@ def test_the_named_task_answers(three_tasks, capsys, eager):
     predictor.choose("paraphrase")
     answering.predict_texts(predictor, ["two cats", "good film"])
     assert capsys.readouterr().out.splitlines()[1].split(",")[2] in "01"
-
-
-def test_submissions_have_the_graders_form(
-    three_tasks, tmp_path, capsys, eager
-):
-    folder, run, predictor = three_tasks
-    task = cs224n.TASKS["similarity"]
-    texts = [("two cats", "a dog"), ("good film", "water")]
-    cs224n_runs.write(folder, task, cs224n.HIDDEN, texts)
-    predict.predict_cs224n(predictor, "", str(tmp_path))
-    assert "No quora-test-student.csv: left out." in capsys.readouterr().out
-    assert sorted(os.listdir(tmp_path)) == [
-        "para-dev-output.csv",
-        "sst-dev-output.csv",
-        "sts-dev-output.csv",
-        "sts-test-output.csv",
-    ]
-    lines = (tmp_path / "sts-test-output.csv").read_text().splitlines()
-    assert lines[0] == "id \t Predicted_Similiary "
-    assert [line.split(" , ")[0] for line in lines[1:]] == ["id0", "id1"]
-    lines = (tmp_path / "para-dev-output.csv").read_text().splitlines()
-    assert {line.split(" , ")[1] for line in lines[1:]} <= {"0.0 ", "1.0 "}
-    assert len(lines) == 1 + cs224n_runs.SIZES["paraphrase"]
-    moods = (tmp_path / "sst-dev-output.csv").read_text().splitlines()[1:]
-    stored = np.load(os.path.join(run, "predictions.npz"))
-    assert [int(line.split(" , ")[1]) for line in moods] == (
-        stored["validation_sentiment_logits"].argmax(axis=1).tolist()
-    )
-
-
-def test_only_runs_of_the_three_tasks_are_submitted(rte, tmp_path):
-    with pytest.raises(UserError, match="--cs224n: takes a run of"):
-        predict.predict_cs224n(rte, "sample", str(tmp_path))

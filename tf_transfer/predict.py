@@ -3,7 +3,6 @@
     python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv --output=FILE.csv
     python -m tf_transfer.predict --run=DIR --export=DIR2 --format=hugging_face
-    python -m tf_transfer.predict --run=DIR --cs224n --output=DIR3
 
 `--run` is a run directory (the folder that holds result.json).
 
@@ -25,9 +24,7 @@ labels; import tensorflow_text before you load it. `--format=hugging_face`
 writes a folder for transformers, `--format=keras_preset` one for keras-hub; a
 model card describes the training, the scores, the size and the speed.
 
-A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
-`--cs224n` writes the files for the CS224N project's graders, for dev and, if
-`--data` has its file, for test.
+A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
 
 import math
@@ -43,7 +40,6 @@ from absl import flags
 from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.data import (
-    cs224n,
     entities,
     tables,
     tagged,
@@ -56,7 +52,7 @@ from tf_transfer.trained import choose_task, Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
-ASKED = ("text", "input", "cs224n", "export")
+ASKED = ("text", "input", "export")
 FORMATS = ("saved_model", "hugging_face", "keras_preset")
 SPARE = 16e6  # bytes of an export besides its weights
 
@@ -92,19 +88,10 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "task", "", "Of a run that has several: the one that answers."
     )
-    flags.DEFINE_bool(
-        "cs224n", False, "Write the CS224N project's submission files."
-    )
-    flags.DEFINE_string(
-        "data",
-        None,
-        "Where --cs224n reads. Unset: the run's own source.",
-    )
     flags.DEFINE_string(
         "output",
         None,
-        "Where to write: a .csv or .jsonl file, or a folder for --cs224n. "
-        "Unset: the terminal, or with --cs224n the run directory.",
+        "Where to write: a .csv or .jsonl file. Unset: the terminal.",
     )
     flags.DEFINE_string("export", None, "Folder to write the model into.")
     flags.DEFINE_enum(
@@ -348,46 +335,7 @@ def write_scores(
         print(f"Errors are in {path}", file=sys.stderr)
 
 
-# === What else the flags ask for ===
-
-
-def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
-    """Writes the submission files of the CS224N project.
-
-    Args:
-        predictor: Answers.
-        data: The folder of the project's files; "" for the run's own.
-        folder: The folder of the submissions.
-    """
-    from tf_transfer.data import metrics
-
-    settings = predictor.experiment.settings
-    data = data or settings.data
-    _, identity = cs224n.open_all(data, settings.cache_folder)
-    if not (
-        identity.startswith("cs224n ")
-        and set(predictor.tasks) == set(cs224n.SUBMISSIONS)
-    ):
-        raise UserError(
-            "--cs224n: takes a run of tf_transfer.multitask, and its files in "
-            f"--data, which is {data}."
-        )
-    for name, (start, *_) in cs224n.SUBMISSIONS.items():
-        task = cs224n.TASKS[name]
-        predictor.choose(name)
-        for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
-            path = os.path.join(data, cs224n.file_name(task, split))
-            if word == "test" and not os.path.isfile(path):
-                print(f"No {os.path.basename(path)}: left out.")
-                continue
-            examples, names = cs224n.read(path, task, split)
-            logits = predictor.logits(examples)
-            values = metrics.decide(logits) if task.labels else logits[:, 0]
-            lines = cs224n.submission(name, names, values.tolist())
-            output = os.path.join(folder, f"{start}-{word}-output.csv")
-            content = "".join(f"{line}\n" for line in lines)
-            files.write_atomically(output, content.encode())
-            print(f"Written to {output}")
+# === Exporting ===
 
 
 def export(
@@ -464,25 +412,16 @@ def _check_flags(values: flags.FlagValues) -> None:
     if not values.run:
         raise UserError("--run: give the folder of a finished run.")
     if sum(bool(values[name].value) for name in ASKED) != 1:
-        raise UserError("Give one of --text, --input, --cs224n and --export.")
+        raise UserError("Give one of --text, --input and --export.")
     if values.export and values.output:
         raise UserError(
             f"--output={values.output}: --export={values.export} is where the "
             "model goes; leave --output out."
         )
-    if values.data and not values.cs224n:
-        raise UserError(
-            f"--data={values.data}: is read by --cs224n alone; give a file of "
-            "texts as --input."
-        )
     if values.label_column and not values.input:
         raise UserError(
             f"--label_column={values.label_column}: is a column of --input. "
             "Give the file."
-        )
-    if values.calibrate and values.cs224n:
-        raise UserError(
-            "--calibrate: does not apply to --cs224n. Leave it out."
         )
     # Bytes of the command line that were not decoded.
     if any("\ud800" <= c <= "\udfff" for text in values.text for c in text):
@@ -491,12 +430,9 @@ def _check_flags(values: flags.FlagValues) -> None:
             "file as --input, or another text."
         )
     path, parent = values.output or "", os.path.dirname(values.output or "")
-    if values.cs224n:
-        if os.path.isfile(path):
-            raise UserError(f"--output={path}: is a file. Give a folder.")
-    elif os.path.isdir(path):
+    if os.path.isdir(path):
         raise UserError(f"--output={path}: is a folder. Give a file.")
-    elif not os.path.isdir(parent or "."):
+    if not os.path.isdir(parent or "."):
         raise UserError(
             f"--output={path}: there is no folder {parent}. Make it first."
         )
@@ -526,11 +462,6 @@ def main() -> None:
     values = flags.FLAGS
     _check_flags(values)
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
-    if values.cs224n:  # which asks every task
-        command_line.import_tensorflow()
-        folder = values.output or values.run
-        predict_cs224n(run.predictor(), values.data, folder)
-        return
     task = choose_task(run.experiment.data.tasks, values.task)
     settings, path = run.experiment.settings, values.input or ""
     extension = choose_extension(task, path, values.output)

@@ -18,17 +18,16 @@ def write(folder, task, content, split="train"):
 
 def read(folder, task, split):
     path = os.path.join(folder, cs224n.file_name(task, split))
-    return cs224n.read(path, task, split)
+    return cs224n.read(path, task)
 
 
-def test_labels_texts_and_names(tmp_path):
+def test_labels_and_texts(tmp_path):
     folder = write(
         tmp_path,
         SENTIMENT,
         MOODS + "7\tab1\t It 's good . \t4\n9\tcd2\tBad\t0\n",
     )
-    examples, names = read(folder, SENTIMENT, "train")
-    assert names == ["ab1", "cd2"]
+    examples = read(folder, SENTIMENT, "train")
     assert examples.texts == [["It 's good .", "Bad"]]
     assert examples.labels.tolist() == [4, 0]
     assert SENTIMENT.units == 5
@@ -40,7 +39,7 @@ def test_classes_may_stand_there_as_floats_and_cells_in_quotes(tmp_path):
         PARAPHRASE,
         PAIRS + '1\ta\t"He said ""no"""\tWhy?\t1.0\n2\tb\tx\ty\t0.0\n',
     )
-    examples, _ = read(folder, PARAPHRASE, "train")
+    examples = read(folder, PARAPHRASE, "train")
     assert examples.texts[0][0] == 'He said "no"'
     assert examples.labels.tolist() == [1, 0]
 
@@ -51,21 +50,9 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path, caplog):
         PARAPHRASE,
         PAIRS + "1\ta\tx\ty\t1.0\n2\tb\tx\ty\t\n3\tc\tx\ty\t0.0\n",
     )
-    examples, names = read(folder, PARAPHRASE, "train")
-    assert names == ["a", "c"]
+    examples = read(folder, PARAPHRASE, "train")
     assert len(examples) == 2
     assert "left out 1 rows without a label, the first in line 3" in caplog.text
-
-
-def test_a_hidden_test_set_has_no_labels(tmp_path):
-    folder = write(
-        tmp_path,
-        SIMILARITY,
-        "\tid\tsentence1\tsentence2\n1\ta\tx\ty\n",
-        "test-student",
-    )
-    examples, names = read(folder, SIMILARITY, "test-student")
-    assert examples.labels is None and names == ["a"]
 
 
 SCORES = "\tid\tsentence1\tsentence2\tsimilarity\n"
@@ -125,7 +112,7 @@ def test_the_identity_is_the_files_content(tmp_path):
 def test_the_real_files_have_as_many_rows_as_they_should(shared_data):
     folder = os.path.join(shared_data, "cs224n")
     counts = {
-        (task.name, split): len(read(folder, task, split)[0])
+        (task.name, split): len(read(folder, task, split))
         for task in cs224n.TASKS.values()
         for split in ("train", "dev")
     }

@@ -17,8 +17,7 @@ LABELS = {
 
 def write(folder, task, split, rows):
     """Writes a file: rows are cells behind the first column."""
-    has_labels = split != cs224n.HIDDEN
-    header = ["", "id", *task.texts, *([task.label] if has_labels else [])]
+    header = ["", "id", *task.texts, task.label]
     lines = ["\t".join(header)]
     for number, cells in enumerate(rows):
         lines.append("\t".join([str(number), f"id{number}", *map(str, cells)]))

@@ -129,28 +129,24 @@ class TfdsSource(Source):
             ) from error
 
 
-def make_examples(
-    table: Table, texts: list[list[str]], task: Task, is_hidden: bool
-) -> Examples:
+def make_examples(table: Table, texts: list[list[str]], task: Task) -> Examples:
     """The rows of a table as examples.
 
     Args:
-        table: Has the column `task.label`, unless labels are hidden.
+        table: Has the column `task.label`.
         texts: The columns of the texts.
         task: Has the labels, or the range of the scores.
-        is_hidden: Whether the file has no labels.
 
     Raises:
         UserError: There are no rows, or a label is unknown; with the line.
     """
     if not len(table):
         raise UserError(f"{table.path}: holds no examples.")
-    labels = None
-    if not is_hidden and task.labels is None:
+    if task.labels is None:
         labels = np.asarray(
             table.scores(task.label, *(task.score_range or ())), np.float32
         )
-    elif not is_hidden:
+    else:
         words = [*map(word_of, table.columns[task.label])]
         labels = table.label_ids(task.label, words, task.labels or ())
     return Examples(np.arange(len(table)), texts, labels)

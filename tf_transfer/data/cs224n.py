@@ -1,15 +1,15 @@
 """The three tasks of Stanford's CS224N default project.
 
 Its files are `ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the
-same with `dev`: tab-separated, quoted as CSV, with a header; the test files
-have no labels. The nearest sets of GLUE can replace them: SST-2 for SST-5 (two
-labels instead of five), QQP (the same questions, split differently, 364
-thousand pairs), STS-B (the same pairs, split differently).
+same with `dev`: tab-separated, quoted as CSV, with a header. The nearest sets
+of GLUE can replace them: SST-2 for SST-5 (two labels instead of five), QQP
+(the same questions, split differently, 364 thousand pairs), STS-B (the same
+pairs, split differently).
 """
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from absl import logging
 
@@ -73,15 +73,6 @@ NEAREST = {
     )
 }
 
-# The files for the project's graders: name, header, format of a label. The
-# spelling is theirs.
-SUBMISSIONS = {
-    "sentiment": ("sst", "Predicted_Sentiment", "{:d}"),
-    "paraphrase": ("para", "Predicted_Is_Paraphrase", "{:.1f}"),
-    "similarity": ("sts", "Predicted_Similiary", "{:.6f}"),
-}
-HIDDEN = "test-student"  # the split without labels
-
 
 def overall(metrics: Mapping[str, float]) -> float:
     """The mean of both accuracies and of (r + 1) / 2.
@@ -120,7 +111,7 @@ def open_project(folder: str, name: str) -> FolderSource:
         "the same with dev; or leave it out for GLUE's nearest sets.",
         f"cs224n {name}",
         ("train", "dev"),
-        lambda path, split: read(path, TASKS[name], split)[0],
+        lambda path, split: read(path, TASKS[name]),
     )
 
 
@@ -164,25 +155,22 @@ def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
     return {**project}, f"cs224n sha256:{digest}"
 
 
-def read(path: str, task: Task, split: str) -> tuple[Examples, list[str]]:
-    """Reads the examples of a file, and their ids in it.
+def read(path: str, task: Task) -> Examples:
+    """Reads the examples of a file.
 
     Args:
         path: The file.
         task: One of `TASKS`.
-        split: `train`, `dev`, or `test...`, whose labels are hidden.
 
     Raises:
         UserError: A row is invalid; the message has file, line and column.
     """
-    is_hidden = split.startswith("test")
-    names = ["id", *task.texts, *([] if is_hidden else [task.label])]
+    names = ["id", *task.texts, task.label]
     table = tables.read_table(path, dict.fromkeys(names, ""), "", DIALECT)
-    if task.name in UNLABELLED and not is_hidden:
+    if task.name in UNLABELLED:
         table = _leave_out_unlabelled(table, task.label)
     texts = [[*map(str.strip, table.texts(name))] for name in task.texts]
-    examples = make_examples(table, texts, task, is_hidden)
-    return examples, table.columns["id"]
+    return make_examples(table, texts, task)
 
 
 def _leave_out_unlabelled(table: Table, label: str) -> Table:
@@ -196,18 +184,3 @@ def _leave_out_unlabelled(table: Table, label: str) -> Table:
             table.places[missing[0]][1],
         )
     return table.take([row for row, cell in enumerate(cells) if cell.strip()])
-
-
-def submission(
-    task: str, names: Sequence[str], values: Sequence[int | float]
-) -> list[str]:
-    """The lines of a file for the project's graders.
-
-    Args:
-        task: The name of the task.
-        names: The examples' ids in its files.
-        values: Label ids, or scores.
-    """
-    _, title, form = SUBMISSIONS[task]
-    lines = [f"id \t {title} "]
-    return lines + [f"{n} , {form.format(v)} " for n, v in zip(names, values)]

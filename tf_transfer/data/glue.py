@@ -230,7 +230,7 @@ def read(path: str, task: Task) -> Examples:
             len(short_rows),
         )
     texts = [table.columns[name] for name in task.texts]
-    return make_examples(table, texts, task, is_hidden=False)
+    return make_examples(table, texts, task)
 
 
 def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:
