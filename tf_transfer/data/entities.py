@@ -61,8 +61,9 @@ def encode(tags: Sequence[Sequence[str]], names: Sequence[str]) -> Tagged:
 def decode(tagged: Tagged, names: Sequence[str]) -> list[list[str]]:
     """Turns numbers into the tags of sentences: reverses `encode`."""
     flat = [names[number] for number in tagged.ids.tolist()]
-    ends = [*tagged.starts[1:].tolist(), len(flat)]
-    return [flat[a:b] for a, b in zip(tagged.starts.tolist(), ends)]
+    starts = tagged.starts.tolist()
+    ends = [*starts[1:], len(flat)]
+    return [flat[start:end] for start, end in zip(starts, ends)]
 
 
 # === Entities ===
@@ -136,11 +137,11 @@ def score(
         ValueError: They are not of the same sentences.
     """
     counts = count_by_sentence(expected, predicted, types)
-    sums = {name: rates.sum(axis=0) for name, rates in counts.items()}
-    return {
-        name: float(right / max(whole, 1))
-        for name, (right, whole) in sums.items()
-    }
+    scores = {}
+    for name, rates in counts.items():
+        right, whole = rates.sum(axis=0)
+        scores[name] = float(right / max(whole, 1))
+    return scores
 
 
 def count_by_sentence(
@@ -158,32 +159,39 @@ def count_by_sentence(
     Raises:
         ValueError: They are not of the same sentences.
     """
-    if not np.array_equal(expected.starts, predicted.starts) or len(
-        expected.ids
-    ) != len(predicted.ids):
+    is_same = np.array_equal(expected.starts, predicted.starts)
+    if not is_same or len(expected.ids) != len(predicted.ids):
         raise ValueError("expected and predicted are not the same sentences")
     expected_keys = _keys(expected, len(types))
     predicted_keys = _keys(predicted, len(types))
     hits = np.intersect1d(expected_keys, predicted_keys, assume_unique=True)
-    of_types = np.stack(
-        [
-            _count(keys, expected, len(types))
-            for keys in (hits, expected_keys, predicted_keys)
-        ]
-    )  # [hits, expected, predicted; sentences; types]
-    counts = _rates(*of_types.sum(axis=2))
+    hit_counts = _count(hits, expected, len(types))
+    expected_counts = _count(expected_keys, expected, len(types))
+    predicted_counts = _count(predicted_keys, predicted, len(types))
+    counts = _rates(
+        hit_counts.sum(axis=1),
+        expected_counts.sum(axis=1),
+        predicted_counts.sum(axis=1),
+    )
     for number, name in enumerate(types):
-        rates = _rates(*of_types[:, :, number])
-        counts.update({f"{key}_{name}": rates[key] for key in rates})
+        rates = _rates(
+            hit_counts[:, number],
+            expected_counts[:, number],
+            predicted_counts[:, number],
+        )
+        for key, rate in rates.items():
+            counts[f"{key}_{name}"] = rate
     is_right = expected.ids == predicted.ids
-    is_inside, is_predicted = expected.ids > 0, predicted.ids > 0
-    words = [
-        _sum_by_sentence(flags, expected)
-        for flags in (is_right & is_inside, is_inside, is_predicted, is_right)
-    ]
+    is_inside = expected.ids > 0
+    right = _sum_by_sentence(is_right, expected)
     lengths = _sum_by_sentence(np.ones(len(is_right)), expected)
-    counts["accuracy"] = np.stack([words[3], lengths], axis=1)
-    counts["token_f1"] = _rates(*words[:3])["f1"]
+    counts["accuracy"] = np.stack([right, lengths], axis=1)
+    rates = _rates(
+        _sum_by_sentence(is_right & is_inside, expected),
+        _sum_by_sentence(is_inside, expected),
+        _sum_by_sentence(predicted.ids > 0, expected),
+    )
+    counts["token_f1"] = rates["f1"]
     return counts
 
 
@@ -195,12 +203,12 @@ def _keys(tagged: Tagged, types: int) -> np.ndarray:
 
 def _count(keys: np.ndarray, tagged: Tagged, types: int) -> np.ndarray:
     """int64 [sentences, types]. Entities by sentence and type, from `_keys`."""
-    start, kind = keys // types // (len(tagged.ids) + 1), keys % types
-    sentence = np.searchsorted(tagged.starts, start, side="right") - 1
-    counts = np.bincount(
-        sentence * types + kind, minlength=len(tagged.starts) * types
-    )
-    return counts.reshape(-1, types)
+    kinds = keys % types
+    starts = keys // types // (len(tagged.ids) + 1)
+    sentences = np.searchsorted(tagged.starts, starts, side="right") - 1
+    counts = np.zeros((len(tagged.starts), types), np.int64)
+    np.add.at(counts, (sentences, kinds), 1)
+    return counts
 
 
 def _sum_by_sentence(values: np.ndarray, tagged: Tagged) -> np.ndarray:

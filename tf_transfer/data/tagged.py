@@ -129,28 +129,31 @@ def read_sentences(
             many as the others.
     """
     width, first_line = 0, 0
-    lines = (
-        (number, _BLANKS.split(line.strip(" \t")))
-        for number, line in enumerate(tables.read_lines(path), 1)
-    )
-    for is_border, group in itertools.groupby(
-        lines, lambda line: line[1][0] in ("", "-DOCSTART-")
-    ):
-        if is_border:
+    sentence: list[list[str]] = []
+    start = 0  # the line of the sentence's first word
+    for number, line in enumerate(tables.read_lines(path), 1):
+        cells = _BLANKS.split(line.strip(" \t"))
+        if cells[0] in ("", "-DOCSTART-"):
+            if sentence:
+                yield start, sentence
+            sentence = []
             continue
-        numbers, sentence = zip(*group)
-        for number, cells in zip(numbers, sentence):
-            if not width:
-                width, first_line = len(cells), number
-            if len(cells) != width or width < min_columns:
-                needed = f"line {first_line} {width}"
-                raise UserError(
-                    f"{path}, line {number}: has {len(cells)} columns, "
-                    + (needed if width >= min_columns else "needs 2")
-                    + ". Give a word and its tags, separated by blanks, and an "
-                    "empty line behind each sentence."
-                )
-        yield numbers[0], [*sentence]
+        if not width:
+            width, first_line = len(cells), number
+        if len(cells) != width or width < min_columns:
+            needed = f"line {first_line} {width}"
+            if width < min_columns:
+                needed = "needs 2"
+            raise UserError(
+                f"{path}, line {number}: has {len(cells)} columns, {needed}. "
+                "Give a word and its tags, separated by blanks, and an empty "
+                "line behind each sentence."
+            )
+        if not sentence:
+            start = number
+        sentence.append(cells)
+    if sentence:
+        yield start, sentence
     if not width:
         raise UserError(f"{path}: holds no sentences.")
 
@@ -176,18 +179,19 @@ def _check_bioes(table: Table, sentences: list[list[str]]) -> None:
     for row, tags in enumerate(sentences):
         open_type = ""  # of an entity that has begun and not ended
         for word, tag in enumerate([*tags, "O"]):
-            continues = tag[0] in "IEL"
-            if continues != bool(open_type) or (
-                continues and tag[2:] != open_type
-            ):
+            letter, kind = tag[0], tag[2:]
+            continued = kind if letter in "IEL" else ""
+            if continued != open_type:
                 word = min(word, len(tags) - 1)
                 raise UserError(
                     f"{table.locate(row, word)}: {cut(tags[word])!r} breaks an "
                     "entity of BIOES, which begins with B- and ends with E-, "
                     "or is S- alone. Fix the tag, or the one before it."
                 )
-            if tag[0] not in "IO":
-                open_type = tag[2:] if tag[0] == "B" else ""
+            if letter == "B":
+                open_type = kind
+            elif letter != "I":
+                open_type = ""
 
 
 def to_iob2(
