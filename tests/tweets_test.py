@@ -127,7 +127,7 @@ def test_nothing_left_to_train_on_is_named(table, tmp_path):
     ids = tmp_path / "ids.txt"
     ids.write_text("\n".join(map(str, range(62))))
     settings = parsed(table, tmp_path, f"--test_ids={ids}")
-    with pytest.raises(UserError, match="--test_ids: leaves no example"):
+    with pytest.raises(UserError, match="mine.csv: leaves no rows to train"):
         tweets.Tweets(settings).data.source.read("train")
 
 

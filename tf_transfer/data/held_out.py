@@ -124,30 +124,24 @@ class HeldOutSource(TableSource):
     def drawn(self) -> dict[str, np.ndarray]:
         """Sorted rows of `train` and `test`, int64.
 
-        Rows with the text of a test row do not train, if equal texts are
-        grouped.
+        Raises:
+            UserError: No row of a label is left to train on.
         """
-        test, labels = self.task_file.test, self.labels
-        if test.ids:
-            rows = self._find_rows(test.ids, f"--test_ids={test.ids}")
-            tested = np.sort(rows)
-        else:
-            tested = draw_test_rows(
-                labels,
-                self.groups,
-                test.fraction,
-                self._split_seed,
-                self.task_file.path,
-            )
-        is_tested = np.isin(self.groups, self.groups[tested])
-        train = np.flatnonzero(~is_tested)
+        drawn = super().drawn
         check_labels(
-            labels[train],
+            self.labels[drawn["train"]],
             self.task.labels or (),
             "--test_ids: leaves",
             "Leave more rows to train on.",
         )
-        return {"train": train, "test": tested}
+        return drawn
+
+    def _draw(
+        self, labels: np.ndarray, rest: np.ndarray, fraction: float
+    ) -> np.ndarray:
+        """Draws the tested rows."""
+        path, seed = self.task_file.path, self._split_seed
+        return draw_test_rows(labels, self.groups, fraction, seed, path)
 
     def folds(self) -> list[Split]:
         """The rows to train on, and to test, of each fold.

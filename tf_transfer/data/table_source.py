@@ -363,7 +363,9 @@ class TableSource(Source):
             if not wanted or wanted.paths:
                 continue
             if wanted.ids:
-                name = f"{own.path}: {split}: {wanted.ids}"
+                name = f"--{split}_ids={wanted.ids}"
+                if task_file.is_task_file(own.path):
+                    name = f"{own.path}: {split}: {wanted.ids}"
                 held = self._find_rows(wanted.ids, name)
                 if not np.isin(self.groups[held], self.groups[rest]).all():
                     raise UserError(
