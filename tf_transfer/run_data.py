@@ -124,7 +124,7 @@ class RunData:
         settings = self.settings
         data = type(self)(settings, self.warm, self.given_source)
         data.reports_problems = False
-        if self.given_source is None and not settings.own_data:
+        if self.given_source is None and settings.own_data != "task_file":
             names = settings.task_names
             sources = official.open_sources(names, settings.data)
             if sources:
