@@ -212,3 +212,48 @@ def test_a_strategy_is_chosen_in_one_file():
 def test_a_file_says_what_it_is_for(name):
     text = FILES[name].read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text))
+
+
+# === Plain statements ===
+
+
+def is_condition(node):
+    """Whether an expression is of truth."""
+    is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    is_bool = isinstance(node, ast.Call) and ast.unparse(node.func) == "bool"
+    return is_not or is_bool or isinstance(node, ast.Compare | ast.BoolOp)
+
+
+def is_dense(node):
+    """Whether it is a condition as a factor, or a loop over one element."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return is_condition(node.left) or is_condition(node.right)
+    loops = isinstance(node, ast.comprehension | ast.For)
+    values = isinstance(node.iter, ast.List | ast.Tuple) if loops else False
+    return (
+        values
+        and len(node.iter.elts) == 1
+        and (not isinstance(node.iter.elts[0], ast.Starred))
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_condition_is_no_factor_and_a_loop_has_several_elements(name):
+    nodes = [*ast.walk(ast.parse(FILES[name].read_text()))]
+    dense = [ast.unparse(node) for node in nodes if is_dense(node)]
+    assert not dense, "write it as an `if`, or as plain statements"
+
+
+@pytest.mark.parametrize(
+    "text, dense",
+    [
+        ("words * bool(rows)", True),
+        ("f'{n} more' * (n > 1)", True),
+        ("[x for y in [f(z)] for x in y]", True),
+        ("'-' * width", False),
+        ("[x for x in [*rows]]", False),
+        ("[x for x in (1, 2)]", False),
+    ],
+)
+def test_what_is_dense_is_found(text, dense):
+    assert any(map(is_dense, ast.walk(ast.parse(text)))) == dense

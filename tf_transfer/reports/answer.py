@@ -282,13 +282,14 @@ def describe_profile(profile: Mapping[str, Any]) -> str:
         f"{100 * line['score']:.1f}" for line in profile["blocks"]
     )
     needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
-    advice = (
-        f"; {needed} of {last} blocks are within a standard error of the best: "
-        f"--keep_blocks={needed}"
-    )
+    if 0 < needed < last:
+        scores += (
+            f"; {needed} of {last} blocks are within a standard error of the "
+            f"best: --keep_blocks={needed}"
+        )
     return (
         f"Depth profile, {profile['metric']} of the probe below block 1 and "
-        f"above each block: {scores}{advice * (0 < needed < last)}."
+        f"above each block: {scores}."
     )
 
 

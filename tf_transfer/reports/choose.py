@@ -55,21 +55,21 @@ class Group:
 def list_groups(runs: pd.DataFrame) -> list[Group]:
     """The groups of a frame, by number."""
     rows = runs.assign(position=range(len(runs))).itertuples()
-    groups = group_by(rows, lambda row: row.group)
-    return [
-        Group(
-            first,
-            tuple(row.position for row in members),
-            tuple((row.seed, row.validation) for row in members),
-            first.settings,
-            first.lr,
-            frames.dump(
-                {n: v for n, v in first.settings.items() if n not in VARIED}
-            ),
-        )
-        for _, (first, *_) in sorted(groups.items())
-        for members in [groups[first.group]]
-    ]
+    numbered = sorted(group_by(rows, lambda row: row.group).items())
+    return [_make_group(members) for _, members in numbered]
+
+
+def _make_group(rows: Sequence[Any]) -> Group:
+    first = rows[0]
+    recipe = {n: v for n, v in first.settings.items() if n not in VARIED}
+    return Group(
+        first,
+        tuple(row.position for row in rows),
+        tuple((row.seed, row.validation) for row in rows),
+        first.settings,
+        first.lr,
+        frames.dump(recipe),
+    )
 
 
 def group_by(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:

@@ -270,20 +270,18 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
             for task in lists["tasks"]
         )
     claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
-    problems = {
-        f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,
-        f"over is one of {', '.join(OVER)}": claim.over not in OVER,
-        "`equal` needs a margin": claim.kind == "equal" and not claim.margin,
-        "`paired` needs as many `first` as `second`": claim.paired
-        and len(claim.first) != len(claim.second),
-        "`relative` needs `second`": claim.relative and not claim.second,
-        f"`{claim.kind}` needs `published` or `sign`": (
-            claim.kind == "difference" and not claim.direction
-        ),
-    }
-    for problem, applies in problems.items():
-        if applies:
-            raise ValueError(problem)
+    if claim.kind not in KINDS:
+        raise ValueError(f"kind is one of {', '.join(KINDS)}")
+    if claim.over not in OVER:
+        raise ValueError(f"over is one of {', '.join(OVER)}")
+    if claim.kind == "equal" and not claim.margin:
+        raise ValueError("`equal` needs a margin")
+    if claim.kind == "difference" and not claim.direction:
+        raise ValueError("`difference` needs `published` or `sign`")
+    if claim.paired and len(claim.first) != len(claim.second):
+        raise ValueError("`paired` needs as many `first` as `second`")
+    if claim.relative and not claim.second:
+        raise ValueError("`relative` needs `second`")
     return claim
 
 

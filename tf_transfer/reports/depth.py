@@ -26,22 +26,12 @@ def draw(profiles: Profiles) -> Figure | None:
     """Score against block, a line for each task; None without a profile."""
     if not profiles:
         return None
-    curves = {
-        f"{task}, {profile['metric']}": plots.Curve(
-            [
-                (
-                    Ranged(line["block"]),
-                    Ranged(score, score - error, score + error),
-                )
-                for line in profile["blocks"]
-                for score, error in [
-                    (100 * line["score"], 100 * line["standard_error"])
-                ]
-            ],
-            {"color": plots.PALETTE[(number + 2) % len(plots.PALETTE)]},
+    curves = {}
+    for number, (task, profile) in enumerate(sorted(profiles.items())):
+        colour = plots.PALETTE[(number + 2) % len(plots.PALETTE)]
+        curves[f"{task}, {profile['metric']}"] = plots.Curve(
+            [*map(_make_point, profile["blocks"])], {"color": colour}
         )
-        for number, (task, profile) in enumerate(sorted(profiles.items()))
-    }
     return plots.draw_panels(
         "depth_profile",
         "What the probe scores on the states above each block (0: the "
@@ -52,6 +42,14 @@ def draw(profiles: Profiles) -> Figure | None:
         height=3.0,
         dress=plots.use_whole_numbers,
         width=5.4,
+    )
+
+
+def _make_point(line: Mapping[str, float]) -> plots.Point:
+    score, error = 100 * line["score"], 100 * line["standard_error"]
+    return (
+        Ranged(line["block"]),
+        Ranged(score, score - error, score + error),
     )
 
 

@@ -55,11 +55,14 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
     for number, (share, rows) in enumerate(zip(shares, approaches)):
         first, colour = rows[0], plots.colour_of(rows[0].approach)
         cost = share if is_timed else first.trained
+        name = first.trains
+        if math.isnan(cost):
+            name += " (time not compared)"
         _mark(
             axis,
             0.0 if math.isnan(cost) else cost,
             brief.loss_of(rows),
-            first.trains + " (time not compared)" * math.isnan(cost),
+            name,
             colour,
             5 if number % 2 else -11,
             marker="*" if first.is_probe else "o",
@@ -146,14 +149,13 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
     figure.set_size_inches(5.4, 1.2 + (0.06 + 0.16 * lines) * len(known))
     axis.set_yticks([-height for height in range(len(known))], names)
     plots.add_frame(axis, "", "score, points")
-    return plots.finish(
-        figure,
-        {},
-        "scores",
+    caption = (
         f"{overview.name_split(known)} score with 95 % intervals over "
-        f"{overview.name_parts(known)}; "
-        "the grey mark is what the majority baseline scores, a cross a row "
-        "that is not above it."
-        + f" The first {len(known)} of {len(scored)} rows of the table."
-        * (len(scored) > len(known)),
+        f"{overview.name_parts(known)}; the grey mark is what the majority "
+        "baseline scores, a cross a row that is not above it."
     )
+    if len(scored) > len(known):
+        caption += (
+            f" The first {len(known)} of {len(scored)} rows of the table."
+        )
+    return plots.finish(figure, {}, "scores", caption)

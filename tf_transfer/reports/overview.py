@@ -123,16 +123,7 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
         rows += _match(members, names, runs, cells)
     counts = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
-        dataclasses.replace(
-            row,
-            trains=row.trains
-            + _rate_or_folds(row) * (counts[row.task, row.trains] > 1),
-            base=base,
-            # So that a base has one variance in all comparisons.
-            peers=base.peers if base and row.is_probe else row.peers,
-        )
-        for row in rows
-        for base in [_find_base(row, rows)]
+        _complete(row, rows, counts[row.task, row.trains] > 1) for row in rows
     ]
     rows.sort(
         key=lambda row: (
@@ -146,6 +137,16 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
         )
     )
     return [_compare(row) for row in rows]
+
+
+def _complete(row: Row, rows: Sequence[Row], has_namesakes: bool) -> Row:
+    """A row with its base, its peers, and a name that no other row has."""
+    trains, base, peers = row.trains, _find_base(row, rows), row.peers
+    if has_namesakes:
+        trains += _rate_or_folds(row)
+    if base and row.is_probe:
+        peers = base.peers  # a base has one variance in all comparisons
+    return dataclasses.replace(row, trains=trains, base=base, peers=peers)
 
 
 def _find_base(row: Row, rows: Sequence[Row]) -> Row | None:
@@ -391,7 +392,8 @@ def name_approach(approach: str, cached: bool) -> str:
     name = approach.replace("_", " ")
     if approach.startswith("fine_tuning_"):
         name = f"{EVERYTHING}, {approach.removeprefix('fine_tuning_')}"
-    return NAMES.get(approach, name) + " (cached)" * cached
+    name = NAMES.get(approach, name)
+    return f"{name} (cached)" if cached else name
 
 
 APPROACH = re.compile(

@@ -235,23 +235,26 @@ def describe_note(verdict: Verdict) -> str:
 def describe_published(verdict: Verdict) -> str:
     """What the paper claims, in figures."""
     claim = verdict.claim
-    size = f"{claim.published:+.4g} {claim.unit}" * bool(claim.published)
-    margin = f"{claim.margin:g} {claim.unit}"
+    size = ""
+    if claim.published:
+        size = f"{claim.published:+.4g} {claim.unit}"
     if claim.kind == "equal":
-        return f"{size or 'no difference'}; our margin: {margin}"
-    return size or {1: "higher", -1: "lower"}.get(claim.direction, "")
+        size = size or "no difference"
+        return f"{size}; our margin: {claim.margin:g} {claim.unit}"
+    return size or ("higher" if claim.direction > 0 else "lower")
 
 
 def describe_ours(verdict: Verdict) -> str:
     """What the runs show: `+0.98 points (+0.41 to +1.55), n = 3`."""
     if not verdict.study or not verdict.runs:
         return ""
-    runs = (
-        f"n = {verdict.runs}"
-        + f", with {verdict.reading}" * bool(verdict.reading)
-        + f", {verdict.blocks}" * bool(verdict.blocks)
-        + f", on {wording.join(verdict.tasks)} only" * bool(verdict.tasks)
-    )
+    runs = f"n = {verdict.runs}"
+    if verdict.reading:
+        runs += f", with {verdict.reading}"
+    if verdict.blocks:
+        runs += f", {verdict.blocks}"
+    if verdict.tasks:
+        runs += f", on {wording.join(verdict.tasks)} only"
     if math.isnan(verdict.value):
         return runs
     claim = verdict.claim
@@ -274,46 +277,53 @@ def describe_ours(verdict: Verdict) -> str:
 
 def tabulate(name: str, rows: Sequence[Row]) -> Table:
     """The overview of a study."""
-    frame = pd.DataFrame(
-        [
-            {
-                "task": row.task,
-                "trains": row.trains,
-                "n": row.n,
-                "score": wording.ranged(row.score),
-                "minus everything": brief.FAILED
-                if row.failed
-                else row.note or wording.ranged(row.gain, sign="+"),
-                "time, s": wording.ranged(overview.Ranged(row.seconds.value), 0)
-                + "*" * (row.seconds.is_known and not row.is_timed),
-                "time, %": wording.ranged(row.share, 0)
-                + "*" * (row.share.is_known and not row.is_timed),
-                "weights, %": _round_share(row.trained),
-            }
-            for row in rows
-        ]
-    )
+    frame = pd.DataFrame([_show_row(row) for row in rows])
     optional = frame[["minus everything", "time, s", "time, %"]]
     empty = optional.columns[(optional == "").all()]
-    apart = any(row.seconds.is_known and not row.is_timed for row in rows)
+    caption = (
+        f"{overview.name_split(rows)} scores in points "
+        f"({_name_metrics(rows)}): means over n seeds or folds, with 95 % "
+        f"intervals over {overview.name_parts(rows)}. Times are those to the "
+        "stopping point, with that of caching the frozen blocks; shares are "
+        "of the time and the weights of training everything"
+    )
     majorities = {
         row.task: f"{row.majority:.1f} on {row.task}"
         for row in rows
         if not math.isnan(row.majority)
     }
-    named = f"The majority baseline scores {', '.join(majorities.values())}"
+    if majorities:
+        caption += (
+            f". The majority baseline scores {', '.join(majorities.values())}"
+        )
+    if any(row.seconds.is_known and not row.is_timed for row in rows):
+        caption += f". {overview.TIMED_APART}"
     return Table(
-        f"{name}_overview",
-        f"{overview.name_split(rows)} scores in points "
-        f"({_name_metrics(rows)}): means over n seeds or folds, with 95 % "
-        f"intervals over {overview.name_parts(rows)}. Times are those to the "
-        "stopping point, with that of caching the frozen blocks; shares are "
-        "of the time and the weights of training everything. "
-        + named * bool(majorities)
-        + f". {overview.TIMED_APART}" * apart,
-        frame.drop(columns=empty),
-        open=True,
+        f"{name}_overview", caption, frame.drop(columns=empty), open=True
     )
+
+
+def _show_row(row: Row) -> dict[str, Any]:
+    """The cells of a row of the overview."""
+    seconds = wording.ranged(overview.Ranged(row.seconds.value), 0)
+    share = wording.ranged(row.share, 0)
+    if seconds and not row.is_timed:
+        seconds += "*"
+    if share and not row.is_timed:
+        share += "*"
+    difference = row.note or wording.ranged(row.gain, sign="+")
+    if row.failed:
+        difference = brief.FAILED
+    return {
+        "task": row.task,
+        "trains": row.trains,
+        "n": row.n,
+        "score": wording.ranged(row.score),
+        "minus everything": difference,
+        "time, s": seconds,
+        "time, %": share,
+        "weights, %": _round_share(row.trained),
+    }
 
 
 def _name_metrics(rows: Sequence[Row]) -> str:

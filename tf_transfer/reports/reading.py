@@ -190,13 +190,14 @@ def find_unlike(runs: Collection[Record]) -> dict[str, bool]:
     tested = collections.defaultdict(list)
     for run in filter(trains, runs):
         tested[_texts_of(run)].append(run["test"] is not None)
-    return {
-        run["path"]: not is_tested
-        for run in runs
-        if (others := tested.get(_texts_of(run)))
-        for is_tested in [run["test"] is not None]
-        if is_tested != (sum(others) >= len(others) / 2) and not all(others)
-    }
+    unlike = {}
+    for run in runs:
+        others = tested.get(_texts_of(run), [])
+        are_tested = sum(others) >= len(others) / 2
+        is_tested = run["test"] is not None
+        if not all(others) and is_tested != are_tested:
+            unlike[run["path"]] = are_tested
+    return unlike
 
 
 def identify(record: Record) -> str:

@@ -143,11 +143,12 @@ class Study:
     @property
     def title(self) -> str:
         """Such as `glue: minilm, 6 blocks (max_epochs=9)`."""
-        return (
-            f"{self.experiment}: {self.model}"
-            + f", {wording.count(self.blocks, 'block')}" * bool(self.blocks)
-            + f" ({self.distinct})" * bool(self.distinct)
-        )
+        title = f"{self.experiment}: {self.model}"
+        if self.blocks:
+            title += f", {wording.count(self.blocks, 'block')}"
+        if self.distinct:
+            title += f" ({self.distinct})"
+        return title
 
     @functools.cached_property
     def differences(self) -> list[str]:

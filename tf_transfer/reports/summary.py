@@ -282,11 +282,12 @@ def _describe_machines(runs: Iterable[Record]) -> str:
                 f"{environment['concurrent_runs']} at a time"
             )
             starts[words].add(environment.get("machine") or "")
-    machines = "; ".join(
-        words + f", {len(ids)} machines or starts" * (len(ids) > 1)
-        for words, ids in sorted(starts.items())
-    )
-    return machines or "not recorded"
+    machines = []
+    for words, ids in sorted(starts.items()):
+        if len(ids) > 1:
+            words += f", {len(ids)} machines or starts"
+        machines.append(words)
+    return "; ".join(machines) or "not recorded"
 
 
 # === The short table on the screen ===

@@ -157,6 +157,14 @@ def _of_run(name: str) -> Measure:
     return lambda line: line.runs[name].iloc[0]
 
 
+def _describe_epochs(line: Line) -> str:
+    """The mean number of epochs; whether the limit ended runs."""
+    epochs = wording.number(line.runs.epochs_run.mean(), 1)
+    if line.row and measures.is_cut_off(line.runs):
+        epochs += " (limit)"
+    return epochs
+
+
 MEASURES: dict[str, Measure] = {
     **{
         name: _of_row(name)
@@ -178,10 +186,7 @@ MEASURES: dict[str, Measure] = {
     "n": lambda line: len(line.runs),
     "examples": lambda line: int(line.runs.sizes.iloc[0].get("train", 0)),
     "seconds": lambda line: seconds(line.runs),
-    "epochs": lambda line: (
-        wording.number(line.runs.epochs_run.mean(), 1)
-        + " (limit)" * bool(line.row and measures.is_cut_off(line.runs))
-    ),
+    "epochs": _describe_epochs,
     "prefix_seconds": lambda line: [
         record["prefix_build_seconds"]
         for record in line.runs[line.runs.cached].record

@@ -257,16 +257,15 @@ def judge_claim(
 
 def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
     """`2 of 6 blocks`, if a claim is about a share of them."""
-    shares = {
-        f"{choose.resolve(layers, blocks)} of {blocks} blocks": None
-        for comparison in comparisons
-        for runs, settings in zip(comparison.runs, comparison.settings)
-        for layers, blocks in [
-            (str(settings.get("trainable_layers")), int(runs.blocks.max()))
-        ]
-        if layers.startswith("L/")
-    }
-    return " and ".join(shares)
+    shares = []
+    for comparison in comparisons:
+        for runs, settings in zip(comparison.runs, comparison.settings):
+            layers = str(settings.get("trainable_layers"))
+            if layers.startswith("L/"):
+                blocks = int(runs.blocks.max())
+                trained = choose.resolve(layers, blocks)
+                shares.append(f"{trained} of {blocks} blocks")
+    return " and ".join(dict.fromkeys(shares))
 
 
 @dataclasses.dataclass(frozen=True)

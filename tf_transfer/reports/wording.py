@@ -113,5 +113,6 @@ def list_first(
     clauses: Sequence[str], mark: str = "; ", most: int = MOST_NAMED
 ) -> str:
     """The first clauses with a mark between them, and how many more."""
-    more = [f"and {len(clauses) - most} more"] * (len(clauses) > most)
-    return mark.join([*clauses[:most], *more])
+    if len(clauses) > most:
+        clauses = [*clauses[:most], f"and {len(clauses) - most} more"]
+    return mark.join(clauses)

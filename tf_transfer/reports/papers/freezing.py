@@ -144,14 +144,17 @@ def _make_curve(
     metric = MISMATCHED if suffix else first.metric
     scores = runs.metrics.str[metric] if suffix else runs.score
     by_number = scores.groupby(runs.number, sort=False).agg(list).items()
-    label = tables.join(
-        mode,
-        f"lr {first.lr:g}" * has_rates,
-        f"untrained {first.untrained}" * bool(first.untrained),
-    )
+    label, but, baseline = mode, "", ""
+    if has_rates:
+        label += f", lr {first.lr:g}"
+    if first.untrained:
+        label += f", untrained {first.untrained}"
+        but = f". Untrained where everything else trains: {first.untrained}"
+    majority = 100 * first.record["majorities"].get(metric, math.nan)
+    if not math.isnan(majority):
+        baseline = f"The majority baseline scores {majority:.2f}. "
     published = _find_published(study, runs)
     title = PUBLISHED_TASKS.get(first.task + suffix, "")
-    majority = 100 * first.record["majorities"].get(metric, math.nan)
     return tables.Part(
         study,
         runs,
@@ -163,13 +166,11 @@ def _make_curve(
             "mode": mode,
             "label": label,
             "untrained": first.untrained,
-            "but": ". Untrained where everything else trains: "
-            f"{first.untrained}" * bool(first.untrained),
+            "but": but,
             "file": re.sub("[, ]+", "_", f"{first.text}{suffix}, {label}"),
             "trials": {n if n == ALL else int(n): v for n, v in by_number},
             "majority": majority,
-            "baseline": f"The majority baseline scores {majority:.2f}. "
-            * (not math.isnan(majority)),
+            "baseline": baseline,
             "theirs": published.get("scores", {}).get(title, {}),
             "rate": wording.rate(first.lr),
             "published_rate": wording.rate(
@@ -314,7 +315,8 @@ def _name_quality(curves: Sequence[tables.Part], quality: float) -> str:
         >= quality * operating.plain_mean(curve.words["trials"][ALL])
         for curve in curves
     )
-    return f"≥ {100 * quality:.4g} %" + "*" * passes
+    name = f"≥ {100 * quality:.4g} %"
+    return f"{name}*" if passes else name
 
 
 def _find_point(
@@ -324,7 +326,8 @@ def _find_point(
     trials = curve.words["trials"]
     point, authors, theirs = _find_points(curve, quality)
     published = _show_published(curve, theirs)
-    other = f" with {theirs}" * bool(published and theirs != point)
+    if published and theirs != point:
+        published += f" with {theirs}"
     below = operating.list_untried(trials, point) if point else ()
     has_several = min(map(len, trials.values())) > 1
     ends = operating.interval(trials, quality, level) if has_several else ()
@@ -333,7 +336,7 @@ def _find_point(
         _name_quality([curve], quality),
         point,
         authors,
-        published=published + other,
+        published=published,
         untried=", ".join(map(str, below)),
         interval=" to ".join(map(_name_blocks, ends)),
     )
@@ -347,6 +350,9 @@ def _find_common_point(
         NEVER if None in points else str(max(points))
         for points in zip(*(_find_points(curve, quality) for curve in curves))
     )
+    published = ""
+    if all(curve.words["theirs"] for curve in curves):
+        published = f"with {theirs}"
     return tables.Line(
         curves[0],
         values={
@@ -354,8 +360,7 @@ def _find_common_point(
             "quality": _name_quality(curves, quality),
             "trained": plain,
             "authors_trained": authors,
-            "published": f"with {theirs}"
-            * all(curve.words["theirs"] for curve in curves),
+            "published": published,
             **dict.fromkeys(("rate", "published_rate", "majority"), ""),
         },
     )
@@ -374,7 +379,7 @@ def _list_parameters(part: tables.Part) -> list[tables.Line]:
         "total": embeddings + sum(blocks) + pooler,
     }
     theirs = part.study.published.get("parameters", {}).get(
-        PUBLISHED_NAMES.get(part.study.model), [""] * len(counts)
+        PUBLISHED_NAMES.get(part.study.model), itertools.repeat("")
     )
     return [
         tables.Line(

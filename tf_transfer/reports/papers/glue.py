@@ -51,12 +51,12 @@ def table_number(study: Study, runs: pd.DataFrame) -> int | None:
 
 def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with `table`, the paper's table that those on a task fill."""
-    numbers = {t: table_number(study, of) for t, of in runs.groupby("text")}
-    tables_of = {
-        text: f" (the paper's table {number})" * bool(number)
-        for text, number in numbers.items()
-    }
-    return runs.assign(table=runs.text.map(tables_of))
+    table_of = dict.fromkeys(runs.text, "")
+    for text, members in runs.groupby("text"):
+        number = table_number(study, members)
+        if number:
+            table_of[text] = f" (the paper's table {number})"
+    return runs.assign(table=runs.text.map(table_of))
 
 
 # === Costs and rates ===
@@ -120,9 +120,10 @@ def _show_epochs(line: tables.Line) -> dict[object, str]:
     epochs["seconds"] = epochs.seconds.where(is_timed)
     cells = {}
     for number, runs in epochs.groupby("epoch"):
-        few = f" ({len(runs)})" * (len(runs) < len(line.runs))
         both = wording.spread(runs.test), wording.number(runs.seconds.mean(), 0)
-        cells[number] = tables.join(*both, mark=" / ") + few
+        cells[number] = tables.join(*both, mark=" / ")
+        if len(runs) < len(line.runs):
+            cells[number] += f" ({len(runs)})"
     return cells
 
 

@@ -38,15 +38,17 @@ def _divide_means(study: Study) -> list[tables.Part]:
         return []
     measured = [row.task for row in rows if row.runs.memory.notna().any()]
     left = len({row.trains for row in rows}) - len(groups)
-    out = (
-        f". Left out: {wording.count(left, 'row')} {brief.FAILED} on a task, "
-        "or not compared with training everything on each"
-    )
+    out = ""
+    if left:
+        out = (
+            f". Left out: {wording.count(left, 'row')} {brief.FAILED} on a "
+            "task, or not compared with training everything on each"
+        )
     words = {
         "groups": groups,
         "tasks": wording.join(tasks),
         "task": collections.Counter(measured or tasks).most_common(1)[0][0],
-        "left": out * (left > 0),
+        "left": out,
     }
     return [tables.Part(study, study.labelled, words=words)]
 
@@ -100,12 +102,16 @@ def method_and_blocks(approach: str) -> tuple[str, str]:
     )
 
 
+def _name_or_failure(line: tables.Line) -> str:
+    if line.row is None:
+        return ""
+    if line.row.failed:
+        return f"{line.row.trains} ({brief.FAILED})"
+    return line.row.trains
+
+
 MEASURES: dict[str, tables.Measure] = {
-    "trains_or_failure": lambda line: (
-        f"{line.row.trains}{f' ({brief.FAILED})' * line.row.failed}"
-        if line.row
-        else ""
-    ),
+    "trains_or_failure": _name_or_failure,
     # `4`; `4, lowest` where an end of them is the best.
     "rates": lambda line: (
         line.row

@@ -72,22 +72,24 @@ LABELS = dict(zip(TASKS, ("SST accuracy", "Quora accuracy", "STS r")))
 
 def name_approach(approach: str, settings: claims.Settings) -> str:
     """What trains, and how, but no rate: `everything; mean; decay 0.95`."""
-    pairs, decay, short = (
-        settings[name] for name in ("pairs", "layer_decay", "short_batches")
-    )
-    in_turn = settings["combine"] == "in_turn"
-    is_usual = in_turn and not settings["loss_weights"]
-    return tables.join(
+    words = [
         TRAINS.get(settings["train"], str(settings["train"])),
         READS.get(settings["pooling"], str(settings["pooling"])),
-        f"pairs {pairs}" * (pairs != "sbert"),
-        "targets truncated" * (settings["targets"] != "exact"),
-        f"short batches {short}" * (short != "mean"),
-        f"decay {decay:g}" * (decay != 1),
-        _combination(settings) * (not is_usual),
-        "idle heads still" * (in_turn and settings["idle_heads"] == "still"),
-        mark="; ",
-    )
+    ]
+    if settings["pairs"] != "sbert":
+        words.append(f"pairs {settings['pairs']}")
+    if settings["targets"] != "exact":
+        words.append("targets truncated")
+    if settings["short_batches"] != "mean":
+        words.append(f"short batches {settings['short_batches']}")
+    if settings["layer_decay"] != 1:
+        words.append(f"decay {settings['layer_decay']:g}")
+    in_turn = settings["combine"] == "in_turn"
+    if settings["loss_weights"] or not in_turn:
+        words.append(_combination(settings))
+    if in_turn and settings["idle_heads"] == "still":
+        words.append("idle heads still")
+    return "; ".join(words)
 
 
 def recipe(settings: claims.Settings) -> str:
@@ -106,41 +108,40 @@ def _combination(settings: claims.Settings) -> str:
         COMBINES.get(settings[name], str(settings[name]))
         for name in ("combine", "head_combine")
     )
-    first, last = (
-        claims.plain(settings.get(name)) for name in ("alpha", "last_alpha")
-    )
-    sizes = f" by size^{first}" + f" to size^{last}" * (last != first)
-    heads = (
-        " in both phases" if before == combine else f", output layers {before}"
-    )
-    is_apart = settings["head_combine"] != "in_turn"
-    return (
-        combine
-        + sizes * (first is not None)
-        + f", weights {settings['loss_weights']}"
-        * bool(settings["loss_weights"])
-        + heads * (is_apart and settings["train"] == "head_then_all")
-    )
+    text = combine
+    first, last = settings.get("alpha"), settings.get("last_alpha")
+    if first is not None:
+        text += f" by size^{claims.plain(first)}"
+        if last != first:
+            text += f" to size^{claims.plain(last)}"
+    if settings["loss_weights"]:
+        text += f", weights {settings['loss_weights']}"
+    has_two = settings["train"] == "head_then_all"
+    if has_two and settings["head_combine"] != "in_turn":
+        if before == combine:
+            text += " in both phases"
+        else:
+            text += f", output layers {before}"
+    return text
 
 
 def _order(settings: claims.Settings) -> str:
     """The order of the tasks, where it is not the usual one."""
-    order = settings["order"]
-    return f"order {order.replace(',', ', ')}" * (order != ORDER)
+    if settings["order"] == ORDER:
+        return ""
+    return f"order {settings['order'].replace(',', ', ')}"
 
 
 def _amount(settings: claims.Settings) -> str:
     """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
-    has_two = settings["train"] == "head_then_all"
-    epochs, before = settings["max_epochs"], settings.get("head_epochs")
-    return tables.join(
-        f"lr {settings['lr']:g}"
-        + f" after {claims.plain(settings.get('head_lr'))}" * has_two,
-        wording.count(epochs, "epoch")
-        + f" after {before}" * (has_two and before != epochs),
-        _order(settings),
-        mark="; ",
-    )
+    epochs = settings["max_epochs"]
+    rate, count = f"lr {settings['lr']:g}", wording.count(epochs, "epoch")
+    if settings["train"] == "head_then_all":
+        before = settings.get("head_epochs")
+        rate += f" after {claims.plain(settings.get('head_lr'))}"
+        if before != epochs:
+            count += f" after {before}"
+    return tables.join(rate, count, _order(settings), mark="; ")
 
 
 # === Rows of tables ===
@@ -175,14 +176,12 @@ def _list_published(part: tables.Part) -> Iterator[tables.Line]:
     """The rows of a published table with our scores, if any was run."""
     for _, runs in part.runs.groupby("data_identity", sort=False):
         find = functools.partial(tables.find_published, runs, part.study.paper)
-        rows = [
-            (row, ours)
-            for row in part.words["rows"]
-            for ours in [find(row["settings"])]
-            # Another reading of a row is shown where it was run.
-            if len(ours) or "reading" not in row
-        ]
-        for row, ours in rows if any(len(ours) for _, ours in rows) else ():
+        known = [(row, find(row["settings"])) for row in part.words["rows"]]
+        if not any(len(ours) for _, ours in known):
+            continue
+        for row, ours in known:
+            if "reading" in row and not len(ours):
+                continue  # another reading of a row is shown where it was run
             figures = {
                 name: value
                 for (metric, title), theirs in zip(
@@ -193,8 +192,8 @@ def _list_published(part: tables.Part) -> Iterator[tables.Line]:
                     (f"{title}, paper", f"{100 * theirs:.1f}"),
                 )
             }
-            known = {"name": row["name"], "runs": len(ours) or ""}
-            yield tables.Line(part, values={**known, "figures": figures})
+            values = {"name": row["name"], "runs": len(ours) or ""}
+            yield tables.Line(part, values={**values, "figures": figures})
 
 
 def _list_combinations(part: tables.Part) -> list[tables.Line]:

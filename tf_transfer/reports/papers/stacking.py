@@ -75,18 +75,16 @@ def name_approach(approach: str, settings: claims.Settings) -> str:
 
 def _head(settings: claims.Settings) -> str:
     """A head in words, with the settings that are not its defaults."""
-    is_dense = settings["head"] == "dense"
-    return tables.join(
-        HEADS.get(settings["head"], str(settings["head"])),
-        "[CLS] without the pooler"
-        * (is_dense and settings.get("pooling") == "cls_state"),
-        "each text by itself" * (is_dense and settings.get("pairs") == "sbert"),
-        *(
-            f"{name} {settings[name]}"
-            for name, usual in stacking_ensembles.USUAL_SIZES.items()
-            if settings.get(name, usual) != usual
-        ),
-    )
+    words = [HEADS.get(settings["head"], str(settings["head"]))]
+    if settings["head"] == "dense":
+        if settings.get("pooling") == "cls_state":
+            words.append("[CLS] without the pooler")
+        if settings.get("pairs") == "sbert":
+            words.append("each text by itself")
+    for name, usual in stacking_ensembles.USUAL_SIZES.items():
+        if settings.get(name, usual) != usual:
+            words.append(f"{name} {settings[name]}")
+    return ", ".join(words)
 
 
 def _describe_phases(settings: claims.Settings) -> list[str]:
@@ -102,7 +100,7 @@ def _describe_phases(settings: claims.Settings) -> list[str]:
 def _gap(settings: claims.Settings) -> str:
     """The gap that ends a phase on the frozen encoder: ` (gap 0.01)`."""
     gap = settings.get("phase_one_gap", -1)
-    return f" (gap {gap:g})" * (gap >= 0)
+    return f" (gap {gap:g})" if gap >= 0 else ""
 
 
 # === Groups ===

@@ -35,17 +35,17 @@ def name_approach(approach: str, settings: claims.Settings) -> str:
         return "the probe (ours)"
     if "features" in settings:
         is_raw = settings["preprocessing"] == "none"
-        return approach + " of raw words" * is_raw
+        return f"{approach} of raw words" if is_raw else approach
     is_frozen = settings.get("pooler") == "frozen"
     if approach == "last_0":
         return "frozen" if is_frozen else "pooler trained"
     loaded = settings.get("load_blocks", "all")
-    blocks = "nothing" if loaded == "none" else f"blocks {loaded}"
-    return (
-        NAMES.get(approach, approach.replace("_", " "))
-        + f", {blocks} loaded" * (loaded != "all")
-        + ", pooler frozen" * is_frozen
-    )
+    name = NAMES.get(approach, approach.replace("_", " "))
+    if loaded == "none":
+        name += ", nothing loaded"
+    elif loaded != "all":
+        name += f", blocks {loaded} loaded"
+    return f"{name}, pooler frozen" if is_frozen else name
 
 
 def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
@@ -219,7 +219,9 @@ def _choose_boxes(part: tables.Part) -> list[tables.Line]:
 def _draw_boxes(part: tables.Part, lines: Sequence[tables.Line]) -> Figure:
     """Box plots: a panel for each metric, a box for each group."""
     first = part.runs.iloc[0]
-    over, number = ("folds", 1) if first.in_folds else ("trials", 2)
+    over, number, but = "trials", 2, ", but for its F1"
+    if first.in_folds:
+        over, number, but = "folds", 1, ""
     shown = ["accuracy", *_choose_f1(part)]
     figure, axes = plots.make_panels(len(shown), 1.2 + 0.45 * len(lines))
     for axis, metric in zip(axes, shown):
@@ -250,5 +252,5 @@ def _draw_boxes(part: tables.Part, lines: Sequence[tables.Line]) -> Figure:
         {},
         f"{over}_{part.words['number']}_{first.task}",
         f"{first.task}, {first.texts}: accuracy and F1 over {over}, as in the "
-        f"paper's figure {number}" + ", but for its F1" * (number == 2),
+        f"paper's figure {number}{but}",
     )
