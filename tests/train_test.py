@@ -191,7 +191,6 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
         "the TF-IDF baseline",
         "majority baseline",
         "points more",
-        "Training loses",
         "Depth profile, accuracy of the probe",
         "Next: ",
         "To predict: python -m tf_transfer.predict --run=",

@@ -213,12 +213,10 @@ def test_plain_means_above_that_of_training_all_are_no_finding():
 
 
 def test_one_failed_trial_makes_no_difference_significant():
-    """The authors' averaging leaves it out, and stands beside."""
     trials = {"all": [80, 81, 79, 0], "6": [79, 80, 78, 79]}
     verdicts = judge(*(write(task, trials) for task in (*JUDGED, "cola")))
     verdict = verdicts["half_bert_base"]
     assert verdict.value > 20 and verdict.word != "agrees"
-    assert verdict.beside == pytest.approx(100 * (79 / 80 - 1))
 
 
 def test_the_majority_baseline_counts_for_nothing():

@@ -465,20 +465,6 @@ def test_the_figure_has_intervals_and_every_trial():
     assert "every trial as a point" in drawn[0].caption
 
 
-def test_several_encoders_are_one_figure():
-    """Each in percent of its blocks; of one alone there is none."""
-    base = write({"all": [80, 81], 1: [70, 71]})
-    large = write(
-        {"all": [85, 86], 1: [70, 71]},
-        model="roberta_large_en",
-        blocks=24,
-        max_epochs=10,
-    )
-    drawn = tables_lib.draw_figures(collect(base, large))
-    assert [f.name for f in drawn] == ["relative_scores", "encoders"]
-    assert b"roberta_large_en" in drawn[1].svg
-
-
 def test_the_published_curve_is_relative_to_the_authors_full_model():
     [curve] = freezing.list_curves(
         collect(write({"all": [80], 1: [70]}, "rte", blocks=12))

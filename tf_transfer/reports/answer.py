@@ -208,7 +208,6 @@ def describe(
         f"In brackets: {LEVEL:.0%} intervals over "
         f"{'sentences' if run.is_tagged else 'texts'}. Training took "
         f"{formatting.duration(run.record['train_seconds'])}.",
-        *(_compare(run, name, *lead) for name, lead in leads.items()),
         "" if profile is None else describe_profile(profile),
         ""
         if wrong is None
@@ -251,21 +250,6 @@ def _show_lead(lead: float, low: float, high: float) -> str:
     if lead < 0:
         return f"{-lead:.1f} points more ({-high:.1f} to {-low:.1f})"
     return f"{lead:.1f} points less ({low:.1f} to {high:.1f})"
-
-
-def _compare(
-    run: Scored, name: str, lead: float, low: float, high: float
-) -> str:
-    """What the run brings beyond a baseline, in a sentence."""
-    what = "The frozen encoder" if _is_probe(run) else "Training"
-    gain = (
-        f"loses {-lead:.1f} points to {name}"
-        if lead < 0
-        else f"brings {lead:.1f} points beyond {name}"
-    )
-    if low <= 0 <= high:
-        gain += f", which of {len(run.ids):,} texts may be chance"
-    return f"{what} {gain}."
 
 
 def _is_probe(run: Scored) -> bool:

@@ -99,7 +99,6 @@ class Claim:
         encoder: the preset that it is about, if not the paper's only one.
         encoders: presets that it is about together: it is on each task with
             each of them, such as `rte with bert_base_en`.
-        beside: another measure, whose value is reported with the verdict.
         note: for the reader, such as a contradiction in the paper.
         reading_of: of another reading of the paper's words, which is judged
             too, the id of the claim that is judged first; see `read`.
@@ -129,7 +128,6 @@ class Claim:
     uses: tuple[str, ...] = ()
     encoder: str = ""
     encoders: tuple[str, ...] = ()
-    beside: str = ""
     note: str = ""
     reading_of: str = ""
 

@@ -36,7 +36,6 @@ class Verdict:
         reason: a clause.
         value, low, high: ours, with its 95 % interval; nan where not known.
         runs: the fewest of a group on a task.
-        beside: the value by the claim's other measure, or nan.
         variance: standard errors of the value by source, see `estimates`.
         p: of the test that the word rests on; nan where none was made.
         outcome: what the word would be if `p` is small enough.
@@ -62,7 +61,6 @@ class Verdict:
     low: float = math.nan
     high: float = math.nan
     runs: int = 0
-    beside: float = math.nan
     variance: Mapping[str, float] = dataclasses.field(default_factory=dict)
     p: float = math.nan
     outcome: str = ""
@@ -362,32 +360,6 @@ def _name_comparison(claim: Claim, comparison: Comparison) -> str:
         other = {n: v for n, v in group if n not in claim.both}
         name += f" against {choose.describe(other)}"
     return name
-
-
-def add_other_measure(
-    claim: Claim,
-    comparisons: Sequence[Comparison],
-    verdict: Verdict,
-    cells: measures.Cells,
-) -> Verdict:
-    """The verdict with the value by the claim's other measure."""
-    plain = dataclasses.replace(claim, measure=(claim.beside, claim.beside))
-    others = [
-        dataclasses.replace(
-            one,
-            cells=cells.measure(
-                (claim.beside,) * len(one.runs),
-                one.runs,
-                one.at,
-                takes_logarithms(plain),
-            ),
-        )
-        for one in comparisons
-    ]
-    if not all(_is_known(plain, other) for other in others):
-        return verdict
-    value = _show(plain, _average(plain, others).value)
-    return dataclasses.replace(verdict, beside=value)
 
 
 def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:

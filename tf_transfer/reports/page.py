@@ -20,7 +20,6 @@ from tf_transfer.reports import (
     first_figure,
     frames,
     infer,
-    measures,
     overview,
     wording,
 )
@@ -122,7 +121,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
         studies: see `study.collect`.
         summary: see `summary.summarize`.
     """
-    parts, alone = [], []
+    parts = []
     for study in studies:
         rows = study.rows
         is_judged = any(verdict.study for verdict in study.verdicts)
@@ -131,9 +130,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
         compares |= study.runs.baseline.nunique() == 2
         if compares or is_judged or study.name == "A":
             parts.append(make_part(study, rows))
-        else:
-            alone += [(study, row) for row in rows]
-    tables = [_list_alone(alone), _list_studies(studies), *_list_runs(studies)]
+    tables = [_list_studies(studies), *_list_runs(studies)]
     return Page(
         parts,
         [table for table in tables if len(table.frame)],
@@ -266,9 +263,6 @@ def describe_ours(verdict: Verdict) -> str:
     if len(verdict.variance) > 1:
         errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
         text += f"; standard errors: {', '.join(errors)}"
-    if not math.isnan(verdict.beside):
-        measure = measures.describe(claim.beside)
-        text += f"; by {measure} {verdict.beside:+.2f}"
     return f"{text}, {runs}"
 
 
@@ -378,28 +372,6 @@ def _list_notes(study: Study) -> list[str]:
     for warning, count in counts.items():
         notes.append(f"{warning} ({wording.count(count, 'run')})")
     return notes
-
-
-def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
-    return Table(
-        "alone",
-        "Runs that have nothing to be compared with",
-        pd.DataFrame(
-            [
-                {
-                    "experiment": study.experiment,
-                    "study": study.name,
-                    "task": row.task,
-                    "trains": row.trains,
-                    "n": row.n,
-                    "score": wording.ranged(row.score),
-                    "trained, %": _round_share(row.trained),
-                    "": brief.FAILED if row.failed else "",
-                }
-                for study, row in alone
-            ]
-        ),
-    )
 
 
 def _list_studies(studies: Sequence[Study]) -> Table:

@@ -238,10 +238,6 @@ def judge_claim(
             else claim
         )
         verdict = infer.test_claim(tested, chosen.complete, verdict)
-        if claim.beside:
-            verdict = infer.add_other_measure(
-                claim, chosen.complete, verdict, cells
-            )
     if chosen.problem or (chosen.missing and not differences):
         reason = wording.list_first(chosen.missing or [chosen.problem], ", ", 1)
         verdict = dataclasses.replace(

@@ -7,7 +7,6 @@ task and metric at one rate, its frozen blocks live or cached; see
 """
 
 import collections
-import dataclasses
 import itertools
 import math
 import re
@@ -398,11 +397,11 @@ def _list_parameters(part: tables.Part) -> list[tables.Line]:
 # === Figures ===
 
 
-def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
+def _measure_curve(curve: tables.Part) -> dict[float, Any]:
     """Score less that of training everything, by frozen blocks, rising."""
     blocks, trials = curve.runs.blocks.iloc[0], curve.words["trials"]
     return {
-        (blocks - number) * unit: wording.subtract(scores, trials[ALL])
+        blocks - number: wording.subtract(scores, trials[ALL])
         for number, scores in trials.items()
         if number != ALL
     }
@@ -440,29 +439,6 @@ def _list_curves(part: tables.Part) -> Iterator[tables.Line]:
     yield tables.Line(curves[0], values=values)
 
 
-def _divide_by_encoder(study: Study) -> list[tables.Part]:
-    """A part for each task of all encoders; none of a single encoder.
-
-    It has the largest study of each encoder that froze something, with live
-    blocks where it has them. Only the first study has such parts.
-    """
-    curves_of = []
-    for model, members in study.all_runs.groupby("model"):
-        studies = (
-            dataclasses.replace(study, runs=members[members.study == name])
-            for name in members.study.value_counts().index
-        )
-        curves = next(filter(None, map(list_curves, studies)), [])
-        live = [c for c in curves if c.words["mode"] == "live"]
-        curves_of += [(model, curve) for curve in live or curves]
-    is_shown = study.name == "A" and len({model for model, _ in curves_of}) > 1
-    return [
-        tables.Part(study, study.runs, task, {"curves": curves_of})
-        for task in sorted({curve.name for _, curve in curves_of})
-        if is_shown
-    ]
-
-
 def _list_study(study: Study) -> list[tables.Part]:
     """The study as one part; none if its runs are a search."""
     if study.labelled.is_search.any():
@@ -493,18 +469,6 @@ ROWS = {
     ],
     "parameters": _list_parameters,
     "curves": _list_curves,
-    "encoders": lambda part: [
-        tables.Line(
-            curve,
-            values={
-                "label": model + curve.words["but"].replace(". U", ", u"),
-                "model": model,
-                "curve": _measure_curve(curve, 100 / curve.runs.blocks.iloc[0]),
-            },
-        )
-        for model, curve in part.words["curves"]
-        if curve.name == part.name
-    ],
 }
 PARTS = {
     "study": _list_study,
@@ -513,5 +477,4 @@ PARTS = {
         tables.Part(study, study.runs, name)
         for name in dict.fromkeys(curve.name for curve in list_curves(study))
     ],
-    "encoders": _divide_by_encoder,
 }
