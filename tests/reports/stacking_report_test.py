@@ -422,33 +422,6 @@ def test_runs_that_were_never_stacked_have_no_phase_curves():
     assert [figure.name for figure in tables.draw_figures(study)] == []
 
 
-def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
-    by_gap = write(
-        "ner", stacked("bilstm", phase_one_epochs=20, phase_one_gap=0.01), [86]
-    )
-    by_gap[0]["phases"][0]["kept_epoch"] = 3
-    groups = [by_gap, write("ner", DENSE, [80.0])]
-    for epochs, scores in ((1, [85.0, 86.0]), (5, [84.0]), (20, [82.0])):
-        group = write("ner", stacked("bilstm", phase_one_epochs=epochs), scores)
-        for record in group:
-            record["phases"][0]["epochs"] = epochs
-        groups.append(group)
-    groups.append(write("ner", stacked("bilstm", lr=5e-5), [99.0]))
-    [study] = collect(*groups)
-    figures = {figure.name: figure for figure in tables.draw_figures(study)}
-    assert figures["phase_one"].render("png")
-    [axis] = figures["phase_one"].render.args[0].axes
-    assert axis.get_title() == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
-    assert axis.get_ylabel() == "entity F1 on test, points"
-    drawn = [line.get_xydata().tolist() for line in axis.lines]
-    for points in ([[1, 85.5], [5, 84], [20, 82]], [[3, 86]]):
-        assert points in drawn  # without a gap, and with one
-    assert [[0, 80], [1, 80]] in drawn  # finetune-only
-    [study] = collect(*entities())
-    names = [figure.name for figure in tables.draw_figures(study)]
-    assert names == ["phases"]
-
-
 def test_a_phase_ends_with_its_kept_epoch():
     [record] = write("ner", stacked("bilstm"), [[60.0, 70.0, 80.0]])
     kept = stacking.kept_epoch

@@ -128,17 +128,16 @@ def use_whole_numbers(axis: Axes) -> None:
     axis.locator_params("x", integer=True)
 
 
-def use_log_scale(axis: Axes, base: float = 10.0) -> None:
+def use_log_scale(axis: Axes) -> None:
     """A logarithmic horizontal axis, with numbers as people write them."""
-    axis.set_xscale("log", base=base)
-    formatter = matplotlib.ticker.LogFormatter(base)
+    axis.set_xscale("log")
+    formatter = matplotlib.ticker.LogFormatter()
     axis.xaxis.set(major_formatter=formatter, minor_formatter=formatter)
 
 
 SCALES: Mapping[str, Callable[[Axes], object]] = {
     "": lambda axis: None,
     "log": use_log_scale,
-    "log2": functools.partial(use_log_scale, base=2),
     "whole": use_whole_numbers,
     "zero": lambda axis: axis.set_xlim(left=0),
 }

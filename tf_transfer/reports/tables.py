@@ -524,7 +524,7 @@ def _draw(
     of: str | Sequence[str] = "task",
     only: Mapping[str, Any] | None = None,
     rows: str | Sequence[str] = "overview",
-    levels: Mapping[str, Any] | None = None,
+    levels: Mapping[str, float] | None = None,
     label: str = "trains",
     colour: str = "",
     marker: str = "",
@@ -548,11 +548,10 @@ def _draw(
         label: measure that names a curve: rows of one name are one curve.
         colour, marker: measures that decide the look of a curve; the label if
             not given. Where they differ the legend shows both.
-        levels: horizontal lines: by label a number, or a measure of the first
-            row.
+        levels: horizontal lines, by label.
         style: of all curves, see `plots.Curve`.
         has_band: see `plots.Curve`.
-        xscale: `log`, `log2`, `whole` (numbers alone) or `zero` (begins there).
+        xscale: `log`, `whole` (numbers alone) or `zero` (begins there).
         height: of a panel, in inches.
     """
     colours: dict[str, str] = {}
@@ -583,17 +582,13 @@ def _draw(
             }
             curve = curves.setdefault(text, plots.Curve([], look, has_band))
             curve.points.extend(points)
-        values = {
-            name: at(level, lines[0]) if isinstance(level, str) else level
-            for name, level in (levels or {}).items()
-        }
         if curves:
             panels.append(
                 plots.Panel(
                     _word(where, title, part),
                     curves,
                     _word(where, ylabel, part),
-                    {n: v for n, v in values.items() if not pd.isna(v)},
+                    levels or {},
                     part.words.get("bounds", ()),
                 )
             )

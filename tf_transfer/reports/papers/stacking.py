@@ -5,7 +5,6 @@ text are its claims. So its rows are head and adaptation, with our scores alone.
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator
 
 import pandas as pd
@@ -109,14 +108,11 @@ def _gap(settings: claims.Settings) -> str:
 def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with columns of their own, by task, head, adaptation and rates.
 
-    `has_most`: on the most examples of their texts; `length`: equal for runs
-    that differ in nothing but when the first phase ended; `has_lengths`: such
-    runs with several numbers of epochs; `base`: the number of the group that
-    its group is compared with, see `_find_base`.
+    `has_most`: on the most examples of their texts; `base`: the number of the
+    group that its group is compared with, see `_find_base`.
     """
     settings = runs.settings
     adaptations = map(ADAPTATIONS.get, settings.str["adaptation"])
-    own = {"phase_one_epochs", "phase_one_gap"}
     phases = settings.map(_describe_phases)
     caches = settings.map(tables.describe_cache)
     runs = runs.assign(
@@ -131,15 +127,8 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         examples=[sizes.get("train", 0) for sizes in runs.sizes],
         is_ensemble=["members" in record for record in runs.record],
         has_curve=[bool(record["curve"]) for record in runs.record],
-        length=settings.map(
-            lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
-        ),
-        epochs_one=settings.str.get("phase_one_epochs"),
-        cache=caches.map(lambda cache: f", {cache}" if cache else ""),
     )
     most = runs.groupby([*TEXTS]).examples.transform("max")
-    lengths = runs.groupby([*TEXTS, "length"]).epochs_one.transform("nunique")
-    few = runs.examples.map(", {:,} examples".format)
     bases = {
         number: _find_base(group, runs)
         for number, group in runs.groupby("group")
@@ -147,8 +136,6 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(
         base=runs.group.map(bases),
         has_most=runs.examples == most,
-        has_lengths=lengths > 1,
-        few=few.where(runs.examples < most, ""),
     ).sort_values(
         [
             "task",
@@ -376,22 +363,6 @@ def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
     yield tables.Line(part, values={**kept, "style": RING})
 
 
-def _list_lengths(part: tables.Part) -> list[tables.Line]:
-    """Each group, by its epochs in the first phase.
-
-    A line joins those with as many as were asked for, none those with a gap.
-    """
-    apart = {"style": {"linestyle": "none"}}
-    base = _take_base(part.runs, part.study)
-    lines = [
-        dataclasses.replace(
-            line, base=base, values=apart if _gap(line.settings) else {}
-        )
-        for line in tables.list_groups(part)
-    ]
-    return sorted(lines, key=MEASURES["kept_epochs"])
-
-
 MEASURES: dict[str, tables.Measure] = {
     "name_or_failure": lambda line: tables.join(
         line.runs["head"].iloc[0], tables.describe_failure(line.runs)
@@ -404,11 +375,6 @@ MEASURES: dict[str, tables.Measure] = {
     "base_rate": lambda line: (
         line.base.lr.iloc[0] if tables.compare(line.runs, line.base) else ""
     ),
-    "base_score": lambda line: (
-        line.base.score.mean()
-        if line.base.adaptation.iloc[0] == ADAPTATIONS["finetune_only"]
-        else math.nan
-    ),
     "n_timed": lambda line: int(line.runs.timed.sum()),
     "base_share": lambda line: (
         ""
@@ -419,10 +385,6 @@ MEASURES: dict[str, tables.Measure] = {
         dataclasses.replace(line, runs=line.runs[line.runs.timed])
     ),
     "phases": _seconds_by_phase,
-    "gap": lambda line: _gap(line.settings).strip(" ()") or "no gap",
-    "kept_epochs": lambda line: wording.mean(
-        kept_epoch(record, 1) for record in line.runs.record
-    ),
 }
 ROWS = {
     "groups": _list_groups,
@@ -433,6 +395,5 @@ ROWS = {
     "best_rates": _list_best_rates,
     "members": _list_members,
     "phases": _list_phases,
-    "lengths": _list_lengths,
 }
 PARTS = {"phases": _divide_phases}
