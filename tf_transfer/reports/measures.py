@@ -12,7 +12,6 @@ import pandas as pd
 from tf_transfer.reports import (
     estimates,
     frames,
-    operating,
     reading,
     resampling,
 )
@@ -27,7 +26,6 @@ MEASURES = {
     "last_score": ("the score at the stopping point", "points"),
     "score_within": ("the score within a time", "points"),
     "interpolated_score": ("the score at a time, interpolated", "points"),
-    "kept_score": ("the score, by the authors' averaging", "points"),
     "deviation": ("the distance from the group's median", "points"),
 }
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
@@ -244,8 +242,6 @@ def measure_runs(
 def _measure_all(name: str, runs: pd.DataFrame, seconds: float) -> list[float]:
     if name == "deviation":
         return list(np.abs(runs.score - runs.score.median()))
-    if name == "kept_score":
-        return operating.keep_as_authors(list(runs.score))
     if name in ("seconds", "epochs_run"):
         return list(runs[name])
     if name == "seconds_per_epoch":  # the frame's are those timed as most

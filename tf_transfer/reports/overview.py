@@ -102,11 +102,6 @@ class Row:
         """Whether it is a regression on the frozen encoder."""
         return self.approach.startswith("probe")
 
-    @property
-    def has_encoder(self) -> bool:
-        """Whether it is not the TF-IDF baseline."""
-        return not self.runs.baseline.iloc[0]
-
 
 def make_rows(runs: pd.DataFrame) -> list[Row]:
     """The rows of a study, by task, the one that trains most first.

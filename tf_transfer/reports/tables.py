@@ -177,7 +177,6 @@ MEASURES: dict[str, Measure] = {
     },
     "task": lambda line: line.row.task if line.row else line.runs.text.iloc[0],
     "score_interval": lambda line: line.row.score if line.row else "",
-    "seconds_interval": lambda line: line.row.seconds if line.row else "",
     "scores": lambda line: {
         title: measures.measure_runs(name, line.runs)
         for name, title in line.part.metrics.items()
