@@ -1,6 +1,7 @@
 """The grids of experiments/ stand for the runs that they should."""
 
 import collections
+import dataclasses
 import glob
 import itertools
 import json
@@ -13,7 +14,7 @@ from tf_transfer import stacking, tweets
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.models import heads as stacking_heads
-from tf_transfer.reports import choose, claims, frames
+from tf_transfer.reports import choose, claims, reading
 from tf_transfer.sweeps import grid as grid_lib
 
 
@@ -74,6 +75,17 @@ PAPERS_GRIDS = {
         *("phase_one", "limited"),
     ),
 }
+
+
+def key_of(run):
+    """The key of a planned run, as the record of the finished run has it."""
+    if run.settings.is_sparse:
+        return run.directory.key
+    return reading.complete_key(
+        run.directory.key, dataclasses.asdict(run.settings)
+    )
+
+
 # Claims of which no grid tries several rates: both sides have the default.
 AT_ONE_RATE = ("few_epochs_first", "leave_while_alike", "limited_data")
 
@@ -91,9 +103,7 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
     for name in PAPERS_GRIDS[experiment]:
         path = os.path.join(folder, experiment, f"{name}.json")
         for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
-            key = {**run.directory.key, "max_epochs": run.settings.max_epochs}
-            if "features" not in key:
-                key = {**frames.NOT_IN_KEY, **key}
+            key = {**key_of(run), "max_epochs": run.settings.max_epochs}
             found.append((run.settings.task, run.settings.model, key))
     missing = []
     for claim in paper.claims:
@@ -208,9 +218,8 @@ def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
     paper = claims.read(claims.find_file(folder, "tweets"))
     path = os.path.join(folder, "tweets", "grid.json")
     keys = [
-        {**({} if "features" in key else frames.NOT_IN_KEY), **key}
+        key_of(run)
         for run in grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
-        for key in [run.directory.key]
     ]
     for row in claims.read_published(folder, "tweets")["rows"]:
         runs = 1 if "features" in row["settings"] else 10

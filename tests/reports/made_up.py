@@ -166,6 +166,7 @@ def make_paper(*entries, **changes):
                 "patience": 2,
                 "frozen_prefix": "live",
                 "lr": 2e-5,
+                "method": "full",
             },
             "encoders": ("bert_base_en_uncased",),
             "sizes": {

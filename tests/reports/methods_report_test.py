@@ -15,6 +15,7 @@ from tf_transfer.reports import (
     overview,
     page,
     plots,
+    reading,
     study as study_lib,
     tables,
 )
@@ -61,7 +62,9 @@ def record(method, layers, prefix, seed):
         "seed": seed,
         "key": {
             "module": "methods",
-            **settings.hashed(),
+            **reading.complete_key(
+                settings.hashed(), dataclasses.asdict(settings)
+            ),
             "model_identity": "m",
             "data_identity": "d",
         },
@@ -271,7 +274,7 @@ def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():
     ours = {}
     for method in ("lora", "full"):
         settings = methods.Settings(method=method).resolve()
-        ours |= {**settings.hashed(), "max_epochs": settings.max_epochs}
+        ours |= dataclasses.asdict(settings)
     for name, value in paper.settings.items():
         if name != "lr":
             assert ours[name] == value, name

@@ -21,8 +21,8 @@ from tf_transfer.utils import selection
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
-# A claim's values of settings that it does not name.
-CLAIM_DEFAULTS = {"method": "full", "untrained": ""}
+# A claim is about the paper's values of these, unless it names others.
+MEANT = ("method", "untrained")
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -178,8 +178,8 @@ def choose_groups(
             group
             for group in _filter(groups, own)
             if all(
-                group.settings.get(name, usual) == usual
-                for name, usual in CLAIM_DEFAULTS.items()
+                group.settings.get(name) in (None, paper.settings.get(name))
+                for name in MEANT
                 if name not in own
             )
         ]

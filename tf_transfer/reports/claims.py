@@ -24,13 +24,6 @@ from tf_transfer.reports import measures
 from tf_transfer.utils.errors import UserError
 
 SIZE_TOLERANCE = 0.01  # of a split: counts of header lines and the like
-# A paper's values of settings that it does not name.
-PAPER_DEFAULTS = {
-    "class_weights": "none",
-    "long_texts": "head",
-    "head": "linear",
-    "loss_head": "sigmoid",
-}
 # The origins of a paper's settings, as clauses name them.
 ORIGINS = {
     "paper": "paper",
@@ -394,9 +387,8 @@ def list_differences(
             f"{task}: {size}" for size in list_size_differences(sizes, official)
         ]
     differing: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
-    usual = {n: v for n, v in PAPER_DEFAULTS.items() if n not in paper.varied}
     for model in dict.fromkeys(model for _, model, *_ in rows):
-        published = {**usual, **paper.settings_on(model)}
+        published = paper.settings_on(model)
         for name in [name for name in published if name not in asked]:
             theirs = (
                 _values(paper, name, published[name])

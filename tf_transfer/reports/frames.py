@@ -29,21 +29,6 @@ VARIED = (
 )
 # Parts of the key that name a run, or its texts and weights.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
-# Values of settings that the keys of an encoder's runs may lack.
-NOT_IN_KEY = {
-    "method": "full",
-    "layer_decay": 1.0,
-    "pairs": "cross",
-    "select": "last",
-    "loss_head": "sigmoid",
-    "pooler_dropout": 0.0,
-    "load_blocks": "all",
-    "drop_last": False,
-    "idle_heads": "still",
-    "reads_embeddings": 0,
-    "targets": "exact",
-    "short_batches": "mean",
-}
 
 TRACES_NOTHING = "nothing"  # in the column `traced`: of a baseline or a probe
 
@@ -145,7 +130,6 @@ def _make_row(record: Record) -> dict[str, Any]:
     model = "" if baseline else record["model"]
     if not baseline:
         settings = {
-            **NOT_IN_KEY,
             **settings,
             "model": model,
             "weights": key["model_identity"],

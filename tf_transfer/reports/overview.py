@@ -17,7 +17,7 @@ import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import choose, estimates, frames, measures
-from tf_transfer.reports.choose import CLAIM_DEFAULTS, Group
+from tf_transfer.reports.choose import Group
 from tf_transfer.reports.claims import plain
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.measures import Cells
@@ -313,19 +313,16 @@ def _match(
 
 
 def _untrained(group: Group) -> str:
-    return str(group.settings.get(UNTRAINED, CLAIM_DEFAULTS[UNTRAINED]))
+    return str(group.settings.get(UNTRAINED, ""))
 
 
 def _trains_everything(group: Group) -> bool:
     """Whether it trains all weights, or all but what is `untrained`."""
     settings = group.settings
-    return settings.get("trainable_layers") == "all" and not (
-        group.first.cached
-        or any(
-            settings.get(name, usual) != usual
-            for name, usual in CLAIM_DEFAULTS.items()
-            if name != UNTRAINED
-        )
+    return (
+        settings.get("trainable_layers") == "all"
+        and settings.get("method") == "full"
+        and not group.first.cached
     )
 
 

@@ -68,6 +68,13 @@ COPIED = (
     "total_parameters",
 )
 COPIED_SETTINGS = ("max_epochs", "model", "data")
+# Settings that describe every run of an encoder. A run's own key lacks those
+# that it does not read, and usual values.
+DESCRIBING = (
+    *("method", "layer_decay", "pairs", "select", "loss_head", "load_blocks"),
+    *("pooler_dropout", "drop_last", "idle_heads", "reads_embeddings"),
+    *("targets", "short_batches"),
+)
 
 Answer = TypedDict("Answer", {"lines": list[str]})  # of a search
 
@@ -313,6 +320,18 @@ def _check_content(
             raise LeftOut(f"{where}: has no {metric} among its scores")
 
 
+def complete_key(
+    key: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The key of an encoder's run, with all that describes the run.
+
+    Args:
+        key, settings: as `config.json` has them.
+    """
+    described = {n: settings[n] for n in DESCRIBING if n in settings}
+    return {**described, **key}
+
+
 def _make_record(
     config: dict[str, Any],
     result: dict[str, Any],
@@ -324,6 +343,9 @@ def _make_record(
     def headline(scores: dict[str, float] | None) -> float | None:
         return scores[metric] if scores else None
 
+    blocks = sum(part.startswith("block ") for part in config["parts"])
+    if blocks:
+        key = complete_key(key, config["settings"])
     starts = config["starts"]
     known = {**config, "traced": result.get("traced")}
     environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
@@ -343,7 +365,7 @@ def _make_record(
         "lr": float(result["lr"] or 0),  # none without an encoder
         "key": key,
         "parts": config["parts"],
-        "blocks": sum(part.startswith("block ") for part in config["parts"]),
+        "blocks": blocks,
         "timing_environment": {**environment, "mixed": mixed},
         "commit": config["git_commit"],
         "versions": config["versions"],

@@ -16,7 +16,7 @@ from tf_transfer.reports.reading import Record
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
-VERSION = 5
+VERSION = 6
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
 UNTESTED = (
     "has no test score, as most runs on its texts have; report both from their "
