@@ -33,7 +33,7 @@ def test_the_answer_its_chart_and_commands_come_first(searched):
     first, *others = searched.answer
     again, predict = (
         next(x for x in others if x.startswith(name)).partition(": ")[2]
-        for name in page_lib.COMMANDS
+        for name in (page_lib.TRAIN, page_lib.PREDICT)
     )
     order = [
         f'<p class="headline">{first.partition(". ")[0].rstrip(".")}',

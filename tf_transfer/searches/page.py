@@ -32,12 +32,18 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, formatting
 
 FILE = "search.html"
+NAMES = {
+    EVERYTHING: "everything",
+    "head": "the output layer alone",
+    "last_0": "the head alone",
+    "last_1": "the last block",
+}
 OBJECTIVES = {
     "score": "the cheapest",
     "seconds_at_prediction": "the fastest to predict",
     "parameters": "the fewest trained parameters",
 }
-COMMANDS = ("Train it again", "To predict")
+TRAIN, PREDICT = "Train it again", "To predict"
 # Flags of a run that its command does without.
 LEFT_OUT = (
     "--max_seconds=",
@@ -47,6 +53,8 @@ LEFT_OUT = (
     "--also_cache=",
 )
 
+Baselines = Mapping[str, reports.Scored]  # on validation, by name
+
 
 def give(search: Any) -> None:
     """Prints the answer, and writes the page.
@@ -54,192 +62,154 @@ def give(search: Any) -> None:
     Args:
         search: a `searches.search.Search` that is over for now.
     """
-    rows, planner = answer.rank_approaches(search), search.planner
-    settings, history = search.settings, search.history
-    profile = search.baselines[reports.PROBE].directory.profile()
-    baselines = {
-        name: scored
-        for name, run in search.baselines.items()
-        if (scored := reports.open_scored(run.directory.path, "validation"))
+    rows = answer.rank_approaches(search)
+    values = {
+        "search": search,
+        "rows": rows,
+        "profile": search.probe.directory.profile(),
+        "commands": {},
+        "errors": [],
     }
-    values = _describe_answer(search, rows, baselines)
-    lines = write_lines(search, rows, profile, values)
-    levels = {name: scored.score for name, scored in baselines.items()}
-    text = (
-        reports_page.make_environment(escapes=True)
-        .get_template("search.html.jinja")
-        .render(
-            values,
-            title=f"{settings.task_name}: what to train",
-            lines=[x for x in lines if x.partition(":")[0] not in COMMANDS],
-            progress=planner
-            and draw_progress(planner, history.record.steps, levels),
-            profile=depth.draw(
-                {settings.task_name: profile} if profile else {}
-            ),
-            tables=[
-                _list_approaches(planner, rows, values),
-                _list_runs(planner),
-            ]
-            if rows
-            else [],
-            most_shown=reports_page.MOST_SHOWN,
-        )
-    )
-    path = os.path.join(settings.out, FILE)
-    os.makedirs(history.folder, exist_ok=True)
-    files.write_atomically(path, text.encode())
+    if rows:
+        values |= _describe_answer(search, rows)
+    else:
+        values |= _describe_shortage(search)
+    lines = write_lines(values)
+    page = write_page(values, lines)
+    commands = values["commands"]
+    for name, command in commands.items():
+        lines.append(f"{name}: {command}")
+    if PREDICT in commands:
+        lines[-1] += "; or --export=FOLDER."
+
+    folder = search.history.folder
+    path = os.path.join(search.settings.out, FILE)
+    os.makedirs(folder, exist_ok=True)
+    files.write_atomically(path, page.encode())
     # A report reads the answer here.
-    files.write_json(
-        os.path.join(history.folder, "answer.json"), {"lines": lines}
-    )
+    files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
     print("\n" + "\n".join([*lines, f"The whole answer: {path}"]))
+
+
+def _open(
+    runs: Mapping[Any, Planned], kind: str = "validation"
+) -> dict[Any, reports.Scored]:
+    """Those among some runs that are finished; see `reports.open_scored`."""
+    opened = {}
+    for name, run in runs.items():
+        scored = reports.open_scored(run.directory.path, kind)
+        if scored is not None:
+            opened[name] = scored
+    return opened
 
 
 # === Lines ===
 
 
-def write_lines(
-    search: Any,
-    rows: Sequence[Row],
-    profile: dict[str, Any] | None,
-    values: dict[str, Any],
-) -> list[str]:
-    """The answer, a sentence or more per line.
+def write_lines(values: Mapping[str, Any]) -> list[str]:
+    """The answer without its commands, a sentence or more per line.
 
     Args:
-        search: see `give`.
-        rows: see `answer.rank_approaches`.
-        profile: the depth profile of the probe, if there is one.
-        values: see `_describe_answer`.
+        values: see `give`.
     """
     environment = reports_page.make_environment(escapes=False)
-    environment.filters |= {
-        "approach": describe_approach,
-        "duration": _duration,
-        "counted": wording.count,
-    }
-    text = environment.get_template("search.txt.jinja").render(
-        values,
-        search=search,
-        planner=search.planner,
-        settings=search.settings,
-        rows=rows,
-        profile=reports.describe_profile(profile) if profile else "",
-        curve=_describe_curve(search),
-        interval_of=reports.score_interval,
-    )
-    paragraphs = re.split(r"\n\s*\n", text)
-    lines = [re.sub(r"\s*\n\s*", " ", p).strip() for p in paragraphs]
-    return [line for line in lines if line]
+    environment.filters["approach"] = describe_approach
+    environment.filters["duration"] = _duration
+    environment.filters["counted"] = wording.count
+    environment.filters["interval"] = reports.score_interval
+    environment.filters["profile"] = reports.describe_profile
+    template = environment.get_template("search.txt.jinja")
+    lines = []
+    for paragraph in re.split(r"\n\s*\n", template.render(values)):
+        line = re.sub(r"\s*\n\s*", " ", paragraph).strip()
+        if line:
+            lines.append(line)
+    return lines
 
 
-def _describe_curve(search: Any) -> str:
-    """The learning curve of the probe; "" without one."""
-    runs = {**search.smaller_probes, search.training: search.probe}
-    scored = {
-        count: one
-        for count, run in runs.items()
-        if (one := reports.open_scored(run.directory.path, "validation"))
-    }
-    if len(scored) < 2 or search.training not in scored:
-        return ""
-    return learning_curve.describe(scored, "The probe's learning curve")
+def _describe_shortage(search: Any) -> dict[str, Any]:
+    """The values of the templates that only a search without runs has.
+
+    Args:
+        search: see `give`.
+    """
+    shortage = None
+    if search.planner:
+        shortage = answer.least_budget(search)
+    tested = _open(search.baselines, kind="")
+    return {"shortage": shortage, "baselines": tested}
 
 
-def _describe_answer(
-    search: Any, rows: Sequence[Row], baselines: Mapping[str, reports.Scored]
-) -> dict[str, Any]:
-    """The values of the templates.
+def _describe_answer(search: Any, rows: Sequence[Row]) -> dict[str, Any]:
+    """The values of the templates that only an answer has.
 
     Args:
         search: see `give`.
         rows: see `answer.rank_approaches`.
-        baselines: those that are finished, on validation.
     """
-    planner, refit = search.planner, search.refit
-    if not rows:
-        return {
-            "shortage": planner and answer.least_budget(search),
-            "baselines": {
-                name: reports.open_scored(scored.path) or scored
-                for name, scored in baselines.items()
-            },
-            "commands": {},
-            "errors": [],
-        }
-    model = refit or rows[0].run
+    planner, baselines = search.planner, _open(search.baselines)
+    model = search.refit or rows[0].run
     recommended = ""
     if baselines and not planner.beats_floor(rows[0].setting):
         recommended = max(baselines, key=lambda name: baselines[name].score)
         model = search.baselines[recommended]
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
-    top = [
-        one
-        for row in rows[:2]
-        if (one := reports.open_scored(row.run.directory.path, "validation"))
-    ]
+
+    leads, tests = {}, {}
+    for name, other in _open(search.baselines, scored.kind).items():
+        leads[name] = answer.compare(scored, other)
+        tests[name] = reports.format_score(other)
+    if not recommended:
+        tests[rows[0].name] = reports.format_score(scored)
+    if scored.kind != "test":
+        tests = {}
+
+    top = _open({row.name: row.run for row in rows[:2]})
+    lead_over_next = None
+    if len(top) == 2:
+        lead_over_next = answer.compare(*top.values())
+
     best = planner.best_of_approaches()[0].choice
-    others = {
-        name: other
-        for name, baseline in baselines.items()
-        if (other := reports.open_scored(baseline.path, scored.kind))
-    }
-    everything = next((r for r in rows if is_everything(r.name)), None)
-    total = sum(row.seconds for row in rows)
-    share = everything.seconds / total if everything and total else 0.0
+    everything = None
+    for row in rows:
+        if is_everything(row.name):
+            everything = row
     errors = model.directory.errors()
-    tested = {
-        one.path: reports.format_score(one)
-        for one in (scored, *others.values())
-        if one.kind == "test"
-    }
-    if model is refit:  # in the table, the selected run stands for it
-        tested[rows[0].run.directory.path] = tested.get(scored.path, "")
-    epochs = None if recommended else scored.record["epochs_run"]
-    commands = [command_of(model, epochs)]
-    if not recommended or recommended == reports.PROBE:
-        texts = ["--text=..."] * len(model.experiment.data.task.texts)
-        words = ["-m", "tf_transfer.predict", f"--run={scored.path}", *texts]
-        commands.append(shlex.join(["python", *words]))
     return {
+        "baselines": baselines,
         "scored": scored,
         "recommended": recommended,
-        "baselines": baselines,
-        "is_probe": recommended == reports.PROBE,
         "best": next(row for row in rows if row.setting.choice == best),
         "objective": OBJECTIVES[search.settings.objective],
-        "leads": {
-            name: answer.compare(scored, other)
-            for name, other in others.items()
-        },
-        "tested": tested,
+        "leads": leads,
+        "tests": tests,
         "majority": reports.majority(scored),
         "everything": everything,
-        "share": f" in {share:.0%} of the time" if share else "",
-        "untrained": next(filter(is_everything, planner.space), None),
-        "lead_over_next": answer.compare(*top) if len(top) == 2 else None,
-        "next_action": next(
-            iter(planner.explorations(search.settings.seconds)), None
-        ),
-        "tried": {choice.approach for choice in search.runs},
-        "commands": dict(zip(COMMANDS, commands)),
+        "lead_over_next": lead_over_next,
+        "explorations": planner.explorations(search.settings.seconds),
+        "curve": _describe_curve(search),
+        "commands": _list_commands(model, scored, recommended),
         "confusions": describe_confusions(errors.get(scored.kind, {})),
-        "errors": [*error_tables.tabulate(errors, "The answer")],
+        "errors": list(error_tables.tabulate(errors, "The answer")),
     }
+
+
+def _describe_curve(search: Any) -> str:
+    """The learning curve of the probe; "" without one."""
+    scored = _open({**search.smaller_probes, search.training: search.probe})
+    if len(scored) < 2 or search.training not in scored:
+        return ""
+    return learning_curve.describe(scored, "The probe's learning curve")
 
 
 def describe_approach(name: str) -> str:
     """An approach in words."""
     base, _, options = name.partition(", ")
-    words = {
-        EVERYTHING: "everything",
-        "head": "the output layer alone",
-        "last_0": "the head alone",
-        "last_1": "the last block",
-    }.get(base, f"the last {base.removeprefix('last_')} blocks")
-    return f"{words} ({options})" if options else words
+    words = NAMES.get(base, f"the last {base.removeprefix('last_')} blocks")
+    if options:
+        words += f" ({options})"
+    return words
 
 
 def is_everything(name: str) -> bool:
@@ -248,122 +218,157 @@ def is_everything(name: str) -> bool:
     return base == EVERYTHING and not re.search("method=|keep_blocks=", options)
 
 
-def command_of(run: Planned, epochs: int | None) -> str:
-    """The command that trains a run, and finds it.
-
-    Args:
-        run: of the answer.
-        epochs: that it has; None of a baseline.
-    """
-    words = [word for word in run.words if not word.startswith(LEFT_OUT)]
-    if epochs is not None:
-        words.append(f"--max_epochs={epochs}")
-    return shlex.join(["python", "-m", run.experiment.command_module, *words])
-
-
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 180 else formatting.duration(seconds)
+
+
+# === Commands ===
+
+
+def _list_commands(
+    model: Planned, scored: reports.Scored, recommended: str
+) -> dict[str, str]:
+    """The commands that train the answer and that predict, by name.
+
+    Args:
+        model: the run of the answer.
+        scored: its scores.
+        recommended: the baseline that is the answer, or "".
+    """
+    words = ["python", "-m", model.experiment.command_module]
+    for word in model.words:
+        if not word.startswith(LEFT_OUT):
+            words.append(word)
+    if not recommended:
+        words.append(f"--max_epochs={scored.record['epochs_run']}")
+    commands = {TRAIN: shlex.join(words)}
+    if recommended in ("", reports.PROBE):
+        words = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
+        for _ in model.experiment.data.task.texts:
+            words.append("--text=...")
+        commands[PREDICT] = shlex.join(words)
+    return commands
 
 
 # === The page ===
 
 
+def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
+    """The page, as HTML.
+
+    Args:
+        values: see `give`.
+        lines: the answer; see `write_lines`.
+    """
+    search = values["search"]
+    task, planner = search.settings.task_name, search.planner
+    progress, tables = None, []
+    if planner:
+        steps = search.history.record.steps
+        progress = draw_progress(planner, steps, values["baselines"])
+    if values["rows"]:
+        tables = [_list_approaches(values), _list_runs(planner)]
+    profiles = {}
+    if values["profile"]:
+        profiles[task] = values["profile"]
+    environment = reports_page.make_environment(escapes=True)
+    return environment.get_template("search.html.jinja").render(
+        title=f"{task}: what to train",
+        lines=lines,
+        commands=values["commands"],
+        errors=values["errors"],
+        progress=progress,
+        depth_profile=depth.draw(profiles),
+        tables=tables,
+        most_shown=reports_page.MOST_SHOWN,
+    )
+
+
 def draw_progress(
-    planner: Planner, steps: Sequence[Step], levels: Mapping[str, float]
+    planner: Planner, steps: Sequence[Step], baselines: Baselines
 ) -> Figure | None:
     """Best score against time, a line per approach; None without runs.
 
     Args:
         planner: has the scores.
         steps: of the search.
-        levels: scores of the baselines, which are horizontal lines.
+        baselines: their scores are horizontal lines.
     """
-    points = pd.DataFrame(
-        [
-            (step.choice.approach, step.ended, max(curve))
-            for step in steps
-            if (curve := planner.curves.get(step.choice, ())[: step.epochs])
-        ],
-        columns=["approach", "seconds", "score"],
-    )
-    if points.empty:
+    reached: dict[str, list[tuple[float, float]]] = {}
+    end = 0.0
+    for step in steps:
+        scores = planner.curves.get(step.choice, ())[: step.epochs]
+        if scores:
+            line = reached.setdefault(step.choice.approach, [])
+            before = [best for _, best in line]
+            line.append((step.ended, max([*before, *scores])))
+            end = step.ended
+    if not reached:
         return None
-    end = points["seconds"].max()
-    unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
-    points["best"] = points.groupby("approach")["score"].cummax()
-    curves = {
-        describe_approach(approach): plots.Curve(
-            [
-                (plots.Ranged(seconds / unit), plots.Ranged(best))
-                for seconds, best in zip(
-                    [*line["seconds"], end], [*line["best"], line["best"].max()]
-                )
-            ],
-            {
-                "color": plots.colour_of(approach),
-                "drawstyle": "steps-post",
-                "linewidth": 1.6,
-                "marker": ".",
-                "markevery": slice(len(line)),
-            },
-        )
-        for approach, line in points.groupby("approach", sort=False)
-    }
-    for (baseline, score), line_style in zip(levels.items(), ("--", ":")):
-        curves[baseline] = plots.Curve(
-            [(plots.Ranged(x), plots.Ranged(score)) for x in (0.0, end / unit)],
-            {"color": plots.GREY, "linestyle": line_style, "marker": ""},
-        )
+    unit, unit_name = 1.0, "seconds"
+    if end > 180:
+        unit, unit_name = 60.0, "minutes"
+    curves = {}
+    for approach, line in reached.items():
+        points = []
+        for seconds, best in [*line, (end, line[-1][1])]:
+            points.append((plots.Ranged(seconds / unit), plots.Ranged(best)))
+        style = {
+            "color": plots.colour_of(approach),
+            "drawstyle": "steps-post",
+            "linewidth": 1.6,
+            "marker": ".",
+            "markevery": slice(len(line)),
+        }
+        curves[describe_approach(approach)] = plots.Curve(points, style)
+    levels = {name: scored.score for name, scored in baselines.items()}
     return plots.draw_panels(
         "progress",
         "The best score on validation so far, by approach, against the time "
         "of the search. A dot is a run, or more epochs of one.",
-        [plots.Panel("", curves, "best on validation, points")],
-        f"{name} of the search",
+        [plots.Panel("", curves, "best on validation, points", levels)],
+        f"{unit_name} of the search",
     )
 
 
-def _list_approaches(
-    planner: Planner, rows: Sequence[Row], values: Mapping[str, Any]
-) -> Table:
+def _list_approaches(values: Mapping[str, Any]) -> Table:
     """The approaches and the baselines; the answer is the first row.
 
     Args:
-        planner: has the costs.
-        rows: see `answer.rank_approaches`.
-        values: see `_describe_answer`.
+        values: see `give`.
     """
-    lines = [
-        {
+    costs = values["search"].planner.costs
+    lines = []
+    for row in values["rows"]:
+        line = {
             "trains": describe_approach(row.name),
             "validation": reports.show_score(row.score, row.interval),
-            "test": values["tested"].get(row.run.directory.path),
+            "test": values["tests"].get(row.name),
             "seeds": len(row.setting.scores),
             "rate": row.rate,
             "epochs": row.setting.epochs,
             "schedule": _schedule(row.choice),
-            "an epoch, s": round(planner.costs.epoch_seconds(row.name), 2),
+            "an epoch, s": round(costs.epoch_seconds(row.name), 2),
             "of the search, s": round(row.seconds),
             "trained parameters": row.record["trainable_parameters"],
             "run": row.run.directory.path,
         }
-        for row in rows
-    ]
-    lines += [
-        {
+        lines.append(line)
+    for name, baseline in values["baselines"].items():
+        line = {
             "trains": name,
-            "validation": reports.show_score(
-                run.score, reports.score_interval(run)
-            ),
-            "test": values["tested"].get(run.path),
-            "run": run.path,
+            "validation": reports.format_score(baseline),
+            "test": values["tests"].get(name),
+            "run": baseline.path,
         }
-        for name, run in values["baselines"].items()
-    ]
+        if name == values["recommended"]:
+            lines.insert(0, line)
+        else:
+            lines.append(line)
     if values["majority"] is not None:
-        majority = {values["scored"].kind: f"{values['majority']:.1f}"}
-        lines.append({"trains": reports.MAJORITY, **majority})
-    lines.sort(key=lambda line: line["trains"] != values["recommended"])
+        kind = values["scored"].kind
+        score = f"{values['majority']:.1f}"
+        lines.append({"trains": reports.MAJORITY, kind: score})
     return Table(
         "approaches",
         "The best setting of each approach, and the baselines; the answer is "
@@ -374,17 +379,18 @@ def _list_approaches(
 
 
 def _list_runs(planner: Planner) -> Table:
-    lines = [
-        {
+    lines = []
+    for choice, curve in sorted(planner.curves.items()):
+        scores = [f"{score:.1f}" for score in curve]
+        line = {
             "trains": describe_approach(choice.approach),
             "rate": f"{planner.rate_of(choice):g}",
             "schedule": _schedule(choice),
             "seed": choice.seed,
             "epochs": len(curve),
-            "validation, by epoch": ", ".join(f"{s:.1f}" for s in curve),
+            "validation, by epoch": ", ".join(scores),
         }
-        for choice, curve in sorted(planner.curves.items())
-    ]
+        lines.append(line)
     return Table(
         "runs",
         "All runs, and their scores on validation",
