@@ -101,16 +101,14 @@ class Head(keras.layers.Layer):
             name: of the layer; part of the names of its weights.
             **kwargs: of `keras.layers.Dense`.
         """
-        return self.build_layer(
-            keras.layers.Dense(
-                units,
-                kernel_initializer=self.next_initializer(),
-                dtype=kwargs.pop("dtype", self.dtype_policy),
-                name=name,
-                **kwargs,
-            ),
-            width,
+        kwargs.setdefault("dtype", self.dtype_policy)
+        layer = keras.layers.Dense(
+            units,
+            kernel_initializer=self.next_initializer(),
+            name=name,
+            **kwargs,
         )
+        return self.build_layer(layer, width)
 
     def build_logits(self, width: int) -> keras.layers.Dense:
         """The last layer: half-precision logits would coarsen the loss."""
@@ -146,15 +144,13 @@ class Head(keras.layers.Layer):
             )
 
         # From a single layer, Keras would give both directions equal seeds.
-        return self.build_layer(
-            keras.layers.Bidirectional(
-                build_lstm("lstm"),
-                backward_layer=build_lstm("backward_lstm", go_backwards=True),
-                dtype=self.dtype_policy,
-                name=name,
-            ),
-            width,
+        layer = keras.layers.Bidirectional(
+            build_lstm("lstm"),
+            backward_layer=build_lstm("backward_lstm", go_backwards=True),
+            dtype=self.dtype_policy,
+            name=name,
         )
+        return self.build_layer(layer, width)
 
 
 def max_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -167,4 +163,5 @@ def max_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     Returns:
         float [batch, width].
     """
-    return tf.reduce_max(tf.where(mask[:, :, None], x, x.dtype.min), axis=1)
+    real = tf.where(mask[:, :, None], x, x.dtype.min)
+    return tf.reduce_max(real, axis=1)

@@ -38,15 +38,12 @@ class BiLSTMHead(Head):
         super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
 
         # === Layers ===
-        self.lstms = [
-            self.build_bilstm(
-                2 * lstm_units if number else hidden,
-                lstm_units,
-                f"lstm_{number + 1}" if number else "lstm",
-            )
-            for number in range(lstm_layers)
-        ]
-        self.output_layer = self.build_logits(2 * lstm_units)
+        self.lstms = [self.build_bilstm(hidden, lstm_units, "lstm")]
+        width = 2 * lstm_units
+        for number in range(2, lstm_layers + 1):
+            lstm = self.build_bilstm(width, lstm_units, f"lstm_{number}")
+            self.lstms.append(lstm)
+        self.output_layer = self.build_logits(width)
 
     def call(
         self, states: tf.Tensor, mask: tf.Tensor, training: bool = False

@@ -56,27 +56,31 @@ class BiMPMHead(Head):
 
         # === Layers ===
         self.context = None
+        width = hidden
+        directions = ["states"]
         if context_units:
             self.context = self.build_bilstm(hidden, context_units, "context")
-        directions = ("forward", "backward") if context_units else ("states",)
-        with keras.name_scope(self.name):
-            self.matchings = [
-                Matching(
-                    context_units or hidden,
+            width = context_units
+            directions = ["forward", "backward"]
+        self.matchings = []
+        matched_width = 0
+        for direction in directions:
+            initializers = [self.next_initializer() for _ in MATCHINGS]
+            with keras.name_scope(self.name):
+                matching = Matching(
+                    width,
                     perspectives,
-                    [self.next_initializer() for _ in MATCHINGS],
+                    initializers,
                     self.dtype_policy,
                     name=f"{direction}_matching",
                 )
-                for direction in directions
-            ]
-        width = 2 * self.build_aggregation(
-            sum(matching.size for matching in self.matchings), aggregation_units
-        )
+            self.matchings.append(matching)
+            matched_width += matching.size
+        text_width = self.build_aggregation(matched_width, aggregation_units)
         self.inner = self.build_dense(
-            width, width // 2, "inner", activation="relu"
+            2 * text_width, text_width, "inner", activation="relu"
         )
-        self.output_layer = self.build_logits(width // 2)
+        self.output_layer = self.build_logits(text_width)
 
     def build_aggregation(self, width: int, units: int) -> int:
         """Builds the layers from matching vectors to one vector per text.
@@ -120,7 +124,8 @@ class BiMPMHead(Head):
             training: whether dropout is active.
         """
         x = self.dropout(states, training=training)
-        x = self.dropout(self._match(x, mask, training), training=training)
+        x = self._match(x, mask, training)
+        x = self.dropout(x, training=training)
         p, q = tf.split(self.aggregate(x, mask, training), 2)
         x = self.dropout(tf.concat([p, q], axis=1), training=training)
         x = self.dropout(self.inner(x), training=training)
@@ -136,12 +141,11 @@ class BiMPMHead(Head):
         x = self.dropout(self.context(x, mask=mask), training=training)
         end = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1) - 1
         forward, backward = tf.split(x, 2, axis=2)
-        last = tf.gather(forward, end, batch_dims=1), backward[:, 0]
+        last = tf.gather(forward, end, batch_dims=1)
+        first, second = self.matchings
         matched = [
-            matching(states, state, mask)
-            for matching, states, state in zip(
-                self.matchings, (forward, backward), last, strict=True
-            )
+            first(forward, last, mask),
+            second(backward, backward[:, 0], mask),
         ]
         return tf.concat(matched, axis=2)
 

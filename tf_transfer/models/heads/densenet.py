@@ -59,9 +59,10 @@ class DenseNetHead(Head):
         self.further_inputs = ("embedded",) if reads_embeddings else ()
 
         # === Layers ===
-        self.convolutions = [
-            self.build_layer(
-                keras.layers.Conv1D(
+        self.convolutions = []
+        for block in range(blocks):
+            for index in range(depth):
+                convolution = keras.layers.Conv1D(
                     growth,
                     kernel,
                     padding="same",
@@ -69,12 +70,9 @@ class DenseNetHead(Head):
                     kernel_initializer=self.next_initializer(),
                     dtype=self.dtype_policy,
                     name=f"block_{block + 1}_convolution_{index + 1}",
-                ),
-                hidden + index * growth,
-            )
-            for block in range(blocks)
-            for index in range(depth)
-        ]
+                )
+                self.build_layer(convolution, hidden + index * growth)
+                self.convolutions.append(convolution)
         self.output_layer = self.build_logits(hidden + blocks * depth * growth)
 
     def call(
@@ -105,9 +103,8 @@ class DenseNetHead(Head):
             block = self.convolutions[start : start + self.depth]
             outputs = self._run_block(block, states, real, training)
             vectors.append(max_pool(outputs, mask))
-        return self.output_layer(
-            tf.cast(tf.concat(vectors, axis=1), tf.float32)
-        )
+        x = tf.concat(vectors, axis=1)
+        return self.output_layer(tf.cast(x, tf.float32))
 
     def _run_block(
         self,
@@ -131,5 +128,7 @@ class DenseNetHead(Head):
         for convolution in block:
             x = convolution(tf.concat([states, *outputs], axis=2))
             x = self.dropout(x, training=training) * real
-            outputs.append(x + outputs[-1] if outputs else x)
+            if outputs:
+                x += outputs[-1]
+            outputs.append(x)
         return tf.concat(outputs, axis=2)

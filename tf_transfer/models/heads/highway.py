@@ -82,14 +82,16 @@ class HighwayLSTMHead(Head):
             mask: bool [batch, length]. False on padding, which comes last.
             training: whether dropout is active.
         """
-        y = self.encode(self.dropout(states, training=training), mask)
-        y = self.dropout(max_pool(y, mask), training=training)
+        x = self.dropout(states, training=training)
+        y = max_pool(self.encode(x, mask), mask)
+        y = self.dropout(y, training=training)
         return self.output_layer(tf.cast(y, tf.float32))
 
     def encode(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The states of all tokens, float [batch, length, 2 * lstm_units]."""
         gate = self.gate(x)
-        return gate * self.lstm(x, mask=mask) + (1 - gate) * self.carry(x)
+        states = self.lstm(x, mask=mask)
+        return gate * states + (1 - gate) * self.carry(x)
 
 
 class HighwayCellsHead(HighwayLSTMHead):
@@ -102,24 +104,23 @@ class HighwayCellsHead(HighwayLSTMHead):
 
     def build_encoder(self, hidden: int, units: int) -> None:
         """Builds the LSTMs of both directions, each with its own gate."""
-        self.directions = [
-            self.build_layer(
-                keras.layers.RNN(
-                    HighwayCells(self, hidden, units, direction),
-                    return_sequences=True,
-                    go_backwards=direction == "backward",
-                    dtype=self.dtype_policy,
-                    name=direction,
-                ),
-                hidden,
+        self.directions = []
+        for direction in ("forward", "backward"):
+            layer = keras.layers.RNN(
+                HighwayCells(self, hidden, units, direction),
+                return_sequences=True,
+                go_backwards=direction == "backward",
+                dtype=self.dtype_policy,
+                name=direction,
             )
-            for direction in ("forward", "backward")
-        ]
+            self.directions.append(self.build_layer(layer, hidden))
 
     def encode(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The states of all tokens, float [batch, length, 2 * lstm_units]."""
-        forward, backward = (rnn(x, mask=mask) for rnn in self.directions)
-        return tf.concat([forward, tf.reverse(backward, [1])], axis=2)
+        forward, backward = self.directions
+        before = forward(x, mask=mask)
+        behind = tf.reverse(backward(x, mask=mask), [1])
+        return tf.concat([before, behind], axis=2)
 
 
 class HighwayCells(keras.layers.Layer):
@@ -137,16 +138,14 @@ class HighwayCells(keras.layers.Layer):
         self.state_size = 4 * [units]  # h and c of the lower and the upper LSTM
 
         # === Layers ===
-        self.lower = head.build_layer(
-            keras.layers.LSTMCell(
-                units,
-                kernel_initializer=head.next_initializer(),
-                recurrent_initializer=head.next_initializer(),
-                dtype=self.dtype_policy,
-                name=f"{name}_lower",
-            ),
-            width,
+        lower = keras.layers.LSTMCell(
+            units,
+            kernel_initializer=head.next_initializer(),
+            recurrent_initializer=head.next_initializer(),
+            dtype=self.dtype_policy,
+            name=f"{name}_lower",
         )
+        self.lower = head.build_layer(lower, width)
         self.upper = head.build_dense(2 * units, 4 * units, f"{name}_upper")
         self.gate = head.build_dense(
             units,
@@ -163,9 +162,12 @@ class HighwayCells(keras.layers.Layer):
         """The upper state h, float [batch, units], and all states after."""
         x, [_, below] = self.lower(x, states[:2])
         h, c = states[2:]
-        i, f, g, o = tf.split(self.upper(tf.concat([x, h], axis=1)), 4, axis=1)
+        gates = self.upper(tf.concat([x, h], axis=1))
+        i, f, g, o = tf.split(gates, 4, axis=1)
         p, q = tf.unstack(tf.cast(self.peepholes, x.dtype))
-        gate = tf.sigmoid(self.gate(x) + p * c + q * below)
-        cell = gate * below + tf.sigmoid(f + 1) * c + tf.sigmoid(i) * tf.tanh(g)
+        d = tf.sigmoid(self.gate(x) + p * c + q * below)
+        kept = tf.sigmoid(f + 1) * c
+        new = tf.sigmoid(i) * tf.tanh(g)
+        cell = d * below + kept + new
         y = tf.sigmoid(o) * tf.tanh(cell)
         return y, [x, below, y, cell]

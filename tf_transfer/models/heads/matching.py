@@ -55,14 +55,11 @@ class Matching(keras.layers.Layer):
         self.size = len(MATCHINGS) * perspectives
 
         # === Weights ===
-        self.kernels = [
-            self.add_weight(
-                (width, perspectives), initializer, name=f"{matching}_kernel"
-            )
-            for matching, initializer in zip(
-                MATCHINGS, initializers, strict=True
-            )
-        ]
+        self.kernels = []
+        shape = (width, perspectives)
+        for name, initializer in zip(MATCHINGS, initializers, strict=True):
+            kernel = self.add_weight(shape, initializer, name=f"{name}_kernel")
+            self.kernels.append(kernel)
         self.built = True
 
     def call(
@@ -76,20 +73,23 @@ class Matching(keras.layers.Layer):
             last: float [2 * batch, width]. Each text's last state.
             mask: bool [2 * batch, length]. False on padding.
         """
-        full, max_pooling, attentive, max_attentive = (
-            tf.square(tf.cast(kernel.value, tf.float32))
-            for kernel in self.kernels
-        )
+        squares = []
+        for kernel in self.kernels:
+            squares.append(tf.square(tf.cast(kernel.value, tf.float32)))
+        full, max_pooling, attentive, max_attentive = squares
         states = tf.cast(states, self.compute_dtype)
-        x, last = (tf.cast(y, tf.float32) for y in (states, last))
+        x = tf.cast(states, tf.float32)
+        other_last = _swap_texts(tf.cast(last, tf.float32))[:, None]
         mean, best = _attend(states, mask)
+        cosines = _cosine_matrix(states, max_pooling)
         matched = [
-            _cosine(x, _swap_texts(last)[:, None], full),
-            _max_pool(_cosine_matrix(states, max_pooling), mask),
+            _cosine(x, other_last, full),
+            _max_pool(cosines, mask),
             _cosine(x, mean, attentive),
             _cosine(x, best, max_attentive),
         ]
-        return tf.cast(tf.concat(matched, axis=2), self.compute_dtype)
+        x = tf.concat(matched, axis=2)
+        return tf.cast(x, self.compute_dtype)
 
 
 def _swap_texts(texts: tf.Tensor) -> tf.Tensor:
@@ -106,16 +106,19 @@ def _attend(states: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         sign. And, of each state, the state with the largest cosine. Both are
         float32 [2 * batch, length, width].
     """
-    width = states.shape[-1]
-    cosines = _cosine_matrix(states, tf.ones([width, 1]))[:, 0]
-    cosines = tf.concat([cosines, tf.transpose(cosines, [0, 2, 1])], axis=0)
+    ones = tf.ones([states.shape[-1], 1])
+    cosines = _cosine_matrix(states, ones)[:, 0]
+    transposed = tf.transpose(cosines, [0, 2, 1])
+    cosines = tf.concat([cosines, transposed], axis=0)
     real = _swap_texts(mask)[:, None]
     others = _swap_texts(states)
     weights = tf.where(real, cosines, 0.0)
     mean = tf.matmul(tf.cast(weights, states.dtype), others)
     total = tf.reduce_sum(weights, axis=2, keepdims=True)
-    mean = tf.cast(mean, tf.float32) * tf.where(total < 0, -1.0, 1.0)
-    index = tf.argmax(tf.where(real, cosines, BELOW), axis=2)
+    sign = tf.where(total < 0, -1.0, 1.0)
+    mean = tf.cast(mean, tf.float32) * sign
+    cosines = tf.where(real, cosines, BELOW)
+    index = tf.argmax(cosines, axis=2)
     best = tf.gather(others, index, batch_dims=1)
     return mean, tf.cast(best, tf.float32)
 
@@ -152,16 +155,18 @@ def _cosine_matrix(states: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
         float32 [batch, l, length, length].
     """
     p, q = tf.split(states, 2)
+    width, count = squares.shape
+    batch, length, _ = tf.unstack(tf.shape(p))
     scale = tf.cast(tf.transpose(squares), states.dtype)
     scaled = p[:, None] * scale[:, None]  # [batch, l, length, width]
-    shape = tf.shape(scaled)
-    count, length, width = scaled.shape[1], shape[2], scaled.shape[3]
-    rows = tf.reshape(scaled, [shape[0], count * length, width])
+    rows = tf.reshape(scaled, [batch, count * length, width])
     product = tf.matmul(rows, q, transpose_b=True)
-    product = tf.reshape(product, [shape[0], count, length, length])
+    product = tf.reshape(product, [batch, count, length, length])
+    product = tf.cast(product, tf.float32)
     inverse = _inverse_norm(tf.cast(states, tf.float32), squares)
-    v, u = tf.split(tf.transpose(inverse, [0, 2, 1]), 2)
-    return tf.cast(product, tf.float32) * v[:, :, :, None] * u[:, :, None]
+    inverse = tf.transpose(inverse, [0, 2, 1])
+    v, u = tf.split(inverse, 2)
+    return product * v[:, :, :, None] * u[:, :, None]
 
 
 def _max_pool(cosines: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -175,6 +180,9 @@ def _max_pool(cosines: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         float32 [2 * batch, length, l].
     """
     p, q = tf.split(mask[:, None], 2)
-    first = tf.reduce_max(tf.where(q[:, :, None], cosines, BELOW), axis=3)
-    second = tf.reduce_max(tf.where(p[:, :, :, None], cosines, BELOW), axis=2)
-    return tf.transpose(tf.concat([first, second], axis=0), [0, 2, 1])
+    first = tf.where(q[:, :, None], cosines, BELOW)
+    first = tf.reduce_max(first, axis=3)
+    second = tf.where(p[:, :, :, None], cosines, BELOW)
+    second = tf.reduce_max(second, axis=2)
+    best = tf.concat([first, second], axis=0)
+    return tf.transpose(best, [0, 2, 1])
