@@ -20,6 +20,7 @@ FILES = {
     "freezing": "004_ba8f40e4627aadd3.txt",
 }
 GENERATED = r"<!-- (?:generated|begin).*?end[^>]*-->"
+FENCED = r"(?ms)^```.*?^```"
 CODE = r"(?m)^ {4}.*$|`[^`\n]*`"
 
 
@@ -48,7 +49,7 @@ def find_missing(text, paper):
 
 def read_page(experiment):
     page = (ROOT / "docs" / f"{experiment}.md").read_text(encoding="utf-8")
-    for pattern in (GENERATED, CODE):
+    for pattern in (GENERATED, FENCED, CODE):
         page = re.sub(pattern, "", page, flags=re.S * (pattern == GENERATED))
     return page
 

@@ -190,6 +190,8 @@ def run_here(module, words):
     if module == "predict" and "--task=sentiment" in words:  # as predict_test
         with commands_lib.flags_of(predict.define_flags, *words):
             return 0
+    if module == "search":  # by default named after the task, read of its file
+        words = [*words, "--out=searches"]
     if module in parsed:
         command_line.parse(parsed[module], words).resolve()
         return 0
