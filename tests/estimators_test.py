@@ -169,6 +169,7 @@ def test_it_works_in_a_pipeline_and_under_cross_validation(options):
     assert len(scores) == 2 and (scores >= 0).all() and (scores <= 1).all()
 
 
+@pytest.mark.slow
 def test_a_grid_search_tries_layers_and_rates(options):
     search = GridSearchCV(
         tf_transfer.TextClassifier(**options),

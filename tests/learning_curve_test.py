@@ -40,6 +40,7 @@ def read_runs(folder):
 
 
 @pytest.mark.parametrize("features", ["tfidf", "frozen"])
+@pytest.mark.slow
 def test_a_quarter_and_half_of_the_texts_are_scored_on_the_same_test(
     tmp_path, capsys, features
 ):

@@ -370,6 +370,7 @@ def test_heads_that_drift_are_evaluated_after_every_pass(
     assert heads.evaluated == order * 3
 
 
+@pytest.mark.slow
 def test_a_cached_first_phase_learns_the_same_and_the_second_runs_live(
     in_phases, tmp_path
 ):

@@ -34,6 +34,7 @@ def score(folder, replace):
 
 
 @pytest.mark.usefixtures("eager", "one_block")
+@pytest.mark.slow
 def test_a_table_with_other_blanks_scores_as_with_plain_ones(tmp_path):
     plain = score(tmp_path / "plain", str)
     for number, blank in enumerate(["\u00a0", "\u3000", " \0"]):

@@ -157,6 +157,7 @@ def test_a_cell_s_names_are_read_with_what_they_name():
 
 
 @pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.slow
 def test_a_report_can_write_what_a_row_says_it_rebuilds(paper):
     written = written_names(PAPERS[paper])
     named = {

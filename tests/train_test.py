@@ -317,6 +317,7 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     assert longer.record["epochs_run"] == 3
 
 
+@pytest.mark.slow
 def test_what_only_validates_is_compared_with_words_on_validation(
     tmp_path, capsys
 ):
@@ -337,6 +338,7 @@ def test_what_only_validates_is_compared_with_words_on_validation(
     assert " 100.0" in line
 
 
+@pytest.mark.slow
 def test_a_run_is_answered_where_tfidf_has_nothing_to_learn(tmp_path, capsys):
     columns = own_data.news(30)
     columns["body"] = [" ".join("ab c"[n % 2 :: 2]) for n in range(30)]

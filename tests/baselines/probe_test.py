@@ -57,6 +57,7 @@ def test_other_states_are_read_where_they_are_clearly_better():
     assert fit(known, task=PAIRS).states == States(0, "mean", "product")
 
 
+@pytest.mark.slow
 def test_of_few_texts_a_small_lead_is_noise():
     """The best of so many alike is the default in about a fifth of draws."""
     known = {f"mean, block {block}": 1.0 for block in range(7)}

@@ -118,6 +118,7 @@ def test_products_reach_some_speed():
     assert peak.measure_peak("float32", repetitions=1) > 0
 
 
+@pytest.mark.slow
 def test_fine_tuning_of_a_given_shape_has_no_cache_to_measure(capsys):
     measured = contestants.Contestants(
         settings(trainable_layers="all", shape="2x64").resolve()

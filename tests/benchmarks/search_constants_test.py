@@ -18,6 +18,7 @@ def test_a_task_is_judged_with_what_the_others_choose():
     }
 
 
+@pytest.mark.slow
 def test_every_pair_of_constants_is_replayed():
     records = {f"task_{n}": made_up.make_record(n) for n in range(2)}
     for record in records.values():  # training is barely better

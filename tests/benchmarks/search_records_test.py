@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from benchmarks import search_records, search_world
 from tf_transfer.sweeps import grid as grid_lib
 
 
+@pytest.mark.slow
 def test_records_are_collected_of_the_tasks_that_are_finished(
     tmp_path, eager, capsys
 ):

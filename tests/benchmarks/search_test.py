@@ -46,6 +46,7 @@ def replayed(tmp_path_factory):
     return folder, records
 
 
+@pytest.mark.slow
 def test_a_replay_fills_a_document_and_draws_a_figure(replayed):
     folder, records = replayed
     text = (folder / "page.md").read_text()
