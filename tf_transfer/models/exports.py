@@ -60,11 +60,10 @@ def hugging_face(
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder, path = network.encoder, pathlib.Path(folder)
     _write_config(encoder, path, kind, labels, max_length)
-    arrays = _arrays(encoder, kernel, bias)
-    content = safetensors.numpy.save(
-        {n: np.ascontiguousarray(a, np.float32) for n, a in arrays.items()},
-        {"format": "pt"},
-    )
+    arrays = {}
+    for name, array in _arrays(encoder, kernel, bias).items():
+        arrays[name] = np.ascontiguousarray(array, np.float32)
+    content = safetensors.numpy.save(arrays, {"format": "pt"})
     # `save_file` makes a file that only its owner can read.
     (path / "model.safetensors").write_bytes(content)
 
@@ -82,28 +81,32 @@ def keras_preset(
 
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder = network.encoder
-    norm = encoder.backbone.embeddings_layer_norm
+    activation = encoder.activation
+    epsilon = encoder.backbone.embeddings_layer_norm.epsilon
     if (
-        encoder.activation not in KERAS_ACTIVATIONS[encoder.family]
-        or norm.epsilon != KERAS_EPSILON[encoder.family]
+        activation not in KERAS_ACTIVATIONS[encoder.family]
+        or epsilon != KERAS_EPSILON[encoder.family]
     ):
         raise UserError(
-            f"--format=keras_preset: keras-hub has no blocks with "
-            f"{encoder.activation} and epsilon {norm.epsilon:g}. Give "
-            "--format=hugging_face or saved_model."
+            f"--format=keras_preset: keras-hub has no blocks with {activation} "
+            f"and epsilon {epsilon:g}. Give --format=hugging_face or "
+            "saved_model."
         )
-    family = "Bert" if encoder.family == "bert" else "Roberta"
-    preprocessor = getattr(
-        keras_nlp.models, f"{family}TextClassifierPreprocessor"
-    )(keras_tokenizer(encoder.tokenizer), sequence_length=max_length)
-    classifier = getattr(keras_nlp.models, f"{family}TextClassifier")(
+    models = keras_nlp.models
+    classifier_class = models.BertTextClassifier
+    if encoder.family == "roberta":
+        classifier_class = models.RobertaTextClassifier
+    preprocessor = classifier_class.preprocessor_cls(
+        keras_tokenizer(encoder.tokenizer), sequence_length=max_length
+    )
+    classifier = classifier_class(
         encoder.backbone,
         num_classes=len(bias),
         preprocessor=preprocessor,
         dropout=0.0,
     )
     classifier.output_dense.set_weights([kernel, bias])
-    if family == "Roberta":
+    if encoder.family == "roberta":
         classifier.pooled_dense.set_weights(encoder.pooler.get_weights())
     classifier.save_to_preset(folder)
 
@@ -127,10 +130,11 @@ def _output_layer(
             "--format: other libraries have no such head; they have one dense "
             "layer on [CLS] through the pooler. Give --format=saved_model."
         )
-    kernel, bias = (np.asarray(w) for w in head.dense.get_weights())
+    kernel, bias = head.dense.get_weights()
     if name in network.scales:
         mean, deviation = network.scales[name]
-        kernel, bias = deviation * kernel, deviation * bias + mean
+        kernel = deviation * kernel
+        bias = deviation * bias + mean
     if kind == "classes" and len(labels) == 2 and len(bias) == 1:
         kernel = np.concatenate([np.zeros_like(kernel), kernel], axis=1)
         bias = np.concatenate([np.zeros_like(bias), bias])
@@ -155,26 +159,25 @@ def _norm(prefix: str, layer: Any) -> Arrays:
 
 def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
     """All weights: the encoder's, and those of pooler and output layer."""
-    root = encoder.family
     names = transformers_weights
-    arrays = {
-        f"{root}.{name}": np.asarray(table)
-        for name, table in names.tables(encoder).items()
-    }
-    pooler, output = f"bert.{names.POOLER}", "classifier"
-    if root == "roberta":
-        positions = f"{root}.{names.POSITIONS}"
+    arrays = {}
+    for name, table in names.tables(encoder).items():
+        arrays[name] = np.asarray(table)
+    if encoder.family == "roberta":
         empty = np.zeros((POSITIONS_BEFORE, encoder.hidden), np.float32)
-        arrays[positions] = np.concatenate([empty, arrays[positions]])
-        arrays[f"{root}.{names.SEGMENTS}"] = empty[:1]
-        pooler, output = "classifier.dense", "classifier.out_proj"
+        positions = [empty, arrays[names.POSITIONS]]
+        arrays[names.POSITIONS] = np.concatenate(positions)
+        arrays[names.SEGMENTS] = empty[:1]
     for name, layer in names.name_layers(encoder):
         if isinstance(layer, keras.layers.LayerNormalization):
-            arrays |= _norm(f"{root}.{name}", layer)
+            arrays |= _norm(name, layer)
         else:
-            arrays |= _dense(f"{root}.{name}", layer)
+            arrays |= _dense(name, layer)
+    pooler, output = f"bert.{names.POOLER}", "classifier"
+    if encoder.family == "roberta":
+        pooler, output = "classifier.dense", "classifier.out_proj"
     return {
-        **arrays,
+        **{f"{encoder.family}.{name}": x for name, x in arrays.items()},
         **_dense(pooler, encoder.pooler),
         f"{output}.weight": kernel.T,
         f"{output}.bias": bias,
@@ -191,12 +194,17 @@ def _write_config(
     """Writes `config.json` and the tokenizer's files; see `hugging_face`."""
     path.mkdir(parents=True, exist_ok=True)
     backbone, special = encoder.backbone, encoder.special
-    is_bert = encoder.family == "bert"
     names = list(labels) or ["score"]
+    positions = encoder.max_positions
+    if encoder.family == "bert":
+        architecture = "BertForSequenceClassification"
+        segments = backbone.num_segments
+    else:
+        architecture = "RobertaForSequenceClassification"
+        segments = 1
+        positions += POSITIONS_BEFORE
     config = {
-        "architectures": [
-            f"{'Bert' if is_bert else 'Roberta'}ForSequenceClassification"
-        ],
+        "architectures": [architecture],
         "model_type": encoder.family,
         "vocab_size": backbone.vocabulary_size,
         "hidden_size": encoder.hidden,
@@ -207,9 +215,8 @@ def _write_config(
         "hidden_dropout_prob": backbone.dropout,
         "attention_probs_dropout_prob": backbone.dropout,
         "layer_norm_eps": backbone.embeddings_layer_norm.epsilon,
-        "max_position_embeddings": encoder.max_positions
-        + (0 if is_bert else POSITIONS_BEFORE),
-        "type_vocab_size": backbone.num_segments if is_bert else 1,
+        "max_position_embeddings": positions,
+        "type_vocab_size": segments,
         "pad_token_id": special.pad,
         "bos_token_id": special.start,
         "eos_token_id": special.end,
@@ -243,23 +250,23 @@ def _write_tokenizer(
 ) -> None:
     tokenizer = encoder.tokenizer
     words, special = tokenizer.vocabulary, tokenizer.special
+    added = {}
+    for token in tokenizer.added:
+        added[words.index(token.content)] = {
+            "content": token.content,
+            "single_word": False,
+            "lstrip": token.takes_left,
+            "rstrip": token.takes_right,
+            "normalized": token.is_normalized,
+            "special": not token.is_normalized,
+        }
     config: dict[str, Any] = {
         "model_max_length": max_length,
         "cls_token": words[special.start],
         "sep_token": words[special.end],
         "pad_token": words[special.pad],
         "unk_token": words[tokenizer.unknown],
-        "added_tokens_decoder": {
-            words.index(token.content): {
-                "content": token.content,
-                "single_word": False,
-                "lstrip": token.takes_left,
-                "rstrip": token.takes_right,
-                "normalized": token.is_normalized,
-                "special": not token.is_normalized,
-            }
-            for token in tokenizer.added
-        },
+        "added_tokens_decoder": added,
     }
     if isinstance(tokenizer, BytePairs):
         ids = {token: number for number, token in enumerate(words)}

@@ -38,18 +38,11 @@ CONFIG: dict[str, Sequence[Any] | None] = {
     **dict.fromkeys(
         "model_type vocab_size num_hidden_layers num_attention_heads "
         "hidden_size intermediate_size max_position_embeddings "
-        "type_vocab_size pad_token_id layer_norm_eps".split(),
-        ANY,
-    ),
-    "hidden_act": (*ACTIVATIONS, *OTHER_NAMES),
-    # Replaced by flags of a run, or by the initial weights of a head.
-    **dict.fromkeys(
+        "type_vocab_size pad_token_id layer_norm_eps "
+        # Replaced by flags of a run, or by the initial weights of a head.
         "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout "
-        "initializer_range summary_type".split(),
-        ANY,
-    ),
-    # Of a head that is not loaded, of the file, or of how torch runs it.
-    **dict.fromkeys(
+        "initializer_range summary_type "
+        # Of a head that is not loaded, of the file, or of how torch runs it.
         "architectures _name_or_path name_or_path transformers_version dtype "
         "torch_dtype id2label label2id num_labels _num_labels problem_type "
         "finetuning_task task_specific_params bos_token_id eos_token_id "
@@ -73,6 +66,7 @@ CONFIG: dict[str, Sequence[Any] | None] = {
         "pooler_num_fc_layers pooler_size_per_head".split(),
         ANY,
     ),
+    "hidden_act": (*ACTIVATIONS, *OTHER_NAMES),
     "pooler_type": ("first_token_transform",),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
@@ -137,8 +131,23 @@ TOKENIZER_CONFIG: dict[str, Sequence[Any] | None] = {
         ANY,
     ),
 }
-# Sections of `tokenizer.json` that have a part in the ids, by their fields.
+SETTINGS_FILES = {
+    "special_tokens_map.json": NAMED_TOKENS,
+    "tokenizer_config.json": TOKENIZER_CONFIG,
+}
+# Sections of `tokenizer.json` that have a part in the ids.
 SECTIONS = ("normalizer", "pre_tokenizer", "model")
+# Its other keys: the first two are checked apart; the others are of cutting
+# and padding, of decoding, and of the file.
+OTHER_KEYS = (
+    "added_tokens",
+    "post_processor",
+    "version",
+    "truncation",
+    "padding",
+    "decoder",
+)
+# The fields of the sections, by family.
 TOKENIZER: dict[str, dict[str, Sequence[Any] | None]] = {
     "bert": {
         "normalizer.type": ("BertNormalizer",),
@@ -171,6 +180,7 @@ TOKENIZER: dict[str, dict[str, Sequence[Any] | None]] = {
 }
 # What they need; the rest has defaults.
 NEEDED = ("normalizer.type", "pre_tokenizer.type", "model.vocab")
+PAIR_SHAPES = {"bert": ".A.A.", "roberta": ".A..A."}  # see `_shape`
 POST_PROCESSORS = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
 
 
@@ -237,55 +247,39 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     """
     family = config.family
     settings: dict[str, Any] = {}
-    for name, keys in (
-        ("special_tokens_map.json", NAMED_TOKENS),
-        ("tokenizer_config.json", TOKENIZER_CONFIG),
-    ):
+    for name, keys in SETTINGS_FILES.items():
         if os.path.exists(os.path.join(folder, name)):
             settings |= _read(folder, name, keys)
     kind = settings.get("tokenizer_class") or CLASSES[family][0]
-    kind = kind.removesuffix("Fast") if kind not in GENERIC_CLASSES else kind
-    if kind not in (*CLASSES[family], *GENERIC_CLASSES):
+    is_generic = kind in GENERIC_CLASSES
+    kind = kind.removesuffix("Fast")
+    if not is_generic and kind not in CLASSES[family]:
         raise _refuse(folder, "tokenizer_config.json", "tokenizer_class", kind)
 
-    has_json = os.path.exists(os.path.join(folder, "tokenizer.json"))
-    if has_json:
+    if os.path.exists(os.path.join(folder, "tokenizer.json")):
         fields, added = _read_tokenizer_json(folder, family)
-        ids = fields["model.vocab"]
-        merges = [
-            pair if isinstance(pair, str) else " ".join(pair)
-            for pair in fields.get("model.merges", ())
-        ]
-    elif kind in GENERIC_CLASSES:
+    elif is_generic:
         raise _miss(folder, "tokenizer.json")
     else:
-        fields, added = {}, _read_added(folder, settings)
-        ids, merges = _read_vocabulary(folder, family)
-    if kind in GENERIC_CLASSES:
+        fields = _read_vocabulary(folder, family)
+        added = _read_added(folder, settings)
+    if is_generic:
         settings = {k: v for k, v in settings.items() if k in NAMED_TOKENS}
 
-    names = {
-        name: _content(settings.get(name, usual))
-        for name, usual in SPECIAL_TOKENS[family].items()
-    }
-    ids = {**ids, **{token.content: number for token, number in added}}
-    for name in ("cls_token", "sep_token", "pad_token", "unk_token"):
-        if names[name] not in ids:
-            raise UserError(
-                f"--model={folder}: the vocabulary has no {names[name]}, which "
-                f"is its {name}. Is the folder complete?"
-            )
-    if max(ids.values()) >= config.sizes["vocabulary_size"]:
-        raise UserError(
-            f"--model={folder}: the tokenizer has {max(ids.values()) + 1:,} "
-            "tokens, and config.json has a smaller vocab_size: "
-            f"{config.sizes['vocabulary_size']:,}. Is the folder complete?"
-        )
-    tokens = {token.content: token for token, _ in added}
+    ids = {**fields["model.vocab"]}
+    tokens = {}
+    for number, token in added.items():
+        ids[token.content] = number
+        tokens[token.content] = token
+    names = {}
+    for name, usual in SPECIAL_TOKENS[family].items():
+        names[name] = _content(settings.get(name, usual))
+    _check_ids(folder, ids, names, config.sizes["vocabulary_size"])
     special = [*names.values()]
     for name in MORE_TOKENS:
         more = settings.get(name) or ()
-        more = more.values() if isinstance(more, Mapping) else more
+        if isinstance(more, Mapping):
+            more = more.values()
         special += map(_content, more)
     for content in special:
         if content in ids:
@@ -293,72 +287,83 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     vocabulary = [""] * (max(ids.values()) + 1)
     for content, number in ids.items():
         vocabulary[number] = content
+
     start, end = ids[names["cls_token"]], ids[names["sep_token"]]
-    packed = SpecialTokens(
-        start,
-        end,
-        ids[names["pad_token"]],
-        (end,) if family == "bert" else (end, end),
-    )
-    unknown = ids[names["unk_token"]]
+    pad, unknown = ids[names["pad_token"]], ids[names["unk_token"]]
     if family == "roberta":
-        prefix = "pre_tokenizer.add_prefix_space"
+        adds_space = fields.get("pre_tokenizer.add_prefix_space", False)
         return BytePairs(
             vocabulary,
-            merges,
-            packed,
+            fields["model.merges"],
+            SpecialTokens(start, end, pad, (end, end)),
             unknown,
             tuple(tokens.values()),
-            settings.get("add_prefix_space", fields.get(prefix, False)),
+            settings.get("add_prefix_space", adds_space),
         )
+    lowercase = fields.get("normalizer.lowercase", True)
+    strips_accents = fields.get("normalizer.strip_accents")
+    splits_chinese = fields.get("normalizer.handle_chinese_chars", True)
     return WordPieces(
         vocabulary,
-        packed,
+        SpecialTokens(start, end, pad, (end,)),
         unknown,
         tuple(tokens.values()),
-        settings.get("do_lower_case", fields.get("normalizer.lowercase", True)),
-        settings.get("strip_accents", fields.get("normalizer.strip_accents")),
-        settings.get(
-            "tokenize_chinese_chars",
-            fields.get("normalizer.handle_chinese_chars", True),
-        ),
+        settings.get("do_lower_case", lowercase),
+        settings.get("strip_accents", strips_accents),
+        settings.get("tokenize_chinese_chars", splits_chinese),
         fields.get("model.max_input_chars_per_word", 100),
     )
 
 
+def _check_ids(
+    folder: str, ids: Mapping[str, int], names: Mapping[str, str], size: int
+) -> None:
+    """Raises `UserError` where a vocabulary does not fit the encoder.
+
+    Args:
+        folder: see `read_tokenizer`.
+        ids: of the tokens.
+        names: the special tokens, by their names in the files.
+        size: of the table of embeddings.
+    """
+    for name in ("cls_token", "sep_token", "pad_token", "unk_token"):
+        if names[name] not in ids:
+            raise UserError(
+                f"--model={folder}: the vocabulary has no {names[name]}, which "
+                f"is its {name}. Is the folder complete?"
+            )
+    count = max(ids.values()) + 1
+    if count > size:
+        raise UserError(
+            f"--model={folder}: the tokenizer has {count:,} tokens, and "
+            f"config.json has a smaller vocab_size: {size:,}. Is the folder "
+            "complete?"
+        )
+
+
 def _read_tokenizer_json(
     folder: str, family: str
-) -> tuple[dict[str, Any], list[tuple[AddedToken, int]]]:
-    """The fields of `tokenizer.json` by section, and its added tokens."""
-    name = "tokenizer.json"
-    content = _read(
-        folder,
-        name,
-        {
-            "added_tokens": ANY,
-            "post_processor": ANY,  # checked below
-            **dict.fromkeys(SECTIONS, ANY),
-            # Of cutting and padding, of decoding, and of the file.
-            **dict.fromkeys(
-                ("version", "truncation", "padding", "decoder"), ANY
-            ),
-        },
-    )
-    fields = {
-        f"{section}.{field}": value
-        for section in SECTIONS
-        for field, value in content.get(section, {}).items()
-        if value is not None
-    }
-    _check_keys(folder, name, fields, TOKENIZER[family])
+) -> tuple[dict[str, Any], dict[int, AddedToken]]:
+    """The fields of `tokenizer.json` by section, and added tokens by id."""
+    name, allowed = "tokenizer.json", TOKENIZER[family]
+    content = _read(folder, name, dict.fromkeys(SECTIONS + OTHER_KEYS, ANY))
+    fields = {}
+    for section in SECTIONS:
+        for field, value in content.get(section, {}).items():
+            if value is not None:
+                fields[f"{section}.{field}"] = value
+    _check_keys(folder, name, fields, allowed)
     for needed in NEEDED:
-        if needed in TOKENIZER[family] and needed not in fields:
+        if needed in allowed and needed not in fields:
             raise _refuse(folder, name, needed.split(".")[0], None)
     _check_post_processor(folder, content.get("post_processor", {}), family)
-    return fields, [
-        _make_added(folder, token, token["id"])
-        for token in content.get("added_tokens", ())
-    ]
+    merges = []
+    for pair in fields.get("model.merges", ()):
+        merges.append(pair if isinstance(pair, str) else " ".join(pair))
+    added = {}
+    for token in content.get("added_tokens", ()):
+        added[token["id"]] = _make_added(folder, token)
+    return {**fields, "model.merges": merges}, added
 
 
 def _check_post_processor(
@@ -368,75 +373,70 @@ def _check_post_processor(
     kind = processor.get("type", POST_PROCESSORS[0])
     is_usual = kind in POST_PROCESSORS
     if kind == "TemplateProcessing":
-        shapes = [
-            "".join(
-                "A" if "Sequence" in item else "."
-                for item in processor.get(name, ())
-            )
-            for name in ("single", "pair")
-        ]
-        is_usual = shapes == [".A.", ".A.A." if family == "bert" else ".A..A."]
+        single, pair = _shape(processor, "single"), _shape(processor, "pair")
+        is_usual = single == ".A." and pair == PAIR_SHAPES[family]
     if not is_usual:
         raise _refuse(folder, "tokenizer.json", "post_processor", kind)
 
 
+def _shape(processor: Mapping[str, Any], name: str) -> str:
+    """A template: `A` where it has a text, and a dot where a special token."""
+    shape = ""
+    for item in processor.get(name, ()):
+        shape += "A" if "Sequence" in item else "."
+    return shape
+
+
 def _read_added(
     folder: str, settings: Mapping[str, Any]
-) -> list[tuple[AddedToken, int]]:
-    """Added tokens of a folder without `tokenizer.json`, and their ids."""
-    if "added_tokens_decoder" in settings:
-        return [
-            _make_added(folder, token, int(number))
-            for number, token in settings["added_tokens_decoder"].items()
-        ]
+) -> dict[int, AddedToken]:
+    """Added tokens of a folder without `tokenizer.json`, by id."""
+    added = {}
     path = os.path.join(folder, "added_tokens.json")
-    if not os.path.exists(path):
-        return []
-    return [
-        (AddedToken(content, is_normalized=True), number)
-        for content, number in json_files.read(path, dict[str, int]).items()
-    ]
+    if "added_tokens_decoder" in settings:
+        for number, token in settings["added_tokens_decoder"].items():
+            added[int(number)] = _make_added(folder, token)
+    elif os.path.exists(path):
+        for content, number in json_files.read(path, dict[str, int]).items():
+            added[number] = AddedToken(content, is_normalized=True)
+    return added
 
 
-def _make_added(
-    folder: str, token: Mapping[str, Any], number: int
-) -> tuple[AddedToken, int]:
+def _make_added(folder: str, token: Mapping[str, Any]) -> AddedToken:
+    content = token["content"]
     if token.get("single_word"):
-        raise _refuse(
-            folder, f"added token {token['content']}", "single_word", True
-        )
+        raise _refuse(folder, f"added token {content}", "single_word", True)
     is_special = token.get("special", False)
-    added = AddedToken(
-        token["content"],
+    return AddedToken(
+        content,
         token.get("normalized", not is_special),
         token.get("lstrip", False),
         token.get("rstrip", False),
     )
-    return added, number
 
 
-def _read_vocabulary(
-    folder: str, family: str
-) -> tuple[dict[str, int], list[str]]:
-    """The ids of the tokens, and the merges, of the older files."""
+def _read_vocabulary(folder: str, family: str) -> dict[str, Any]:
+    """The fields of the older files: ids of tokens, and RoBERTa's merges."""
     if family == "bert":
         lines = _read_lines(folder, "vocab.txt")
-        return {token: number for number, token in enumerate(lines)}, []
+        return {"model.vocab": {token: n for n, token in enumerate(lines)}}
     path = os.path.join(folder, "vocab.json")
     if not os.path.exists(path):
         raise _miss(folder, "vocab.json")
-    merges = _read_lines(folder, "merges.txt")
-    return json_files.read(path, dict[str, int]), [
-        line for line in merges if line and not line.startswith("#version")
-    ]
+    merges = []
+    for line in _read_lines(folder, "merges.txt"):
+        if line and not line.startswith("#version"):
+            merges.append(line)
+    ids = json_files.read(path, dict[str, int])
+    return {"model.vocab": ids, "model.merges": merges}
 
 
 def _read_lines(folder: str, name: str) -> list[str]:
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         raise _miss(folder, name)
-    lines = files.read_bytes(path).decode().replace("\r\n", "\n").split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+    text = files.read_bytes(path).decode().replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n")
 
 
 def _content(token: Any) -> str:
