@@ -144,7 +144,9 @@ def main(argv: Sequence[str]) -> None:
         write_document(values.document, page, summary)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
     if os.path.isdir(root):
-        _write_overview(page, root)
+        from tf_transfer.training import tensorboard
+
+        tensorboard.write_columns(root)
         print(f"To look closer: tensorboard --logdir {root}")
 
 
@@ -206,19 +208,6 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         **_render_pngs(page),
     }
     _write(out, contents)
-
-
-def _write_overview(page: "Page", root: str) -> None:
-    """Writes the figures for TensorBoard."""
-    from tf_transfer.training import tensorboard
-
-    tensorboard.write_overview(
-        os.path.join(root, tensorboard.OVERVIEW),
-        {
-            figure.name: (figure.caption, figure.png)
-            for figure in page.first_figures
-        },
-    )
 
 
 def write_document(

@@ -15,7 +15,6 @@ Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 
@@ -164,9 +163,7 @@ def main(argv: list[str]) -> None:
         values.engine,
         values.ray_address,
     ) as pool:
-        tensorboard.write_overview(
-            os.path.join(values.out, tensorboard.OVERVIEW)
-        )
+        tensorboard.write_columns(values.out)
         run_states = execute.run_all(
             selected,
             values.out,

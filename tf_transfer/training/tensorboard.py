@@ -1,22 +1,19 @@
-"""TensorBoard's event files: numbers, pictures, and the table of runs."""
+"""TensorBoard's event files: numbers, and the table of runs."""
 
 import contextlib
 import os
 import socket
-import struct
 import time
 from typing import Any
 
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2, summary_v2 as hparams
-from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar import summary_v2 as scalar
 from tensorboard.summary.writer.record_writer import RecordWriter
-from tensorboard.util import tensor_util
 
 from tf_transfer.utils import files
 
-OVERVIEW = "overview"  # folder below the runs, for what shows all of them
+OVERVIEW = "overview"  # folder below the runs
 # The columns of HParams' table of runs, in addition to the settings.
 RESULT_COLUMNS = {
     "result/score": "score",
@@ -56,18 +53,6 @@ class EventFile:
     def scalar(self, tag: str, value: Any, step: int) -> None:
         """Writes a number."""
         self.write(summary=scalar.scalar_pb(tag, value), step=step)
-
-    def image(self, tag: str, caption: str, png: bytes) -> None:
-        """Writes a picture, given as the bytes of a PNG file."""
-        width, height = struct.unpack(">II", png[16:24])
-        value = summary_pb2.Summary.Value(
-            tag=tag,
-            metadata=image_metadata.create_summary_metadata(tag, caption),
-            tensor=tensor_util.make_tensor_proto(
-                [str(width).encode(), str(height).encode(), png]
-            ),
-        )
-        self.write(summary=summary_pb2.Summary(value=[value]))
 
     def flush(self) -> None:
         """Lets readers see what was written.
@@ -124,27 +109,14 @@ class RunEvents(EventFile):
         self.flush()
 
 
-def write_overview(
-    folder: str, images: dict[str, tuple[str, bytes]] | None = None
-) -> None:
-    """Writes TensorBoard's overview of a folder of runs.
-
-    Args:
-        folder: below that of the runs.
-        images: dict from a name to (caption, PNG bytes); they replace those
-            of an earlier call. None leaves an earlier overview as it is.
-    """
+def write_columns(root: str) -> None:
+    """Writes the columns of the table of runs, once for a folder of runs."""
+    folder = os.path.join(root, OVERVIEW)
     os.makedirs(folder, exist_ok=True)
-    known = [n for n in os.listdir(folder) if n.startswith("events.out.")]
-    if images is None and known:
+    if any(name.startswith("events.out.") for name in os.listdir(folder)):
         return
-    for name in known:
-        with contextlib.suppress(FileNotFoundError):  # another process's work
-            os.remove(os.path.join(folder, name))
     with contextlib.closing(EventFile(folder)) as file:
         file.write(summary=_describe_columns())
-        for name, (caption, png) in (images or {}).items():
-            file.image(name, caption, png)
 
 
 def _describe_columns() -> summary_pb2.Summary:
