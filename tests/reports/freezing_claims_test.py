@@ -7,7 +7,7 @@ import pytest
 from tests.reports import made_up
 from tests.support import commands
 from tf_transfer import freezing
-from tf_transfer.reports import claims, frames, page
+from tf_transfer.reports import claims, frames
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "freezing", "claims.toml")
@@ -285,40 +285,27 @@ def test_each_family_has_its_number_of_epochs(model, epochs, is_the_papers):
 
 
 def test_rates_are_not_pooled():
-    """Both sides at one rate: the one with more trials."""
     trials = {"all": around(80), "3": around(60)}
-    more = {n: [*scores, scores[1]] for n, scores in trials.items()}
     better = {"all": around(80), "3": around(79)}
     verdicts = judge(
-        *(write(task, more, lr=1e-5) for task in JUDGED),
+        *(write(task, trials, lr=1e-5) for task in JUDGED),
         *(write(task, better, lr=5e-5) for task in JUDGED),
     )
-    assert verdicts["fourth_bert_base_without_cola"].runs == 4
-    assert verdicts["fourth_bert_base_without_cola"].word == "contradicts"
+    verdict = verdicts["fourth_bert_base_without_cola"]
+    assert verdict.word == "inconclusive"
+    assert "lr 1e-05 and 5e-05, of which the claim names" in verdict.reason
 
 
-def test_a_claim_is_judged_by_the_reading_that_was_run():
+def test_a_full_model_has_one_of_the_authors_values():
     """As committed, the authors' full models train no bias and no norm."""
     full = {n: around(s) for n, s in {"all": 80, "3": 78}.items()}
-    few = {"all": [60]}  # too few to judge by
-    for others, untrained, expected in (
-        ({}, "", ""),
-        ({}, "bias,norm", "untrained=bias,norm"),
-        (few, "bias,norm", "untrained=bias,norm"),
-        ({"all": around(60)}, "bias,norm", ""),
-    ):
-        verdicts = judge(
-            *(write(task, full, untrained=untrained) for task in JUDGED),
+    for others, word in (({}, "agrees"), ({"all": [60]}, "inconclusive")):
+        verdict = judge(
+            *(write(task, full, untrained="bias,norm") for task in JUDGED),
             *(write(task, others) for task in JUDGED),
-        )
-        verdict = verdicts["fourth_bert_base_without_cola"]
-        assert verdict.reading == expected
-        assert verdict.word == "agrees"
-        whole = 60 if others and not expected else 80
-        assert verdict.value == pytest.approx(78 - 0.9 * whole, abs=0.01)
-        shown = page.describe_ours(verdict)
-        words = f", with {expected}" if expected else ""
-        assert shown.endswith(f"n = 3{words}, 3 of 12 blocks")
+        )["fourth_bert_base_without_cola"]
+        assert verdict.word == word
+    assert "untrained bias,norm and none" in verdict.reason
 
 
 def test_both_readings_are_the_paper_s():

@@ -29,7 +29,8 @@ def stacked(head, **changes):
 
 
 def alone(head, **changes):
-    return {"head": head, "adaptation": "stack_only", "lr": 1e-3, **changes}
+    usual = {"adaptation": "stack_only", "lr": 1e-3, "phase_one_gap": -1.0}
+    return {"head": head, **usual, **changes}
 
 
 def metrics_of(task, score):

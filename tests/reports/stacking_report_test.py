@@ -141,7 +141,7 @@ def test_tweets_are_not_judged_as_yahoo_s_answers():
 
 def test_limited_data_are_judged_at_the_size_that_the_claim_names():
     few = {"max_train_examples": 300, "max_epochs": 28}
-    stacks = stacked("bilstm", phase_one_epochs=9, **few)
+    stacks = stacked("bilstm", phase_one_epochs=9, phase_one_gap=-1.0, **few)
     [study] = collect(
         write("ner", {**DENSE, **few}, [60.0, 60.5, 61.0]),
         write("ner", stacks, [40.0, 41.0, 42.0]),
@@ -155,10 +155,13 @@ def test_limited_data_are_judged_at_the_size_that_the_claim_names():
 
 
 def test_stopping_the_first_phase_early_and_its_rate_are_judged():
-    longer = stacked("bilstm", phase_one_epochs=20)
+    no_gap = {"phase_one_gap": -1.0}
+    longer = stacked("bilstm", phase_one_epochs=20, **no_gap)
     [study] = collect(
         *(
-            write("ner", stacked("bilstm", phase_one_epochs=n), scores)
+            write(
+                "ner", stacked("bilstm", phase_one_epochs=n, **no_gap), scores
+            )
             for n in (1, 2, 5)
             for scores in [[86.0, 86.1, 86.2]]
         ),
@@ -167,6 +170,7 @@ def test_stopping_the_first_phase_early_and_its_rate_are_judged():
             write("ner", stacked("bilstm", head_lr=rate), [80.0, 80.1, 80.2])
             for rate in (1e-4, 3e-4, 3e-3)
         ),
+        write("ner", stacked("bilstm"), [86.0, 86.1, 86.2]),
         write("ner", stacked("bilstm", head_lr=1e-2), [86.0, 86.1, 86.3]),
     )
     found = judged(study)
@@ -211,7 +215,7 @@ def entities():
 def test_every_group_is_a_row_with_its_rates_and_the_majority_last():
     [study] = collect(*entities())
     rows = tables_of(study)["scores_1_ner"]
-    first = "0.001 for 1"
+    first = "0.001 for 5"
     names = ["head", "adaptation", "rates and epochs", "n"]
     assert rows[names].to_numpy()[:-1].tolist() == [
         ["two dense layers", "finetune-only", "2e-05 for 3", 3],
@@ -219,15 +223,15 @@ def test_every_group_is_a_row_with_its_rates_and_the_majority_last():
         *(
             ["BiLSTM", "stack-and-finetune", f"{first}{words}", count]
             for words, count in (
+                (" (gap 0.01), then 2e-05 for 3", 3),
+                (" (gap 0.01), then 2e-05 for 3, cached", 1),
                 (" (gap 0.02), then 2e-05 for 3", 1),
-                (", then 2e-05 for 3", 3),
-                (", then 2e-05 for 3, cached", 1),
             )
         ),
         ["BiLSTM", "joint", "2e-05 for 3", 1],
         [
             *("BiLSTM", "stack-and-finetune"),
-            *(f"{first}, then 2e-05 for 3", 1),  # of 300 examples
+            *(f"{first} (gap 0.01), then 2e-05 for 3", 1),  # of 300 examples
         ],
     ]
     assert rows["head"].iloc[-1] == "the majority baseline"
@@ -268,8 +272,12 @@ def test_each_rate_is_compared_with_finetune_only_at_its_own_best_rate():
     [study] = collect(*tuned())
     rows = tables_of(study)["scores_1_ner"].set_index("rates and epochs")
     against = rows["against finetune-only"]
-    assert against["0.001 for 1, then 1e-05 for 3"].startswith("-12.00")
-    assert against["0.001 for 1, then 2e-05 for 3"].startswith("+2.00")
+    assert against["0.001 for 5 (gap 0.01), then 1e-05 for 3"].startswith(
+        "-12.00"
+    )
+    assert against["0.001 for 5 (gap 0.01), then 2e-05 for 3"].startswith(
+        "+2.00"
+    )
     assert against["1e-05 for 3"].startswith("-14.00")
     assert against["5e-05 for 3"] == ""
 
@@ -303,7 +311,9 @@ def test_a_rate_that_was_run_again_is_chosen_on_the_seeds_of_all():
         at_rates(stacked("bilstm"), {2e-5: [86.0], 5e-5: [85.0]}),
     )
     rows = tables_of(study)["scores_1_ner"].set_index("rates and epochs")
-    against = rows["against finetune-only"]["0.001 for 1, then 2e-05 for 3"]
+    against = rows["against finetune-only"][
+        "0.001 for 5 (gap 0.01), then 2e-05 for 3"
+    ]
     assert against == "+11.33"  # the mean of three seeds at 5e-5
     assert tables_of(study)["rates_1_ner"]["best"].tolist() == [
         "5e-05",
@@ -371,7 +381,9 @@ def test_times_are_by_phase_with_the_whole_prefix_and_alike_on_both_sides():
         ),
     )
     rows = tables_of(study)["costs_1_ner"]
-    live = rows[rows["rates and epochs"] == "0.001 for 1, then 2e-05 for 3"]
+    live = rows[
+        rows["rates and epochs"] == "0.001 for 5 (gap 0.01), then 2e-05 for 3"
+    ]
     assert live["time, s"].item() == "12.0"
     assert live["of finetune-only's"].item() == "60 %"
     assert live["head alone, s"].item() == live["everything, s"].item() == "6.0"

@@ -357,63 +357,36 @@ def test_what_one_side_is_asked_for_the_other_has_as_in_the_paper():
     assert verdict.value == pytest.approx(-10)
 
 
-# === Which of several settings a side takes ===
+# === Settings that neither the claim nor the paper fixes ===
 
 
-def test_settings_that_all_sides_have_are_chosen_on_validation():
-    """Of as many seeds and examples: 2 and 4 epochs once were, as text."""
-    paper = made_up.make_paper(
-        {"sign": -1}, varied=("max_epochs",), rates=(2e-5, 5e-5)
-    )
-
-    def runs(group, epochs, scores, **changes):
-        return [
-            record
-            for rate, score in zip((1e-4, 2e-4), scores)
-            for record in made_up.make_runs(
-                paper,
-                "rte",
-                {**group, "max_epochs": epochs, "lr": rate, **changes},
-                [score, score + 0.1, score + 0.2],
-            )
-        ]
-
-    verdict = made_up.judge(
-        paper,
-        # Each side at the better of two rates: 75 + 76 before 70 + 80.
-        *(
-            runs(group, epochs, scores)
-            for group, epochs, scores in (
-                (LAST, 2, (10.0, 75.0)),
-                (ALL, 2, (76.0, 10.0)),
-                (LAST, 4, (60.0, 70.0)),
-                (ALL, 4, (80.0, 78.0)),
-            )
-        ),
-    )["claim_1"]
-    assert verdict.value == pytest.approx(-1.0)
-
-
-def test_where_nothing_validates_the_most_epochs_count():
-    """As numbers: as text, 3 comes after 10."""
+def test_several_values_of_a_setting_are_not_chosen_from():
     paper = made_up.make_paper({"sign": -1}, varied=("max_epochs",))
-    runs = [
-        {**record, "validation": None}
-        for epochs, scores in ((10, (80.0, 75.0)), (3, (60.0, 70.0)))
-        for group, score in zip((ALL, LAST), scores)
-        for record in made_up.make_runs(
+    runs = {
+        (epochs, name): made_up.make_runs(
             paper,
             "rte",
             {**group, "max_epochs": epochs},
-            [score, score + 0.1, score + 0.2],
+            [score, score + 0.1, score + 0.3],
         )
-    ]
-    verdict = made_up.judge(paper, runs)["claim_1"]
+        for epochs in (10, 3)
+        for name, group, score in (("all", ALL, 80.0), ("last", LAST, 75.0))
+    }
+    verdict = made_up.judge(paper, *runs.values())["claim_1"]
+    assert verdict.word == "inconclusive"
+    assert verdict.reason.startswith(
+        "runs with max_epochs 10 and 3, of which the claim names none"
+    )
+    # Only one is of both groups.
+    del runs[10, "last"]
+    verdict = made_up.judge(paper, *runs.values())["claim_1"]
     assert verdict.value == pytest.approx(-5.0)
+    del runs[3, "all"]
+    verdict = made_up.judge(paper, *runs.values())["claim_1"]
+    assert verdict.reason.startswith("the groups have max_epochs 3 and 10")
 
 
-def test_a_setting_that_one_side_alone_has_is_never_chosen_by_its_scores():
-    """It is the paper's, even where other settings are not."""
+def test_a_setting_that_one_side_alone_has_has_the_paper_s_value():
     usual = {"head_lr": 1e-3, "phase_one_epochs": 1}
     paper = made_up.make_paper({"sign": -1}, varied=tuple(usual))
 
@@ -432,29 +405,3 @@ def test_a_setting_that_one_side_alone_has_is_never_chosen_by_its_scores():
         run(LAST, 99.0, head_lr=1e-4, phase_one_epochs=5),
     )["claim_1"]
     assert verdict.value == pytest.approx(-10.0)
-
-
-def test_where_rates_are_chosen_a_side_has_those_of_which_most_were_tried():
-    usual = {"phase_one_epochs": 1}
-    paper = made_up.make_paper(
-        {"sign": -1}, varied=tuple(usual), rates=(2e-5, 5e-5)
-    )
-
-    def run(group, scores, **settings):
-        return [
-            record
-            for rate, score in scores.items()
-            for record in made_up.make_runs(
-                paper, "rte", {**group, "lr": rate, **settings}, [score] * 3
-            )
-        ]
-
-    bases = run(ALL, {1e-4: 80.0, 2e-4: 78.0}, max_epochs=2)
-    paper.settings.update(usual)
-    verdict = made_up.judge(
-        paper,
-        bases,
-        run(LAST, {1e-4: 60.0}, max_epochs=2),
-        run(LAST, {1e-4: 70.0, 2e-4: 75.0}, max_epochs=2, phase_one_epochs=2),
-    )["claim_1"]
-    assert verdict.value == pytest.approx(-5.0)

@@ -1,13 +1,17 @@
 """Chooses the runs that are compared: at which settings, and at which rate.
 
-Rates and settings are chosen on validation alone.
+Settings are those of the claim and its paper; rates are chosen on validation.
 """
 
 import collections
 import dataclasses
-import math
-import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Sequence,
+)
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +22,6 @@ from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.frames import VARIED
 from tf_transfer.utils import selection
 
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
 # A claim is about the paper's values of these, unless it names others.
@@ -148,16 +151,14 @@ def choose_groups(
     groups: Sequence[Group],
     paper: claims.Paper,
     wanted: Sequence[Settings],
-    unshared: Iterable[str] = (),
+    unshared: Collection[str] = (),
 ) -> list[list[Group]]:
     """The groups that are compared on one task.
 
-    Runs at the paper's settings come first. Otherwise all that is compared has
-    the same settings: those with the most seeds, then with the most training
-    data, then those that are best on validation, of all together. Settings that
-    only one approach has are not chosen by scores: they are the paper's, see
-    `_settle`. Learning rates are chosen on validation, among equally many of
-    each. Live frozen blocks come before cached ones with the same settings.
+    Each approach has the paper's value of a setting that it does not name, if
+    any of its runs has it; else the only value that the runs of all approaches
+    have. Live frozen blocks come before cached ones. Learning rates are chosen
+    on validation where the paper compares rates.
 
     Args:
         groups: of a study's runs on one task.
@@ -169,176 +170,126 @@ def choose_groups(
         For each of `wanted` its groups, all at one rate.
 
     Raises:
-        NotFound: there are no runs, or the groups have no common settings.
+        NotFound: there are no runs, an approach was run at several values of a
+            setting, or the approaches at none that they share.
     """
-    candidates = []
     asked = set().union(*wanted).difference(unshared)
+    chooses_rate = bool(paper.rates) and "lr" not in asked
+    free = {"lr"} if chooses_rate else set[str]()
+    chosen = []
     for own in wanted:
+        members = _find_named(groups, paper, own, asked)
+        chosen.append(_at_published(members, paper, {*own, *free}))
+    may_vary = {*VARIED, *paper.varied, "max_epochs"}
+    common = may_vary.intersection(*map(_names, chosen))
+    for name in sorted(common.difference(asked, unshared, free, CACHING)):
+        lists = [_list(members, name) for members in chosen]
+        shared = set.intersection(*map(set, lists))
+        if not shared:
+            values = [" or ".join(values) for values in lists]
+            raise NotFound(f"the groups have {name} {' and '.join(values)}")
+        chosen = [
+            [group for group in members if _text(group, name) in shared]
+            for members in chosen
+        ]
+    chosen = [_filter(members, LIVE) or members for members in chosen]
+    for own, members in zip(wanted, chosen):
+        _check_single(members, {*own, *free})
+    if chooses_rate:
+        return _choose_rates(chosen, paper)
+    return chosen
+
+
+def _find_named(
+    groups: Sequence[Group],
+    paper: claims.Paper,
+    own: Settings,
+    asked: set[str],
+) -> list[Group]:
+    """The groups with the settings that a claim names.
+
+    Args:
+        groups: of a study's runs on one task.
+        paper: see there.
+        own: settings of the approach.
+        asked: settings that any of the compared approaches names. Where this
+            one does not, it has the paper's value.
+    """
+    members = _filter(groups, own)
+    published = _published(members, paper, asked - own.keys())
+    meant = _published(members, paper, {*MEANT} - own.keys())
+    for name, usual in meant.items():
         members = [
             group
-            for group in _filter(groups, own)
-            if all(
-                group.settings.get(name) in (None, paper.settings.get(name))
-                for name in MEANT
-                if name not in own
-            )
+            for group in members
+            if name not in group.settings or _has(group, name, usual)
         ]
-        # The claim is about a setting that only the other approach names: this
-        # approach has the paper's usual value.
-        names = (asked - set(own)) & _names(members)
-        usual = _published(members, paper, names)
-        members = _filter(members, usual)
-        if not members:
-            raise NotFound(f"no runs with {describe({**usual, **own})}")
-        candidates.append(_prefer_live(members))
-    chooses = bool(paper.rates) and not any("lr" in own for own in wanted)
-    ignored = {"lr", *CACHING} if chooses else {*CACHING}
-    fixed = [{*own} | ignored for own in wanted]
-    agreed = _agree_on(candidates, paper, fixed, unshared)
-    return _choose_rates(agreed, paper) if chooses else agreed
+    members = _filter(members, published)
+    if not members:
+        raise NotFound(f"no runs with {describe({**published, **own})}")
+    return members
 
 
-def _prefer_live(groups: list[Group]) -> list[Group]:
-    """Leaves out cached groups whose settings live groups also have.
-
-    Rates are not settings here: they are compared among live runs, or among
-    cached ones of one precision, the commonest.
-    """
-    kept: list[Group] = []
-    for members in _combine(groups, _names(groups) - {"lr", *CACHING}).values():
-        by_dtype = sorted(_combine(members, {"cache_dtype"}).items())
-        _, commonest = max(by_dtype, key=lambda item: len(_scores(item[1])))
-        kept += _filter(members, LIVE) or commonest
-    return sorted(kept, key=lambda group: group.rows)
-
-
-def _agree_on(
-    candidates: Sequence[list[Group]],
-    paper: claims.Paper,
-    fixed: Sequence[set[str]],
-    unshared: Iterable[str],
-) -> list[list[Group]]:
-    """Keeps the groups at settings that all candidates have.
-
-    Args:
-        candidates: of each approach that is compared.
-        paper: its settings come first.
-        fixed: of each approach, settings that are not compared.
-        unshared: settings whose values may differ.
-    """
-    exact = [
-        _filter(groups, _published(groups, paper, _names(groups) - known))
-        for groups, known in zip(candidates, fixed)
-    ]
-    may_vary = {*VARIED, *paper.varied, "max_epochs"}
-    if all(exact):
-        candidates = exact
-        # Settings with one published value are fixed now. Those with several,
-        # or none, still vary.
-        may_vary -= {
-            name
-            for groups in candidates
-            for name, value in _published(groups, paper, may_vary).items()
-            if not isinstance(value, list)
-        }
-    common = may_vary.intersection(*map(_names, candidates)).difference(
-        unshared, *fixed
-    )
-    combinations = [_combine(groups, common) for groups in candidates]
-    shared = set.intersection(*map(set, combinations))
-    if not shared:
-        raise NotFound("the groups were run at different settings")
-
-    def rank(combination: tuple[str, ...]) -> tuple[int, int]:
-        members = [combined[combination] for combined in combinations]
-        train = members[0][0].first.sizes.get("train", 0)
-        return min(map(_count_seeds, members)), train
-
-    most = max(map(rank, shared))
-    settled = {
-        combination: [
-            _settle(combined[combination], paper, may_vary - common - known)
-            for combined, known in zip(combinations, fixed)
-        ]
-        for combination in sorted(shared, key=_by_number)
-        if rank(combination) == most
-    }
-    return settled[_best_for_all(settled)]
-
-
-def _best_for_all(
-    settled: Mapping[tuple[str, ...], Sequence[list[Group]]],
-) -> tuple[str, ...]:
-    """The settings with the highest sum of all scores on validation.
-
-    Each approach counts with its best rate. Where nothing validates, it is the
-    last one.
-
-    Args:
-        settled: the groups of each approach at each of the settings.
-    """
-    *_, last = settled
-    best = {
-        combination: [*map(keep_best_rate, candidates)]
-        for combination, candidates in settled.items()
-    }
-    if not all(map(all, best.values())):
-        return last
-    means = [
-        selection.means_over_seeds(
-            {at: _scores(chosen[number]) for at, chosen in best.items()}
-        )
-        for number in range(len(best[last]))
-    ]
-    totals = {at: sum(scores[at] for scores in means) for at in best}
-    if np.isnan([*totals.values()]).any():
-        return last
-    return max(totals, key=lambda combination: totals[combination])
-
-
-def _settle(
-    groups: list[Group], paper: claims.Paper, names: set[str]
+def _at_published(
+    groups: list[Group], paper: claims.Paper, named: set[str]
 ) -> list[Group]:
-    """Keeps one combination of values of some settings.
+    """Those of some groups with the paper's values of what a claim leaves open.
 
-    The other approaches have no such settings, so that a choice by scores would
-    be one among more runs than theirs. It is the combination with most rates,
-    then with most of the paper's values, then with most seeds.
+    The paper's value of a setting that none of the groups has is left out.
     """
-    published = _published(groups, paper, _names(groups) & names)
-
-    def rank(members: list[Group]) -> tuple[int, int, int]:
-        settings = members[0].settings
-        published_values = sum(
-            claims.is_same(settings.get(n), v) for n, v in published.items()
-        )
-        return len(_rates(members)), published_values, _count_seeds(members)
-
-    combined = _combine(groups, names)
-    ordered = sorted(combined, key=_by_number)
-    return max((combined[values] for values in ordered), key=rank)
-
-
-def _by_number(values: Sequence[str]) -> list[tuple[float, str]]:
-    """Sort key by which `3` comes before `10`; words come after numbers."""
-    return [
-        (float(value), "") if NUMBER.fullmatch(value) else (math.inf, value)
-        for value in values
+    names = _names(groups).difference(named, CACHING)
+    taken = {}
+    for name, value in _published(groups, paper, names).items():
+        has_it = [_has(group, name, value) for group in groups]
+        if any(has_it) and not all(has_it):
+            taken[name] = value
+    exact = [
+        group
+        for group in groups
+        if all(_has(group, name, value) for name, value in taken.items())
     ]
+    if not exact:
+        raise NotFound(f"no runs with {describe(taken)}")
+    return exact
 
 
-def _count_seeds(groups: Iterable[Group]) -> int:
-    return len({seed for seed, _ in _scores(groups)})
+def _check_single(groups: Sequence[Group], named: set[str]) -> None:
+    """Raises `NotFound` if groups differ in what a claim leaves open."""
+    for name in sorted(_names(groups) - named):
+        values = _list(groups, name)
+        if len(values) > 1:
+            raise NotFound(
+                f"runs with {name} {' and '.join(values)}, of which the claim "
+                "names none,"
+            )
+
+
+def _value(group: Group, name: str) -> Any:
+    return group.settings.get(name, "")
+
+
+def _has(group: Group, name: str, value: Any) -> bool:
+    return claims.is_same(_value(group, name), value)
+
+
+def _text(group: Group, name: str) -> str:
+    return str(claims.plain(_value(group, name))) or "none"
+
+
+def _list(groups: Iterable[Group], name: str) -> list[str]:
+    """The values of a setting, as text."""
+    return sorted({_text(group, name) for group in groups})
 
 
 def _published(
-    groups: Sequence[Group], paper: claims.Paper, names: set[str]
+    groups: Sequence[Group], paper: claims.Paper, names: Iterable[str]
 ) -> dict[str, Any]:
-    """The paper's values of some settings, with the encoder of some groups."""
+    """The paper's values of some settings that any of some groups has."""
     if not groups:
         return {}
     settings = paper.settings_on(groups[0].first.model)
-    return {n: v for n, v in settings.items() if n in names}
+    known = _names(groups)
+    return {n: settings[n] for n in names if n in settings and n in known}
 
 
 def _combine(

@@ -7,7 +7,6 @@ it is; `verdicts` judges them all.
 
 import collections
 import dataclasses
-import itertools
 import json
 import math
 import os
@@ -33,7 +32,6 @@ ORIGINS = {
 LISTS = (
     "first",
     "second",
-    "readings",
     "tasks",
     "encoders",
     "at",
@@ -64,11 +62,6 @@ class Claim:
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
         both: settings that both groups share.
-        readings: other readings of the paper, each a list of rules. A rule has
-            the settings of the groups that have the values of its `when`;
-            without it, of those that train everything. The claim is judged by
-            the first reading, its own words included, whose runs suffice and
-            differ least from the paper's.
         unshared: settings that the groups need not share, such as epochs of
             different phases: each group has the paper's value, if it can.
         paired: whether the i-th of `first` is compared with the i-th of
@@ -104,7 +97,6 @@ class Claim:
     first: tuple[Settings, ...]
     second: tuple[Settings, ...] = ()
     both: Settings = dataclasses.field(default_factory=dict)
-    readings: tuple[Sequence[Settings], ...] = ()
     unshared: Sequence[str] = ()
     paired: bool = False
     kind: str = "difference"
@@ -242,11 +234,7 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     known = {field.name for field in dataclasses.fields(Claim)}
     if wrong := sorted(entry.keys() - known):
         raise ValueError(f"has an unknown key {wrong[0]!r}")
-    rules = [
-        one if isinstance(one, list) else [one]
-        for one in entry.get("readings", ())
-    ]
-    entry, measure = {**entry, "readings": rules}, entry.get("measure", "score")
+    measure = entry.get("measure", "score")
     if isinstance(measure, str):
         measure = (measure, measure)
     lists = {
@@ -421,10 +409,7 @@ def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
     groups = [
         group
         for claim in paper.claims
-        for group in (
-            *(claim.both, *claim.first, *claim.second),
-            *itertools.chain(*claim.readings),
-        )
+        for group in (claim.both, *claim.first, *claim.second)
     ]
     values = [usual, *(group[name] for group in groups if name in group)]
     if name == "lr":

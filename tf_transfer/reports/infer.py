@@ -43,8 +43,6 @@ class Verdict:
             published one; nan where none is.
         needed: returns for a level of significance what would decide the claim,
             a clause or an empty string.
-        reading: settings in words, if it is another than the claim's own; see
-            `Claim.readings`.
         tasks: those that the value is of, where the claim is on more.
         blocks: what a share of the blocks is of this encoder, in words.
         tally: how many of several comparisons show the claim, a clause; empty
@@ -68,7 +66,6 @@ class Verdict:
     needed: Callable[[float], str] = dataclasses.field(
         default=lambda alpha: "", compare=False
     )
-    reading: str = ""
     tasks: tuple[str, ...] = ()
     blocks: str = ""
     tally: str = ""

@@ -246,8 +246,6 @@ def describe_ours(verdict: Verdict) -> str:
     if not verdict.study or not verdict.runs:
         return ""
     runs = f"n = {verdict.runs}"
-    if verdict.reading:
-        runs += f", with {verdict.reading}"
     if verdict.blocks:
         runs += f", {verdict.blocks}"
     if verdict.tasks:

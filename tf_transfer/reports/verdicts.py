@@ -35,7 +35,6 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.claims import (
     Claim,
-    is_same,
     list_differences,
     list_size_differences,
     Paper,
@@ -208,38 +207,37 @@ def judge_claim(
         models & {*paper.encoders} or claim.encoder != paper.encoders[0]
     ):
         return None
-    cells = measures.Cells()
-    chosen = _choose_reading(tasks, paper, claim, cells)
-    comparisons = chosen.complete or chosen.incomplete
-    fewest = min((c.fewest for c in chosen.complete), default=0)
-    on = tuple({c.task: None for c in chosen.complete})
+    complete, incomplete, missing = _compare(tasks, paper, claim)
+    comparisons = complete or incomplete
+    problem = _find_problem(claim, complete) if complete else missing[0]
+    fewest = min((c.fewest for c in complete), default=0)
+    on = tuple({c.task: None for c in complete})
     verdict = Verdict(
         claim,
         study if comparisons else "",
         INCONCLUSIVE,
-        chosen.problem,
+        problem,
         runs=fewest,
-        reading=choose.describe(
-            {n: v for r in chosen.rules for n, v in r.items() if n != "when"}
-        ),
         tasks=on if len(on) < len(claim.tasks) else (),
         blocks=_describe_blocks(comparisons),
-        problem=chosen.problem,
+        problem=problem,
     )
-    differences = [
-        *_find_incomparable(claim, comparisons),
-        *chosen.differences,
-    ]
+    differences = [*_find_incomparable(claim, comparisons)]
+    for comparison in comparisons:
+        for runs, settings in zip(comparison.runs, comparison.settings):
+            differences += list_differences(
+                runs, paper, settings, claim.encoder
+            )
     if fewest > 1:
         # What is not comparable has no published size.
-        tested = (
-            dataclasses.replace(claim, published=0.0, sign=claim.direction)
-            if differences
-            else claim
-        )
-        verdict = infer.test_claim(tested, chosen.complete, verdict)
-    if chosen.problem or (chosen.missing and not differences):
-        reason = wording.list_first(chosen.missing or [chosen.problem], ", ", 1)
+        tested = claim
+        if differences:
+            tested = dataclasses.replace(
+                claim, published=0.0, sign=claim.direction
+            )
+        verdict = infer.test_claim(tested, complete, verdict)
+    if problem or (missing and not differences):
+        reason = wording.list_first(missing or [problem], ", ", 1)
         verdict = dataclasses.replace(
             verdict, word=INCONCLUSIVE, reason=reason, outcome=""
         )
@@ -264,61 +262,17 @@ def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
     return " and ".join(dict.fromkeys(shares))
 
 
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """A claim's comparisons in one of its readings.
-
-    Attributes:
-        rules: see `Claim.readings`; empty of the claim's own words.
-        complete: on tasks that have runs for all that the claim compares there.
-        incomplete: on the others that have some; they count for nothing.
-        missing: what has no runs, in words.
-        problem: why `complete` shows nothing apart from that, or "".
-        differences: of the runs' settings from the paper's, a clause each.
-    """
-
-    rules: Sequence[Settings]
-    complete: list[Comparison]
-    incomplete: list[Comparison]
-    missing: list[str]
-    problem: str
-    differences: list[str]
-
-
-def _choose_reading(
-    tasks: Mapping[str, TaskRuns],
-    paper: Paper,
-    claim: Claim,
-    cells: measures.Cells,
-) -> Reading:
-    """The first reading of a claim whose runs suffice, else with the most.
-
-    Of several that suffice, it is the first whose runs differ least from the
-    paper's. It looks at what was run, never at scores, so that no reading is
-    chosen for its result.
-    """
-    candidates = [
-        _compare(tasks, paper, claim, rules, cells)
-        for rules in ((), *claim.readings)
-    ]
-    return max(
-        candidates,
-        key=lambda chosen: (
-            not (chosen.missing or chosen.problem),
-            len(chosen.complete),
-            len(chosen.incomplete),
-            -len({*chosen.differences}),
-        ),
-    )
-
-
 def _compare(
-    tasks: Mapping[str, TaskRuns],
-    paper: Paper,
-    claim: Claim,
-    rules: Sequence[Settings],
-    cells: measures.Cells,
-) -> Reading:
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
+) -> tuple[list[Comparison], list[Comparison], list[str]]:
+    """The comparisons of a claim.
+
+    Returns:
+        Those on tasks that have runs for all that the claim compares there;
+        those on the other tasks, which count for nothing; and what has no runs,
+        in words.
+    """
+    cells = measures.Cells()
     complete: list[Comparison] = []
     incomplete: list[Comparison] = []
     missing = [
@@ -328,25 +282,19 @@ def _compare(
         comparisons: list[Comparison] = []
         lacks: list[str] = []
         for pair in _pairs(claim):
-            wanted = tuple(
-                _apply({**claim.both, **group}, rules) for group in pair
-            )
+            wanted = tuple({**claim.both, **group} for group in pair)
             try:
                 comparisons += _compare_pair(
                     task, tasks[task], paper, claim, wanted, cells
                 )
             except choose.NotFound as error:
                 lacks.append(f"{error} on {task}")
-        (incomplete if lacks else complete).extend(comparisons)
+        if lacks:
+            incomplete += comparisons
+        else:
+            complete += comparisons
         missing += lacks
-    problem = _find_problem(claim, complete) if complete else missing[0]
-    differences = [
-        difference
-        for one in complete or incomplete
-        for runs, settings in zip(one.runs, one.settings)
-        for difference in list_differences(runs, paper, settings, claim.encoder)
-    ]
-    return Reading(rules, complete, incomplete, missing, problem, differences)
+    return complete, incomplete, missing
 
 
 def _compare_pair(
@@ -373,15 +321,6 @@ def _compare_pair(
     for at in claim.at or (0.0,):
         measured = cells.measure(claim.measure, compared, at, logarithms, peers)
         yield Comparison(task, compared, wanted, measured, at)
-
-
-def _apply(group: Settings, rules: Iterable[Settings]) -> Settings:
-    """The settings of a group in a reading; see `Claim.readings`."""
-    for rule in rules:
-        when = rule.get("when", {"trainable_layers": "all"})
-        if all(is_same(group.get(n, ""), v) for n, v in when.items()):
-            group = {**group, **{n: v for n, v in rule.items() if n != "when"}}
-    return group
 
 
 def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
