@@ -239,7 +239,7 @@ def test_every_group_is_a_row_with_its_rates_and_the_majority_last():
     assert sum(rows.n[:-1]) == len(study.runs)
     # Half a point of deviation on both sides, three seeds: t(4) 2.776 * 0.408.
     against = rows["against finetune-only"]
-    assert against[3] == "+6.00 (+4.87 to +7.13)"
+    assert against[2] == "+6.00 (+4.87 to +7.13)"
     assert against[0] == "" and against[1] == "-25.50"
     assert against[6] == ""  # nothing else has so few examples
 
