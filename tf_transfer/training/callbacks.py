@@ -76,10 +76,8 @@ class PeakMemory(Callback):
 
     def __init__(self, is_own: bool = True) -> None:
         self._is_own = is_own
-        self._gpus = [
-            f"GPU:{index}"
-            for index, _ in enumerate(tf.config.list_logical_devices("GPU"))
-        ]
+        count = len(tf.config.list_logical_devices("GPU"))
+        self._gpus = [f"GPU:{index}" for index in range(count)]
         self._own = 0
 
     def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
@@ -93,12 +91,12 @@ class PeakMemory(Callback):
         self._own = max(self._own, machine.own_memory() or 0)
 
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
-        peaks = [
-            tf.config.experimental.get_memory_info(gpu)["peak"]
-            for gpu in self._gpus
-        ]
-        known = sum(peaks) or self._own or None
-        line["peak_memory_bytes"] = known if self._is_own else None
+        peak = 0
+        for gpu in self._gpus:
+            peak += tf.config.experimental.get_memory_info(gpu)["peak"]
+        line["peak_memory_bytes"] = None
+        if self._is_own:
+            line["peak_memory_bytes"] = peak or self._own or None
 
 
 class ProgressBar(Callback):
@@ -123,9 +121,8 @@ class ProgressBar(Callback):
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
         progress = trainer.progress
-        self._bar.set_postfix_str(
-            f"loss {progress.loss_sum / progress.examples:.4f}"
-        )
+        loss = progress.loss_sum / progress.examples
+        self._bar.set_postfix_str(f"loss {loss:.4f}")
         self._bar.update(int(counts.sum()))
 
     def on_close(self, trainer: Any) -> None:
@@ -154,15 +151,12 @@ class TensorBoard(Callback):
         metric: str,
     ) -> None:
         self._directory = directory
-        self._hyperparameters = {
-            **{
-                name: getattr(settings, name)
-                for name in tensorboard.HYPERPARAMETERS
-                if hasattr(settings, name)  # not every paper has a method
-            },
-            "frozen_prefix": "cached" if settings.runs_cached else "live",
-            "task": task,
-        }
+        prefix = "cached" if settings.runs_cached else "live"
+        self._hyperparameters = {}
+        for name in tensorboard.HYPERPARAMETERS:
+            if hasattr(settings, name):  # not every paper has a method
+                self._hyperparameters[name] = getattr(settings, name)
+        self._hyperparameters |= {"frozen_prefix": prefix, "task": task}
         self._metric = metric
         self._file: Any = None
 
@@ -176,10 +170,10 @@ class TensorBoard(Callback):
         self, trainer: Any, losses: np.ndarray, counts: np.ndarray
     ) -> None:
         optimizer, step = trainer.optimizer, trainer.progress.total_steps
-        self._file.scalar(
-            "train/loss", np.average(losses, weights=counts), step
-        )
-        self._file.scalar("train/lr", optimizer.rate(optimizer.step - 1), step)
+        loss = np.average(losses, weights=counts)
+        rate = optimizer.rate(optimizer.step - 1)
+        self._file.scalar("train/loss", loss, step)
+        self._file.scalar("train/lr", rate, step)
         self._file.flush()
 
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
@@ -226,18 +220,17 @@ class TimeLimit(Callback):
 
 def _format_line(line: dict[str, Any]) -> str:
     """A line of `epochs.jsonl` as the terminal shows it."""
-    parts = [
-        f"epoch {line['phase_epoch']:>2}",
-        *([f"{line['task']:<10}"] if line["task"] else []),
-        f"loss {line['train_loss']:.4f}",
-    ]
+    parts = [f"epoch {line['phase_epoch']:>2}"]
+    if line["task"]:
+        parts.append(f"{line['task']:<10}")
+    parts.append(f"loss {line['train_loss']:.4f}")
     for kind in ("validation", "test"):
         metrics = line[kind] or {}
-        # Of several objectives, the overall metric.
-        shown = [OVERALL] if OVERALL in metrics else [*metrics][:2]
-        parts += [f"{kind} {metric} {metrics[metric]:.4f}" for metric in shown]
-    parts.append(
-        f"{line['train_seconds']:.1f} s "
-        f"({line['examples_per_second']:.1f} examples/s)"
-    )
+        shown = [*metrics][:2]
+        if OVERALL in metrics:  # of several objectives
+            shown = [OVERALL]
+        for metric in shown:
+            parts.append(f"{kind} {metric} {metrics[metric]:.4f}")
+    speed = f"({line['examples_per_second']:.1f} examples/s)"
+    parts.append(f"{line['train_seconds']:.1f} s {speed}")
     return "  ".join(parts)

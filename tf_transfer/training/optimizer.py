@@ -65,9 +65,8 @@ class LearningRate:
         if self.schedule == "linear":
             rate = peak * tf.maximum(1.0 - step / total_steps, 0.0)
         if self.warms_up:
-            rate = tf.where(
-                step < warmup_steps, peak * step / warmup_steps, rate
-            )
+            rising = peak * step / warmup_steps
+            rate = tf.where(step < warmup_steps, rising, rate)
         return rate
 
 
@@ -106,10 +105,9 @@ class BertAdam:
         self.rate = rate
         self.options = options
         self.step = _shared("step", 0, tf.int64)
-        self.updates = {
-            group: _shared("updates", 0, tf.int64)
-            for group in sorted({*self.groups, ""})
-        }
+        self.updates = {}
+        for group in sorted({*self.groups, ""}):
+            self.updates[group] = _shared("updates", 0, tf.int64)
         self.decay = _shared("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
@@ -126,15 +124,14 @@ class BertAdam:
 
     def state(self) -> dict[str, tf.Variable]:
         """Everything a resume needs, by name."""
-        return {
-            "optimizer/step": self.step,
-            **{
-                f"optimizer/updates/{group}".rstrip("/"): updates
-                for group, updates in self.updates.items()
-            },
-            **{f"m/{w.path}": m for w, m in zip(self.weights, self.means)},
-            **{f"v/{w.path}": v for w, v in zip(self.weights, self.squares)},
-        }
+        state = {"optimizer/step": self.step}
+        for group, updates in self.updates.items():
+            state[f"optimizer/updates/{group}".rstrip("/")] = updates
+        for weight, mean in zip(self.weights, self.means):
+            state[f"m/{weight.path}"] = mean
+        for weight, square in zip(self.weights, self.squares):
+            state[f"v/{weight.path}"] = square
+        return state
 
     def read(self, groups: Collection[str] | None = None) -> dict[str, Any]:
         """The numbers of the next update; they are variables on the host.
@@ -179,9 +176,7 @@ class BertAdam:
         """
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync > 1:
-            gradients = context.all_reduce(
-                tf.distribute.ReduceOp.SUM, gradients
-            )
+            gradients = context.all_reduce("SUM", gradients)
         norm = tf.linalg.global_norm(gradients)
         context.merge_call(self._update, args=(gradients, norm, numbers))
         return norm
@@ -201,9 +196,12 @@ class BertAdam:
     ) -> tuple[set[str], set[str]]:
         """The groups that move by a gradient, and those that drift."""
         everyone = set(self.updates)
-        moved = everyone if groups is None else everyone & set(groups)
-        drifts = self.options.idle_heads == "drift"
-        return moved, everyone - moved if drifts else set()
+        if groups is None:
+            return everyone, set()
+        moved = everyone & set(groups)
+        if self.options.idle_heads == "drift":
+            return moved, everyone - moved
+        return moved, set()
 
     def _update(
         self,
@@ -225,22 +223,12 @@ class BertAdam:
         ):
             if group not in numbers["powers"]:
                 continue
-            has_decay = self.options.weight_decay and decays(weight)
-            update(
-                weight.value,
-                self._update_one,
-                args=(
-                    mean,
-                    square,
-                    gradient,
-                    norm,
-                    scale,
-                    numbers["rate"],
-                    *numbers["powers"][group],
-                    numbers["decay"] if has_decay else None,
-                ),
-                group=False,
-            )
+            decay = None
+            if self.options.weight_decay and decays(weight):
+                decay = numbers["decay"]
+            rates = (scale, numbers["rate"], *numbers["powers"][group], decay)
+            arguments = (mean, square, gradient, norm, *rates)
+            update(weight.value, self._update_one, arguments, group=False)
 
     def _update_one(
         self,
@@ -256,7 +244,8 @@ class BertAdam:
         decay: tf.Tensor | None,
     ) -> None:
         options = self.options
-        rate = rate * scale if scale != 1 else rate
+        if scale != 1:
+            rate *= scale
         if options.clip_norm:
             gradient *= tf.minimum(1.0, options.clip_norm / (norm + 1e-12))
         if decay is not None:

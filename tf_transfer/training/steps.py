@@ -74,11 +74,9 @@ class ObjectiveProgram:
         self.devices = devices
         self.optimizer = optimizer
         self.take_over(objective, options)
-        self.compute_gradients = (
-            _compile(self._compute_gradients)
-            if options.uses_xla and not devices.compiles_updates
-            else self._compute_gradients
-        )
+        self.compute_gradients = self._compute_gradients
+        if options.uses_xla and not devices.compiles_updates:
+            self.compute_gradients = _compile(self._compute_gradients)
         self._predict = tf.function(self._predict_batch)
 
     def take_over(self, objective: Objective, options: Any) -> None:
@@ -96,18 +94,17 @@ class ObjectiveProgram:
 
     def plan(self, epoch: int, repeat: int) -> BatchPlan:
         """A pass over its examples, shuffled; see `batches.plan_epoch`."""
+        options = self.options
         return batches.plan_epoch(
             self.objective.train.lengths,
-            self.options.batch_size,
-            self.options.batching,
-            self.options.seed,
+            options.batch_size,
+            options.batching,
+            options.seed,
             epoch,
             self.devices.replicas,
-            batches.buckets_up_to(
-                self.options.max_length, self.options.uses_xla
-            ),
+            batches.buckets_up_to(options.max_length, options.uses_xla),
             repeat,
-            self.options.short_batches == "dropped",
+            options.short_batches == "dropped",
         )
 
     def feed(self, plan: BatchPlan, in_memory: bool) -> dict[str, Any]:
@@ -124,20 +121,25 @@ class ObjectiveProgram:
         if self._train is None:
             self._train = ResidentSplit(self.objective.train, self.devices)
         split, vectors = self._train.split, self._train.vectors
-        feed = {} if vectors is None else {"vectors": vectors}
-        if in_memory and feed and split.states and split.states.is_pooled:
-            return feed | batches.load_plan(split, plan)
+        feed = {}
+        if vectors is not None:
+            feed["vectors"] = vectors
+            if in_memory and split.states and split.states.is_pooled:
+                return feed | batches.load_plan(split, plan)
         pad = self.network.encoder.special.pad
-        return {**feed, "iterator": iter(self._train.distribute(plan, pad))}
+        feed["iterator"] = iter(self._train.distribute(plan, pad))
+        return feed
 
     def complete(self, batch: Batch) -> Batch:
         """The batch with all states; those that are not stored are computed."""
         if self.objective.prefix is None:
             return batch
         states = self.objective.prefix.complete(self.network.encoder, batch)
-        names = ("mask", "labels", "weights")
-        rest = {name: x for name, x in batch.items() if name in names}
-        return {**rest, "states": states}
+        completed = {"states": states}
+        for name in ("mask", "labels", "weights"):
+            if name in batch:
+                completed[name] = batch[name]
+        return completed
 
     def _compute_gradients(
         self,
@@ -170,14 +172,11 @@ class ObjectiveProgram:
                     training=True,
                     prefix=self.objective.prefix,
                 )
-            shares = (
-                tf.sign(batch["weights"]) / self.options.batch_size
-                if self.options.short_batches == "scaled"
-                else batch["weights"]
-            )
-            loss = self.objective.weight * tf.reduce_sum(
-                self.objective.loss(batch["labels"], logits) * shares
-            )
+            shares = batch["weights"]
+            if self.options.short_batches == "scaled":
+                shares = tf.sign(shares) / self.options.batch_size
+            losses = self.objective.loss(batch["labels"], logits)
+            loss = self.objective.weight * tf.reduce_sum(losses * shares)
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
@@ -239,10 +238,9 @@ class EvaluationBatches:
         self._batches = resident.distribute(self._plan, pad)
         self._spec = dict(self._batches.element_spec)
         if self._vectors is not None:
-            index, width = self._spec.pop("index"), self._vectors.shape[-1]
-            self._spec["states"] = tf.TensorSpec(
-                [*index.shape, width], self._vectors.dtype
-            )
+            index = self._spec.pop("index")
+            shape = [*index.shape, self._vectors.shape[-1]]
+            self._spec["states"] = tf.TensorSpec(shape, self._vectors.dtype)
             # Row numbers are few: to begin a pipeline takes longer.
             self._batches = list(self._batches)
 
@@ -258,22 +256,22 @@ class EvaluationBatches:
         """
         if not tf.config.functions_run_eagerly():  # one trace for all lengths
             program.get_concrete_function(self._spec)
-        outputs = [
-            self._strategy.gather(
-                program(_add_states(batch, self._vectors)), axis=0
-            )
-            for batch in self._batches
-        ]
+        outputs = []
+        for batch in self._batches:
+            output = program(_add_states(batch, self._vectors))
+            outputs.append(self._strategy.gather(output, axis=0))
         plan, split = self._plan, self._split
-        texts = [row[:count] for row, count in zip(plan.rows, plan.counts)]
-        logits = [output.numpy()[: len(t)] for output, t in zip(outputs, texts)]
-        if split.word_starts is not None:
-            logits = [
-                values[split.word_mask(t, values.shape[1])]
-                for values, t in zip(logits, texts)
-            ]
+        texts, logits = [], []
+        for row, count, output in zip(plan.rows, plan.counts, outputs):
+            values = output.numpy()[:count]
+            if split.word_starts is not None:
+                mask = split.word_mask(row[:count], values.shape[1])
+                values = values[mask]
+            texts.append(row[:count])
+            logits.append(values)
         flat = np.concatenate(texts)
-        order = np.argsort(np.repeat(flat, split.words[flat]), kind="stable")
+        rows = np.repeat(flat, split.words[flat])
+        order = np.argsort(rows, kind="stable")
         return np.concatenate(logits)[order]
 
 
@@ -360,22 +358,22 @@ def _add_states(batch: Any, vectors: tf.Tensor | None) -> Any:
     """The batch with the states of its `index`, if they are not in it."""
     if vectors is None:
         return batch
-    rest = {name: x for name, x in batch.items() if name != "index"}
-    return {**rest, "states": tf.gather(vectors, batch["index"])}
+    rest = dict(batch)
+    rest["states"] = tf.gather(vectors, rest.pop("index"))
+    return rest
 
 
 def _relax(feed: dict[str, Any]) -> dict[str, Any]:
     """A feed with the specs of tensors for any number of steps and texts."""
-    return {
-        name: value
-        if name == "iterator"
-        else tf.TensorSpec(
-            [None] * (value.shape.rank - 1)
-            + [value.shape[-1] if name == "vectors" else None],
-            value.dtype,
-        )
-        for name, value in feed.items()
-    }
+    relaxed = {}
+    for name, value in feed.items():
+        if name != "iterator":
+            shape = [None] * value.shape.rank
+            if name == "vectors":
+                shape[-1] = value.shape[-1]
+            value = tf.TensorSpec(shape, value.dtype)
+        relaxed[name] = value
+    return relaxed
 
 
 # === A pass ===
@@ -397,12 +395,10 @@ class Pass:
         self.devices = programs[0].devices
         self.optimizer = programs[0].optimizer
         self._chunk = tf.function(self._run_chunk)
-        compiles = (
-            programs[0].options.uses_xla and self.devices.compiles_updates
-        )
-        self._update = (
-            _compile(self._compute_update) if compiles else self._compute_update
-        )
+        self._options = programs[0].options
+        self._update = self._compute_update
+        if self._options.uses_xla and self.devices.compiles_updates:
+            self._update = _compile(self._compute_update)
 
     def plan(self, epoch: int, share_done: float) -> JointPlan:
         """The batches of an epoch.
@@ -411,12 +407,12 @@ class Pass:
             epoch: counted from 1 over the whole run.
             share_done: of the phase's epochs, from 0 to 1.
         """
-        return self.combination.plan(
-            [functools.partial(p.plan, epoch) for p in self.programs],
-            [len(program.objective.train) for program in self.programs],
-            np.random.default_rng([self.programs[0].options.seed, epoch, 13]),
-            share_done,
-        )
+        plans, sizes = [], []
+        for program in self.programs:
+            plans.append(functools.partial(program.plan, epoch))
+            sizes.append(len(program.objective.train))
+        rng = np.random.default_rng([self._options.seed, epoch, 13])
+        return self.combination.plan(plans, sizes, rng, share_done)
 
     def train(
         self, plan: JointPlan
@@ -433,10 +429,9 @@ class Pass:
         if not len(plan):
             return
         began = time.perf_counter()
-        feeds = [
-            program.feed(own, in_memory=plan.choices is None)
-            for program, own in zip(self.programs, plan.plans, strict=True)
-        ]
+        feeds = []
+        for program, own in zip(self.programs, plan.plans, strict=True):
+            feeds.append(program.feed(own, in_memory=plan.choices is None))
         done, size = 0, 1
         while done < len(plan):
             stop = min(done + size, len(plan))
@@ -451,7 +446,8 @@ class Pass:
                 tf.constant(stop - done),
                 feeds,
                 tf.constant(choices),
-            ).numpy()
+            )
+            records = records.numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
             yield records[:, 0], plan.counts[done:stop], seconds
@@ -465,12 +461,9 @@ class Pass:
         if tf.config.functions_run_eagerly():
             return
         size = tf.TensorSpec([], tf.int32)
-        self._chunk.get_concrete_function(
-            size,
-            size,
-            [_relax(feed) for feed in feeds],
-            tf.TensorSpec([LONGEST_CHUNK], tf.int32),
-        )
+        choices = tf.TensorSpec([LONGEST_CHUNK], tf.int32)
+        relaxed = [_relax(feed) for feed in feeds]
+        self._chunk.get_concrete_function(size, size, relaxed, choices)
 
     def _check_finite(self, records: np.ndarray) -> None:
         is_good = np.isfinite(records).all(axis=1)
@@ -478,8 +471,9 @@ class Pass:
             return
         first = int(np.flatnonzero(~is_good)[0])
         step = int(self.optimizer.step.numpy()) - len(records) + first + 1
-        what = "loss" if not np.isfinite(records[first, 0]) else "gradient"
-        raise NotFiniteError(what, step)
+        if np.isfinite(records[first, 0]):
+            raise NotFiniteError("gradient", step)
+        raise NotFiniteError("loss", step)
 
     def _run_chunk(
         self,
@@ -511,9 +505,9 @@ class Pass:
 
         def run(indices: list[int]) -> tf.Tensor:
             strategy = self.devices.strategy
+            taken = tuple(_take(feeds[index], number) for index in indices)
             loss, norm = strategy.run(
-                lambda *batches: self._step(tuple(indices), batches),
-                args=tuple(_take(feeds[i], number) for i in indices),
+                lambda *batches: self._step(tuple(indices), batches), taken
             )
             loss = strategy.reduce("SUM", loss, axis=None)
             norm = strategy.reduce("MEAN", norm, axis=None)
@@ -522,9 +516,8 @@ class Pass:
         everyone = list(range(len(self.programs)))
         if not self.combination.is_sampled:
             return run(everyone)
-        return tf.switch_case(
-            choice, [functools.partial(run, [i]) for i in everyone]
-        )
+        branches = [functools.partial(run, [index]) for index in everyone]
+        return tf.switch_case(choice, branches)
 
     def _step(
         self, indices: tuple[int, ...], batches: tuple[Batch, ...]
@@ -534,13 +527,17 @@ class Pass:
         The numbers that a step reads and counts stay on the host, outside the
         program that XLA compiles.
         """
-        programs = [self.programs[i] for i in indices]
         # A head that is not in the step stands still, and so do its moments.
-        groups = ("", *(program.objective.name for program in programs))
+        groups = [""]
+        completed = []
+        for index, batch in zip(indices, batches):
+            program = self.programs[index]
+            groups.append(program.objective.name)
+            completed.append(program.complete(batch))
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         loss, norm = self._update(
-            [program.complete(b) for program, b in zip(programs, batches)],
-            tf.identity(programs[0].network.seeds.seed),
+            completed,
+            tf.identity(self.programs[0].network.seeds.seed),
             self.optimizer.read(groups),
             tf.convert_to_tensor(replica),
             indices,
@@ -557,17 +554,16 @@ class Pass:
         indices: tuple[int, ...],
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Loss and gradients of each objective, then one update."""
-        losses, gradients = zip(
-            *(
-                self.programs[i].compute_gradients(
-                    batch, seed, numbers, replica, i
-                )
-                for batch, i in zip(batches, indices)
+        losses, gradients = [], []
+        for batch, index in zip(batches, indices):
+            program = self.programs[index]
+            loss, gradient = program.compute_gradients(
+                batch, seed, numbers, replica, index
             )
-        )
-        merged = self.combination.merge(
-            gradients, self.optimizer, tf.stack([seed, numbers["step"]])
-        )
+            losses.append(loss)
+            gradients.append(gradient)
+        drawn_from = tf.stack([seed, numbers["step"]])
+        merged = self.combination.merge(gradients, self.optimizer, drawn_from)
         return tf.add_n(losses), self.optimizer.update(merged, numbers)
 
 
