@@ -603,7 +603,6 @@ class Experiment:
                 ids = data.encode(
                     examples["train"][""], task, network.encoder, "train"
                 ).tokens
-                assert ids.lost is not None
                 lengths = ids.lengths + ids.lost
                 unknown = ids.count(network.encoder.tokenizer.unknown)
             lines.append(

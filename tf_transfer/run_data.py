@@ -286,7 +286,7 @@ class RunData:
             for kind, named in self.examples[task.name].items()
         }
         ids = encoded["train"][""].tokens
-        if ids.lost is not None and ids.lost.any():
+        if ids.lost.any():
             share = float(np.mean(ids.lost > 0))
             lost = ids.lost.sum() / (ids.lost.sum() + ids.lengths.sum())
             print(

@@ -164,8 +164,9 @@ def test_the_table_shows_ratios_to_live_and_cached():
 
 def test_the_examples_are_of_all_lengths_in_proportion():
     lengths = np.arange(100, 0, -1)
+    starts, lost = np.cumsum(lengths) - lengths, np.zeros(100)
     split = batches.EncodedSplit(
-        Tokens(np.zeros(5050), np.cumsum(lengths) - lengths, lengths, lengths),
+        Tokens(np.zeros(5050), starts, lengths, lengths, lost),
         np.zeros(100),
         np.arange(100),
     )

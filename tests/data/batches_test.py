@@ -145,6 +145,7 @@ def split():
             np.cumsum(lengths, dtype=np.int64) - lengths,
             lengths,
             np.array(FIRST_LENGTHS, np.int32),
+            np.zeros(5, np.int32),
         ),
         labels=np.arange(5) + 10,
         ids=np.arange(5),

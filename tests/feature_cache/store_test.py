@@ -16,6 +16,7 @@ def test_a_row_hash_tells_ids_and_segments_apart():
                 np.cumsum(lengths) - lengths,
                 lengths,
                 np.array(firsts),
+                np.zeros_like(lengths),
             )
         )
 

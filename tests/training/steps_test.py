@@ -18,6 +18,7 @@ def test_texts_of_any_length_are_predicted_in_order_by_one_trace():
             starts.astype(np.int64),
             lengths.astype(np.int32),
             lengths.astype(np.int32),
+            np.zeros(130, np.int32),
         ),
         labels=np.zeros(130, np.int64),
         ids=np.arange(130),

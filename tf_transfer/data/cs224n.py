@@ -60,17 +60,18 @@ UNLABELLED = ("paraphrase",)  # files known to hold rows without a label
 
 # GLUE's tasks with the names and the metrics of the project.
 NEAREST = {
-    name: dataclasses.replace(
-        glue.TASKS[glue_name],
-        name=name,
-        metric=TASKS[name].metric,
-        also=("f1",) if glue_name == "sst2" else TASKS[name].also,
-    )
-    for name, glue_name in (
-        ("sentiment", "sst2"),
-        ("paraphrase", "qqp"),
-        ("similarity", "stsb"),
-    )
+    "sentiment": dataclasses.replace(
+        glue.TASKS["sst2"], name="sentiment", also=("f1",)
+    ),
+    "paraphrase": dataclasses.replace(
+        glue.TASKS["qqp"], name="paraphrase", metric="accuracy", also=("f1",)
+    ),
+    "similarity": dataclasses.replace(
+        glue.TASKS["stsb"],
+        name="similarity",
+        metric="pearson",
+        also=("spearman",),
+    ),
 }
 
 
@@ -102,16 +103,17 @@ def open_project(folder: str, name: str) -> FolderSource:
     Raises:
         UserError: A file is missing.
     """
-    names = ", ".join(file_name(task, "train") for task in TASKS.values())
+    task = TASKS[name]
+    names = ", ".join(file_name(one, "train") for one in TASKS.values())
     return FolderSource(
-        TASKS[name],
+        task,
         folder,
-        file_name(TASKS[name], "{}"),
+        file_name(task, "{}"),
         f"Give --data the folder of the CS224N project's files: {names}, and "
         "the same with dev; or leave it out for GLUE's nearest sets.",
         f"cs224n {name}",
         ("train", "dev"),
-        lambda path, split: read(path, TASKS[name]),
+        lambda path, split: read(path, task),
     )
 
 
@@ -123,7 +125,8 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
         data: See `open_all`.
         cache_folder: The folder where wheels are unpacked.
     """
-    if os.path.isfile(os.path.join(data, file_name(TASKS[name], "train"))):
+    path = os.path.join(data, file_name(TASKS[name], "train"))
+    if os.path.isfile(path):
         return open_project(data, name)
     return glue.open_task(NEAREST[name], data, cache_folder)
 
@@ -138,21 +141,19 @@ def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
     Raises:
         UserError: A file is missing.
     """
-    if data in ("tfds", "sample") or os.path.isdir(
-        os.path.join(data, NEAREST["sentiment"].folder)
-    ):
-        nearest: dict[str, Source] = {
-            name: glue.open_task(task, data, cache_folder)
-            for name, task in NEAREST.items()
-        }
-        return nearest, "; ".join(s.identity for s in nearest.values())
-    project = {name: open_project(data, name) for name in TASKS}
-    digest = files.combined_sha256(
-        source.find_file(split)
-        for source in project.values()
-        for split in ("train", "dev")
-    )
-    return {**project}, f"cs224n sha256:{digest}"
+    sources: dict[str, Source] = {}
+    glue_folder = os.path.join(data, NEAREST["sentiment"].folder)
+    if data in ("tfds", "sample") or os.path.isdir(glue_folder):
+        for name, task in NEAREST.items():
+            sources[name] = glue.open_task(task, data, cache_folder)
+        identities = [source.identity for source in sources.values()]
+        return sources, "; ".join(identities)
+    paths = []
+    for name in TASKS:
+        source = open_project(data, name)
+        sources[name] = source
+        paths += [source.find_file("train"), source.find_file("dev")]
+    return sources, f"cs224n sha256:{files.combined_sha256(paths)}"
 
 
 def read(path: str, task: Task) -> Examples:
@@ -174,13 +175,18 @@ def read(path: str, task: Task) -> Examples:
 
 
 def _leave_out_unlabelled(table: Table, label: str) -> Table:
-    cells = table.columns[label]
-    missing = [row for row, cell in enumerate(cells) if not cell.strip()]
+    labelled, missing = [], []
+    for row, cell in enumerate(table.columns[label]):
+        if cell.strip():
+            labelled.append(row)
+        else:
+            missing.append(row)
     if missing:
+        _, line = table.places[missing[0]]
         logging.warning(
             "%s: left out %d rows without a label, the first in line %d.",
             table.path,
             len(missing),
-            table.places[missing[0]][1],
+            line,
         )
-    return table.take([row for row, cell in enumerate(cells) if cell.strip()])
+    return table.take(labelled)

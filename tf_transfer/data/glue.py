@@ -161,9 +161,10 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
             another task.
     """
     if data == "tfds":
+        config = task.folder.lower().replace("-", "")
         return TfdsSource(
             task,
-            f"glue/{task.folder.lower().replace('-', '')}",
+            f"glue/{config}",
             "give --data=FOLDER with the official GLUE files, or --data=sample "
             "to try the command",
             MRPC_URL,
@@ -218,16 +219,15 @@ def read(path: str, task: Task) -> Examples:
     dialect = dataclasses.replace(
         tables.TSV, header=task.header, is_ragged=True
     )
-    names = [*task.texts, task.label]
-    short_rows: list[tables.BadRow] | None = [] if task.skip_broken else None
-    table = tables.read_table(
-        path, dict.fromkeys(names, ""), "", dialect, short_rows
-    )
+    names = dict.fromkeys([*task.texts, task.label], "")
+    short_rows: list[tables.BadRow] | None = None
+    if task.skip_broken:
+        short_rows = []
+    table = tables.read_table(path, names, "", dialect, short_rows)
     if short_rows:
+        count = len(short_rows)
         logging.warning(
-            "%s: left out %d broken rows (too few cells).",
-            path,
-            len(short_rows),
+            "%s: left out %d broken rows (too few cells).", path, count
         )
     texts = [table.columns[name] for name in task.texts]
     return make_examples(table, texts, task)
@@ -236,12 +236,10 @@ def read(path: str, task: Task) -> Examples:
 def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:
     """The rows of a TFDS release in their official order."""
     rows.sort(key=lambda row: row["idx"])
+    ids = [row["idx"] for row in rows]
+    labels = [row["label"] for row in rows]
+    texts = []
+    for name in task.tfds_texts or task.texts:
+        texts.append([row[name].decode("utf-8") for row in rows])
     dtype = np.float32 if task.labels is None else np.int64
-    return Examples(
-        np.asarray([row["idx"] for row in rows], np.int64),
-        [
-            [row[name].decode("utf-8") for row in rows]
-            for name in task.tfds_texts or task.texts
-        ],
-        np.asarray([row["label"] for row in rows], dtype),
-    )
+    return Examples(np.asarray(ids, np.int64), texts, np.asarray(labels, dtype))

@@ -36,7 +36,8 @@ def split_train_validation(
         _, first = np.unique(groups, return_index=True)
         chosen = np.sort(first)
         _, held = split_train_validation(labels[chosen], fraction, seed)
-        is_held = np.isin(groups, groups[chosen[held]])
+        held_groups = groups[chosen[held]]
+        is_held = np.isin(groups, held_groups)
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = _stratified_order(labels, seed)
     # Rounded up for validation: 7,695 of CoLA's 8,551 train at a tenth.
@@ -81,11 +82,11 @@ def join(*names: str) -> str:
 
 def flatten(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The splits of `RunData.read`, such as `train`, `test_mismatched`."""
-    return {
-        join(kind, name): some
-        for kind, named in texts.items()
-        for name, some in named.items()
-    }
+    flat = {}
+    for kind, named in texts.items():
+        for name, some in named.items():
+            flat[join(kind, name)] = some
+    return flat
 
 
 def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
@@ -98,10 +99,7 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     """
     if task.labels is None:
         return []
-    train, *tests = (
-        examples.targets(task)[0]
-        for examples in (texts["train"][""], *texts["test"].values())
-    )
+    train = texts["train"][""].targets(task)[0]
     warnings = []
     if len(_classes_of(train)) == 1:
         warnings.append(f"all {len(train)} training labels are of one class.")
@@ -110,13 +108,15 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
             f"has {len(train)} training labels, fewer than the {task.units} "
             "outputs of its head."
         )
-    for labels in tests:
-        lacking = sorted({*range(len(task.labels))} - _classes_of(labels))
+    count = len(task.labels)
+    for examples in texts["test"].values():
+        labels = examples.targets(task)[0]
+        lacking = sorted({*range(count)} - _classes_of(labels))
         if lacking:
             names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
             warnings.append(
                 f"a test set of {len(labels)} labels lacks {len(lacking)} of "
-                f"{len(task.labels)} classes ({names})."
+                f"{count} classes ({names})."
             )
     return [f"{task.name}: {warning}" for warning in warnings]
 
@@ -145,5 +145,6 @@ def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
     key = np.empty(len(labels))
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        key[members] = (np.arange(len(members)) + rng.random()) / len(members)
+        count = len(members)
+        key[members] = (np.arange(count) + rng.random()) / count
     return key.argsort(kind="stable")

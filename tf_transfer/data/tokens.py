@@ -40,14 +40,14 @@ class Tokens:
         starts: int64 [texts]. Where each text begins in `flat`.
         lengths: int32 [texts]. Tokens of each text, special ones included.
         first_lengths: int32 [texts]. Tokens of segment 0.
-        lost: int32 [texts]. Tokens that were cut off; None where unknown.
+        lost: int32 [texts]. Tokens that were cut off.
     """
 
     flat: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
     first_lengths: np.ndarray
-    lost: np.ndarray | None = None
+    lost: np.ndarray
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -59,7 +59,7 @@ class Tokens:
             self.starts[rows],
             self.lengths[rows],
             self.first_lengths[rows],
-            None if self.lost is None else self.lost[rows],
+            self.lost[rows],
         )
 
     def count(self, token: int) -> tuple[float, int]:
@@ -71,15 +71,17 @@ class Tokens:
 
 def join(pieces: Sequence[Tokens]) -> Tokens:
     """The texts of several `Tokens`, one behind the other."""
-    offsets = np.cumsum([0, *(len(piece.flat) for piece in pieces)])
+    starts = []
+    offset = 0
+    for piece in pieces:
+        starts.append(piece.starts + offset)
+        offset += len(piece.flat)
     return Tokens(
         np.concatenate([piece.flat for piece in pieces]),
-        np.concatenate([p.starts + o for p, o in zip(pieces, offsets)]),
+        np.concatenate(starts),
         np.concatenate([piece.lengths for piece in pieces]),
         np.concatenate([piece.first_lengths for piece in pieces]),
-        np.concatenate([piece.lost for piece in pieces])
-        if all(piece.lost is not None for piece in pieces)
-        else None,
+        np.concatenate([piece.lost for piece in pieces]),
     )
 
 
@@ -114,7 +116,8 @@ def encode(
         delay=1,
     )
     for begin in range(0, len(texts[0]), CHUNK):
-        columns = [tokenize(column[begin : begin + CHUNK]) for column in texts]
+        end = begin + CHUNK
+        columns = [tokenize(column[begin:end]) for column in texts]
         bar.update(len(columns[0]))
         for row in zip(*columns):
             ids, first_length = pack(row, special, max_length, long_texts)
@@ -161,9 +164,8 @@ def pack(
         first = np.concatenate([row[0][:head], row[0][head - room :]])
     if len(row) == 2:
         first, second = truncate(row[0], row[1], room)
-    packed = np.concatenate(
-        [[special.start], first, between, second, [special.end]]
-    ).astype(np.int32)  # an empty sequence is float
+    parts = [[special.start], first, between, second, [special.end]]
+    packed = np.concatenate(parts).astype(np.int32)  # an empty part is float
     if len(row) == 1:
         return packed, len(packed)
     return packed, 1 + len(first) + min(1, len(between))
@@ -182,7 +184,6 @@ def truncate(
     Where they are equally long the second is cut, as in BERT's own
     `_truncate_seq_pair`.
     """
-    return (
-        first[: max(room - len(second), (room + 1) // 2)],
-        second[: max(room - len(first), room // 2)],
-    )
+    first_room = max(room - len(second), (room + 1) // 2)
+    second_room = max(room - len(first), room // 2)
+    return first[:first_room], second[:second_room]

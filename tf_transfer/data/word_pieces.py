@@ -69,12 +69,13 @@ def encode(
     offsets = np.cumsum([0, *counts])
     first_words, owners = _cut(offsets, word_starts, sizes, room)
     if len(first_words) > len(word_starts):
+        cut = np.bincount(owners) > 1
         logging.warning(
             "%s: cut %d of %d sentences between words, to rows of at most %d "
             "pieces; their tags are joined again.",
             name,
-            np.sum(np.bincount(owners) > 1),
-            len(word_starts),
+            cut.sum(),
+            len(cut),
             max_length,
         )
     packed, first_pieces = _pack(
@@ -131,11 +132,12 @@ def _tokenize(
         where its own begin there, and how many it has, int64 [words].
     """
     known: dict[str, int] = {}
-    numbers = [
-        known.setdefault(" " + word if spaced and index else word, len(known))
-        for words in sentences
-        for index, word in enumerate(words)
-    ]
+    numbers = []
+    for words in sentences:
+        for index, word in enumerate(words):
+            if spaced and index:
+                word = " " + word
+            numbers.append(known.setdefault(word, len(known)))
     ids = tokenize(list(known)) if known else []
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     positions = np.cumsum(lengths) - lengths
@@ -159,14 +161,14 @@ def _cut(
     Returns:
         First word of each row and its sentence, int64 [rows].
     """
-    ends = starts + sizes
-    rows = [*zip(starts.tolist(), range(len(starts)))]
-    for sentence in np.flatnonzero(offsets[ends] - offsets[starts] > room):
-        word = starts[sentence]
-        while offsets[ends[sentence]] - offsets[word] > room:
-            word = np.searchsorted(offsets, offsets[word] + room, "right") - 1
-            rows.append((int(word), int(sentence)))
-    rows.sort()  # rows of empty sentences stay in order
+    rows = []
+    for sentence, word in enumerate(starts.tolist()):
+        rows.append((word, sentence))
+        end = offsets[word + sizes[sentence]]
+        while end - offsets[word] > room:
+            reached = offsets[word] + room
+            word = int(np.searchsorted(offsets, reached, "right")) - 1
+            rows.append((word, sentence))
     first_words, owners = np.array(rows, np.int64).reshape(-1, 2).T
     return first_words, owners
 
@@ -196,11 +198,14 @@ def _pack(
     row = np.repeat(np.arange(len(first_words)), ends - first_words)
     first_pieces = offsets[:-1] + 2 * row + 1
     flat = np.empty(lengths.sum(), np.int32)
-    flat[starts], flat[starts + lengths - 1] = special.start, special.end
-    every = np.arange(offsets[-1])
+    flat[starts] = special.start
+    flat[starts + lengths - 1] = special.end
+    # Where each piece of a word is in `source`, and where it goes.
     counts = np.diff(offsets)
-    flat[np.repeat(first_pieces - offsets[:-1], counts) + every] = source[
-        np.repeat(positions - offsets[:-1], counts) + every
-    ]
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    read = np.repeat(positions, counts) + place
+    written = np.repeat(first_pieces, counts) + place
+    flat[written] = source[read]
     lengths = lengths.astype(np.int32)
-    return Tokens(flat, starts, lengths, lengths), first_pieces
+    nothing_lost = np.zeros_like(lengths)
+    return Tokens(flat, starts, lengths, lengths, nothing_lost), first_pieces

@@ -44,17 +44,18 @@ def open_classes(folder: str, classes: str) -> FolderSource:
         UserError: A file is missing, or a class is unknown.
     """
     numbers = choose_classes(classes)
+    task = Task(
+        "text",
+        "",
+        ("answer",),
+        "class",
+        tuple(CLASSES[number - 1] for number in numbers),
+        "accuracy",
+        also=("f1",) if len(numbers) == 2 else ("f1_macro",),
+        development=("test",),
+    )
     return FolderSource(
-        Task(
-            "text",
-            "",
-            ("answer",),
-            "class",
-            tuple(CLASSES[number - 1] for number in numbers),
-            "accuracy",
-            also=("f1",) if len(numbers) == 2 else ("f1_macro",),
-            development=("test",),
-        ),
+        task,
         folder,
         "{}.csv",
         "Give as --data the folder with train.csv and test.csv of Yahoo "
@@ -79,20 +80,20 @@ def choose_classes(classes: str) -> list[int]:
     Raises:
         UserError: A class is not known or named twice, or there is only one.
     """
-    number_of = {
-        word: number
-        for number, name in enumerate(CLASSES, 1)
-        for word in (str(number), name.lower())
-    }
-    words = [word.strip() for word in classes.split(",")]
-    for word in words:
+    number_of = {}
+    for number, name in enumerate(CLASSES, 1):
+        number_of[str(number)] = number
+        number_of[name.lower()] = number
+    numbers = []
+    for word in classes.split(","):
+        word = word.strip()
         if word.lower() not in number_of:
             raise UserError(
                 f"--classes={classes}: {cut(word)!r} is not a class. Give "
                 f"numbers from 1 to {len(CLASSES)}, or names: "
                 f"{', '.join(CLASSES)}."
             )
-    numbers = [number_of[word.lower()] for word in words]
+        numbers.append(number_of[word.lower()])
     if len(numbers) < 2 or len(set(numbers)) < len(numbers):
         raise UserError(
             f"--classes={classes}: give at least two classes, each one once."
@@ -116,7 +117,7 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
     known = {str(number) for number in range(1, len(CLASSES) + 1)}
     rows = tables.read_rows(path, dialect=DIALECT)
     next(rows)  # the header
-    chosen = []
+    ids, texts, labels = [], [], []
     for row, (line, (word, *cells)) in enumerate(rows):
         if word not in known:
             raise UserError(
@@ -126,18 +127,19 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
         if word in label_of:
             # To an encoder a line break is a space.
             text = " ".join(" ".join(cells).replace(r"\n", " ").split())
-            chosen.append((row, text, label_of[word]))
             if not text:
                 raise UserError(
                     f"{path}, line {line}: is empty. Remove the row."
                 )
-    missing = {*label_of.values()} - {label for _, _, label in chosen}
+            ids.append(row)
+            texts.append(text)
+            labels.append(label_of[word])
+    missing = {*label_of.values()} - {*labels}
     if missing:
         raise UserError(
             f"{path}: has no example of class {numbers[min(missing)]}. Give "
             "other --classes, or the whole file."
         )
-    ids, texts, labels = zip(*chosen)
     return Examples(
-        np.asarray(ids, np.int64), [[*texts]], np.asarray(labels, np.int64)
+        np.asarray(ids, np.int64), [texts], np.asarray(labels, np.int64)
     )
