@@ -20,7 +20,6 @@ name = "mine_{part}"
 caption = "{task}: {metric} of each rate"
 of = "task"
 rows = "groups"
-optional = ["note", "empty"]
 columns = [
     ["trains", "trains"],
     ["lr", "lr", "rate"],
@@ -92,7 +91,6 @@ def test_rows_of_the_overview_have_their_intervals(runs, tmp_path):
     [[table]]
     name = "kept"
     caption = "What is kept"
-    open = true
     columns = [
         ["task", "task"],
         ["trains", "trains"],
@@ -101,7 +99,7 @@ def test_rows_of_the_overview_have_their_intervals(runs, tmp_path):
     ]
     """
     [table] = tables.fill_tables(collect(runs, tmp_path, text))
-    assert table.open and list(table.frame.task) == ["rte", "rte"]
+    assert list(table.frame.task) == ["rte", "rte"]
     assert table.frame["share of time"].tolist() == ["", "25"]
     assert table.frame.points[1].startswith("-8.5 (")
 
@@ -131,7 +129,7 @@ def test_without_a_file_there_are_no_tables(runs, tmp_path):
         ('"spread 1"', '"spread x"', r"column score: give texts for a title"),
         ('"spread 1"', '"interval"', r"column score: score is nothing to show"),
         ("{task}", "{}", r"has no word"),
-        ("optional", "optoinal", r"table mine_{part}: .* 'optoinal'"),
+        ("rows", "rosw", r"table mine_{part}: .* 'rosw'"),
         ('caption = "', '#"', r"table mine_{part}: .* 'caption'"),
         ("{task}", "{tasks}", r"table mine_{part}: has no word 'tasks'"),
         ("[[table]]", "[table", r"my_own/tables.toml: cannot be read"),
@@ -173,13 +171,14 @@ def test_a_figure_of_ones_own_has_a_curve_for_each_name(runs, tmp_path):
     assert axis.get_ylabel() == "accuracy on test, points"
     [legend] = drawn.legends
     texts = [text.get_text() for text in legend.get_texts()]
-    assert texts == ["1", "everything", "last 1"]  # colours, then markers
+    assert texts == ["everything", "last 1"]
     points = {
-        tuple(line.get_xydata()[0].round(6)): line.get_marker()
+        tuple(line.get_xydata()[0].round(6)): line.get_color()
         for line in axis.lines
-        if len(line.get_xydata()) == 1 and line.get_marker() in "os"
+        if len(line.get_xydata()) == 1 and line.get_marker() == "o"
     }
-    assert points == {(40.0, 82.0): "o", (10.0, 73.5): "s"}
+    assert set(points) == {(40.0, 82.0), (10.0, 73.5)}
+    assert len({*points.values()}) == 1  # of one batch size
 
 
 @pytest.mark.parametrize(

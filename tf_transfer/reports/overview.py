@@ -9,7 +9,6 @@ validates, each has its own row.
 import collections
 import dataclasses
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -386,20 +385,6 @@ def name_approach(approach: str, cached: bool) -> str:
         name = f"{EVERYTHING}, {approach.removeprefix('fine_tuning_')}"
     name = NAMES.get(approach, name)
     return f"{name} (cached)" if cached else name
-
-
-APPROACH = re.compile(
-    r"(fine_tuning|all|head|last_\d+|blocks_[\d-]+)(?:_([^,]+))?"
-)
-
-
-def split_approach(approach: str) -> tuple[str, str]:
-    """The blocks, such as `last_4`, and the method's label, such as `lora8`.
-
-    Without a label the method is `full`, or the approach has none.
-    """
-    match = APPROACH.match(approach)
-    return (match[1], match[2] or "") if match else (approach, "")
 
 
 def _against(row: Row, bases: Sequence[Row]) -> Row:

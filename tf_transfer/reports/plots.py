@@ -13,10 +13,8 @@ from typing import Any
 import matplotlib
 import matplotlib.figure
 import matplotlib.ticker
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
 
 from tf_transfer.reports import study
 from tf_transfer.reports.overview import Ranged
@@ -50,12 +48,10 @@ class Curve:
     Attributes:
         points: in the order of the line.
         style: of `Axes.errorbar`, in place of some of `STYLE`.
-        has_band: whether a band shows the intervals of y.
     """
 
     points: list[Point]
     style: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    has_band: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,14 +62,12 @@ class Panel:
         title: above it, or "".
         curves: by label; the legend leaves out labels that begin with `_`.
         ylabel: what the curves show.
-        levels: horizontal lines, by label.
         bounds: where vertical lines are.
     """
 
     title: str
     curves: Mapping[str, Curve]
     ylabel: str = "test score, points"
-    levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
     bounds: Sequence[float] = ()
 
 
@@ -143,11 +137,6 @@ SCALES: Mapping[str, Callable[[Axes], object]] = {
 }
 
 
-def make_handle(color: str = GREY, **style: Any) -> Line2D:
-    """An entry of a legend that stands for no curve alone."""
-    return Line2D([], [], color=color, **style)
-
-
 def reaches(values: Sequence[Ranged]) -> list[list[float]]:
     """How far error bars reach below and above; nan without an interval."""
     return [
@@ -163,7 +152,6 @@ def draw_panels(
     xlabel: str,
     height: float = 3.3,
     dress: Callable[[Axes], object] = lambda axis: None,
-    handles: Handles | None = None,
     width: float | None = None,
 ) -> study.Figure:
     """Curves with error bars, in panels.
@@ -174,7 +162,6 @@ def draw_panels(
         xlabel: of each.
         height: of a panel, in inches.
         dress: what else is done to a panel, such as its scale.
-        handles: the legend, if not the curves and levels by their labels.
         width: of the figure, in inches, if not the usual one.
     """
     figure, axes = make_panels(len(panels), height)
@@ -183,17 +170,13 @@ def draw_panels(
     for axis, panel in zip(axes, panels):
         for label, curve in panel.curves.items():
             shown[label] = _draw_curve(axis, curve)
-        for label, level in panel.levels.items():
-            shown[label] = axis.axhline(
-                level, color=GREY, linewidth=1, linestyle=":", zorder=0
-            )
         for bound in {*panel.bounds}:
             axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
         dress(axis)
         add_frame(axis, panel.ylabel, xlabel, panel.title)
     return finish(
         figure,
-        handles or {n: artist for n, artist in shown.items() if n[:1] != "_"},
+        {n: artist for n, artist in shown.items() if n[:1] != "_"},
         name,
         caption,
     )
@@ -203,16 +186,11 @@ def _draw_curve(axis: Axes, curve: Curve) -> Any:
     x, y = zip(*curve.points)
     costs, values = ([v.value for v in ends] for ends in (x, y))
     style = {**STYLE, **curve.style}
-    if not curve.has_band:
-        across, along = (
-            reaches(ends) if any(v.has_interval for v in ends) else None
-            for ends in (x, y)
-        )
-        return axis.errorbar(costs, values, along, across, **style)
-    below, above = np.nan_to_num(reaches(y))
-    band = np.subtract(values, below), np.add(values, above)
-    axis.fill_between(costs, *band, color=style["color"], alpha=0.15, lw=0)
-    return axis.errorbar(costs, values, **style)
+    across, along = (
+        reaches(ends) if any(v.has_interval for v in ends) else None
+        for ends in (x, y)
+    )
+    return axis.errorbar(costs, values, along, across, **style)
 
 
 def finish(

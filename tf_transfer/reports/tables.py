@@ -10,10 +10,10 @@ The file is next to `claims.toml`. Each `[[table]]` or `[[figure]]` of it names
         part, and columns and settings of its first run
 
 A column of a table is a list of its title, a measure (`MEASURES`, a column of
-the runs, `setting:NAME` or `metric:NAME`), a format (`FORMATS`, with digits
-after the point), and what the caption says where it is shown; the last two may
-be missing. A measure with several named values makes a column of each; its
-title has `{}` in place of the name.
+the runs, `setting:NAME` or `metric:NAME`) and a format (`FORMATS`, with digits
+after the point), which may be missing. A measure with several named values
+makes a column of each; its title has `{}` in place of the name. A column that
+is empty in all rows is left out.
 
     [[table]]
     name = "scores_{part}"
@@ -38,7 +38,6 @@ arguments of `_fill` and `_draw` are all the keys.
 import dataclasses
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -79,10 +78,12 @@ class Part:
     def metrics(self) -> dict[str, str]:
         """Titles of the metrics that all runs have, by name."""
         module = study_lib.module_of(self.study.experiment)
-        titles = getattr(module, "METRICS", {}).get(self.runs.task.iloc[0], {})
+        titles = getattr(module, "METRICS", {}).get(self.runs.task.iloc[0])
+        if titles is None:
+            names = self.runs.metrics.iloc[0]
+            titles = {name: name.replace("_", " ") for name in names}
         shared = set.intersection(*map(set, self.runs.metrics))
-        own = {n: n.replace("_", " ") for n in self.runs.metrics.iloc[0]}
-        return {n: t for n, t in (titles or own).items() if n in shared}
+        return {name: titles[name] for name in titles if name in shared}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +95,8 @@ class Line:
         runs: what is measured; without any, `values` has all that is known.
         row: of the overview, or None.
         base: the runs that these are compared with, or none.
-        values: measures that are known already, by name; of a curve, `style`
-            too, see `plots.Curve`.
+        values: measures that are known already, by name; of a curve of a
+            figure, `style` too, see `plots.Curve`.
     """
 
     part: Part
@@ -111,7 +112,6 @@ class Line:
 
 
 Measure = Callable[[Line], Any]
-Look = Callable[[str, str, Line], Any]  # for messages; a measure; its line
 
 
 # === What is known ===
@@ -152,9 +152,26 @@ def _of_row(name: str) -> Measure:
     return lambda line: getattr(line.row or line.runs.iloc[0], name, "")
 
 
+def _of_runs(name: str) -> Measure:
+    """A column of all runs."""
+    return lambda line: line.runs[name]
+
+
 def _of_run(name: str) -> Measure:
     """A column of the first run."""
     return lambda line: line.runs[name].iloc[0]
+
+
+def _name_task(line: Line) -> str:
+    return line.row.task if line.row else line.runs.text.iloc[0]
+
+
+def _measure_scores(line: Line) -> dict[str, list[float]]:
+    """All metrics of the part, by title."""
+    scores = {}
+    for name, title in line.part.metrics.items():
+        scores[title] = measures.measure_runs(name, line.runs)
+    return scores
 
 
 def _describe_epochs(line: Line) -> str:
@@ -165,31 +182,31 @@ def _describe_epochs(line: Line) -> str:
     return epochs
 
 
+def list_prefix_seconds(line: Line) -> list[float | None]:
+    """What building the cache took, of each run that used one."""
+    records = line.runs.record[line.runs.cached]
+    return [record["prefix_build_seconds"] for record in records]
+
+
 MEASURES: dict[str, Measure] = {
-    **{
-        name: _of_row(name)
-        for name in "trains trained note gain kept share epoch_share".split()
-    },
-    **{
-        name: operator.attrgetter(f"runs.{name}")
-        for name in ("score", "validation", "seconds_per_epoch", "memory")
-        + ("epochs_run", "trainable_parameters", "total_parameters")
-    },
-    "task": lambda line: line.row.task if line.row else line.runs.text.iloc[0],
+    "task": _name_task,
+    "trains": _of_row("trains"),
+    "trained": _of_row("trained"),
+    "gain": _of_row("gain"),
+    "share": _of_row("share"),
+    "epoch_share": _of_row("epoch_share"),
     "score_interval": lambda line: line.row.score if line.row else "",
-    "scores": lambda line: {
-        title: measures.measure_runs(name, line.runs)
-        for name, title in line.part.metrics.items()
-    },
+    "score": _of_runs("score"),
+    "validation": _of_runs("validation"),
+    "seconds_per_epoch": _of_runs("seconds_per_epoch"),
+    "trainable_parameters": _of_runs("trainable_parameters"),
+    "scores": _measure_scores,
     "against": lambda line: compare(line.runs, line.base),
     "n": lambda line: len(line.runs),
     "examples": lambda line: int(line.runs.sizes.iloc[0].get("train", 0)),
     "seconds": lambda line: seconds(line.runs),
     "epochs": _describe_epochs,
-    "prefix_seconds": lambda line: [
-        record["prefix_build_seconds"]
-        for record in line.runs[line.runs.cached].record
-    ],
+    "prefix_seconds": list_prefix_seconds,
 }
 # Each shows one value or several. `spread` and `change` need several, one for
 # each run, `interval` an `overview.Ranged`; the others show a mean of several.
@@ -224,10 +241,10 @@ def divide_runs(
     for name, value in (only or {}).items():
         runs = runs[runs[name] == value]
     groups = runs.groupby([*columns], sort=False, observed=True)
-    return [
-        Part(study, members, str(key[0]), {"number": number})
-        for number, (key, members) in enumerate(groups, 1)
-    ]
+    parts = []
+    for number, (key, members) in enumerate(groups, 1):
+        parts.append(Part(study, members, str(key[0]), {"number": number}))
+    return parts
 
 
 def list_groups(part: Part, columns: Sequence[str] = ("group",)) -> list[Line]:
@@ -256,30 +273,40 @@ def describe_majority(part: Part) -> Line:
     Its name is a value of the measure `name_or_failure`.
     """
     known = part.runs.record.iloc[0]["majorities"]
-    scores = {
-        title: [100 * known[name]]
-        for name, title in part.metrics.items()
-        if name in known
-    }
+    scores = {}
+    for name, title in part.metrics.items():
+        if name in known:
+            scores[title] = [100 * known[name]]
     name = "the majority baseline"
     return Line(part, values={"name_or_failure": name, "scores": scores})
 
 
+def list_groups_and_majority(part: Part) -> list[Line]:
+    """A line for each group, and one for the majority baseline."""
+    return [*list_groups(part), describe_majority(part)]
+
+
+def _take_study(study: study_lib.Study) -> list[Part]:
+    return [Part(study, study.labelled)]
+
+
+def _list_published(study: study_lib.Study) -> list[Part]:
+    """A part for each published table, whose words are its content."""
+    parts = []
+    for table in study.published.get("tables", ()):
+        parts.append(Part(study, study.labelled, words=table))
+    return parts
+
+
 PARTS: dict[str, Callable[[study_lib.Study], Iterable[Part]]] = {
-    "study": lambda study: [Part(study, study.labelled)],
+    "study": _take_study,
     "task": divide_runs,
-    "published": lambda study: [
-        Part(study, study.labelled, words=table)
-        for table in study.published.get("tables", ())
-    ],
+    "published": _list_published,
 }
 ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
     "overview": list_rows,
     "groups": list_groups,
-    "groups_and_majority": lambda part: [
-        *list_groups(part),
-        describe_majority(part),
-    ],
+    "groups_and_majority": list_groups_and_majority,
 }
 
 
@@ -351,33 +378,28 @@ def _list_lines(
     where: str,
     of: str | Sequence[str],
     rows: str | Sequence[str],
-    only: Mapping[str, Any] | None = None,
-) -> Iterable[tuple[Part, list[Line], Look]]:
-    """Yields each part that has rows, these, and how to look up a measure."""
+    only: Mapping[str, Any] | None,
+) -> Iterable[tuple[Part, list[Line]]]:
+    """Yields each part that has rows, and these."""
     columns = dict.fromkeys(study.labelled)
-    for name in (*(() if isinstance(of, str) else of), *(only or ())):
-        _find(f"{where}: of", name, columns)
-    for name in () if isinstance(rows, str) else rows:
-        _find(f"{where}: rows", name, columns)
-    parts = (
-        _find(f"{where}: of", of, _list_known(study, "PARTS"))(study)
-        if isinstance(of, str)
-        else divide_runs(study, of, only)
-    )
-    make_lines = (
-        _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
-        if isinstance(rows, str)
-        else functools.partial(list_groups, columns=rows)
-    )
+    for name in only or ():
+        _find(f"{where}: only", name, columns)
+    if isinstance(of, str):
+        parts = _find(f"{where}: of", of, _list_known(study, "PARTS"))(study)
+    else:
+        for name in of:
+            _find(f"{where}: of", name, columns)
+        parts = divide_runs(study, of, only)
+    if isinstance(rows, str):
+        make = _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
+    else:
+        for name in rows:
+            _find(f"{where}: rows", name, columns)
+        make = functools.partial(list_groups, columns=rows)
     for part in parts:
-        if lines := [*make_lines(part)]:
-            names = {n for x in lines for n in (*x.values, *x.part.words)}
-            known = {
-                **dict.fromkeys(names, lambda line: ""),
-                **{name: _of_run(name) for name in study.labelled},
-                **_list_known(study, "MEASURES"),
-            }
-            yield part, lines, functools.partial(_look_up, known)
+        lines = [*make(part)]
+        if lines:
+            yield part, lines
 
 
 def _word(where: str, text: str, part: Part) -> str:
@@ -411,8 +433,6 @@ def _fill(
     of: str | Sequence[str] = "study",
     only: Mapping[str, Any] | None = None,
     rows: str | Sequence[str] = "overview",
-    optional: Sequence[str] = (),
-    open: bool = False,
 ) -> Iterable[study_lib.Table]:
     """The tables of an entry, one for each part that has rows.
 
@@ -420,74 +440,52 @@ def _fill(
         study: theirs.
         where: the file and the entry, for messages.
         name, caption, columns, of, only, rows: see the module.
-        optional: titles of columns that are left out where they are empty;
-            `*` means all.
-        open: whether the page shows the table unfolded.
     """
-    for part, lines, look_up in _list_lines(study, where, of, rows, only):
-        frames = [
-            pd.DataFrame(
-                [_make_cells(where, column, line, look_up) for line in lines]
-            )
-            for column in columns
-        ]
+    for part, lines in _list_lines(study, where, of, rows, only):
+        frames = []
+        for column in columns:
+            cells = [_make_cells(where, column, line) for line in lines]
+            frames.append(pd.DataFrame(cells))
         frame = pd.concat(frames, axis=1).fillna("")
-        dropped = [
-            title
-            for title in frame
-            if {title, "*"} & {*optional} and (frame[title] == "").all()
-        ]
-        frame = frame.drop(columns=dropped)
-        sentences = [
-            f"`{column[0]}`: {column[3]}"
-            for column in columns
-            if column[0] in frame and column[3:]
-        ]
+        empty = [title for title in frame if (frame[title] == "").all()]
         yield study_lib.Table(
             _word(where, name, part),
-            ". ".join([_word(where, caption, part), *sentences]),
-            frame,
-            open,
+            _word(where, caption, part),
+            frame.drop(columns=empty),
         )
 
 
 def _make_cells(
-    where: str, column: Sequence[str], line: Line, look_up: Look
+    where: str, column: Sequence[str], line: Line
 ) -> dict[str, Any]:
     """The cells of a column, or of several, in a row; by title."""
     title, measure, form = [*column, "text", "text"][:3]
     where = f"{where}, column {title}"
     form, _, digits = str(form).partition(" ")
-    if not (
-        2 <= len(column) <= 4
-        and all(isinstance(text, str) for text in column)
-        and (digits or "2").isdigit()
-    ):
+    digits = digits or "2"
+    has_texts = all(isinstance(text, str) for text in column)
+    if len(column) not in (2, 3) or not has_texts or not digits.isdigit():
         raise UserError(
             f"{where}: give texts for a title, a measure and a format, such as "
             "spread 2."
         )
     show = _find(f"{where}: format", form, FORMATS)
-    value = look_up(where, measure, line)
+    value = _look_up(where, measure, line)
     values = value if isinstance(value, Mapping) else {"": value}
-    try:
-        return {
-            title.format(key): (
-                one
-                if one is None or isinstance(one, str)
-                else show(one, int(digits or 2))
-            )
-            for key, one in values.items()
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{where}: {measure} is nothing to show as {form}."
-        ) from error
+    cells = {}
+    for key, one in values.items():
+        if one is not None and not isinstance(one, str):
+            try:
+                one = show(one, int(digits))
+            except (AttributeError, TypeError, ValueError) as error:
+                raise UserError(
+                    f"{where}: {measure} is nothing to show as {form}."
+                ) from error
+        cells[title.format(key)] = one
+    return cells
 
 
-def _look_up(
-    known: Mapping[str, Measure], where: str, measure: str, line: Line
-) -> Any:
+def _look_up(where: str, measure: str, line: Line) -> Any:
     """A measure of a line: a value, one for each run, or several by name.
 
     It is "" where neither the line's values nor its runs have it.
@@ -495,15 +493,21 @@ def _look_up(
     Raises:
         UserError: it is not known; the message begins with `where`.
     """
+    for values in (line.values, line.part.words):
+        if measure in values:
+            return values[measure]
     kind, _, name = measure.partition(":")
-    own: dict[str, Measure] = {
-        "setting": lambda line: claims.plain(line.settings.get(name, "")),
-        "metric": lambda line: measures.measure_runs(name, line.runs),
-    }
-    make = own.get(kind) or _find(f"{where}: measure", measure, known)
-    values = {**line.part.words, **line.values}
-    if measure in values or line.runs.empty:
-        return values.get(measure, "")
+    if kind not in ("setting", "metric"):
+        study = line.part.study
+        known = {column: _of_run(column) for column in study.labelled}
+        known.update(_list_known(study, "MEASURES"))
+        make = _find(f"{where}: measure", measure, known)
+    if line.runs.empty:
+        return ""
+    if kind == "setting":
+        return claims.plain(line.settings.get(name, ""))
+    if kind == "metric":
+        return measures.measure_runs(name, line.runs)
     return make(line)
 
 
@@ -519,18 +523,12 @@ def _draw(
     xlabel: str,
     x: str = "",
     ylabel: str = "{metric} on test, points",
-    title: str = "{part}",
     of: str | Sequence[str] = "task",
     only: Mapping[str, Any] | None = None,
     rows: str | Sequence[str] = "overview",
-    levels: Mapping[str, float] | None = None,
     label: str = "trains",
     colour: str = "",
-    marker: str = "",
-    style: Mapping[str, Any] | None = None,
-    has_band: bool = False,
     xscale: str = "",
-    height: float = 3.3,
 ) -> Iterable[study_lib.Figure]:
     """The figure of an entry, with a panel for each part that has rows.
 
@@ -543,87 +541,85 @@ def _draw(
             the first part.
         x, y: measures of a point; of several values, their mean and standard
             deviation. A y with named values is a whole curve by x.
-        xlabel, ylabel, title: of each panel, texts as the caption.
+        xlabel, ylabel: of each panel, texts as the caption.
         label: measure that names a curve: rows of one name are one curve.
-        colour, marker: measures that decide the look of a curve; the label if
-            not given. Where they differ the legend shows both.
-        levels: horizontal lines, by label.
-        style: of all curves, see `plots.Curve`.
-        has_band: see `plots.Curve`.
+        colour: measure that decides the look of a curve; the label if not
+            given.
         xscale: `log`, `whole` (numbers alone) or `zero` (begins there).
-        height: of a panel, in inches.
     """
-    colours: dict[str, str] = {}
-    markers: dict[str, str] = {}
+    scale = _find(f"{where}: xscale", xscale, plots.SCALES)
+    looks: dict[str, dict[str, Any]] = {}
     panels = []
     parts = [*_list_lines(study, where, of, rows, only)]
-    for part, lines, look_up in parts:
-        at = functools.partial(look_up, where)
+    for part, lines in parts:
         curves: dict[str, plots.Curve] = {}
         for line in lines:
-            points = _list_points(at, x, y, line)
-            if not points:
-                continue
-            text, shade, shape = (
-                str(claims.plain(at(key or label, line)))
-                for key in (label, colour, marker)
-            )
-            colours.setdefault(shade, plots.colour_of(shade, len(colours)))
-            markers.setdefault(shape, plots.MARKERS[len(markers) % 8])
-            is_cached = any(line.runs.get("cached", ()))
-            look = {
-                "color": colours[shade],
-                "marker": markers[shape],
-                "linestyle": "--" if is_cached else "-",
-                "markerfacecolor": "white" if is_cached else colours[shade],
-                **(style or {}),
-                **line.values.get("style", {}),
-            }
-            curve = curves.setdefault(text, plots.Curve([], look, has_band))
-            curve.points.extend(points)
+            points = _list_points(where, x, y, line)
+            if points:
+                text = str(claims.plain(_look_up(where, label, line)))
+                shade = text
+                if colour:
+                    shade = str(claims.plain(_look_up(where, colour, line)))
+                if shade not in looks:
+                    looks[shade] = _choose_look(shade, len(looks))
+                style = _style_line(looks[shade], line)
+                curve = curves.setdefault(text, plots.Curve([], style))
+                curve.points.extend(points)
         if curves:
-            panels.append(
-                plots.Panel(
-                    _word(where, title, part),
-                    curves,
-                    _word(where, ylabel, part),
-                    levels or {},
-                    part.words.get("bounds", ()),
-                )
-            )
-    looks = {
-        **{n: plots.make_handle(c, linewidth=4) for n, c in colours.items()},
-        **{
-            n: plots.make_handle(marker=m, linestyle="none")
-            for n, m in markers.items()
-        },
-    }
+            unit = _word(where, ylabel, part)
+            bounds = part.words.get("bounds", ())
+            panels.append(plots.Panel(part.name, curves, unit, bounds))
     if panels:
+        first, _ = parts[0]
         yield plots.draw_panels(
-            _word(where, name, parts[0][0]),
-            _word(where, caption, parts[0][0]),
+            _word(where, name, first),
+            _word(where, caption, first),
             panels,
-            _word(where, xlabel, parts[0][0]),
-            height,
-            _find(f"{where}: xscale", xscale, plots.SCALES),
-            looks if marker != colour else None,
+            _word(where, xlabel, first),
+            dress=scale,
         )
 
 
-def _list_points(
-    at: Callable[[str, Line], Any], x: str, y: str, line: Line
-) -> list[plots.Point]:
+def _choose_look(shade: str, number: int) -> dict[str, Any]:
+    """The colour and the marker of curves.
+
+    Args:
+        shade: what they have in common.
+        number: how many others there are.
+    """
+    return {
+        "color": plots.colour_of(shade, number),
+        "marker": plots.MARKERS[number % len(plots.MARKERS)],
+    }
+
+
+def _style_line(look: Mapping[str, Any], line: Line) -> dict[str, Any]:
+    """The style of a curve: dashed and hollow if its runs are cached."""
+    style = {**look, "linestyle": "-"}
+    if any(line.runs.get("cached", ())):
+        style.update(linestyle="--", markerfacecolor="white")
+    style.update(line.values.get("style", {}))
+    return style
+
+
+def _list_points(where: str, x: str, y: str, line: Line) -> list[plots.Point]:
     """The known points of a row: of a curve where y has named values, or one.
 
     Args:
-        at: looks up a measure.
+        where: for messages.
         x, y, line: see `_draw`.
     """
-    value = at(y, line)
-    is_curve = isinstance(value, Mapping)
-    pairs = value.items() if is_curve else [(at(x, line), value)]
-    points = [(_summarize(cost), _summarize(score)) for cost, score in pairs]
-    return [point for point in points if all(v.is_known for v in point)]
+    value = _look_up(where, y, line)
+    if isinstance(value, Mapping):
+        curve = [*value.items()]
+    else:
+        curve = [(_look_up(where, x, line), value)]
+    points = []
+    for cost, score in curve:
+        point = _summarize(cost), _summarize(score)
+        if point[0].is_known and point[1].is_known:
+            points.append(point)
+    return points
 
 
 def _summarize(value: Any) -> overview.Ranged:

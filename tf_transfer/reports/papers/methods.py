@@ -14,7 +14,6 @@ from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
 
 MB = 2**20
-EVERYWHERE = {"fine_tuning": "everywhere", "all": "everywhere"}
 
 
 def _divide_means(study: Study) -> list[tables.Part]:
@@ -93,15 +92,6 @@ def _share(row: Row) -> str:
     return "" if math.isnan(row.trained) else f"{row.trained:.3g}"
 
 
-def method_and_blocks(approach: str) -> tuple[str, str]:
-    """What trains and where, in words: `lora8` and `last 2`."""
-    blocks, method = overview.split_approach(approach)
-    return (
-        (method or "full").replace("_", ", "),
-        EVERYWHERE.get(blocks, blocks.replace("_", " ")),
-    )
-
-
 def _name_or_failure(line: tables.Line) -> str:
     if line.row is None:
         return ""
@@ -120,12 +110,9 @@ MEASURES: dict[str, tables.Measure] = {
     "n": lambda line: line.row and line.row.n,
     "mean_seconds": lambda line: line.row and line.row.seconds.value,
     "megabytes": lambda line: _memory(line.runs),
-    "parameters": lambda line: wording.mean(line.runs.trainable_parameters),
     "trained_share": lambda line: line.row and _share(line.row),
     "checkpoint": lambda line: _checkpoint(line.runs),
     "checkpoint_megabytes": lambda line: _checkpoint(line.runs) / MB,
-    "method": lambda line: method_and_blocks(line.runs.approach.iloc[0])[0],
-    "blocks": lambda line: method_and_blocks(line.runs.approach.iloc[0])[1],
 }
 PARTS = {"means": _divide_means}
 ROWS = {

@@ -260,18 +260,14 @@ def _list_members(part: tables.Part) -> list[tables.Line]:
         for paths in zip(*methods[0].runs.record.str["members"])
     ]
     best = max(members, key=lambda group: group.validation.mean())
-    groups = [*members, *(line.runs for line in methods)]
-    return [
-        tables.Line(
-            part,
-            group,
-            base=members[0],
-            values={"against_best": tables.compare(group, best)}
-            if number >= len(members)
-            else {},
-        )
-        for number, group in enumerate(groups)
-    ]
+    lines = []
+    for group in members:
+        unknown = {"against_best": ""}
+        lines.append(tables.Line(part, group, None, members[0], unknown))
+    for line in methods:
+        against = {"against_best": tables.compare(line.runs, best)}
+        lines.append(tables.Line(part, line.runs, None, members[0], against))
+    return lines
 
 
 # === Measures ===
@@ -342,12 +338,13 @@ def _divide_phases(study: Study) -> Iterator[tables.Part]:
             f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
             for phase in record["phases"]
         ]
+        name = (
+            f"{part.name}: {group['head'].iloc[0]}, seed {record['seed']}\n"
+            + ", then ".join(phases)
+        )
         curve = pd.DataFrame(record["curve"])
-        words = {
-            "phases": ", then ".join(phases),
-            "bounds": curve.groupby("phase").size().cumsum()[:-1],
-        }
-        yield dataclasses.replace(part, runs=group, words=words)
+        words = {"bounds": curve.groupby("phase").size().cumsum()[:-1]}
+        yield tables.Part(study, group, name, words)
 
 
 def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
