@@ -14,10 +14,8 @@ from tf_transfer.reports import (
     claims,
     frames,
     measures,
-    overview,
     stacking_ensembles,
     tables,
-    wording,
 )
 from tf_transfer.reports.study import Study
 from tf_transfer.training.progress import SAMPLE
@@ -96,6 +94,12 @@ def _describe_phases(settings: claims.Settings) -> list[str]:
     return phases
 
 
+def _describe_rates(settings: claims.Settings) -> str:
+    """`0.001 for 1, then 2e-05 for 3, cached`."""
+    phases = ", then ".join(_describe_phases(settings))
+    return tables.join(phases, tables.describe_cache(settings))
+
+
 def _gap(settings: claims.Settings) -> str:
     """The gap that ends a phase on the frozen encoder: ` (gap 0.01)`."""
     gap = settings.get("phase_one_gap", -1)
@@ -112,41 +116,30 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     group that its group is compared with, see `_find_base`.
     """
     settings = runs.settings
-    adaptations = map(ADAPTATIONS.get, settings.str["adaptation"])
+    adaptations = settings.str["adaptation"].map(ADAPTATIONS)
     phases = settings.map(_describe_phases)
-    caches = settings.map(tables.describe_cache)
     runs = runs.assign(
-        # Also of runs that were timed apart: those may be compared, too.
-        seconds=study.runs.seconds,
         head=settings.map(_head),
         head_order=pd.Categorical(settings.str["head"], [*HEADS]),
-        adaptation=pd.Categorical([*adaptations], [*ADAPTATIONS.values()]),
-        rates=[*map(tables.join, phases.str.join(", then "), caches)],
+        adaptation=pd.Categorical(adaptations, [*ADAPTATIONS.values()]),
+        rates=settings.map(_describe_rates),
         phase_one=phases.str[:-1].str.join(""),
         folder=runs.data.str.rstrip("/").str.rpartition("/")[2],
-        examples=[sizes.get("train", 0) for sizes in runs.sizes],
-        is_ensemble=["members" in record for record in runs.record],
-        has_curve=[bool(record["curve"]) for record in runs.record],
+        examples=runs.sizes.str.get("train").fillna(0).astype(int),
+        is_ensemble=runs.record.map(lambda record: "members" in record),
+        has_curve=runs.record.map(lambda record: bool(record["curve"])),
     )
     most = runs.groupby([*TEXTS]).examples.transform("max")
-    bases = {
-        number: _find_base(group, runs)
-        for number, group in runs.groupby("group")
-    }
-    return runs.assign(
-        base=runs.group.map(bases),
-        has_most=runs.examples == most,
-    ).sort_values(
-        [
-            "task",
-            "examples",
-            "head_order",
-            "adaptation",
-            "head",
-            "rates",
-            "seed",
-        ],
-        ascending=[True, False, True, True, True, True, True],
+    bases = {}
+    for number, group in runs.groupby("group"):
+        bases[number] = _find_base(group, runs)
+    runs = runs.assign(
+        base=runs.group.map(bases), has_most=runs.examples == most
+    )
+    order = ["head_order", "adaptation", "head", "rates", "seed"]
+    return runs.sort_values(
+        ["task", "examples", *order],
+        ascending=[True, False, *[True] * len(order)],
     )
 
 
@@ -156,11 +149,10 @@ def _split(runs: pd.DataFrame) -> list[pd.DataFrame]:
 
 def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
     """The group that is best on validation, over the seeds that all have."""
-    return groups[
-        selection.best_on_validation(
-            {n: [*zip(g.seed, g.validation)] for n, g in enumerate(groups)}
-        )
-    ]
+    validated = {}
+    for number, group in enumerate(groups):
+        validated[number] = [*zip(group.seed, group.validation)]
+    return groups[selection.best_on_validation(validated)]
 
 
 def _find_base(group: pd.DataFrame, runs: pd.DataFrame) -> int:
@@ -175,22 +167,20 @@ def _find_base(group: pd.DataFrame, runs: pd.DataFrame) -> int:
         runs: of the study.
     """
     first = group.iloc[0]
-    bases = _split(
-        runs[
-            (runs.task == first.task)
-            & (runs.data_identity == first.data_identity)
-            & (runs.examples == first.examples)
-            & (runs.adaptation == "finetune-only")
-        ]
-    )
+    is_alike = runs.adaptation == "finetune-only"
+    for name in (*TEXTS, "examples"):
+        is_alike &= runs[name] == first[name]
+    bases = _split(runs[is_alike])
     epochs = first.settings["max_epochs"]
     usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
     for name, value in usual.items():
-        similar = [
-            b for b in bases if b.settings.iloc[0].get(name, value) == value
-        ]
+        similar = []
+        for base in bases:
+            if base.settings.iloc[0].get(name, value) == value:
+                similar.append(base)
         bases = similar or bases
-    return (_best_of(bases) if bases else group).group.iloc[0]
+    best = _best_of(bases) if bases else group
+    return int(best.group.iloc[0])
 
 
 def _take_base(runs: pd.DataFrame, study: Study) -> pd.DataFrame:
@@ -236,29 +226,31 @@ def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
 def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
     """Each head at its own best rate, where several were tried."""
     paper = part.study.paper
-    varied = {*frames.VARIED, "max_epochs", *(paper.varied if paper else ())}
-    wanted = part.runs.settings.map(
-        lambda s: {n: s[n] for n in sorted(varied - {"lr"}) if n in s}
-    )
+    varied = {*frames.VARIED, "max_epochs"} - {"lr"}
+    if paper:
+        varied.update(name for name in paper.varied if name != "lr")
     # Runs on the frozen encoder have the rate of the first phase.
     tried = part.runs[part.runs.adaptation != "stack-only"]
-    for _, runs in tried.groupby(wanted.map(frames.dump), sort=False):
+    wanted = []
+    for settings in tried.settings:
+        wanted.append({n: settings[n] for n in sorted(varied) if n in settings})
+    tried = tried.assign(wanted=wanted)
+    for _, runs in tried.groupby(tried.wanted.map(frames.dump), sort=False):
         rates = sorted({*runs.lr})
-        chosen = _choose(part.runs, paper, wanted[runs.index[0]])
+        chosen = _choose(part.runs, paper, runs.wanted.iloc[0])
         if len(rates) > 1 and chosen:
             best, base = chosen
-            tried_rates = {"tried": ", ".join(map("{:g}".format, rates))}
-            yield tables.Line(part, best, base=base, values=tried_rates)
+            names = ", ".join(f"{rate:g}" for rate in rates)
+            yield tables.Line(part, best, base=base, values={"tried": names})
 
 
 def _list_members(part: tables.Part) -> list[tables.Line]:
     """An ensemble's members of the same seeds, then it, by each method."""
     methods = tables.list_groups(part)
     by_path = part.study.labelled.set_index("path", drop=False)
-    members = [
-        by_path.loc[[*paths]]
-        for paths in zip(*methods[0].runs.record.str["members"])
-    ]
+    members = []
+    for paths in zip(*methods[0].runs.record.str["members"]):
+        members.append(by_path.loc[[*paths]])
     best = max(members, key=lambda group: group.validation.mean())
     lines = []
     for group in members:
@@ -273,30 +265,26 @@ def _list_members(part: tables.Part) -> list[tables.Line]:
 # === Measures ===
 
 
-def _share(group: pd.DataFrame, base: pd.DataFrame) -> str:
-    """Time in percent of that of a base."""
-    cells = measures.Cells().measure(("seconds", "seconds"), (group, base))
-    ours, theirs = (wording.mean(cell.values) for cell in cells)
-    return wording.ranged(overview.Ranged(100 * ours / theirs), 0, unit=" %")
+def _name_or_failure(line: tables.Line) -> str:
+    failure = tables.describe_failure(line.runs)
+    return tables.join(line.runs["head"].iloc[0], failure)
 
 
-def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
-    """Seconds of the phases that train so, of each run that has such."""
-    records = line.runs.record[line.runs.timed]
-    return {
-        title: [
-            sum(times)
-            for record in records
-            if (
-                times := [
-                    phase["seconds"]
-                    for phase in record["phases"]
-                    if phase["trainable_layers"] == layers
-                ]
-            )
-        ]
-        for layers, title in PHASES.items()
-    }
+def _measure_types(line: tables.Line) -> dict[str, list[float]]:
+    """F1 of entities by type."""
+    types = {}
+    for name in line.runs.metrics.iloc[0]:
+        if name.startswith("f1_"):
+            scores = measures.measure_runs(name, line.runs)
+            types[name.removeprefix("f1_")] = scores
+    return types
+
+
+def _show_base_rate(line: tables.Line) -> float | str:
+    """The rate of the base, unless it is the group itself."""
+    if tables.compare(line.runs, line.base):
+        return float(line.base.lr.iloc[0])
+    return ""
 
 
 # === Curves of figures ===
@@ -305,15 +293,12 @@ def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
 def kept_epoch(record: frames.Record, number: int) -> int:
     """The epoch whose weights a phase ended with, counted within it."""
     *before, phase = record["phases"][:number]
+    if "kept_epoch" in phase:  # chosen by a rule
+        return int(phase["kept_epoch"])
     is_last = number == len(record["phases"])
-    chosen = phase.get("kept_epoch", phase["epochs"])  # by a rule, or none
-    if (
-        is_last
-        and "kept_epoch" not in phase
-        and record["key"]["select"] != "last"
-    ):
-        chosen = record["best_epoch"] - sum(p["epochs"] for p in before)
-    return chosen
+    if is_last and record["key"]["select"] != "last":
+        return int(record["best_epoch"] - sum(p["epochs"] for p in before))
+    return int(phase["epochs"])
 
 
 def _divide_phases(study: Study) -> Iterator[tables.Part]:
@@ -325,70 +310,56 @@ def _divide_phases(study: Study) -> Iterator[tables.Part]:
     stacked = ADAPTATIONS["stack_and_finetune"]
     only = {"has_most": True, "has_curve": True, "adaptation": stacked}
     for part in tables.divide_runs(study, TEXTS, only):
-        group = max(
-            _split(part.runs),
-            key=lambda group: (
-                len(group),
-                group.settings.iloc[0]["head"] != "dense",
-                group.validation.mean(),
-            ),
-        )
+        group = max(_split(part.runs), key=_rank_for_phases)
         record = group.record.iloc[0]
-        phases = [
-            f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
-            for phase in record["phases"]
-        ]
-        name = (
-            f"{part.name}: {group['head'].iloc[0]}, seed {record['seed']}\n"
-            + ", then ".join(phases)
-        )
+        phases = []
+        for phase in record["phases"]:
+            layers = PHASES[phase["trainable_layers"]]
+            phases.append(f"{layers}, {phase['lr']:g}")
+        head = group["head"].iloc[0]
+        name = f"{part.name}: {head}, seed {record['seed']}\n"
+        name += ", then ".join(phases)
         curve = pd.DataFrame(record["curve"])
         words = {"bounds": curve.groupby("phase").size().cumsum()[:-1]}
         yield tables.Part(study, group, name, words)
+
+
+def _rank_for_phases(group: pd.DataFrame) -> tuple[int, bool, float]:
+    """What the group that a figure shows has most of."""
+    has_head = group.settings.iloc[0]["head"] != "dense"
+    return len(group), has_head, group.validation.mean()
 
 
 def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
     """Accuracies epoch by epoch, and the epochs that phases end with."""
     record = part.runs.record.iloc[0]
     for split, key in SPLITS.items():
-        accuracies = (100 * epoch[key] for epoch in record["curve"])
-        points = dict(enumerate(accuracies, 1))
+        points = {}
+        for number, epoch in enumerate(record["curve"], 1):
+            points[number] = 100 * epoch[key]
         yield tables.Line(part, values={"split": split, "curve": points})
-    begins = [0, *part.words["bounds"]]
-    ends = [n + kept_epoch(record, i) for i, n in enumerate(begins, 1)]
-    kept = {"split": "kept epoch", "curve": {n: points[n] for n in ends}}
-    yield tables.Line(part, values={**kept, "style": RING})
+    kept = {}
+    for number, begin in enumerate([0, *part.words["bounds"]], 1):
+        end = begin + kept_epoch(record, number)
+        kept[end] = points[end]
+    values = {"split": "kept epoch", "curve": kept, "style": RING}
+    yield tables.Line(part, values=values)
+
+
+def _list_groups_and_majority(part: tables.Part) -> Iterator[tables.Line]:
+    """Each group with its base, then the majority baseline."""
+    yield from _list_groups(part)
+    yield tables.describe_majority(part)
 
 
 MEASURES: dict[str, tables.Measure] = {
-    "name_or_failure": lambda line: tables.join(
-        line.runs["head"].iloc[0], tables.describe_failure(line.runs)
-    ),
-    "types": lambda line: {
-        name.removeprefix("f1_"): measures.measure_runs(name, line.runs)
-        for name in line.runs.metrics.iloc[0]
-        if name.startswith("f1_")
-    },
-    "base_rate": lambda line: (
-        line.base.lr.iloc[0] if tables.compare(line.runs, line.base) else ""
-    ),
-    "n_timed": lambda line: int(line.runs.timed.sum()),
-    "base_share": lambda line: (
-        ""
-        if line.base.index.equals(line.runs.index)
-        else _share(line.runs, line.base)
-    ),
-    "timed_prefix": lambda line: tables.MEASURES["prefix_seconds"](
-        dataclasses.replace(line, runs=line.runs[line.runs.timed])
-    ),
-    "phases": _seconds_by_phase,
+    "name_or_failure": _name_or_failure,
+    "types": _measure_types,
+    "base_rate": _show_base_rate,
 }
 ROWS = {
     "groups": _list_groups,
-    "groups_and_majority": lambda part: [
-        *_list_groups(part),
-        tables.describe_majority(part),
-    ],
+    "groups_and_majority": _list_groups_and_majority,
     "best_rates": _list_best_rates,
     "members": _list_members,
     "phases": _list_phases,
