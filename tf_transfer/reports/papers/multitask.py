@@ -7,7 +7,6 @@ task does to the scores of the others; see `measures.mean_change`.
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 
 import pandas as pd
@@ -158,12 +157,8 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         recipe=settings.map(recipe),
         shared_recipe=settings.map(lambda s: recipe({**s, **USUAL})),
         rates=settings.map(_amount),
-        combination=[tables.join(_combination(s), _order(s)) for s in settings],
-        rest=settings.map(
-            lambda s: frames.dump(
-                {n: v for n, v in s.items() if n not in COMBINATION}
-            )
-        ),
+        combination=settings.map(_combination_and_order),
+        rest=settings.map(_rest),
         mean=-runs.groupby("group").score.transform("mean"),
     )
     several = runs.groupby(["data_identity", "rest"]).group.transform("nunique")
@@ -172,65 +167,76 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _combination_and_order(settings: claims.Settings) -> str:
+    return tables.join(_combination(settings), _order(settings))
+
+
+def _rest(settings: claims.Settings) -> str:
+    """All settings but how the tasks are combined, as a text."""
+    rest = {n: v for n, v in settings.items() if n not in COMBINATION}
+    return frames.dump(rest)
+
+
 def _list_published(part: tables.Part) -> Iterator[tables.Line]:
     """The rows of a published table with our scores, if any was run."""
     for _, runs in part.runs.groupby("data_identity", sort=False):
-        find = functools.partial(tables.find_published, runs, part.study.paper)
-        known = [(row, find(row["settings"])) for row in part.words["rows"]]
+        known = []
+        for row in part.words["rows"]:
+            ours = tables.find_published(
+                runs, part.study.paper, row["settings"]
+            )
+            known.append((row, ours))
         if not any(len(ours) for _, ours in known):
             continue
         for row, ours in known:
             if "reading" in row and not len(ours):
                 continue  # another reading of a row is shown where it was run
-            figures = {
-                name: value
-                for (metric, title), theirs in zip(
-                    METRICS["cs224n"].items(), row["figures"]
-                )
-                for name, value in (
-                    (title, measures.measure_runs(metric, ours)),
-                    (f"{title}, paper", f"{100 * theirs:.1f}"),
-                )
-            }
+            figures = {}
+            titles = METRICS["cs224n"].items()
+            for (metric, title), theirs in zip(titles, row["figures"]):
+                figures[title] = measures.measure_runs(metric, ours)
+                figures[f"{title}, paper"] = f"{100 * theirs:.1f}"
             values = {"name": row["name"], "runs": len(ours) or ""}
-            yield tables.Line(part, values={**values, "figures": figures})
+            values["figures"] = figures
+            yield tables.Line(part, values=values)
 
 
 def _list_combinations(part: tables.Part) -> list[tables.Line]:
     """Recipes in the order of `COMBINES`, each compared with the first."""
-    names = [*COMBINES]
-    lines = sorted(
-        tables.list_groups(part),
-        key=lambda line: (
-            [*names, line.settings["combine"]].index(line.settings["combine"]),
-            line.settings["order"] != ORDER,
-            line.settings["loss_weights"],
-        ),
-    )
+    lines = sorted(tables.list_groups(part), key=_rank_combination)
     base = lines[0].runs
     return [dataclasses.replace(line, base=base) for line in lines]
+
+
+def _rank_combination(line: tables.Line) -> tuple[int, bool, str]:
+    combine = line.settings["combine"]
+    names = [*COMBINES, combine]
+    has_other_order = line.settings["order"] != ORDER
+    return names.index(combine), has_other_order, line.settings["loss_weights"]
 
 
 def _measure_changes(
     group: pd.DataFrame, trained: str
 ) -> dict[str, list[float]]:
     """Mean changes of each task's score in passes over one, for each run."""
-    return {
-        LABELS[task]: wording.known(
-            measures.measure_runs(f"{measures.PASS}{trained}:{metric}", group)
-        )
-        for task, metric in TASKS.items()
-    }
+    changes = {}
+    for task, metric in TASKS.items():
+        measure = f"{measures.PASS}{trained}:{metric}"
+        known = wording.known(measures.measure_runs(measure, group))
+        changes[LABELS[task]] = known
+    return changes
 
 
 def _list_passes(part: tables.Part) -> list[tables.Line]:
     """A line for each group and each of the paper's tasks passed over."""
-    return [
-        dataclasses.replace(line, values={"pass": trained, "changes": changes})
-        for line in tables.list_groups(part)
-        for trained in TASKS
-        if (changes := _measure_changes(line.runs, trained))[LABELS[trained]]
-    ]
+    lines = []
+    for line in tables.list_groups(part):
+        for trained in TASKS:
+            changes = _measure_changes(line.runs, trained)
+            if changes[LABELS[trained]]:
+                values = {"pass": trained, "changes": changes}
+                lines.append(dataclasses.replace(line, values=values))
+    return lines
 
 
 def _time_last_phase(line: tables.Line) -> list[float]:
@@ -239,16 +245,18 @@ def _time_last_phase(line: tables.Line) -> list[float]:
     return [p[-1]["seconds"] / p[-1]["epochs"] for p in phases if p]
 
 
-MEASURES: dict[str, tables.Measure] = {
-    "name_or_failure": lambda line: tables.join(
+def _name_or_failure(line: tables.Line) -> str:
+    return tables.join(
         line.runs.approach.iloc[0],
         tables.describe_cache(line.settings),
         tables.describe_failure(line.runs),
         mark="; ",
-    ),
+    )
+
+
+MEASURES: dict[str, tables.Measure] = {
+    "name_or_failure": _name_or_failure,
     "last_phase": _time_last_phase,
-    # Among a warm worker's runs, only the memory of the first is known.
-    "gigabytes": lambda line: line.runs.memory.max() / 1e9,
 }
 ROWS = {
     "published": _list_published,

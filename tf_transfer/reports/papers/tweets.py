@@ -14,6 +14,7 @@ import scipy.stats
 from tf_transfer.reports import (
     choose,
     claims,
+    frames,
     measures,
     plots,
     tables,
@@ -55,20 +56,14 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     `has_grid`: of its number of examples, two or more have several rates;
     `published`: the row of the paper that its group fills, or {}.
     """
-    caches = map(tables.describe_cache, runs.settings)
+    caches = runs.settings.map(tables.describe_cache)
     runs = runs.assign(
         label=[*map(tables.join, runs.approach, caches)],
         rate=runs.lr.map("{:g}".format).where(~runs.baseline, ""),
         trained=runs.trainable_parameters.where(~runs.baseline, 0),
         examples=[sizes.get("train", 0) for sizes in runs.sizes],
         in_folds=[bool(record["folds"]) for record in runs.record],
-        texts=[
-            wording.count(len(record["folds"]), "fold")
-            if record["folds"]
-            else f"{record['sizes'].get('test', 0):,} held-out texts"
-            for record in runs.record
-        ],
-        guess=runs.majority.map("{:.1f}".format).replace("nan", "not known"),
+        texts=runs.record.map(_describe_texts),
     )
     runs["named"] = [*map(tables.join, runs.label, runs.rate)]
     sizes = runs.groupby([*SPLIT, "named"]).examples.transform("nunique")
@@ -83,16 +78,21 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _describe_texts(record: frames.Record) -> str:
+    """What a run is tested on: `10 folds` or `762 held-out texts`."""
+    if record["folds"]:
+        return wording.count(len(record["folds"]), "fold")
+    return f"{record['sizes'].get('test', 0):,} held-out texts"
+
+
 def _find_published(study: Study, runs: pd.DataFrame) -> dict[int, Any]:
     """The published rows that groups of runs fill, by the group's number."""
-    return {
-        group: row
-        for _, members in runs.groupby(SPLIT)
-        for row in study.published.get("rows", ())
-        for group in tables.find_published(
-            members, study.paper, row["settings"]
-        ).group
-    }
+    found = {}
+    for _, members in runs.groupby(SPLIT):
+        for row in study.published.get("rows", ()):
+            ours = tables.find_published(members, study.paper, row["settings"])
+            found.update(dict.fromkeys(ours.group, row))
+    return found
 
 
 # === Tables ===
@@ -106,42 +106,46 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
     """
     paper, groups = part.study.paper, choose.list_groups(part.runs)
     known = part.study.published.get("t_tests", {})
-    if paper is None:
-        return
-    for claim in paper.claims:
+    for claim in paper.claims if paper else ():
+        if claim.id not in known:
+            continue
+        sides = [*claim.first, *claim.second]
         try:
-            published = known[claim.id]
-            chosen = choose.choose_groups(
-                groups, paper, [*claim.first, *claim.second]
-            )
-        except (KeyError, choose.NotFound):
+            chosen = choose.choose_groups(groups, paper, sides)
+        except choose.NotFound:
             continue
-        samples = [choose.take_rows(part.runs, members) for members in chosen]
-        if min(map(len, samples)) < 2 or any(
-            map(tables.describe_failure, samples)
-        ):
+        first, second = (choose.take_rows(part.runs, one) for one in chosen)
+        if min(len(first), len(second)) < 2:
             continue
-        first, second = (runs.score.to_numpy() for runs in samples)
-        test, above, below = (
-            scipy.stats.ttest_ind(
-                first, second + bound, equal_var=False, alternative=alternative
-            )
-            for bound, alternative in (
-                (0, "two-sided"),
-                (-claim.margin, "greater"),
-                (claim.margin, "less"),
-            )
-        )
-        ours = {
-            "groups": " and ".join(runs.named.iloc[0] for runs in samples),
-            "each": " and ".join(str(len(runs)) for runs in samples),
+        if tables.describe_failure(first) or tables.describe_failure(second):
+            continue
+        test = _test(first, second, 0, "two-sided")
+        above = _test(first, second, -claim.margin, "greater")
+        below = _test(first, second, claim.margin, "less")
+        values = {
+            "groups": f"{first.named.iloc[0]} and {second.named.iloc[0]}",
+            "each": f"{len(first)} and {len(second)}",
             "t": test.statistic,
             "df": test.df,
             "p": f"{test.pvalue:.2g}",
             "margin": claim.margin,
             "p_equal": f"{max(above.pvalue, below.pvalue):.2g}",
         }
-        yield tables.Line(part, values={**ours, **published})
+        values.update(known[claim.id])
+        yield tables.Line(part, values=values)
+
+
+def _test(
+    first: pd.DataFrame, second: pd.DataFrame, bound: float, alternative: str
+) -> Any:
+    """Welch's t-test of accuracies whose difference is a bound."""
+    shifted = second.score.to_numpy() + bound
+    return scipy.stats.ttest_ind(
+        first.score.to_numpy(),
+        shifted,
+        equal_var=False,
+        alternative=alternative,
+    )
 
 
 def _show_published_f1(line: tables.Line) -> str:
@@ -149,13 +153,10 @@ def _show_published_f1(line: tables.Line) -> str:
     row = line.runs.published.iloc[0]
     if not row:
         return ""
-    standard = f" ({row['f1']:.1f})" if "printed_as" in row else ""
-    return f"{row['printed_f1']:.1f}{standard}"
-
-
-def _show_extremes(line: tables.Line) -> str:
-    scores = wording.known(measures.measure_runs("accuracy", line.runs))
-    return f"{min(scores):.1f} to {max(scores):.1f}" if scores[1:] else ""
+    text = f"{row['printed_f1']:.1f}"
+    if "printed_as" in row:
+        text += f" ({row['f1']:.1f})"
+    return text
 
 
 def _measure_f1(line: tables.Line) -> dict[str, list[float]]:
@@ -163,10 +164,10 @@ def _measure_f1(line: tables.Line) -> dict[str, list[float]]:
     names = {name: F1[name] for name in _choose_f1(line.part)}
     if any(line.part.runs.published) and not line.runs.baseline.iloc[0]:
         names["f1_hart"] = PAPER_F1
-    return {
-        title: measures.measure_runs(name, line.runs)
-        for name, title in names.items()
-    }
+    scores = {}
+    for name, title in names.items():
+        scores[title] = measures.measure_runs(name, line.runs)
+    return scores
 
 
 def _choose_f1(part: tables.Part) -> list[str]:
@@ -174,15 +175,19 @@ def _choose_f1(part: tables.Part) -> list[str]:
     return [name for name in F1 if name in part.metrics][:1]
 
 
+def _name_or_failure(line: tables.Line) -> str:
+    failure = tables.describe_failure(line.runs)
+    return tables.join(line.runs.label.iloc[0], failure)
+
+
+def _show_published_accuracy(line: tables.Line) -> float | None:
+    return line.runs.published.iloc[0].get("printed_accuracy")
+
+
 MEASURES: dict[str, tables.Measure] = {
-    "trains": lambda line: tables.join(
-        line.runs.label.iloc[0], tables.describe_failure(line.runs)
-    ),
+    "trains": _name_or_failure,
     "f1": _measure_f1,
-    "extremes": _show_extremes,
-    "published_accuracy": lambda line: line.runs.published.iloc[0].get(
-        "printed_accuracy"
-    ),
+    "published_accuracy": _show_published_accuracy,
     "published_f1": _show_published_f1,
 }
 
@@ -194,26 +199,34 @@ ROWS = {"t_tests": _list_t_tests}
 
 def figures(study: Study) -> list[Figure]:
     """Boxes of folds and of trials, the paper's figures."""
-    return [
-        _draw_boxes(part, boxes)
-        for part in tables.divide_runs(study, SPLIT)
-        if (boxes := _choose_boxes(part))
-    ]
+    drawn = []
+    for part in tables.divide_runs(study, SPLIT):
+        boxes = _choose_boxes(part)
+        if boxes:
+            drawn.append(_draw_boxes(part, boxes))
+    return drawn
 
 
 def _choose_boxes(part: tables.Part) -> list[tables.Line]:
     """Groups of several values; of many groups, those at the paper's rate."""
-    lines = [
-        line
-        for line in tables.list_groups(part)
-        if _show_extremes(line) and not tables.describe_failure(line.runs)
-    ]
+    lines = []
+    for line in tables.list_groups(part):
+        values = wording.known(measures.measure_runs("accuracy", line.runs))
+        if len(values) > 1 and not tables.describe_failure(line.runs):
+            lines.append(line)
     if len(lines) > MOST_BOXES:
         rate = part.study.paper and part.study.paper.settings["lr"]
         most = max(line.runs.examples.iloc[0] for line in lines)
         lines = [x for x in lines if x.runs.examples.iloc[0] == most]
         lines = [x for x in lines if x.runs.lr.iloc[0] == rate] or lines
     return lines[:MOST_BOXES]
+
+
+def _name_box(line: tables.Line) -> str:
+    """What trains, its rate, and how many examples if they are limited."""
+    name = line.runs.named.iloc[0]
+    size = line.settings.get("max_train_examples")
+    return f"{name}, {size:,} examples" if size else name
 
 
 def _draw_boxes(part: tables.Part, lines: Sequence[tables.Line]) -> Figure:
@@ -223,28 +236,22 @@ def _draw_boxes(part: tables.Part, lines: Sequence[tables.Line]) -> Figure:
     if first.in_folds:
         over, number, but = "folds", 1, ""
     shown = ["accuracy", *_choose_f1(part)]
+    names = [_name_box(line) for line in lines]
     figure, axes = plots.make_panels(len(shown), 1.2 + 0.45 * len(lines))
     for axis, metric in zip(axes, shown):
+        boxes = []
+        for line in lines:
+            scores = measures.measure_runs(metric, line.runs)
+            boxes.append(wording.known(scores))
         axis.boxplot(
-            [
-                wording.known(measures.measure_runs(metric, line.runs))
-                for line in lines
-            ],
+            boxes,
             orientation="horizontal",
-            tick_labels=[
-                tables.join(
-                    line.runs.named.iloc[0],
-                    f"{size:,} examples"
-                    if (size := line.settings.get("max_train_examples"))
-                    else "",
-                )
-                if axis is axes[0]
-                else ""
-                for line in lines
-            ],
+            tick_labels=names,
             widths=0.55,
             medianprops={"color": plots.APPROACH_COLOURS["last_4"]},
         )
+        if axis is not axes[0]:
+            axis.set_yticklabels([])
         axis.invert_yaxis()
         plots.add_frame(axis, "", f"{F1.get(metric, metric)}, points")
     return plots.finish(
