@@ -5,7 +5,6 @@ of a run: its head is `ensemble`, its adaptation how it is joined. So summaries
 and tables have it, and a claim can compare it.
 """
 
-import collections
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -70,17 +69,14 @@ def join_predictions(
         validated = [predictions.read(record, "validation") for record in trio]
         if not all("ids" in arrays for arrays in (*tested, *validated)):
             continue
-        problem = _compare_labels(trio, tested) or _compare_labels(
-            trio, validated
-        )
+        problem = _compare_labels(trio, tested)
+        problem = problem or _compare_labels(trio, validated)
         if problem:
             refused.append((trio[-1]["path"], f"is in no ensemble: {problem}"))
             continue
         for method in METHODS:
-            record = make_record(
-                trio, method, _join(method, tested), _join(method, validated)
-            )
-            joined.append(record)
+            outputs = _join(method, tested), _join(method, validated)
+            joined.append(make_record(trio, method, *outputs))
     return joined, refused
 
 
@@ -141,23 +137,24 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
     All train everything at the same rate, for as many epochs; both heads are
     stacked the same. All heads are as usual.
     """
-    by_shared: dict[str, dict[str, dict[tuple[str, str], Record]]]
-    by_shared = collections.defaultdict(lambda: collections.defaultdict(dict))
-    texts = (record for record in records if record["task"] == "text")
-    for record in texts:
+    by_shared: dict[str, dict[str, dict[tuple[str, str], Record]]] = {}
+    for record in records:
         key = {**record["key"], "max_epochs": record["max_epochs"]}
-        model = key["head"], key["adaptation"]
-        is_usual = all(key.get(n, usual) == usual for n, usual in USUAL.items())
-        if is_usual and model in (BASE, *STACKED):
-            own = {*OF_STACKED, *USUAL}
-            shared = {n: v for n, v in key.items() if n not in own}
-            stacked_as = [
-                key.get(name) for name in OF_STACKED[2:] if model != BASE
-            ]
-            groups = by_shared[json.dumps(shared, sort_keys=True)]
-            groups[json.dumps(stacked_as)][model] = record
+        model = key.get("head"), key.get("adaptation")
+        if record["task"] != "text" or model not in (BASE, *STACKED):
+            continue
+        if any(key.get(name, usual) != usual for name, usual in USUAL.items()):
+            continue
+        stacked_as = ""
+        if model != BASE:
+            stacked_as = json.dumps([key.get(name) for name in OF_STACKED[2:]])
+        for name in (*OF_STACKED, *USUAL):
+            key.pop(name, None)
+        shared = json.dumps(key, sort_keys=True)
+        groups = by_shared.setdefault(shared, {})
+        groups.setdefault(stacked_as, {})[model] = record
     for groups in by_shared.values():
-        base = groups.pop("[]", {}).get(BASE)
+        base = groups.pop("", {}).get(BASE)
         for stacked in groups.values():
             if base is not None and len(stacked) == len(STACKED):
                 yield [base, *(stacked[model] for model in STACKED)]
@@ -178,45 +175,44 @@ def make_record(
             validates.
     """
     base, stacked = members[0], members[-1]
-    paid = [m["prefix_seconds"] for m in members if m["cached"]]
-    builds = [m["prefix_build_seconds"] for m in members if m["cached"]]
-    environments = [member["timing_environment"] for member in members]
+    cached = [member for member in members if member["cached"]]
+    paid = builds = None
+    if cached:  # members share a prefix
+        paid = sum(member["prefix_seconds"] for member in cached)
+        builds = max(member["prefix_build_seconds"] for member in cached)
+    environment = base["timing_environment"]
+    mixed = False
+    for member in members:
+        other = member["timing_environment"]
+        mixed = mixed or other["mixed"] or other != environment
     memory = [member["memory"] for member in members]
-    scores = metrics.measure(
-        [name for name in base["metrics"] if name in metrics.METRICS], *tested
-    )
+    names = [name for name in base["metrics"] if name in metrics.METRICS]
+    scores = metrics.measure(names, *tested)
+    validation = metrics.measure([base["metric"]], *validated)
+    answers = np.unique(metrics.decide(tested[1]))
     return {
         **base,
         "path": f"{method} of " + " + ".join(m["path"] for m in members),
         "members": [member["path"] for member in members],
         "key": {**stacked["key"], "head": HEAD, "adaptation": method},
         "approach": f"{method}_{HEAD}",
-        "cached": bool(paid),
-        "timing_environment": {
-            **environments[0],
-            "mixed": any(
-                environment["mixed"] or environment != environments[0]
-                for environment in environments
-            ),
-        },
+        "cached": bool(cached),
+        "timing_environment": {**environment, "mixed": mixed},
         "epochs": [],
         "phases": [],
         "curve": [],
         "passes": [],
-        "validation": metrics.measure([base["metric"]], *validated)[
-            base["metric"]
-        ],
+        "validation": validation[base["metric"]],
         "test": scores[base["metric"]],
         "metrics": dict(scores),
-        "one_answer": len(np.unique(metrics.decide(tested[1]))) == 1,
+        "one_answer": len(answers) == 1,
         "epochs_run": sum(member["epochs_run"] for member in members),
         "best_epoch": None,
         "stop_reason": None,
         "seconds": sum(member["seconds"] for member in members),
         "seconds_per_epoch": None,
-        # Members share a cached prefix.
-        "prefix_seconds": sum(paid) if paid else None,
-        "prefix_build_seconds": max(builds) if builds else None,
+        "prefix_seconds": paid,
+        "prefix_build_seconds": builds,
         "trainable_parameters": sum(m["trainable_parameters"] for m in members),
         "total_parameters": sum(m["total_parameters"] for m in members),
         # Of a warm worker's runs, the first one's alone is known.

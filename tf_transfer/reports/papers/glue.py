@@ -6,7 +6,7 @@ within a time. `experiments/glue/tables.toml` describes them.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from tf_transfer.reports import (
     claims,
     frames,
     measures,
+    overview,
     tables,
     wording,
 )
@@ -62,25 +63,6 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
 # === Costs and rates ===
 
 
-def _measure_saving(line: tables.Line) -> float:
-    """Mean seconds that a row saves against training everything, or nan."""
-    row = line.row
-    if row is None or row.base is None or not row.share.is_known:
-        return np.nan
-    whole, mine = measures.Cells().measure(
-        ("seconds", "seconds"), (row.base.runs, row.runs)
-    )
-    return float(whole.values.mean() - mine.values.mean())
-
-
-def _find_published_saving(line: tables.Line) -> str:
-    """The saving that the paper names for the task of a row at its settings."""
-    first, study = line.runs.iloc[0], line.part.study
-    saved = study.published.get("time_saved", {}).get(first.task, {})
-    is_papers = not first.cached and table_number(study, line.runs)
-    return saved.get(first.approach, "") if is_papers else ""
-
-
 def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
     """The groups of every approach that was run at several rates.
 
@@ -88,23 +70,22 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
     the seeds that all have; nothing where nothing validates.
     """
     for _, group in part.runs.groupby(["text", "trains"], sort=False):
-        validated, tested = (
-            {r: [*zip(g.seed, g[name])] for r, g in group.groupby("lr")}
-            for name in ("validation", "score")
-        )
-        if len(validated) > 1:
-            best = selection.best_on_validation(validated)
-            means = pd.Series(selection.means_over_seeds(tested))
-            lower = (100 - 100 * means / means[best]).map("{:.1f}".format)
-            lower[best] = "better"
-            if not group.validation.notna().all():
-                lower[:] = ""
-            for line in tables.list_groups(
-                dataclasses.replace(part, runs=group)
-            ):
-                yield dataclasses.replace(
-                    line, values={"lower": lower[line.runs.lr.iloc[0]]}
-                )
+        validated, tested = {}, {}
+        for lr, runs in group.groupby("lr"):
+            validated[lr] = [*zip(runs.seed, runs.validation)]
+            tested[lr] = [*zip(runs.seed, runs.score)]
+        if len(validated) < 2:
+            continue
+        best = selection.best_on_validation(validated)
+        means = selection.means_over_seeds(tested)
+        for line in tables.list_groups(tables.Part(part.study, group)):
+            lr = line.runs.lr.iloc[0]
+            lower = f"{100 - 100 * means[lr] / means[best]:.1f}"
+            if group.validation.isna().any():
+                lower = ""
+            elif lr == best:
+                lower = "better"
+            yield dataclasses.replace(line, values={"lower": lower})
 
 
 # === Epochs, and fixed times ===
@@ -130,11 +111,11 @@ def _show_epochs(line: tables.Line) -> dict[object, str]:
 def _measure_epochs(line: tables.Line) -> dict[float, pd.Series]:
     """Scores of the timed runs after the epochs that all ran, by seconds."""
     runs = line.runs[line.runs.timed]
-    return {
-        epoch.seconds.mean(): epoch.test
-        for _, epoch in frames.epochs_frame(runs).groupby("epoch")
-        if epoch.test.count() == len(runs) == epoch.seconds.count()
-    }
+    points = {}
+    for _, epoch in frames.epochs_frame(runs).groupby("epoch"):
+        if epoch.test.count() == len(runs) == epoch.seconds.count():
+            points[epoch.seconds.mean()] = epoch.test
+    return points
 
 
 def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
@@ -144,43 +125,57 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     seconds are those of another machine.
     """
     study = part.study
-    timed = [
-        row
-        for row in study.rows
-        if row.task == part.name and row.seconds.is_known and row.is_timed
-    ]
+    timed = []
+    for row in study.rows:
+        if row.task == part.name and row.seconds.is_known and row.is_timed:
+            timed.append(row)
     if len(timed) < 2:
         return
-    times = study.published.get("fixed_times", {})
-    is_papers = any(table_number(study, row.runs) for row in timed)
-    bases = [row.runs for row in timed if row.is_base and is_papers]
-    epoch = measures.first_epoch(bases[0]) if bases else np.nan
-    published = {
-        at * epoch: (f", {at:g} epochs of everything", gain)
-        for at, gain in times.get(part.runs.task.iloc[0], ())
-        if epoch > 0
-    }
-    longest = max(max(tables.seconds(row.runs)) for row in timed)
-    asked = study.options.budgets or [q * longest for q in QUARTERS]
-    for budget in sorted({*asked, *published}):
-        words, gain = published.get(budget, ("", np.nan))
-        measured = {
-            row.trains: measures.measure_runs("score_within", row.runs, budget)
-            for row in timed
-        }  # none where one run has none
-        scores = {
-            n: [] if np.isnan(v).any() else v for n, v in measured.items()
+    published = _list_published_times(part, timed)
+    budgets = study.options.budgets
+    if not budgets:
+        longest = max(max(tables.seconds(row.runs)) for row in timed)
+        budgets = tuple(share * longest for share in QUARTERS)
+    for budget in sorted({*budgets, *published}):
+        words, gain = published.get(budget, ("", ""))
+        scores, means = {}, {}
+        for row in timed:
+            reached = measures.measure_runs("score_within", row.runs, budget)
+            if np.isnan(reached).any():  # none where one run has none
+                reached = []
+            scores[row.trains] = reached
+            means[row.trains] = wording.mean(reached)
+        best = np.fmax.reduce([*means.values()])
+        values = {
+            "within": f"{budget:,.0f} s{words}",
+            "reached": scores,
+            "best": ", ".join(n for n, mean in means.items() if mean == best),
+            "published": gain,
         }
-        means = pd.Series(scores).map(wording.mean)
-        yield tables.Line(
-            part,
-            values={
-                "within": f"{budget:,.0f} s{words}",
-                "reached": scores,
-                "best": ", ".join(means.index[means == means.max()]),
-                "published": wording.number(gain, 2, "+"),
-            },
-        )
+        yield tables.Line(part, values=values)
+
+
+def _list_published_times(
+    part: tables.Part, timed: Sequence[overview.Row]
+) -> dict[float, tuple[str, str]]:
+    """The paper's times in seconds, each in words and with its gain there.
+
+    Args:
+        part: of a task.
+        timed: its rows; without the paper's settings there are no times.
+    """
+    study, task = part.study, part.runs.task.iloc[0]
+    bases = [row.runs for row in timed if row.is_base]
+    is_papers = any(table_number(study, row.runs) for row in timed)
+    if not bases or not is_papers:
+        return {}
+    epoch = measures.first_epoch(bases[0])
+    times = {}
+    if epoch > 0:
+        for at, gain in study.published.get("fixed_times", {}).get(task, ()):
+            words = f", {at:g} epochs of everything"
+            times[at * epoch] = words, wording.number(gain, 2, "+")
+    return times
 
 
 def _show_share_of_blocks(line: tables.Line) -> str:
@@ -191,16 +186,25 @@ def _show_share_of_blocks(line: tables.Line) -> str:
     return "100" if row and row.is_base else ""
 
 
+def _show_saving(line: tables.Line) -> float | str:
+    """The time that a row saves against training everything, in percent."""
+    return 100 - line.row.share.value if line.row else ""
+
+
+def _measure_others(line: tables.Line) -> dict[str, list[float]]:
+    """Metrics other than the headline one."""
+    first = line.runs.iloc[0]
+    scores = {}
+    for name in first.metrics:
+        if name != first.metric:
+            scores[name] = measures.measure_runs(name, line.runs)
+    return scores
+
+
 MEASURES: dict[str, tables.Measure] = {
-    "saved": _measure_saving,
-    "saved_share": lambda line: 100 - line.row.share.value if line.row else "",
-    "published_saving": _find_published_saving,
+    "saved_share": _show_saving,
     "share_of_blocks": _show_share_of_blocks,
-    "other_metrics": lambda line: {
-        name: measures.measure_runs(name, line.runs)
-        for name in line.runs.metrics.iloc[0]
-        if name != line.runs.metric.iloc[0]
-    },
+    "other_metrics": _measure_others,
     "scores_and_seconds": _show_epochs,
     "scores_by_seconds": _measure_epochs,
 }

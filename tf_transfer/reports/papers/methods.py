@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tf_transfer.reports import brief, choose, overview, tables, wording
+from tf_transfer.reports import brief, overview, tables, wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
 
@@ -25,14 +25,12 @@ def _divide_means(study: Study) -> list[tables.Part]:
         out, a sentence or ""); none if there are no such approaches.
     """
     rows = overview.keep_largest(study.rows)
-    compared = [
-        row
-        for row in rows
-        if not row.failed and (row.is_base or row.kept.is_known)
-    ]
     tasks = sorted({row.task for row in rows})
-    by_name = choose.group_by(compared, lambda row: row.trains).values()
-    groups = [group for group in by_name if len(group) == len(tasks)]
+    compared: dict[str, list[Row]] = {}
+    for row in rows:
+        if not row.failed and (row.is_base or row.kept.is_known):
+            compared.setdefault(row.trains, []).append(row)
+    groups = [group for group in compared.values() if len(group) == len(tasks)]
     if all(group[0].is_base for group in groups):
         return []
     measured = [row.task for row in rows if row.runs.memory.notna().any()]
@@ -56,25 +54,37 @@ def _list_means(part: tables.Part) -> Iterator[tables.Line]:
     """Means over the tasks of what each approach keeps and costs."""
     task = part.words["task"]
     for group in part.words["groups"]:
-        kept, epoch = (
-            ""
-            if group[0].is_base
-            else overview.compare_with_base(group, measure)
-            for measure in ("score", "seconds_per_epoch")
-        )
-        [memory] = [_memory(row.runs) for row in group if row.task == task]
+        kept: overview.Ranged | str = ""
+        epoch: overview.Ranged | str = ""
+        if not group[0].is_base:
+            kept = overview.compare_with_base(group, "score")
+            epoch = overview.compare_with_base(group, "seconds_per_epoch")
+        memory = {}
+        for row in group:
+            if row.task == task:
+                memory[f"memory on {task}, MB"] = _memory(row.runs)
         ends = [row.task for row in group if brief.end_of_rates(row)]
-        yield tables.Line(
-            part,
-            pd.concat([row.runs for row in group]),
-            group[0],
-            values={
-                "kept": kept,
-                "epoch": epoch,
-                "memory": {f"memory on {task}, MB": memory},
-                "ends": ", ".join(ends),
-            },
-        )
+        values = {
+            "kept": kept,
+            "epoch": epoch,
+            "memory": memory,
+            "ends": ", ".join(ends),
+        }
+        runs = pd.concat([row.runs for row in group])
+        yield tables.Line(part, runs, group[0], values=values)
+
+
+def _list_published(part: tables.Part) -> Iterator[tables.Line]:
+    """The rows of a published table."""
+    for row in part.words["rows"]:
+        cells = dict(zip(part.words["columns"], row))
+        yield tables.Line(part, values={"cells": cells})
+
+
+def _list_trained(part: tables.Part) -> list[tables.Line]:
+    """The rows of the overview that are above the majority baseline."""
+    lines = tables.list_rows(part)
+    return [line for line in lines if line.row and not line.row.failed]
 
 
 # === Measures ===
@@ -88,10 +98,6 @@ def _checkpoint(runs: pd.DataFrame) -> float:
     return wording.mean(r.get("checkpoint_bytes") for r in runs.record)
 
 
-def _share(row: Row) -> str:
-    return "" if math.isnan(row.trained) else f"{row.trained:.3g}"
-
-
 def _name_or_failure(line: tables.Line) -> str:
     if line.row is None:
         return ""
@@ -100,32 +106,37 @@ def _name_or_failure(line: tables.Line) -> str:
     return line.row.trains
 
 
+def _describe_rates(line: tables.Line) -> str:
+    """`4`; `4, lowest` where an end of them is the best."""
+    if line.row is None:
+        return ""
+    count = str(len(line.row.rates))
+    return tables.join(count, brief.end_of_rates(line.row))
+
+
+def _show_share(line: tables.Line) -> str:
+    """The trained parameters in percent of all."""
+    if line.row is None or math.isnan(line.row.trained):
+        return ""
+    return f"{line.row.trained:.3g}"
+
+
+def _measure_seconds(line: tables.Line) -> float | str:
+    return line.row.seconds.value if line.row else ""
+
+
 MEASURES: dict[str, tables.Measure] = {
     "trains_or_failure": _name_or_failure,
-    # `4`; `4, lowest` where an end of them is the best.
-    "rates": lambda line: (
-        line.row
-        and tables.join(str(len(line.row.rates)), brief.end_of_rates(line.row))
-    ),
-    "n": lambda line: line.row and line.row.n,
-    "mean_seconds": lambda line: line.row and line.row.seconds.value,
+    "rates": _describe_rates,
+    "mean_seconds": _measure_seconds,
     "megabytes": lambda line: _memory(line.runs),
-    "trained_share": lambda line: line.row and _share(line.row),
+    "trained_share": _show_share,
     "checkpoint": lambda line: _checkpoint(line.runs),
     "checkpoint_megabytes": lambda line: _checkpoint(line.runs) / MB,
 }
 PARTS = {"means": _divide_means}
 ROWS = {
     "means": _list_means,
-    "published": lambda part: [
-        tables.Line(
-            part, values={"cells": dict(zip(part.words["columns"], cells))}
-        )
-        for cells in part.words["rows"]
-    ],
-    "trained": lambda part: [
-        line
-        for line in tables.list_rows(part)
-        if line.row and not line.row.failed
-    ],
+    "published": _list_published,
+    "trained": _list_trained,
 }

@@ -4,7 +4,6 @@ The contents of the paper's tables are not in our copy. The differences in its
 text are its claims. So its rows are head and adaptation, with our scores alone.
 """
 
-import dataclasses
 from collections.abc import Iterator
 
 import pandas as pd
@@ -19,7 +18,6 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.study import Study
 from tf_transfer.training.progress import SAMPLE
-from tf_transfer.utils import selection
 
 HEADS = {
     "dense": "two dense layers",
@@ -51,14 +49,6 @@ STACKED = {"adaptation": "stack_and_finetune"}
 BASE = {"head": "dense", "adaptation": "finetune_only"}
 SHARED = ("max_epochs", "max_train_examples")  # by all that are compared
 SPLITS = {"training sample": f"{SAMPLE}_accuracy", "validation": "accuracy"}
-# How curves of figures look.
-RING = {
-    "marker": "o",
-    "markersize": 12,
-    "markerfacecolor": "none",
-    "linestyle": "none",
-}
-
 ensembles = stacking_ensembles.join_predictions  # see `summary`
 
 
@@ -112,8 +102,7 @@ def _gap(settings: claims.Settings) -> str:
 def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with columns of their own, by task, head, adaptation and rates.
 
-    `has_most`: on the most examples of their texts; `base`: the number of the
-    group that its group is compared with, see `_find_base`.
+    `has_most`: on the most examples of their texts.
     """
     settings = runs.settings
     adaptations = settings.str["adaptation"].map(ADAPTATIONS)
@@ -130,12 +119,7 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         has_curve=runs.record.map(lambda record: bool(record["curve"])),
     )
     most = runs.groupby([*TEXTS]).examples.transform("max")
-    bases = {}
-    for number, group in runs.groupby("group"):
-        bases[number] = _find_base(group, runs)
-    runs = runs.assign(
-        base=runs.group.map(bases), has_most=runs.examples == most
-    )
+    runs = runs.assign(has_most=runs.examples == most)
     order = ["head_order", "adaptation", "head", "rates", "seed"]
     return runs.sort_values(
         ["task", "examples", *order],
@@ -145,47 +129,6 @@ def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
 
 def _split(runs: pd.DataFrame) -> list[pd.DataFrame]:
     return [group for _, group in runs.groupby("group", sort=False)]
-
-
-def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
-    """The group that is best on validation, over the seeds that all have."""
-    validated = {}
-    for number, group in enumerate(groups):
-        validated[number] = [*zip(group.seed, group.validation)]
-    return groups[selection.best_on_validation(validated)]
-
-
-def _find_base(group: pd.DataFrame, runs: pd.DataFrame) -> int:
-    """The number of the group of finetune-only that a group is compared with.
-
-    It has as many examples and epochs, the usual sizes and pairs, as far as
-    there is such a group; of several rates, the one that is best on validation.
-    Without any, it is the group itself.
-
-    Args:
-        group: runs that differ by seed alone.
-        runs: of the study.
-    """
-    first = group.iloc[0]
-    is_alike = runs.adaptation == "finetune-only"
-    for name in (*TEXTS, "examples"):
-        is_alike &= runs[name] == first[name]
-    bases = _split(runs[is_alike])
-    epochs = first.settings["max_epochs"]
-    usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
-    for name, value in usual.items():
-        similar = []
-        for base in bases:
-            if base.settings.iloc[0].get(name, value) == value:
-                similar.append(base)
-        bases = similar or bases
-    best = _best_of(bases) if bases else group
-    return int(best.group.iloc[0])
-
-
-def _take_base(runs: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """The runs of the group that some runs are compared with."""
-    return study.labelled[study.labelled.group == runs.base.iloc[0]]
 
 
 def _choose(
@@ -215,16 +158,8 @@ def _choose(
 # === Rows of tables ===
 
 
-def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
-    """Each group with its base."""
-    for line in tables.list_groups(part):
-        base = _take_base(line.runs, part.study)
-        hidden = {"against": ""} if tables.describe_failure(base) else {}
-        yield dataclasses.replace(line, base=base, values=hidden)
-
-
 def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
-    """Each head at its own best rate, where several were tried."""
+    """Each head at its own best rate, and finetune-only at its own."""
     paper = part.study.paper
     varied = {*frames.VARIED, "max_epochs"} - {"lr"}
     if paper:
@@ -236,12 +171,11 @@ def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
         wanted.append({n: settings[n] for n in sorted(varied) if n in settings})
     tried = tried.assign(wanted=wanted)
     for _, runs in tried.groupby(tried.wanted.map(frames.dump), sort=False):
-        rates = sorted({*runs.lr})
         chosen = _choose(part.runs, paper, runs.wanted.iloc[0])
-        if len(rates) > 1 and chosen:
+        if chosen and not tables.describe_failure(chosen[1]):
             best, base = chosen
-            names = ", ".join(f"{rate:g}" for rate in rates)
-            yield tables.Line(part, best, base=base, values={"tried": names})
+            rates = ", ".join(f"{rate:g}" for rate in sorted({*runs.lr}))
+            yield tables.Line(part, best, base=base, values={"tried": rates})
 
 
 def _list_members(part: tables.Part) -> list[tables.Line]:
@@ -290,17 +224,6 @@ def _show_base_rate(line: tables.Line) -> float | str:
 # === Curves of figures ===
 
 
-def kept_epoch(record: frames.Record, number: int) -> int:
-    """The epoch whose weights a phase ended with, counted within it."""
-    *before, phase = record["phases"][:number]
-    if "kept_epoch" in phase:  # chosen by a rule
-        return int(phase["kept_epoch"])
-    is_last = number == len(record["phases"])
-    if is_last and record["key"]["select"] != "last":
-        return int(record["best_epoch"] - sum(p["epochs"] for p in before))
-    return int(phase["epochs"])
-
-
 def _divide_phases(study: Study) -> Iterator[tables.Part]:
     """Of each data set a run that stacked first.
 
@@ -331,25 +254,13 @@ def _rank_for_phases(group: pd.DataFrame) -> tuple[int, bool, float]:
 
 
 def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
-    """Accuracies epoch by epoch, and the epochs that phases end with."""
+    """Accuracies epoch by epoch."""
     record = part.runs.record.iloc[0]
     for split, key in SPLITS.items():
         points = {}
         for number, epoch in enumerate(record["curve"], 1):
             points[number] = 100 * epoch[key]
         yield tables.Line(part, values={"split": split, "curve": points})
-    kept = {}
-    for number, begin in enumerate([0, *part.words["bounds"]], 1):
-        end = begin + kept_epoch(record, number)
-        kept[end] = points[end]
-    values = {"split": "kept epoch", "curve": kept, "style": RING}
-    yield tables.Line(part, values=values)
-
-
-def _list_groups_and_majority(part: tables.Part) -> Iterator[tables.Line]:
-    """Each group with its base, then the majority baseline."""
-    yield from _list_groups(part)
-    yield tables.describe_majority(part)
 
 
 MEASURES: dict[str, tables.Measure] = {
@@ -358,8 +269,6 @@ MEASURES: dict[str, tables.Measure] = {
     "base_rate": _show_base_rate,
 }
 ROWS = {
-    "groups": _list_groups,
-    "groups_and_majority": _list_groups_and_majority,
     "best_rates": _list_best_rates,
     "members": _list_members,
     "phases": _list_phases,
