@@ -157,6 +157,7 @@ class Study:
         return claims.list_differences(self.runs, paper) if paper else []
 
 
+@functools.cache
 def module_of(experiment: str) -> ModuleType | None:
     """The module of an experiment in the folder `papers`, or None."""
     name = f"tf_transfer.reports.papers.{experiment}"
