@@ -226,6 +226,15 @@ def test_a_run_that_is_not_finished_is_refused(rte_run, tmp_path):
         experiment.open_run(str(tmp_path))
 
 
+def test_a_run_with_a_retired_setting_is_refused(rte_run, tmp_path):
+    copy = shutil.copytree(rte_run, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_text())
+    config["settings"]["method"] = "adapter"
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="--method=adapter, which is retired"):
+        experiment.open_run(str(copy))
+
+
 def test_damaged_weights_are_refused(rte_run, tmp_path):
     copy = shutil.copytree(rte_run, tmp_path / "copy")
     [weights] = (copy / "model").iterdir()

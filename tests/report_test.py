@@ -21,6 +21,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from tests.reports import synthetic
 from tests.support import commands
 from tf_transfer import report
+from tf_transfer.config import settings
 from tf_transfer.reports import (
     overview,
     page as page_lib,
@@ -248,12 +249,6 @@ def test_runs_without_a_test_score_are_not_merged_with_tested_ones(written):
     untested = [{**record, "test": None} for record in others]
     alone = summary_lib.merge([{**whole, "runs": untested}, other])
     assert len(alone["runs"]) == len(whole["runs"])
-    # Where most have not scored the test, those that have are left out.
-    few = summary_lib.merge(
-        [{**whole, "runs": untested}, {**whole, "runs": [first]}]
-    )
-    assert len(few["runs"]) == len(untested)
-    assert dict(few["left_out"])[first["path"]].startswith("has a test score")
 
 
 def test_a_run_without_a_test_score_is_left_out_among_tested_ones(tmp_path):
@@ -331,12 +326,33 @@ def test_pipes_and_other_files_in_run_folders_are_passed_over(tmp_path):
     assert (path, "result.json: is no file") in found["left_out"]
 
 
+@pytest.mark.parametrize("name", settings.RETIRED)
+def test_a_run_with_a_retired_setting_is_named(name, tmp_path):
+    value = settings.RETIRED[name][0]
+    synthetic.write(tmp_path, [0.6])
+    old = synthetic.write(tmp_path, [0.6], seed=1)
+
+    def retire(text):
+        config = json.loads(text)
+        config["settings"][name] = value
+        return json.dumps(config)
+
+    _edit(old, "config.json", retire)
+    found = summary_lib.summarize_folder(str(tmp_path))
+    assert len(found["runs"]) == 1
+    assert found["left_out"] == [
+        (
+            os.path.relpath(old, tmp_path),
+            f"was trained with --{name}={value}, which is retired",
+        )
+    ]
+
+
 def test_scores_of_a_search_are_called_validation_scores(tmp_path):
     for seed in range(3):
         synthetic.write(tmp_path, [0.7], tested=0, seed=seed)
-    synthetic.write(tmp_path, [0.8], seed=3)
     summary = summary_lib.summarize_folder(str(tmp_path))
-    assert len(summary["runs"]) == 4 and not summary["left_out"]
+    assert len(summary["runs"]) == 3 and not summary["left_out"]
     [study] = study_lib.collect(summary)
     assert overview.name_split(study.rows) == "Validation"
     part = page_lib.make_part(study, study.rows)
@@ -407,6 +423,7 @@ PROGRAM = """
 import contextlib, io, sys
 from absl import flags
 from tf_transfer import report
+from tf_transfer.config import settings
 from tf_transfer.utils.errors import UserError
 
 def print_loaded():

@@ -659,7 +659,7 @@ def open_run(
 
     Raises:
         UserError: the run is unfinished, damaged or without a model, or its
-            encoder or head is another one than now.
+            encoder or head is another one than now, or a setting is retired.
     """
     directory = records.RunDirectory(path, None)
     record = directory.result()
@@ -673,6 +673,11 @@ def open_run(
         missing = "config.json" if config is None else "result.json"
         raise UserError(
             f"--run={path}: has no {missing}. Give a finished run's folder."
+        )
+    if retired := settings_lib.find_retired(config["settings"]):
+        raise UserError(
+            f"--run={path}: was trained with {retired}, which is retired. "
+            "Predict with the version of tf_transfer that trained it."
         )
     directory.check_file("config.json", record)
     name = config["key"]["module"]

@@ -219,13 +219,8 @@ def write_document(
         FullDiskError: the disk is full; the file is as before.
     """
     text = read_document(path)
-    runs = [  # a document is published; the texts of its tasks are not
-        {name: value for name, value in run.items() if name != "errors"}
-        for run in summary["runs"]
-    ]
-    public: Any = {**summary, "runs": runs}
     contents = {
-        "summary.json": summary_lib.to_json(public).encode(),
+        "summary.json": summary_lib.to_json(summary).encode(),
         **_render_pngs(page),
     }
     _write(os.path.join(os.path.dirname(path), folder_of(text)), contents)

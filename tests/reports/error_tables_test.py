@@ -1,6 +1,5 @@
-"""Errors of runs as tables, and in a report."""
+"""Errors of runs in lines and as tables."""
 
-import copy
 import json
 import os
 import types
@@ -13,9 +12,7 @@ from tf_transfer.data import errors as errors_lib
 from tf_transfer.reports import (
     error_tables,
     errors,
-    page as page_lib,
     reading,
-    study as study_lib,
     summary as summary_lib,
 )
 
@@ -82,38 +79,18 @@ def reported(tmp_path_factory):
     )
 
 
-def test_the_best_run_of_a_task_has_its_errors(reported):
-    [best] = [run for run in reported.summary["runs"] if run.get("errors")]
-    runs = reported.summary["runs"]
-    assert best["validation"] == max(run["validation"] for run in runs)
-    written = os.path.join(reported.root, best["path"], "errors.json")
-    with open(written) as file:
-        assert best["errors"] == json.load(file)
-    assert [*best["errors"]] == ["validation", "test"]
-
-
 def test_a_document_publishes_no_texts(reported, tmp_path):
     path = tmp_path / "page.md"
     path.write_text(f"{report.BEGIN}\n{report.END}\n")
-    summary = copy.deepcopy(reported.summary)
-    page = report.compose(summary)
-    report.write_document(str(path), page, summary)
+    page = report.compose(reported.summary)
+    report.write_document(str(path), page, reported.summary)
     for written in tmp_path.iterdir():
         assert b"alert" not in written.read_bytes(), written
 
 
-def test_errors_on_an_unread_test_are_left_out(reported):
-    path = os.path.relpath(reported.paths[0], reported.root)
-    run = reading.read_run(reported.paths[0], path, reads_test=False)
-    reading.add_errors([run], reported.root)
-    assert [*run["errors"]] == ["validation"]
-
-
-def test_the_page_has_them_by_label_and_the_worst_texts(reported):
-    [*studies] = study_lib.collect(reported.summary)
-    page = report.compose(reported.summary)
-    part = page_lib.make_part(studies[0], studies[0].rows)
-    tables = [t for t in part.tables if "errors" in t.name]
+def test_errors_are_tables_by_label_and_of_the_worst_texts(reported):
+    with open(os.path.join(reported.paths[0], "errors.json")) as file:
+        tables = [*error_tables.tabulate(json.load(file), "The run")]
     assert [table.caption.partition(", ")[2] for table in tables[:3]] == [
         "by label, in points",
         "the labels most often taken for another",
@@ -124,7 +101,6 @@ def test_the_page_has_them_by_label_and_the_worst_texts(reported):
     assert by_label["label"].tolist() == ["money", "space", "sports"]
     assert by_label["f1"].max() > 1  # in points
     assert len(tables[2].frame) <= errors_lib.MOST_LISTED
-    assert MARKUP not in page_lib.to_html(page)
 
 
 def test_damaged_errors_or_profiles_leave_out_their_run_alone(reported):

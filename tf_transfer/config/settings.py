@@ -25,6 +25,22 @@ NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
 EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 
+# What runs of older versions may have been trained with.
+RETIRED = {
+    "method": ("adapter", "ia3"),
+    "freeze_schedule": ("autofreeze", "gradual"),
+    "strategy": ("multi_worker",),
+    "precision": ("mixed_float16",),
+}
+
+
+def find_retired(settings: Mapping[str, Any]) -> str:
+    """A setting of a recorded run that no longer exists, as a flag; or ""."""
+    for name, values in RETIRED.items():
+        if settings.get(name) in values:
+            return f"--{name}={settings[name]}"
+    return ""
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:

@@ -13,32 +13,27 @@ RATES = ("precision", "recall", "f1", "probability")  # shown in points
 
 
 def tabulate(
-    errors: Mapping[str, Mapping[str, Any]], run: str, name: str = "errors"
+    errors: Mapping[str, Mapping[str, Any]], run: str
 ) -> Iterator[Table]:
     """Yields the errors by label, confusions, residuals, and the worst texts.
 
     Args:
         errors: the content of `errors.json`.
         run: what captions begin with.
-        name: what the names of the tables begin with.
     """
     for number, (split, described) in enumerate(errors.items(), 1):
-        residuals = described.get("residuals")
+        residuals = []
+        if known := described.get("residuals"):
+            shown = [f"{value:+.3g}" for value in known["quantiles"]]
+            residuals.append({**known, "quantiles": "; ".join(shown)})
         contents = {
             "by label, in points": described.get("labels", []),
             "the labels most often taken for another": (
                 errors_lib.rank_confusions(described)
             ),
-            "answers minus scores, with the quantiles 5, 25, 50, 75, 95 %": [
-                {
-                    **residuals,
-                    "quantiles": "; ".join(
-                        f"{value:+.3g}" for value in residuals["quantiles"]
-                    ),
-                }
-            ]
-            if residuals
-            else [],
+            "answers minus scores, with the quantiles 5, 25, 50, 75, 95 %": (
+                residuals
+            ),
             "the worst texts, by row from 0 on": described["worst"],
         }
         for part, (title, rows) in enumerate(contents.items(), 1):
@@ -47,7 +42,7 @@ def tabulate(
             frame[rates] = (100 * frame[rates]).round(1)
             if rows:
                 yield Table(
-                    f"{name}_{number}_{part}",
+                    f"errors_{number}_{part}",
                     f"{run}: errors on {split}, {title}",
                     frame.round(4),
                     open=number == 1,

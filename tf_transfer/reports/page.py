@@ -16,7 +16,6 @@ import pandas as pd
 from tf_transfer.reports import (
     brief,
     depth,
-    error_tables,
     first_figure,
     frames,
     infer,
@@ -155,13 +154,6 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     )
     if profiles := depth.profiles_of(study.runs):
         tables.append(depth.tabulate(profiles))
-    described = [run for run in study.runs.record if run.get("errors")]
-    for number, run in enumerate(described, 1):
-        tables += error_tables.tabulate(
-            run["errors"],
-            f"The best run on {run['task']} ({run['approach']})",
-            f"errors_{number}",
-        )
     figures.append(depth.draw(profiles))
     first, *others = (
         figure and dataclasses.replace(figure, name=f"{name}_{figure.name}")

@@ -5,13 +5,12 @@ summary. A time or a count that was not recorded is None. Incomplete directories
 are left out, with the reason.
 """
 
-import collections
 import datetime
 import json
 import os
 import pathlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from tf_transfer.config import settings as settings_lib
@@ -80,7 +79,7 @@ Answer = TypedDict("Answer", {"lines": list[str]})  # of a search
 
 NOT_FINISHED = "is not finished"
 UNTESTED = (
-    "has no test score, as most runs on its texts have; the same command "
+    "has no test score, which other runs on its texts have; the same command "
     "without --score_test=false scores it"
 )
 
@@ -92,10 +91,6 @@ class LeftOut(Exception):
 def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     """The records below a folder, and what is left out.
 
-    Where most runs that train on some texts have scored the test, the others on
-    these texts are left out. Where most have not, as of a search, all are
-    reported by their validation scores.
-
     Returns:
         The records, and (path, reason) of the others, both by path.
 
@@ -104,7 +99,7 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     """
     if not os.path.isdir(root):
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
-    runs: dict[str, Record] = {}
+    found: list[Record] = []
     left_out: list[tuple[str, str]] = []
     errors: list[OSError] = []
     for folder, folders, files in os.walk(root, onerror=errors.append):
@@ -114,31 +109,47 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         folders.clear()
         path = os.path.relpath(folder, root)
         try:
-            record = read_run(folder, path)
+            found.append(read_run(folder, path))
         except LeftOut as reason:
             left_out.append((path, str(reason)))
-            continue
-        first = runs.setdefault(identify(record), record)
-        if first is not record:
-            left_out.append((path, f"is the same run as {first['path']}"))
-    left_out += [
-        (
-            os.path.relpath(error.filename or root, root),
-            f"cannot be read: {error.strerror}",
-        )
-        for error in errors
-    ]
-    unlike = find_unlike(runs.values())
-    reasons = {path: UNTESTED for path in unlike if unlike[path]}
-    reasons |= find_copies(runs.values())
-    shown = [
-        read_run(os.path.join(root, run["path"]), run["path"], reads_test=False)
-        if run["path"] in unlike and run["validation"] is not None
-        else run
-        for run in runs.values()
-        if run["path"] not in reasons
-    ]
-    return shown, sorted([*left_out, *reasons.items()])
+    for error in errors:
+        path = os.path.relpath(error.filename or root, root)
+        left_out.append((path, f"cannot be read: {error.strerror}"))
+    runs, others = select_runs(found)
+    return runs, sorted(left_out + others)
+
+
+def select_runs(
+    records: Iterable[Record],
+) -> tuple[list[Record], list[tuple[str, str]]]:
+    """The runs that a report compares, and (path, reason) of the others.
+
+    Of equal runs the first counts. Where runs on some texts have test scores,
+    the others on these texts are left out: scores of two splits are not
+    compared.
+    """
+    runs: dict[str, Record] = {}
+    left_out = []
+    for record in records:
+        first = runs.setdefault(identify(record), record)["path"]
+        if first != record["path"]:
+            left_out.append((record["path"], f"is the same run as {first}"))
+    tested = {
+        _texts_of(run) for run in runs.values() if run["test"] is not None
+    }
+    shown = []
+    by_outcome: dict[str, str] = {}  # the path of the first run
+    for run in runs.values():
+        path = run["path"]
+        first = by_outcome.setdefault(_outcome_of(run), path)
+        if first != path:
+            reason = f"has the predictions of {first}, and another seed: "
+            left_out.append((path, f"{reason}it is a copy"))
+        elif run["test"] is None and _texts_of(run) in tested:
+            left_out.append((path, UNTESTED))
+        else:
+            shown.append(run)
+    return shown, left_out
 
 
 def read_searches(
@@ -162,49 +173,23 @@ def read_searches(
     return searches, left_out
 
 
-def find_copies(runs: Iterable[Record]) -> dict[str, str]:
-    """Paths of runs with the predictions of another seed, and the reasons.
+def _outcome_of(run: Record) -> str:
+    """Equal for runs that differ by seed at most, and predict the same.
 
     No two seeds train to the same scores after each epoch and to the same
     predictions to the last bit: a copied directory would count as a seed.
     """
-    outcomes: dict[str, list[str]] = collections.defaultdict(list)
-    for run in filter(trains, runs):
-        if run.get("predictions"):
-            settings = {n: v for n, v in run["key"].items() if n != "seed"}
-            scores = [(e["validation"], e["test"]) for e in run["epochs"]]
-            outcome = [settings, run["predictions"], scores]
-            outcomes[json.dumps(outcome, sort_keys=True)].append(run["path"])
-    return {
-        path: f"has the predictions of {first}, and another seed: it is a copy"
-        for first, *others in outcomes.values()
-        for path in others
-        if path != first
-    }
+    if not trains(run) or not run.get("predictions"):
+        return run["path"]
+    settings = {n: v for n, v in run["key"].items() if n != "seed"}
+    scores = [(e["validation"], e["test"]) for e in run["epochs"]]
+    outcome = [settings, run["predictions"], scores]
+    return json.dumps(outcome, sort_keys=True)
 
 
 def trains(record: Record) -> bool:
     """Whether weights of an encoder or its head were trained."""
     return record["blocks"] > 0 and not record["approach"].startswith("probe")
-
-
-def find_unlike(runs: Collection[Record]) -> dict[str, bool]:
-    """Paths of runs that are scored on another split than most on their texts.
-
-    Returns:
-        By path, whether the others have scored the test.
-    """
-    tested = collections.defaultdict(list)
-    for run in filter(trains, runs):
-        tested[_texts_of(run)].append(run["test"] is not None)
-    unlike = {}
-    for run in runs:
-        others = tested.get(_texts_of(run), [])
-        are_tested = sum(others) >= len(others) / 2
-        is_tested = run["test"] is not None
-        if not all(others) and is_tested != are_tested:
-            unlike[run["path"]] = are_tested
-    return unlike
 
 
 def identify(record: Record) -> str:
@@ -214,16 +199,15 @@ def identify(record: Record) -> str:
     return json.dumps(identity, sort_keys=True)
 
 
-def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
+def read_run(folder: str, path: str) -> Record:
     """The record of one run directory.
 
     Args:
         folder: the run directory.
         path: its name in the record.
-        reads_test: whether its scores on the test are read.
 
     Raises:
-        LeftOut: the run is damaged, not finished, or of another version.
+        LeftOut: the run is damaged, not finished, or has a retired setting.
     """
     for name in ("config.json", "result.json", *records.HASHED):
         file = os.path.join(folder, name)
@@ -234,6 +218,8 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         config = directory.config(Reported)
         if config is None:
             raise LeftOut("has no config.json")
+        if retired := settings_lib.find_retired(config["settings"]):
+            raise LeftOut(f"was trained with {retired}, which is retired")
         directory.key = config["key"]  # of the run that the result belongs to
         result = directory.result()
         if result is None:
@@ -251,40 +237,12 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         reason = str(error).splitlines()[0].removesuffix(".")
         reason = reason.removeprefix(folder + os.sep)
         raise LeftOut(reason) from None
-    if not reads_test:
-        for line in (result, *epochs):
-            line["test"] = None
     _check_content(config, result, epochs)
     record = _make_record(config, result, epochs, path)
     record["predictions"] = result["sha256"].get("predictions.npz", "")[:16]
     if "depth_profile.json" in optional:
         record["profile"] = profile
     return record
-
-
-def add_errors(runs: Iterable[Record], root: str) -> None:
-    """Adds `errors` to the best run of each task, by its validation score.
-
-    They are the content of `errors.json`; of all runs they would fill a summary
-    with texts.
-
-    Args:
-        runs: their records.
-        root: the folder that their paths start from.
-    """
-    ranked = sorted(
-        (run for run in runs if run["validation"] is not None),
-        key=lambda run: run["validation"],
-    )
-    for run in {_texts_of(run): run for run in ranked}.values():
-        folder = os.path.join(root, run["path"])
-        run["errors"] = {
-            split: errors
-            for split, errors in records.RunDirectory(folder, None)
-            .errors()
-            .items()
-            if run["test"] is not None or not split.startswith("test")
-        }
 
 
 def _texts_of(run: Record) -> tuple[str, str, str]:
@@ -350,12 +308,25 @@ def _make_record(
     known = {**config, "traced": result.get("traced")}
     environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
     # A start that lacks what another one has was in another environment.
-    known_names = set().union(*starts)
-    mixed = any(
+    names = set().union(*starts).intersection(TIMING_ENVIRONMENT)
+    environment["mixed"] = any(
         start.get(name) != environment[name]
         for start in starts
-        for name in known_names.intersection(TIMING_ENVIRONMENT)
+        for name in names
     )
+    curve, passes = _list_validation(result, epochs)
+    ends = [
+        {
+            "validation": headline(line["validation"]),
+            "test": headline(line["test"]),
+            "seconds": line["elapsed_seconds"],
+        }
+        for line in _last_lines_of_epochs(epochs)
+    ]
+    folds = None
+    if not result["best_epoch"] and result["test"]:
+        folds = [line["test"] for line in epochs]
+    memory = max(line["peak_memory_bytes"] or 0 for line in epochs)
     return {
         **{name: result[name] for name in COPIED},
         **{name: config["settings"][name] for name in COPIED_SETTINGS},
@@ -366,53 +337,49 @@ def _make_record(
         "key": key,
         "parts": config["parts"],
         "blocks": blocks,
-        "timing_environment": {**environment, "mixed": mixed},
+        "timing_environment": environment,
         "commit": config["git_commit"],
         "versions": config["versions"],
         "sizes": config["split_sizes"],
         "started": _seconds_at(starts[0].get("started")) if starts else None,
-        "epochs": [
-            {
-                "validation": headline(line["validation"]),
-                "test": headline(line["test"]),
-                "seconds": line["elapsed_seconds"],
-            }
-            for line in _last_lines_of_epochs(epochs)
-        ],
-        "passes": [
-            {"task": line["task"], "validation": line["validation"]}
-            for line in epochs
-            if line.get("task")
-            and result["phases"][line["phase"] - 1]["trainable_layers"]
-            != "head"  # there may be hundreds, which no table shows
-        ],
+        "epochs": ends,
+        "passes": passes,
         "phases": result.get("phases", []),
-        # On the training sample and on the validation texts.
-        "curve": [
-            {
-                "phase": line["phase"],
-                "epoch": line["phase_epoch"],
-                **{
-                    name: value
-                    for name, value in line["validation"].items()
-                    if name.removeprefix(f"{SAMPLE}_") in {"accuracy", metric}
-                },
-            }
-            for line in epochs
-            if f"{SAMPLE}_{metric}" in (line["validation"] or {})
-        ],
-        "folds": None
-        if result["best_epoch"] or not result["test"]
-        else [line["test"] for line in epochs],
+        "curve": curve,
+        "folds": folds,
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
         "metrics": result["test"] or result["validation"],
         "warnings": result.get("warnings", []),
         "seconds": result["train_seconds"],
         "checkpoint_bytes": result.get("checkpoint_bytes"),
-        "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)
-        or None,
+        "memory": memory or None,
     }
+
+
+def _list_validation(
+    result: dict[str, Any], epochs: Iterable[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The `curve` and the `passes` of a record.
+
+    A curve has scores on the training sample and on the validation texts.
+    Passes of the head alone, which may be hundreds, are in no table.
+    """
+    metric, curve, passes = result["metric"], [], []
+    for line in epochs:
+        scores = line["validation"] or {}
+        if f"{SAMPLE}_{metric}" in scores:
+            point = {"phase": line["phase"], "epoch": line["phase_epoch"]}
+            for name, score in scores.items():
+                if name.removeprefix(f"{SAMPLE}_") in ("accuracy", metric):
+                    point[name] = score
+            curve.append(point)
+        if line.get("task"):
+            phase = result["phases"][line["phase"] - 1]
+            if phase["trainable_layers"] != "head":
+                task_scores = line["validation"]
+                passes.append({"task": line["task"], "validation": task_scores})
+    return curve, passes
 
 
 def _seconds_at(text: str | None) -> float | None:

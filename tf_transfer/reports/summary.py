@@ -18,16 +18,6 @@ from tf_transfer.utils.errors import UserError
 
 VERSION = 6
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
-UNTESTED = (
-    "has no test score, as most runs on its texts have; report both from their "
-    "run directories to compare them on validation"
-)
-
-TESTED = (
-    "has a test score, which most runs on its texts do not have; report both "
-    "from their run directories to compare them on validation"
-)
-
 Summary = dict[str, Any]
 
 _dump = json.JSONEncoder(separators=(",", ":")).encode
@@ -42,7 +32,6 @@ def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     runs, left_out = reading.read_runs(root)
     searches, damaged = reading.read_searches(root)
     left_out += damaged
-    reading.add_errors(runs, root)
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
@@ -113,42 +102,28 @@ def summarize(
 def merge(summaries: Sequence[Summary]) -> Summary:
     """Several summaries as one, such as those of several machines.
 
-    Of a run that several have, the first counts. Where some runs on the same
-    texts have scored the test and others have not, the fewer are left out,
-    since they cannot be compared. Ensembles are those that each summary has:
-    none joins runs of two.
+    `reading.select_runs` says which runs count. Ensembles are those that each
+    summary has: none joins runs of two.
     """
     if len(summaries) == 1:
         return summaries[0]
-    runs: dict[str, Record] = {}
+    found: list[Record] = []
     named: dict[str, str] = {}  # reasons, by path
+    searches: dict[str, Any] = {}  # by path
     for summary in summaries:
+        found += summary["runs"]
         named |= dict(summary["left_out"])
-        for record in summary["runs"]:
-            first = runs.setdefault(reading.identify(record), record)
-            if first["path"] != record["path"]:
-                named[record["path"]] = f"is the same run as {first['path']}"
-    # Of runs that scored the test and others on the same texts, the majority
-    # is reported: the scores of the two are not of the same split.
-    dropped = {
-        path: UNTESTED if are_tested else TESTED
-        for path, are_tested in reading.find_unlike(runs.values()).items()
-    } | reading.find_copies(runs.values())
-    named |= dropped
-    records = [r for r in runs.values() if r["path"] not in dropped]
-    shown = {record["path"] for record in records}
+        searches |= {s["path"]: s for s in summary.get("searches", [])}
+    runs, others = reading.select_runs(found)
+    named |= dict(others)
+    for run in runs:  # another summary may have left it out
+        named.pop(run["path"], None)
     return {
         "version": VERSION,
-        "made": _describe(records, max(s["made"]["on"] for s in summaries)),
-        "runs": records,
-        "searches": [
-            *{
-                s["path"]: s
-                for one in summaries
-                for s in one.get("searches", [])
-            }.values()
-        ],
-        "left_out": [(p, why) for p, why in named.items() if p not in shown],
+        "made": _describe(runs, max(s["made"]["on"] for s in summaries)),
+        "runs": runs,
+        "searches": [*searches.values()],
+        "left_out": [*named.items()],
     }
 
 
