@@ -1,7 +1,7 @@
 """Reports the results of runs next to the papers': one page, tables, figures.
 
     python -m tf_transfer.report runs
-    python -m tf_transfer.report runs --out=report --budgets=3600,7200
+    python -m tf_transfer.report runs --out=report --margin=0.5
     python -m tf_transfer.report runs other_machine/report/summary.json
 
 Prints the finished runs and their results, and writes report.html (one file
@@ -22,11 +22,7 @@ from typing import Any, TYPE_CHECKING
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.reports import (
-    operating,
-    options as options_lib,
-    summary as summary_lib,
-)
+from tf_transfer.reports import options as options_lib, summary as summary_lib
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -53,21 +49,6 @@ def define_flags() -> None:
         "",
         "Folder of the report. Unset: report, in the first folder of runs or "
         "in the folder of the first summary.",
-        **module,
-    )
-    flags.DEFINE_string(
-        "budgets",
-        "",
-        "Times in seconds, such as 3600,7200: the score that each approach has "
-        "reached within them, next to the paper's times. Unset: quarters of "
-        "the longest run.",
-        **module,
-    )
-    flags.DEFINE_string(
-        "quality",
-        ",".join(map(str, operating.QUALITIES)),
-        "Shares of the full score, such as 0.9 or 0.9,0.95, whose fewest "
-        "trained blocks are reported (runs of tf_transfer.freezing).",
         **module,
     )
     flags.DEFINE_float(
@@ -98,32 +79,22 @@ def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
     values = flags.FLAGS
     roots = argv[1:] or ["runs"]
-    root = next(filter(os.path.isdir, roots), roots[0])
-    options = options_lib.Options(
-        budgets=operating.parse_numbers(
-            "budgets",
-            values.budgets,
-            sys.float_info.max,
-            "give seconds, each once, such as 3600,7200.",
-        )
-        if values.budgets
-        else (),
-        qualities=operating.parse_qualities(values.quality),
-        margin=values.margin,
-    )
+    root = roots[0]
+    for folder in filter(os.path.isdir, reversed(roots)):
+        root = folder  # the first of them
+    options = options_lib.Options(margin=values.margin)
     if values.document:
         read_document(values.document)  # fails before the work if it is wrong
     # All records stay in use: searching them for garbage repeatedly took a
     # quarter of the time of a report of 5,000 runs.
     gc.disable()
-    summary = summary_lib.merge(
-        [
-            summary_lib.read(one)
-            if os.path.isfile(one)
-            else summary_lib.summarize_folder(one, shows_progress=True)
-            for one in roots
-        ]
-    )
+    summaries = []
+    for one in roots:
+        if os.path.isfile(one):
+            summaries.append(summary_lib.read(one))
+        else:
+            summaries.append(summary_lib.summarize_folder(one, True))
+    summary = summary_lib.merge(summaries)
     gc.freeze()
     gc.enable()
     runs, left_out = summary["runs"], summary["left_out"]
@@ -136,9 +107,8 @@ def main(argv: Sequence[str]) -> None:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
     page = compose(summary, values.published, options)
     _print_short(page)
-    out = values.out or os.path.join(
-        root if os.path.isdir(root) else os.path.dirname(root), "report"
-    )
+    folder = root if os.path.isdir(root) else os.path.dirname(root)
+    out = values.out or os.path.join(folder, "report")
     write(page, summary, out)
     if values.document:
         write_document(values.document, page, summary)
@@ -200,13 +170,12 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         "report.md": lib.to_markdown(page).encode(),
         "report.html": lib.to_html(page).encode(),
         "summary.json": summary_lib.to_json(summary).encode(),
-        **{
-            f"tables/{table.name}.csv": lib.to_csv(table.frame).encode()
-            for table in page.all_tables
-        },
-        **{f"{figure.name}.svg": figure.svg for figure in page.all_figures},
         **_render_pngs(page),
     }
+    for figure in page.all_figures:
+        contents[f"{figure.name}.svg"] = figure.svg
+    for table in page.all_tables:
+        contents[f"tables/{table.name}.csv"] = lib.to_csv(table.frame).encode()
     _write(out, contents)
 
 

@@ -287,7 +287,7 @@ class Train(experiment.Experiment):
             predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
-        steps = answer.suggest(run, baselines, settings, self.data.cut_share)
+        steps = answer.suggest(run, settings, self.data.cut_share)
         profile, wrong = own.profile(), own.errors().get(run.kind)
         print(answer.describe(run, baselines, predict, steps, profile, wrong))
 

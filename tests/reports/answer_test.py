@@ -53,25 +53,9 @@ def test_a_baseline_stands_next_to_what_was_trained(ours, theirs, count, words):
     assert text.strip().startswith(first)
 
 
-def test_few_long_reviews_are_answered_with_tfidf():
-    """192 of them: 56.7 where TF-IDF has 83.3."""
-    run, words = scored(68, 120), scored(100, 120, "tfidf")
-    baselines = {answer.TFIDF: words}
-    text = answer.describe(run, baselines, "so", [])
-    assert "26.7 points more (" in text and "points ahead" not in text
-    [first, *_] = answer.suggest(run, baselines, settings())
-    assert first.startswith(
-        "what was trained is worse than the TF-IDF baseline: stay with it; or "
-        "more updates, --max_epochs=8"
-    )
-
-
-def test_pairs_that_a_cosine_knows_better_are_told_of_the_probe():
-    """300 of them: 60.7 where the cosine alone has 87.9."""
-    run, probe = scored(121, 200), scored(176, 200, "probe")
-    [first, *_] = answer.suggest(run, {answer.PROBE: probe}, settings())
-    assert "what was trained is worse than the probe" in first
-    assert "--features=frozen gives it" in first
+def test_what_has_not_learned_needs_another_rate():
+    [first, *_] = answer.suggest(scored(100), settings())
+    assert first.startswith("it has not learned: another rate, such as --lr=2e")
 
 
 def test_a_depth_profile_is_a_line():

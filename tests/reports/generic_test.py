@@ -74,7 +74,7 @@ def test_its_runs_know_the_majority_and_who_answers_one_class(runs):
     assert study.runs[study.runs.task == "mrpc"].majority.isna().all()
 
 
-def test_runs_of_which_some_are_tested_are_told_by_validation(tmp_path):
+def test_runs_with_a_test_score_are_reported_without_the_others(tmp_path):
     """Of a search the answer alone has scored the test."""
     line = {
         "epoch": 1,
@@ -98,7 +98,7 @@ def test_runs_of_which_some_are_tested_are_told_by_validation(tmp_path):
         )
     [study] = collect(tmp_path)
     [row] = overview.make_rows(study.runs)
-    assert row.n == 3 and row.score.value == pytest.approx(70)
+    assert row.n == 1 and row.score.value == pytest.approx(90)
 
 
 def test_its_settings_divide_it_into_studies_as_the_papers_do(tmp_path):

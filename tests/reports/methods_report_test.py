@@ -217,18 +217,6 @@ def test_the_first_figure_has_the_score_against_seconds(study):
     assert first.svg.startswith(b"<?xml")
 
 
-def test_rows_of_long_names_are_told_apart_in_a_figure(study):
-    same = "output layers, then everything; [CLS] for sentiment"
-    ends = ("", "; decay 0.95", "; sum of losses", ", order a,b,c", ", order b")
-    rows = [
-        dataclasses.replace(study.rows[0], trains=same + end) for end in ends
-    ]
-    drawn = first_figure.draw_scores(rows).render.args[0]
-    names = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
-    assert len({*names}) == len(ends)
-    assert {len(name.splitlines()) for name in names} == {2}
-
-
 @pytest.mark.parametrize(
     "approach, words",
     [

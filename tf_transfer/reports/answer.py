@@ -68,13 +68,11 @@ class Scored:
         if self.starts is None:
             measure = metrics.METRICS[self.metric]
             rows = np.arange(len(self.labels))
-            times = resampling.draw(len(rows), RESAMPLES)
-            return np.array(
-                [
-                    100 * measure(self.labels[drawn], self.logits[drawn])
-                    for drawn in map(rows.repeat, times)
-                ]
-            )
+            scores = []
+            for times in resampling.draw(len(rows), RESAMPLES):
+                drawn = rows.repeat(times)
+                scores.append(measure(self.labels[drawn], self.logits[drawn]))
+            return 100 * np.array(scores)
         names = [n[3:] for n in self.record[self.kind] if n.startswith("f1_")]
         counts = entities.count_by_sentence(
             entities.Tagged(self.labels, self.starts),
@@ -98,13 +96,12 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     if record is None:
         return None
     kind = kind or ("test" if record["test"] else "validation")
-    own = ("ids", "labels", "logits", "starts")  # not of another test set
-    arrays = {
-        name: array
-        for name, array in read_arrays(directory, record, kind).items()
-        if name in own
-    }
-    return Scored(path, record, kind, **arrays) if arrays else None
+    arrays = read_arrays(directory, record, kind)
+    if "ids" not in arrays:
+        return None
+    ids, labels, logits = (arrays[n] for n in ("ids", "labels", "logits"))
+    starts = arrays.get("starts")
+    return Scored(path, record, kind, ids, labels, logits, starts)
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
@@ -143,18 +140,20 @@ def difference_interval(
 
     None if the texts differ, or if it has no width.
     """
-    texts = "starts" if run.is_tagged else "ids"
-    if run.kind != other.kind or not all(
-        np.array_equal(getattr(run, name), getattr(other, name))
-        for name in ("labels", texts)
-    ):
+    name = "starts" if run.is_tagged else "ids"
+    texts, other_texts = getattr(run, name), getattr(other, name)
+    if run.kind != other.kind or not np.array_equal(texts, other_texts):
+        return None
+    if not np.array_equal(run.labels, other.labels):
         return None
     return _interval(run.samples - other.samples)
 
 
 def _interval(values: np.ndarray) -> tuple[float, float] | None:
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return (float(low), float(high)) if low < high else None
+    if low < high:
+        return float(low), float(high)
+    return None
 
 
 def majority(run: Scored) -> float | None:
@@ -188,35 +187,33 @@ def describe(
         wrong: the entry of `errors.json` for the scored split.
     """
     task, approach = run.record["task"], run.record["approach"]
-    leads = _find_leads(run, baselines)
-    rows = [
-        (
-            name,
-            one.metric,
-            format_score(one),
-            _show_lead(*leads[name]) if name in leads else "",
-        )
-        for name, one in {f"{task}, {approach}": run, **baselines}.items()
-    ]
+    rows = [(f"{task}, {approach}", run.metric, format_score(run), "")]
+    for name, other in baselines.items():
+        lead = ""
+        if interval := difference_interval(run, other):
+            lead = _show_lead(run.score - other.score, *interval)
+        rows.append((name, other.metric, format_score(other), lead))
     majority_score = majority(run)
     if majority_score is not None:
         rows.append((MAJORITY, run.metric, f"{majority_score:.1f}", ""))
+    examples, resampled = "texts", "texts"
+    if run.is_tagged:
+        examples, resampled = "words", "sentences"
+    duration = formatting.duration(run.record["train_seconds"])
     lines = [
-        f"{run.kind.capitalize()}: {run.metric} {format_score(run)} on "
-        f"{len(run.labels):,} {'words' if run.is_tagged else 'texts'}.",
+        f"\n{run.kind.capitalize()}: {run.metric} {format_score(run)} on "
+        f"{len(run.labels):,} {examples}.",
         formatting.aligned(rows),
-        f"In brackets: {LEVEL:.0%} intervals over "
-        f"{'sentences' if run.is_tagged else 'texts'}. Training took "
-        f"{formatting.duration(run.record['train_seconds'])}.",
-        "" if profile is None else describe_profile(profile),
-        ""
-        if wrong is None
-        else f"Errors (all of them in {run.path}/errors.json):",
-        "" if wrong is None else errors.summarize(wrong),
-        *(f"Next: {step}" for step in next_steps),
-        f"To predict: {predict}",
+        f"In brackets: {LEVEL:.0%} intervals over {resampled}. Training took "
+        f"{duration}.",
     ]
-    return "\n" + "\n".join(filter(None, lines))
+    if profile is not None:
+        lines.append(describe_profile(profile))
+    if wrong is not None:
+        lines.append(f"Errors (all of them in {run.path}/errors.json):")
+        lines.append(errors.summarize(wrong))
+    lines += [f"Next: {step}" for step in next_steps]
+    return "\n".join([*lines, f"To predict: {predict}"])
 
 
 def format_score(run: Scored, name: str = "") -> str:
@@ -234,26 +231,11 @@ def show_score(
     return f"{score:.1f} ({name}{low:.1f} to {high:.1f})"
 
 
-def _find_leads(
-    run: Scored, baselines: Mapping[str, Scored]
-) -> dict[str, tuple[float, float, float]]:
-    """The run's lead over each baseline on the same texts, and its interval."""
-    return {
-        name: (run.score - other.score, *interval)
-        for name, other in baselines.items()
-        if (interval := difference_interval(run, other))
-    }
-
-
 def _show_lead(lead: float, low: float, high: float) -> str:
     """How much more or less than the run a baseline scores."""
     if lead < 0:
         return f"{-lead:.1f} points more ({-high:.1f} to {-low:.1f})"
     return f"{lead:.1f} points less ({low:.1f} to {high:.1f})"
-
-
-def _is_probe(run: Scored) -> bool:
-    return run.record["approach"].startswith("probe")
 
 
 def describe_profile(profile: Mapping[str, Any]) -> str:
@@ -277,21 +259,16 @@ def describe_profile(profile: Mapping[str, Any]) -> str:
     )
 
 
-def suggest(
-    run: Scored,
-    baselines: Mapping[str, Scored],
-    settings: Any,
-    cut_share: float = 0.0,
-) -> list[str]:
+def suggest(run: Scored, settings: Any, cut_share: float = 0.0) -> list[str]:
     """What to try next, the most useful first.
 
     Args:
         run: what was asked for.
-        baselines: see `describe`.
         settings: of the run.
         cut_share: share of its texts that were cut.
     """
-    record, is_probe = run.record, _is_probe(run)
+    record = run.record
+    is_probe = record["approach"].startswith("probe")
     steps: list[str] = []
     if record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
@@ -299,28 +276,12 @@ def suggest(
         steps.append(
             "the same command without --features=frozen trains the encoder."
         )
-    leads = _find_leads(run, baselines)
-    ahead = [name for name, (_, _, high) in leads.items() if high < 0]
     known = majority(run)
-    if ahead and not is_probe:
-        advice = (
-            "--features=frozen gives it" if PROBE in ahead else "stay with it"
-        )
+    has_learned = known is None or run.score > known + 0.05
+    if not has_learned and not is_probe:
         steps.append(
-            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
-            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
-            "another rate."
-        )
-    elif known is not None and run.score <= known + 0.05:
-        if not is_probe:
-            steps.append(
-                "it has not learned: another rate, such as "
-                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
-            )
-    elif any(low <= 0 for _, low, _ in leads.values()):
-        steps.append(
-            "more labelled texts would show whether training is worth it; "
-            "until then the cheapest of these may do."
+            "it has not learned: another rate, such as "
+            f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
         )
     if cut_share > CUT_SHARE:
         keeps_ends = settings.long_texts == "head_tail"
@@ -336,10 +297,10 @@ def suggest(
             "the last epoch was the best: "
             f"--max_epochs={2 * settings.max_epochs}."
         )
-    change = (
-        "--trainable_layers=2 trains the last two blocks alone, several times "
-        "faster"
-        if settings.trains_everything
-        else "--trainable_layers=all trains everything"
-    )
+    change = "--trainable_layers=all trains everything"
+    if settings.trains_everything:
+        change = (
+            "--trainable_layers=2 trains the last two blocks alone, several "
+            "times faster"
+        )
     return [*steps, f"{change}; --seed=1 shows how much chance there is."]

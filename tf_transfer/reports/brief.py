@@ -1,17 +1,14 @@
 """The sentences of a study: what to train, and how sure that is."""
 
 import math
-import os
 from collections.abc import Sequence
 
 from tf_transfer.reports import (
     choose,
-    claims,
     estimates,
     infer,
     measures,
     overview,
-    reading,
     verdicts,
 )
 from tf_transfer.reports.infer import FAILED, FEWEST_SEEDS, Verdict
@@ -20,7 +17,6 @@ from tf_transfer.reports.study import Study
 from tf_transfer.reports.wording import (
     count,
     join,
-    MOST_NAMED,
     percent,
     ranged,
 )
@@ -38,17 +34,6 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
             "nothing."
         )
     sentences += describe_rows(study, rows)
-    unfinished = sum(
-        reason == reading.NOT_FINISHED
-        and study.experiment in path.split(os.sep)
-        for path, reason in study.summary["left_out"]
-    )
-    if unfinished:
-        sentences.append(
-            f"{count(unfinished, 'run')} of {study.experiment} did not finish. "
-            "The scores are those of the runs that did, which may be the lucky "
-            "ones."
-        )
     return sentences + describe_verdicts(study)
 
 
@@ -56,16 +41,11 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
 
 
 def describe_rows(study: Study, rows: Sequence[Row]) -> list[str]:
-    """What to train instead of everything; or the best row of each task."""
+    """What to train instead of everything, if that can be compared."""
     approaches = group_approaches(overview.keep_largest(rows))
     if approaches:
         return [describe_choice(approaches, study.options.margin)]
-    scored = [row for row in rows if row.score.is_known and not row.failed]
-    by_task = choose.group_by(scored, lambda row: row.task)
-    return [
-        _describe_best(task, of_task)
-        for task, of_task in [*by_task.items()][:MOST_NAMED]
-    ]
+    return ["Nothing is compared with training everything on the same texts."]
 
 
 def describe_choice(approaches: Sequence[Approach], margin: float) -> str:
@@ -217,18 +197,6 @@ def count_seeds(rows: Sequence[Row]) -> int:
     )
 
 
-def _describe_best(task: str, rows: Sequence[Row]) -> str:
-    """The row with the best score on a task, where nothing is compared."""
-    best = max(rows, key=lambda row: row.score.value)
-    text = f"On {task}, {best.trains} scores {ranged(best.score, 1)}"
-    if len(rows) > 1:
-        text += f", the best of {len(rows)} rows"
-    seeds = count(best.n, "seed")
-    if best.n < FEWEST_SEEDS:
-        seeds += ": not sure"
-    return f"{text} ({seeds})."
-
-
 # === The claims ===
 
 
@@ -238,25 +206,20 @@ def describe_verdicts(study: Study) -> list[str]:
     judged = [verdict for verdict in first if verdict.study]
     if study.paper is None or not judged:
         return []
-    local = [v for v in judged if v.word == infer.NOT_COMPARABLE]
-    counts = infer.count_words(v for v in judged if v not in local)
-    reported = sum(map(is_reported, local))
-    reason = "this encoder and data only"
-    if study.differences:
-        reason += f" ({claims.cut_brackets(study.differences[0])})"
-    counts[f"tested for {reason}"] = reported
-    counts["need more runs, or runs that train"] = len(local) - reported
-    counts["without runs to compare"] = len(first) - len(judged)
+    counts = infer.count_words(judged)
     words = [f"{number} {word}" for word, number in counts.items() if number]
+    without_runs = len(first) - len(judged)
+    if without_runs:
+        words.append(f"{without_runs} without runs to compare")
     claimed = count(len(first), "claim")
     return [f"{claimed} ({study.paper.name}): {'; '.join(words)}."]
 
 
 def is_reported(verdict: Verdict) -> bool:
     """Whether runs that are not comparable suffice to say what they show."""
-    return not (
-        verdict.problem or FAILED in verdict.reason or math.isnan(verdict.value)
-    )
+    if verdict.problem or FAILED in verdict.reason:
+        return False
+    return not math.isnan(verdict.value)
 
 
 def neutral_word(verdict: Verdict) -> str:

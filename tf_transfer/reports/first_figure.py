@@ -1,8 +1,6 @@
 """The figure at the top of a study: score against cost."""
 
 import math
-import re
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,25 +8,20 @@ from tf_transfer.reports import brief, overview, plots, tables, wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, Study
 
-FEWEST_POINTS = 2  # in addition to training everything
 MOST_POINTS = 14  # that have room for a name
-MOST_ROWS = 20
 NEAR_THE_END = 80  # percent, from which on names stand on the left
 
 
 def draw(study: Study, rows: Sequence[Row]) -> Figure | None:
-    """The figure that shows the result of a study; None of a single row.
+    """The figure that shows the result of a study; None if nothing compares.
 
     An experiment's `tables.toml` may have its own `first_figure`.
     """
     if own := tables.draw_figures(study, "first_figure"):
         return own[0]
-    rows = overview.keep_largest(rows)
-    approaches = brief.group_approaches(rows)
-    if FEWEST_POINTS <= len(approaches) <= MOST_POINTS:
+    approaches = brief.group_approaches(overview.keep_largest(rows))
+    if 1 <= len(approaches) <= MOST_POINTS:
         return draw_costs(study, approaches)
-    if len([row for row in rows if row.score.is_known]) > 1:
-        return draw_scores(rows)
     return None
 
 
@@ -120,42 +113,3 @@ def _mark(
         fontsize=8,
         color=colour,
     )
-
-
-def draw_scores(rows: Sequence[Row]) -> Figure:
-    """The score of every row, with its interval and what a guess scores."""
-    scored = [row for row in rows if row.score.is_known]
-    known = scored[:MOST_ROWS]
-    figure, [axis] = plots.make_panels(1)
-    several = len({row.task for row in known}) > 1
-    names = []
-    for height, row in enumerate(known):
-        colour = plots.GREY if row.failed else plots.colour_of(row.approach)
-        axis.errorbar(
-            row.score.value,
-            -height,
-            xerr=plots.reaches([row.score]),
-            color=colour,
-            marker="x" if row.failed else "o",
-            markersize=5,
-            capsize=2,
-        )
-        if not math.isnan(row.majority):
-            axis.plot(row.majority, -height, "|", color=plots.GREY)
-        name = f"{row.task}: {row.trains}" if several else row.trains
-        name = re.sub(r",(?=\S)", ", ", name)  # a list may be broken
-        names.append(textwrap.fill(name, 46, max_lines=2, placeholder=" …"))
-    lines = 2 if any("\n" in name for name in names) else 1
-    figure.set_size_inches(5.4, 1.2 + (0.06 + 0.16 * lines) * len(known))
-    axis.set_yticks([-height for height in range(len(known))], names)
-    plots.add_frame(axis, "", "score, points")
-    caption = (
-        f"{overview.name_split(known)} score with 95 % intervals over "
-        f"{overview.name_parts(known)}; the grey mark is what the majority "
-        "baseline scores, a cross a row that is not above it."
-    )
-    if len(scored) > len(known):
-        caption += (
-            f" The first {len(known)} of {len(scored)} rows of the table."
-        )
-    return plots.finish(figure, {}, "scores", caption)

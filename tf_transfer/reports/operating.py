@@ -152,34 +152,14 @@ def parse_qualities(text: str) -> tuple[float, ...]:
     Raises:
         UserError: one is outside (0, 1], or given twice.
     """
-    return parse_numbers(
-        "quality",
-        text,
-        1.0,
-        "give shares of the full score, above 0 and up to 1, each once, such "
-        "as 0.9 or 0.9,0.95.",
-    )
-
-
-def parse_numbers(
-    flag: str, text: str, most: float, advice: str
-) -> tuple[float, ...]:
-    """The numbers of a flag, with commas between them.
-
-    Args:
-        flag: its name.
-        text: its value.
-        most: the largest number that is valid.
-        advice: the end of a message about others.
-
-    Raises:
-        UserError: one is not above 0, above `most`, or given twice.
-    """
     try:
         numbers = tuple(map(float, text.split(",")))
     except ValueError:
         numbers = ()
-    distinct = {number for number in numbers if 0 < number <= most}
+    distinct = {number for number in numbers if 0 < number <= 1}
     if not numbers or len(distinct) < len(numbers):
-        raise UserError(f"--{flag}={text}: {advice}")
+        raise UserError(
+            f"--quality={text}: give shares of the full score, above 0 and up "
+            "to 1, each once, such as 0.9 or 0.9,0.95."
+        )
     return numbers

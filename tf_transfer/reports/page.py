@@ -22,7 +22,6 @@ from tf_transfer.reports import (
     overview,
     wording,
 )
-from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, module_of, Study, Table
@@ -50,9 +49,8 @@ class Part:
         short: the sentences of *In short*.
         figure: the first one, or None.
         table: the overview.
-        headline: its rows on the largest files of each task that trained, for
-            a document; see `choose_headline`. An experiment's `tables.toml` may
-            have its own `headline`.
+        headline: the table of a document: that of the experiment's
+            `tables.toml` or else the overview.
         tables, figures, notes: folded, the paper's own among them.
         shown: the tables that a document has, too.
         judged: verdicts on the paper's claims.
@@ -159,13 +157,14 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         figure and dataclasses.replace(figure, name=f"{name}_{figure.name}")
         for figure in figures
     )
+    table = tabulate(name, rows)
     return Part(
         name,
         study,
         brief.write(study, rows),
         first,
-        tabulate(name, rows),
-        headline[0] if headline else choose_headline(name, rows),
+        table,
+        headline[0] if headline else table,
         [
             dataclasses.replace(t, name=f"{name}_{t.name}")
             for t in (*shown, *tables)
@@ -189,28 +188,19 @@ def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
     without_runs = [v for v in study.verdicts if not v.study]
     return {
         "judged": [v for v in with_runs if v.word != infer.NOT_COMPARABLE],
-        "local": [_use_neutral_words(study, v) for v in local],
-        "few": [_use_neutral_words(study, v) for v in few],
+        "local": [_use_neutral_words(v) for v in local],
+        "few": [_use_neutral_words(v) for v in few],
         "unrun": [v for v in without_runs if not v.claim.reading_of],
     }
 
 
-def _use_neutral_words(study: Study, verdict: Verdict) -> Verdict:
+def _use_neutral_words(verdict: Verdict) -> Verdict:
     """A verdict in none of the paper's words.
 
     Differences of the study are listed once for all of its claims.
     """
-    known = {*map(cut_brackets, study.differences)}
-    own = [
-        clause
-        for clause in verdict.reason.split("; ")
-        if cut_brackets(clause) not in known
-        and not re.fullmatch(r"and \d+ more", clause)
-    ]
     return dataclasses.replace(
-        verdict,
-        word=brief.neutral_word(verdict),
-        reason="; ".join(filter(None, [verdict.problem, *own])),
+        verdict, word=brief.neutral_word(verdict), reason=verdict.problem
     )
 
 
@@ -321,20 +311,6 @@ def _name_metrics(rows: Sequence[Row]) -> str:
 def _round_share(percent: float) -> float:
     """To a tenth; what is less to its first digit, since it is not nothing."""
     return float(f"{percent:.1g}") if percent < 0.1 else round(percent, 1)
-
-
-def choose_headline(name: str, rows: Sequence[Row]) -> Table:
-    """The overview without what means little, and a word on what it was."""
-    trained = [row for row in overview.keep_largest(rows) if not row.failed]
-    table = tabulate(name, trained or rows)
-    left = len(rows) - len(trained)
-    if not trained or not left:
-        return table
-    return dataclasses.replace(
-        table,
-        caption=f"{table.caption}. Left out: {wording.count(left, 'row')} "
-        f"{brief.FAILED}, or of a part of the data",
-    )
 
 
 def _list_notes(study: Study) -> list[str]:

@@ -265,7 +265,7 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
     progress, tables = None, []
     if planner:
         steps = search.history.record.steps
-        progress = draw_progress(planner, steps, values["baselines"])
+        progress = draw_progress(planner, steps)
     if values["rows"]:
         tables = [_list_approaches(values), _list_runs(planner)]
     profiles = {}
@@ -284,15 +284,12 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
     )
 
 
-def draw_progress(
-    planner: Planner, steps: Sequence[Step], baselines: Baselines
-) -> Figure | None:
+def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
     """Best score against time, a line per approach; None without runs.
 
     Args:
         planner: has the scores.
         steps: of the search.
-        baselines: their scores are horizontal lines.
     """
     reached: dict[str, list[tuple[float, float]]] = {}
     end = 0.0
@@ -321,12 +318,11 @@ def draw_progress(
             "markevery": slice(len(line)),
         }
         curves[describe_approach(approach)] = plots.Curve(points, style)
-    levels = {name: scored.score for name, scored in baselines.items()}
     return plots.draw_panels(
         "progress",
         "The best score on validation so far, by approach, against the time "
         "of the search. A dot is a run, or more epochs of one.",
-        [plots.Panel("", curves, "best on validation, points", levels)],
+        [plots.Panel("", curves, "best on validation, points")],
         f"{unit_name} of the search",
     )
 

@@ -353,8 +353,8 @@ def _list_curves(part: tables.Part) -> Iterator[tables.Line]:
     """The curves of a task, and the published one."""
     curves = [c for c in list_curves(part.study) if c.name == part.name]
     for curve in curves:
-        values = {"curve": _measure_curve(curve)}
-        yield tables.Line(curve, curve.runs, values=values)
+        drawn = _measure_curve(curve)
+        yield tables.Line(curve, curve.runs, values={"curve": drawn})
     published = published_curve(curves[0])
     values = {"label": "published", "curve": published, "style": DOTTED}
     yield tables.Line(curves[0], values=values)

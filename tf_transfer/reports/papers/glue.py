@@ -132,10 +132,8 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     if len(timed) < 2:
         return
     published = _list_published_times(part, timed)
-    budgets = study.options.budgets
-    if not budgets:
-        longest = max(max(tables.seconds(row.runs)) for row in timed)
-        budgets = tuple(share * longest for share in QUARTERS)
+    longest = max(max(tables.seconds(row.runs)) for row in timed)
+    budgets = [share * longest for share in QUARTERS]
     for budget in sorted({*budgets, *published}):
         words, gain = published.get(budget, ("", ""))
         scores, means = {}, {}

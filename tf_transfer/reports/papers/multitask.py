@@ -8,6 +8,7 @@ task does to the scores of the others; see `measures.mean_change`.
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
@@ -191,7 +192,7 @@ def _list_published(part: tables.Part) -> Iterator[tables.Line]:
         for row, ours in known:
             if "reading" in row and not len(ours):
                 continue  # another reading of a row is shown where it was run
-            figures = {}
+            figures: dict[str, Any] = {}
             titles = METRICS["cs224n"].items()
             for (metric, title), theirs in zip(titles, row["figures"]):
                 figures[title] = measures.measure_runs(metric, ours)

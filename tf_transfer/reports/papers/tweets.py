@@ -106,7 +106,9 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
     """
     paper, groups = part.study.paper, choose.list_groups(part.runs)
     known = part.study.published.get("t_tests", {})
-    for claim in paper.claims if paper else ():
+    if paper is None:
+        return
+    for claim in paper.claims:
         if claim.id not in known:
             continue
         sides = [*claim.first, *claim.second]
