@@ -275,9 +275,6 @@ def test_a_test_that_would_take_too_long_is_left_to_the_command(
 
 def test_the_answer_has_ten_lines_and_a_page(searched):
     assert len(searched.answer) <= 10
-    [curve] = [x for x in searched.answer if "learning curve" in x]
-    for words in ("on 24 validation texts", "50.0 with 54", "with 216"):
-        assert words in curve
     text = "\n".join(searched.answer)
     for words in (
         "news: train ",

@@ -5,15 +5,12 @@ from collections.abc import Mapping
 from tf_transfer.reports import answer
 
 
-def describe(
-    runs: Mapping[int, answer.Scored], name: str = "Learning curve"
-) -> str:
+def describe(runs: Mapping[int, answer.Scored]) -> str:
     """The scores, and how much the last texts added.
 
     Args:
         runs: By number of training texts, rising, two at least. Each has the
             texts of those before it, and all are scored on the same texts.
-        name: What the line begins with.
     """
     *_, fewer, size = runs
     run = runs[size]
@@ -22,7 +19,7 @@ def describe(
     )
     texts = "sentences" if run.is_tagged else "texts"
     line = (
-        f"{name}, {run.metric} on {len(run.ids):,} {run.kind} {texts}: "
+        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} {texts}: "
         f"{scores} training {texts}."
     )
     gain = run.score - runs[fewer].score

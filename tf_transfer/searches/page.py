@@ -16,7 +16,6 @@ from tf_transfer.reports import (
     answer as reports,
     depth,
     error_tables,
-    learning_curve,
     page as reports_page,
     plots,
     wording,
@@ -92,8 +91,8 @@ def give(search: Any) -> None:
 
 
 def _open(
-    runs: Mapping[Any, Planned], kind: str = "validation"
-) -> dict[Any, reports.Scored]:
+    runs: Mapping[str, Planned], kind: str = "validation"
+) -> dict[str, reports.Scored]:
     """Those among some runs that are finished; see `reports.open_scored`."""
     opened = {}
     for name, run in runs.items():
@@ -188,19 +187,10 @@ def _describe_answer(search: Any, rows: Sequence[Row]) -> dict[str, Any]:
         "everything": everything,
         "lead_over_next": lead_over_next,
         "explorations": planner.explorations(search.settings.seconds),
-        "curve": _describe_curve(search),
         "commands": _list_commands(model, scored, recommended),
         "confusions": describe_confusions(errors.get(scored.kind, {})),
         "errors": list(error_tables.tabulate(errors, "The answer")),
     }
-
-
-def _describe_curve(search: Any) -> str:
-    """The learning curve of the probe; "" without one."""
-    scored = _open({**search.smaller_probes, search.training: search.probe})
-    if len(scored) < 2 or search.training not in scored:
-        return ""
-    return learning_curve.describe(scored, "The probe's learning curve")
 
 
 def describe_approach(name: str) -> str:

@@ -148,16 +148,15 @@ class Plan:
         numbers = sorted(int(word) for word in words if word.isdigit())
         return ",".join(str(n) for n in numbers if n > trained)
 
-    def baseline(self, features: str, **changes: Any) -> Planned:
+    def baseline(self, features: str) -> Planned:
         """The run of a baseline: no weight of the encoder trains.
 
         Args:
             features: the value of `--features`.
-            **changes: other settings, by name.
         """
         run = pick(train.Settings, self._settings, features=features)
         given = {n: v for n, v in self._given.items() if run.reads(n)}
-        return self._expand({**given, "features": features, **changes})
+        return self._expand({**given, "features": features})
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
         [run] = expand(

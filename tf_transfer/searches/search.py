@@ -123,16 +123,6 @@ class Search:
             self.plan(Action(approach.choices[0], 1, 0.0), None)
         self.works = count_works(self.space, self.plan, self.size, self.testing)
         self.probe = self.plan.baseline("frozen")
-        # For a learning curve, where there is time in the end.
-        counts = []
-        if self.training >= train.FEWEST_FOR_CURVE:
-            counts = [
-                round(share * self.training) for share in train.CURVE_SHARES
-            ]
-        self.smaller_probes = {
-            count: self.plan.baseline("frozen", max_train_examples=count)
-            for count in counts
-        }
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", is_tagging)
@@ -194,7 +184,6 @@ class Search:
                 runner.do_all(planner)
                 self.history.record.ended = self._asked
         self._score_answer(runner, planner)
-        self._fit_smaller_probes(runner)
 
     def _fit_baselines(self, runner: Runner) -> None:
         """Fits the baselines; the probe in a share of the time at most."""
@@ -208,18 +197,6 @@ class Search:
             runner.reserved = 0.0
             if run is self.probe:
                 self._probe_seconds = self.clock() - began
-
-    def _fit_smaller_probes(self, runner: Runner) -> None:
-        """Fits the probe on fewer texts, as long as there is time."""
-        fitted = self.probe.directory.result()
-        for run in self.smaller_probes.values():
-            if (
-                fitted is not None
-                and not self.is_over
-                and fitted["train_seconds"] <= runner.left
-                and run.directory.result() is None
-            ):
-                runner.do_alone(run)
 
     def _make_planner(self) -> Planner:
         """A planner that knows the baselines, and how fast the probe ran."""
