@@ -356,8 +356,8 @@ def _list_curves(part: tables.Part) -> Iterator[tables.Line]:
         drawn = _measure_curve(curve)
         yield tables.Line(curve, curve.runs, values={"curve": drawn})
     published = published_curve(curves[0])
-    values = {"label": "published", "curve": published, "style": DOTTED}
-    yield tables.Line(curves[0], values=values)
+    look = {"label": "published", "curve": published, "style": DOTTED}
+    yield tables.Line(curves[0], values=look)
 
 
 def _list_study(study: Study) -> list[tables.Part]:
