@@ -168,15 +168,15 @@ def test_a_summary_has_a_line_for_each_run(written):
     ) == json.dumps(made, sort_keys=True)
 
 
-def test_machines_that_share_a_name_are_counted(tmp_path):
+def test_machines_that_share_a_name_are_named_once(tmp_path):
     for seed, changes in enumerate(
         [{"machine": "a"}, {"machine": "b"}, {"threads": 7}]
     ):
         synthetic.write(tmp_path, [0.8], environment=changes, seed=seed)
     made = summary_lib.summarize_folder(str(tmp_path))["made"]
     assert made["machine"] == (
-        "/device:CPU:0 (a processor), 2 threads, 1 at a time, 2 machines or "
-        "starts; /device:CPU:0 (a processor), 7 threads, 1 at a time"
+        "/device:CPU:0 (a processor), 2 threads, 1 at a time; "
+        "/device:CPU:0 (a processor), 7 threads, 1 at a time"
     )
 
 

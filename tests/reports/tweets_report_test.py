@@ -10,7 +10,6 @@ from tf_transfer.reports import (
     brief,
     claims,
     infer,
-    page,
     study as study_lib,
     tables as tables_lib,
 )
@@ -364,8 +363,6 @@ def test_a_blank_time_has_its_reason():
     table = tables_of(study)["held_out_1_tweets"].set_index("trains")
     assert table["time, s"]["last two blocks"] == ""
     study.summary.update(left_out=[])
-    notes = page.make_part(study, study.rows).notes
-    assert any(note.startswith("The times of 2 runs") for note in notes)
 
 
 def test_rates_and_sizes_have_tables_of_their_own():

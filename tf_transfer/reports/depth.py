@@ -7,7 +7,7 @@ import pandas as pd
 
 from tf_transfer.reports import plots
 from tf_transfer.reports.overview import Ranged
-from tf_transfer.reports.study import Figure, Table
+from tf_transfer.reports.study import Figure
 
 Profiles = Mapping[str, Mapping[str, Any]]  # by task; `depth_profile.json`
 
@@ -22,10 +22,12 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     return profiles.groupby(level=0).first().to_dict()
 
 
-def draw(profiles: Profiles) -> Figure | None:
-    """Score against block, a line for each task; None without a profile."""
-    if not profiles:
-        return None
+def draw(profiles: Profiles) -> Figure:
+    """Score against block, a line for each task.
+
+    Args:
+        profiles: see `profiles_of`; one at least.
+    """
     curves = {}
     for number, (task, profile) in enumerate(sorted(profiles.items())):
         colour = plots.PALETTE[(number + 2) % len(plots.PALETTE)]
@@ -50,27 +52,4 @@ def _make_point(line: Mapping[str, float]) -> plots.Point:
     return (
         Ranged(line["block"]),
         Ranged(score, score - error, score + error),
-    )
-
-
-def tabulate(profiles: Profiles) -> Table:
-    """The same as a table."""
-    return Table(
-        "depth_profile",
-        "Depth profile: the probe by block, in points, by cross-validation "
-        "inside the training texts",
-        pd.DataFrame(
-            [
-                {
-                    "task": task,
-                    "metric": profile["metric"],
-                    "states": profile["states"],
-                    "block": line["block"],
-                    "score": round(100 * line["score"], 2),
-                    "standard error": round(100 * line["standard_error"], 2),
-                }
-                for task, profile in sorted(profiles.items())
-                for line in profile["blocks"]
-            ]
-        ),
     )

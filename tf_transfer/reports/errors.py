@@ -34,15 +34,12 @@ def summarize(errors: Mapping[str, Any]) -> str:
 
 def _tabulate(labels: list[dict[str, Any]]) -> str:
     rates = ("precision", "recall", "f1")
-    rows = [
-        [
-            formatting.cut(label["label"]),
-            f"{label['count']:,}",
-            *(f"{100 * label[rate]:.1f}" for rate in rates),
-        ]
-        for label in labels
-    ]
-    return formatting.aligned([["label", "count", *rates], *rows])
+    rows = [["label", "count", *rates]]
+    for label in labels:
+        points = [f"{100 * label[rate]:.1f}" for rate in rates]
+        name = formatting.cut(label["label"])
+        rows.append([name, f"{label['count']:,}", *points])
+    return formatting.aligned(rows)
 
 
 def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -54,42 +51,43 @@ def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
     Returns:
         `label`, `answer`, their `count`, and the texts `of` that label.
     """
-    confusion = errors.get("confusion", {"names": [], "counts": []})
-    names = confusion["names"]
-    pairs = [
-        {"label": name, "answer": other, "count": count, "of": sum(row)}
-        for name, row in zip(names, confusion["counts"])
-        for other, count in zip(names, row)
-        if name != other and count
-    ]
+    if "confusion" not in errors:
+        return []
+    names, counts = errors["confusion"]["names"], errors["confusion"]["counts"]
+    pairs = []
+    for label, row in zip(names, counts):
+        for answer, count in zip(names, row):
+            if label != answer and count:
+                pair = {"label": label, "answer": answer, "count": count}
+                pairs.append({**pair, "of": sum(row)})
     return sorted(pairs, key=lambda pair: -pair["count"])
 
 
 def describe_confusions(errors: Mapping[str, Any]) -> str:
     """The most frequent confusions, in a line; "" if there is none."""
-    clauses = [
-        f"{pair['count']:,} of {pair['of']:,} {formatting.cut(pair['label'])} "
-        f"are answered {formatting.cut(pair['answer'])}"
-        for pair in rank_confusions(errors)[:MOST_CONFUSIONS]
-    ]
+    clauses = []
+    for pair in rank_confusions(errors)[:MOST_CONFUSIONS]:
+        label, answer = map(formatting.cut, (pair["label"], pair["answer"]))
+        clauses.append(
+            f"{pair['count']:,} of {pair['of']:,} {label} are answered {answer}"
+        )
     return f"Most often: {'; '.join(clauses)}." if clauses else ""
 
 
 def _describe_text(error: Mapping[str, Any]) -> str:
     """One of the worst errors, as a sentence."""
-    what = formatting.cut(error["text"])
+    text = formatting.cut(error["text"])
     if "word" in error:
-        what = f"{formatting.cut(error['word'])!r} in {what}"
-    sure = (
-        f" ({100 * error['probability']:.0f} % sure)"
-        if "probability" in error
-        else ""
-    )
-    label, answer = (
-        f"{value:.7g}" if isinstance(value, float) else value or "no label"
-        for value in (error["label"], error["answer"])
-    )
-    return (
-        f"Row {error['id']} (from 0 on): {what}: {label}, answered "
-        f"{answer}{sure}."
-    )
+        text = f"{formatting.cut(error['word'])!r} in {text}"
+    label, answer = map(_show, (error["label"], error["answer"]))
+    line = f"Row {error['id']} (from 0 on): {text}: {label}, answered {answer}"
+    if "probability" in error:
+        line += f" ({100 * error['probability']:.0f} % sure)"
+    return f"{line}."
+
+
+def _show(value: float | str) -> str:
+    """A label or a score."""
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    return value or "no label"

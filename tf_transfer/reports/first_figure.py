@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tf_transfer.reports import brief, overview, plots, tables, wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, Study
@@ -34,11 +36,10 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
     """
     shares = [brief.share_of_time(rows)[0].value for rows in approaches]
     # A probe is fitted once, often in another environment than the others.
-    is_timed = not any(
-        math.isnan(share)
-        for share, rows in zip(shares, approaches)
-        if not rows[0].is_probe
-    )
+    trained = [
+        share for share, rows in zip(shares, approaches) if not rows[0].is_probe
+    ]
+    is_timed = not np.isnan(trained).any()
     figure, [axis] = plots.make_panels(1)
     figure.set_size_inches(5.4, 3.9)
     margin = study.options.margin

@@ -127,13 +127,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
         compares |= study.runs.baseline.nunique() == 2
         if compares or is_judged or study.name == "A":
             parts.append(make_part(study, rows))
-    tables = [_list_studies(studies), *_list_runs(studies)]
-    return Page(
-        parts,
-        [table for table in tables if len(table.frame)],
-        summary,
-        describe_origin(summary),
-    )
+    return Page(parts, _list_runs(studies), summary, describe_origin(summary))
 
 
 def make_part(study: Study, rows: Sequence[Row]) -> Part:
@@ -144,19 +138,18 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         rows: see `overview.make_rows`.
     """
     name = f"{study.experiment}_{study.name}"
-    figures = [first_figure.draw(study, rows), *draw_figures(study)]
+    figures = draw_figures(study)
     own = getattr(module_of(study.experiment), "figures", None)
-    figures += own(study) if own else []
-    tables, headline, shown = (
-        fill_tables(study, kind) for kind in ("table", "headline", "document")
-    )
+    if own is not None:
+        figures += own(study)
     if profiles := depth.profiles_of(study.runs):
-        tables.append(depth.tabulate(profiles))
-    figures.append(depth.draw(profiles))
-    first, *others = (
-        figure and dataclasses.replace(figure, name=f"{name}_{figure.name}")
-        for figure in figures
-    )
+        figures.append(depth.draw(profiles))
+    shown = fill_tables(study, "document")
+    tables = [*shown, *fill_tables(study, "table")]
+    headline = fill_tables(study, "headline")
+    first = first_figure.draw(study, rows)
+    if first is not None:
+        first = dataclasses.replace(first, name=f"{name}_{first.name}")
     table = tabulate(name, rows)
     return Part(
         name,
@@ -165,12 +158,9 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         first,
         table,
         headline[0] if headline else table,
-        [
-            dataclasses.replace(t, name=f"{name}_{t.name}")
-            for t in (*shown, *tables)
-        ],
+        [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
         shown,
-        [figure for figure in others if figure],
+        [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
         _list_notes(study),
         **_sort_verdicts(study),
     )
@@ -322,12 +312,6 @@ def _list_notes(study: Study) -> list[str]:
             f"These runs are records of {recorded_by}, not ours. What they do "
             "not have, such as times and predictions, is empty."
         )
-    apart = int((~study.runs.timed).sum())
-    if apart:
-        notes.append(
-            f"The times of {wording.count(apart, 'run')} are left blank: timed "
-            f"in another environment ({overview.ENVIRONMENT}) than most."
-        )
     if study.paper:
         notes += study.paper.notes
     counts = collections.Counter(
@@ -338,27 +322,6 @@ def _list_notes(study: Study) -> list[str]:
     for warning, count in counts.items():
         notes.append(f"{warning} ({wording.count(count, 'run')})")
     return notes
-
-
-def _list_studies(studies: Sequence[Study]) -> Table:
-    """In which settings the studies of an experiment differ."""
-    return Table(
-        "studies",
-        "Studies differ in more than approach, rate and seed: nothing is "
-        "averaged across them",
-        pd.DataFrame(
-            [
-                {
-                    "experiment": study.experiment,
-                    "study": study.name,
-                    "runs": len(study.runs),
-                    "settings": study.distinct,
-                }
-                for study in studies
-                if study.distinct
-            ]
-        ),
-    )
 
 
 def _list_runs(studies: Sequence[Study]) -> list[Table]:
@@ -403,11 +366,13 @@ def describe_origin(summary: dict[str, Any]) -> str:
     commits = ", ".join(commit[:10] for commit in made["commits"])
     # An ensemble is of runs that count already.
     trained = sum(not run.get("members") for run in summary["runs"])
-    return (
-        f"{wording.count(trained, 'run')}, reported on "
-        f"{made['on']}. Machine: {made['machine']}. {packages}."
-        + (f" Commit {commits}." if commits else "")
+    origin = (
+        f"{wording.count(trained, 'run')}, reported on {made['on']}. "
+        f"Machine: {made['machine']}. {packages}."
     )
+    if commits:
+        origin += f" Commit {commits}."
+    return origin
 
 
 # === Rendering ===

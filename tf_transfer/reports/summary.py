@@ -150,26 +150,20 @@ def to_json(summary: Summary) -> str:
     runs = summary["runs"]
     defaults = _find_defaults(runs)
     settings = _find_defaults([run["key"] for run in runs])
-    lines = [
-        _dump(
-            {
-                "path": run["path"],
-                **_leave_out(defaults, run),
-                "key": _leave_out(settings, run["key"]),
-            }
-        )
-        for run in runs
-    ]
-    fields = {
-        "version": _dump(summary["version"]),
-        "made": _dump(summary["made"]),
-        "defaults": _dump({**defaults, "key": settings}),
-        "runs": "[\n" + ",\n".join(lines) + "\n]",
-        "searches": _dump(summary.get("searches", [])),
-        "left_out": _dump(summary["left_out"]),
-    }
-    parts = (f'"{name}":{field}' for name, field in fields.items())
-    text = ",\n".join(parts) + "\n}\n"
+    lines = []
+    for run in runs:
+        own = _leave_out(defaults, run)
+        own["key"] = _leave_out(settings, run["key"])
+        lines.append(_dump({"path": run["path"], **own}))
+    shared = _dump({**defaults, "key": settings})
+    text = (
+        f'"version":{_dump(summary["version"])},\n'
+        f'"made":{_dump(summary["made"])},\n'
+        f'"defaults":{shared},\n'
+        '"runs":[\n' + ",\n".join(lines) + "\n],\n"
+        f'"searches":{_dump(summary.get("searches", []))},\n'
+        f'"left_out":{_dump(summary["left_out"])}\n}}\n'
+    )
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'
 
 
@@ -247,22 +241,16 @@ def read(path: str) -> Summary:
 
 def _describe_machines(runs: Iterable[Record]) -> str:
     """The machines of the runs, in words."""
-    starts: dict[str, set[str]] = collections.defaultdict(set)
+    machines = set()
     for environment in (record["timing_environment"] for record in runs):
         if environment["devices"]:
-            words = (
+            machines.add(
                 f"{', '.join(environment['devices'])} "
                 f"({environment['processor'] or 'unknown processor'}), "
                 f"{environment['threads']} threads, "
                 f"{environment['concurrent_runs']} at a time"
             )
-            starts[words].add(environment.get("machine") or "")
-    machines = []
-    for words, ids in sorted(starts.items()):
-        if len(ids) > 1:
-            words += f", {len(ids)} machines or starts"
-        machines.append(words)
-    return "; ".join(machines) or "not recorded"
+    return "; ".join(sorted(machines)) or "not recorded"
 
 
 # === The short table on the screen ===
