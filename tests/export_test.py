@@ -194,17 +194,7 @@ def test_the_example_of_the_card_runs(name, predictors, tmp_path, monkeypatch):
     with contextlib.redirect_stdout(out):
         exec(example, {})
     assert out.getvalue().startswith("[")
-    header, _, cells = (
-        line.strip("| ").split(" | ")
-        for line in card.splitlines()
-        if line.startswith("|")
-    )
-    assert header[0] == "size on disk" and header[2:] == [
-        "seconds per text, 1 in a batch",
-        "seconds per text, 32 in a batch",
-    ]
-    assert all(float(cell) > 0 for cell in cells[2:])
-    assert all(re.fullmatch(r"[\d.]+ [kMG]B", cell) for cell in cells[:2])
+    assert re.search(r"- Size on disk: [\d.]+ [kMG]B\.", card)
 
 
 # === Full disks ===

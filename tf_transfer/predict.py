@@ -396,9 +396,7 @@ def export(
             for path, _, names in os.walk(stage)
             for name in names
         )
-        text = model_card.write_card(
-            predictor, form, size, functions["serving_default"]
-        )
+        text = model_card.write_card(predictor, form, size)
         path = os.path.join(stage, "README.md")
         files.write_atomically(path, text.encode())
     print(f"Written to {folder}")

@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> None:
         if os.path.isfile(one):
             summaries.append(summary_lib.read(one))
         else:
-            summaries.append(summary_lib.summarize_folder(one, True))
+            summaries.append(summary_lib.summarize_folder(one))
     summary = summary_lib.merge(summaries)
     gc.freeze()
     gc.enable()

@@ -32,7 +32,12 @@ IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 
 TRACES_NOTHING = "nothing"  # in the column `traced`: of a baseline or a probe
 
-# Fields of a record that may be None.
+# Fields of a record that are columns.
+COPIED = (
+    *("path", "experiment", "task", "data", "blocks", "metric", "approach"),
+    *("cached", "lr", "seed", "sizes", "epochs_run", "stop_reason"),
+)
+# Columns that a record may not know.
 COUNTS = (
     "seconds_per_epoch",
     "memory",
@@ -138,12 +143,17 @@ def _make_row(record: Record) -> dict[str, Any]:
         if "combine" in settings:  # the key lacks an equal `head_combine`
             settings.setdefault("head_combine", settings["combine"])
     scored = "validation" if record["test"] is None else "test"
-    copied = (
-        "path experiment task data blocks metric approach cached lr seed"
-        " sizes epochs_run stop_reason"
-    )
-    return {
-        **{name: record[name] for name in copied.split()},
+    conditions = dict(record["timing_environment"])
+    mixed = conditions.pop("mixed")
+    traced = dump(conditions.pop("traced", None))
+    if not trains(record):
+        traced = TRACES_NOTHING
+    # Stored summaries may lack a name that was added later.
+    lacking = {*TIMING_ENVIRONMENT} - {"traced", *conditions}
+    conditions |= dict.fromkeys(lacking)
+    row = {name: record[name] for name in COPIED}
+    row |= {name: number(record[name]) for name in COUNTS}
+    return row | {
         "model": model,
         "baseline": baseline,
         "data_identity": key["data_identity"],
@@ -155,19 +165,9 @@ def _make_row(record: Record) -> dict[str, Any]:
         "one_answer": record["one_answer"],
         "seconds": number(record["seconds"]) + _unpaid_seconds(record),
         "started": number(record.get("started")),
-        **{name: number(record[name]) for name in COUNTS},
-        "environment": dump(
-            {
-                # Stored summaries may lack a name that was added later.
-                n: record["timing_environment"].get(n)
-                for n in TIMING_ENVIRONMENT
-                if n != "traced"
-            }
-        ),
-        "traced": dump(record["timing_environment"].get("traced"))
-        if trains(record)
-        else TRACES_NOTHING,
-        "mixed": record["timing_environment"]["mixed"],
+        "environment": dump(conditions),
+        "traced": traced,
+        "mixed": mixed,
         "record": record,
     }
 

@@ -1,18 +1,12 @@
 """The model card of a run: what it was trained on, what it scores."""
 
-import functools
 import shlex
-import timeit
 from typing import Any
-
-import numpy as np
 
 from tf_transfer.reports import answer
 from tf_transfer.training import records
-from tf_transfer.utils import formatting, machine
+from tf_transfer.utils import formatting
 
-# Timing: words per text, texts per batch, number of calls.
-TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 USES = {
     "saved_model": """import tensorflow as tf
 import tensorflow_text  # registers the tokenizer's operations
@@ -42,7 +36,6 @@ def write_card(
     predictor: Any,
     form: str,
     size: int,
-    serve: Any,
 ) -> str:
     """The text of a model card.
 
@@ -50,9 +43,8 @@ def write_card(
         predictor: the run's `trained.Predictor`.
         form: one of `USES`.
         size: bytes of the export.
-        serve: the serving signature, which is timed.
     """
-    task, devices = predictor.task, predictor.devices.names
+    task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
     run = answer.open_scored(predictor.directory)
     settings = config["settings"]
@@ -81,7 +73,6 @@ def write_card(
             lines.append(
                 f"- The majority baseline scores {majority_score:.1f}."
             )
-    speed = _measure_speed(serve)
     command = shlex.join(config["starts"][-1]["command"])
     outputs = {"score": "score", "entities": "tags"}
     texts = [
@@ -96,21 +87,8 @@ def write_card(
     if form in NOTES:
         lines.append(f"- Tokens: {NOTES[form].format(**settings)}")
     lines += [
+        f"- Size on disk: {formatting.size(size)}.",
         f"- Command: `{command}`",
-        "",
-        "| size on disk | memory "
-        + "".join(f"| seconds per text, {n} in a batch " for n in speed)
-        + "|",
-        "| --- " * (2 + len(speed)) + "|",
-        f"| {formatting.size(size)} "
-        f"| {formatting.size(machine.own_memory() or 0)} "
-        + "".join(f"| {seconds:.2g} " for seconds in speed.values())
-        + "|",
-        "",
-        "Times and memory are those of the process that wrote this folder, "
-        "TensorFlow included, as it runs the SavedModel's function on texts of "
-        f"{TIMED_WORDS} words, on {', '.join(devices)} of "
-        f"{machine.processor()}.",
         "",
         "```python",
         USES[form].format(
@@ -120,25 +98,3 @@ def write_card(
         "```",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _measure_speed(serve: Any) -> dict[int, float]:
-    """Median seconds per text, by the number of texts in a batch.
-
-    Args:
-        serve: see `write_card`.
-    """
-    import tensorflow as tf
-
-    speed = {}
-    [_, inputs] = serve.structured_input_signature
-    for texts in TIMED_BATCHES:
-        words = np.full([texts, TIMED_WORDS], "the")
-        if all(spec.shape.rank == 1 for spec in inputs.values()):
-            words = np.full([texts], " ".join(["the"] * TIMED_WORDS))
-        call = functools.partial(
-            serve, **dict.fromkeys(inputs, tf.constant(words))
-        )
-        _, *times = timeit.repeat(call, number=1, repeat=1 + TIMED_CALLS)
-        speed[texts] = float(np.median(times)) / texts
-    return speed

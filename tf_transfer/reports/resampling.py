@@ -34,12 +34,10 @@ def describe(
         error over texts of the score less that of the majority baseline, in
         points); {} where a run has no predictions, or another kind of metric.
     """
-    if (
-        not len(arrays.get("ids", ()))
-        or record["metric"] not in SCORES
-        or record["folds"]
-        or "token_f1" in record["metrics"]  # of words
-    ):
+    if not len(arrays.get("ids", ())) or record["folds"]:
+        return {}
+    is_tagging = "token_f1" in record["metrics"]
+    if is_tagging or record["metric"] not in SCORES:
         return {}
     labels, logits = arrays["labels"], arrays["logits"]
     is_score = np.issubdtype(labels.dtype, np.floating)
@@ -123,19 +121,19 @@ def _pearson(
     times: np.ndarray,
     prepare: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
-    rows = np.stack([*map(np.arange(len(labels)).repeat, times)])
-    drawn = (prepare(values[rows]) for values in (labels, *outputs))
-    first, *others = (v - v.mean(axis=1, keepdims=True) for v in drawn)
-    return np.stack(
-        [
-            _ratio(
-                (first * other).sum(axis=1),
-                np.sqrt((first**2).sum(axis=1) * (other**2).sum(axis=1)),
-            )
-            for other in others
-        ],
-        axis=1,
-    )
+    examples = np.arange(len(labels))
+    rows = np.stack([examples.repeat(counts) for counts in times])
+    first = _centre(prepare(labels[rows]))
+    scores = []
+    for values in outputs:
+        other = _centre(prepare(values[rows]))
+        scale = (first**2).sum(axis=1) * (other**2).sum(axis=1)
+        scores.append(_ratio((first * other).sum(axis=1), np.sqrt(scale)))
+    return np.stack(scores, axis=1)
+
+
+def _centre(values: np.ndarray) -> np.ndarray:
+    return values - values.mean(axis=1, keepdims=True)
 
 
 def _spearman(

@@ -23,7 +23,7 @@ Summary = dict[str, Any]
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
+def summarize_folder(root: str) -> Summary:
     """The summary of the runs below a folder; see `summarize`.
 
     Raises:
@@ -35,7 +35,7 @@ def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
-    summary = summarize(runs, left_out, root, shows_progress)
+    summary = summarize(runs, left_out, root)
     return {**summary, "searches": searches}
 
 
@@ -43,7 +43,6 @@ def summarize(
     runs: Sequence[Record],
     left_out: Iterable[tuple[str, str]],
     root: str,
-    shows_progress: bool = False,
 ) -> Summary:
     """The summary of some records.
 
@@ -51,7 +50,6 @@ def summarize(
         runs: their records, whose paths start from `root`.
         left_out: (path, reason) of what is not among them.
         root: folder of the runs.
-        shows_progress: whether a terminal shows a progress bar.
 
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
@@ -59,25 +57,13 @@ def summarize(
         `made` (when, where and by which code). That of a folder also has
         `searches`, see `reading.read_searches`.
     """
-    import tqdm
-
     from tf_transfer.reports import (
         predictions as lib,  # they load pandas
         study,
     )
 
     predictions = lib.Predictions(root)
-    runs = [
-        {**record, **predictions.describe(record)}
-        for record in tqdm.tqdm(
-            runs,
-            "reading",
-            unit=" runs",
-            leave=False,
-            disable=None if shows_progress else True,  # None: no terminal
-            delay=1,
-        )
-    ]
+    runs = [{**run, **predictions.describe(run)} for run in runs]
     ensembles: list[Record] = []
     left_out = list(left_out)
     for experiment in sorted({record["experiment"] for record in runs}):
@@ -286,12 +272,17 @@ def format_runs(runs: Iterable[Record]) -> str:
 
 
 def _format_run(record: Record) -> tuple[str, ...]:
-    validation, test = (
-        "-" if record[split] is None else f"{record[split]:.4f}"
-        for split in ("validation", "test")
-    )
+    scores = []
+    for split in ("validation", "test"):
+        score = record[split]
+        scores.append("-" if score is None else f"{score:.4f}")
     seconds = record["seconds_per_epoch"]
-    trained, total = record["trainable_parameters"], record["total_parameters"]
+    trained, share = "-", "-"
+    if record["trainable_parameters"] is not None:
+        trained = f"{record['trainable_parameters']:,}"
+        if record["total_parameters"]:
+            part = record["trainable_parameters"] / record["total_parameters"]
+            share = f"{part:.1%}"
     cached = " cached" if record["cached"] else ""
     return (
         record["task"],
@@ -300,10 +291,9 @@ def _format_run(record: Record) -> tuple[str, ...]:
         str(record["key"].get("batch_size", "-")),
         str(record["seed"]),
         record["metric"],
-        validation,
-        test,
+        *scores,
         str(record["epochs_run"]),
         f"{seconds:.1f}" if seconds else "-",
-        f"{trained:,}" if trained is not None else "-",
-        f"{trained / total:.1%}" if total and trained is not None else "-",
+        trained,
+        share,
     )
