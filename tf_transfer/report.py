@@ -122,13 +122,13 @@ def main(argv: Sequence[str]) -> None:
 
 def _print_short(page: "Page") -> None:
     shown = [(part.study.title, part.short) for part in page.parts]
-    shown += [
-        (f"Search in {search['path']}", search["lines"])
-        for search in page.summary.get("searches", ())
-    ]
+    for search in page.summary.get("searches", ()):
+        shown.append((f"Search in {search['path']}", search["lines"]))
     fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
     for title, sentences in shown[:SHOWN_PARTS]:
-        print("\n".join([f"\n{title}", *map(fill.fill, sentences)]))
+        print(f"\n{title}")
+        for sentence in sentences:
+            print(fill.fill(sentence))
 
 
 def compose(

@@ -216,19 +216,17 @@ def describe(
     return "\n".join([*lines, f"To predict: {predict}"])
 
 
-def format_score(run: Scored, name: str = "") -> str:
-    """A score with its interval in brackets, which begin with a name."""
-    return show_score(run.score, score_interval(run), name)
+def format_score(run: Scored) -> str:
+    """A score with its interval in brackets."""
+    return show_score(run.score, score_interval(run))
 
 
-def show_score(
-    score: float, interval: tuple[float, float] | None, name: str = ""
-) -> str:
+def show_score(score: float, interval: tuple[float, float] | None) -> str:
     """Points, and an interval if there is one; see `format_score`."""
     if interval is None:
         return f"{score:.1f}"
     low, high = interval
-    return f"{score:.1f} ({name}{low:.1f} to {high:.1f})"
+    return f"{score:.1f} ({low:.1f} to {high:.1f})"
 
 
 def _show_lead(lead: float, low: float, high: float) -> str:

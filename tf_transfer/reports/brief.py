@@ -227,7 +227,8 @@ def neutral_word(verdict: Verdict) -> str:
     if not is_reported(verdict):
         return FAILED if FAILED in verdict.reason else "not reported"
     is_so = verdict.outcome != infer.CONTRADICTS
-    if not (verdict.outcome and verdict.p <= infer.ALPHA):
+    is_shown = verdict.outcome and verdict.p <= infer.ALPHA
+    if not is_shown:
         word = "unclear"
     elif verdict.tally:
         word = "shown" if is_so else "the opposite is shown"

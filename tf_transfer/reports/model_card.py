@@ -63,10 +63,10 @@ def write_card(
         f"{settings['max_length']} tokens.",
     ]
     if run is not None:
-        score = answer.format_score(run, "95 % interval ")
+        score = answer.format_score(run)
         lines.append(
             f"- Score: {run.metric} {score} on {len(run.labels):,} {run.kind} "
-            "examples, which trained nothing."
+            "examples, which trained nothing. In brackets: a 95 % interval."
         )
         majority_score = answer.majority(run)
         if majority_score is not None:

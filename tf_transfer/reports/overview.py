@@ -255,14 +255,14 @@ def describe_differences(
         {name: str(plain(settings.get(name, ""))) for name in names}
         for settings in groups
     ]
-    return [
-        "".join(
-            form.format(name, value)
-            for name, value in own.items()
-            if value and any(other[name] != value for other in shown)
-        )
-        for own in shown
-    ]
+    texts = [""] * len(shown)
+    for name in names:
+        values = [settings[name] for settings in shown]
+        if len({*values}) > 1:
+            for number, value in enumerate(values):
+                if value:
+                    texts[number] += form.format(name, value)
+    return texts
 
 
 def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
@@ -274,13 +274,13 @@ def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
             *(group.first.approach, group.first.cached),
         ),
     )
-    return {
-        group: name_approach(group.first.approach, group.first.cached) + words
-        for members in by_approach.values()
-        for group, words in zip(
-            members, describe_differences([*map(_named, members)])
-        )
-    }
+    names = {}
+    for members in by_approach.values():
+        differences = describe_differences([*map(_named, members)])
+        for group, words in zip(members, differences):
+            first = group.first
+            names[group] = name_approach(first.approach, first.cached) + words
+    return names
 
 
 def _match(

@@ -270,11 +270,8 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
 def _show_row(row: Row) -> dict[str, Any]:
     """The cells of a row of the overview."""
     seconds = wording.ranged(overview.Ranged(row.seconds.value), 0)
-    share = wording.ranged(row.share, 0)
     if seconds and not row.is_timed:
         seconds += "*"
-    if share and not row.is_timed:
-        share += "*"
     difference = row.note or wording.ranged(row.gain, sign="+")
     if row.failed:
         difference = brief.FAILED
@@ -285,7 +282,7 @@ def _show_row(row: Row) -> dict[str, Any]:
         "score": wording.ranged(row.score),
         "minus everything": difference,
         "time, s": seconds,
-        "time, %": share,
+        "time, %": wording.ranged(row.share, 0),
         "weights, %": _round_share(row.trained),
     }
 
