@@ -195,6 +195,10 @@ def test_the_example_of_the_card_runs(name, predictors, tmp_path, monkeypatch):
         exec(example, {})
     assert out.getvalue().startswith("[")
     assert re.search(r"- Size on disk: [\d.]+ [kMG]B\.", card)
+    times = re.findall(
+        r"- Seconds per text of .* in a batch: ([\d.e-]+),", card
+    )
+    assert len(times) == 2 and all(float(time) > 0 for time in times)
 
 
 # === Full disks ===

@@ -396,7 +396,9 @@ def export(
             for path, _, names in os.walk(stage)
             for name in names
         )
-        text = model_card.write_card(predictor, form, size)
+        text = model_card.write_card(
+            predictor, form, size, functions["serving_default"]
+        )
         path = os.path.join(stage, "README.md")
         files.write_atomically(path, text.encode())
     print(f"Written to {folder}")

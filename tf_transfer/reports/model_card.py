@@ -1,11 +1,15 @@
 """The model card of a run: what it was trained on, what it scores."""
 
+import functools
 import shlex
+import timeit
 from typing import Any
+
+import numpy as np
 
 from tf_transfer.reports import answer
 from tf_transfer.training import records
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, machine
 
 USES = {
     "saved_model": """import tensorflow as tf
@@ -32,17 +36,18 @@ NOTES = {
 }
 
 
-def write_card(
-    predictor: Any,
-    form: str,
-    size: int,
-) -> str:
+# Timing: words per text, texts per batch, number of calls.
+TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
+
+
+def write_card(predictor: Any, form: str, size: int, serve: Any) -> str:
     """The text of a model card.
 
     Args:
         predictor: the run's `trained.Predictor`.
         form: one of `USES`.
         size: bytes of the export.
+        serve: the serving signature, which is timed.
     """
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
@@ -88,6 +93,7 @@ def write_card(
         lines.append(f"- Tokens: {NOTES[form].format(**settings)}")
     lines += [
         f"- Size on disk: {formatting.size(size)}.",
+        *_describe_speed(serve, predictor.devices.names),
         f"- Command: `{command}`",
         "",
         "```python",
@@ -98,3 +104,30 @@ def write_card(
         "```",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _describe_speed(serve: Any, devices: list[str]) -> list[str]:
+    """Lines on the median time of a text, by the number of texts in a batch.
+
+    Args:
+        serve: see `write_card`.
+        devices: that it runs on.
+    """
+    import tensorflow as tf
+
+    [_, inputs] = serve.structured_input_signature
+    lines = []
+    for texts in TIMED_BATCHES:
+        words = np.full([texts, TIMED_WORDS], "the")
+        if all(spec.shape.rank == 1 for spec in inputs.values()):
+            words = np.full([texts], " ".join(["the"] * TIMED_WORDS))
+        batch = dict.fromkeys(inputs, tf.constant(words))
+        call = functools.partial(serve, **batch)
+        times = timeit.repeat(call, number=1, repeat=TIMED_CALLS + 1)
+        seconds = float(np.median(times[1:])) / texts
+        lines.append(
+            f"- Seconds per text of {TIMED_WORDS} words, {texts} in a batch: "
+            f"{seconds:.2g}, by the SavedModel on {', '.join(devices)} of "
+            f"{machine.processor()}."
+        )
+    return lines
