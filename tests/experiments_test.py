@@ -87,6 +87,14 @@ def key_of(run):
 
 
 # Claims of which no grid tries several rates: both sides have the default.
+# Readings of what was run on the embedded encoder, which no paper's grid has.
+EMBEDDED = (
+    "finetuned_over_stacked_pairs_at_3e-4",
+    "leave_while_alike_three_points",
+    "rate_of_phase_one_two_epochs",
+    "sim_transformer_finetuned_at_3e-4",
+    "sim_transformer_stacked_at_3e-4",
+)
 AT_ONE_RATE = ("few_epochs_first", "leave_while_alike", "limited_data")
 
 
@@ -107,6 +115,8 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
             found.append((run.settings.task, run.settings.model, key))
     missing = []
     for claim in paper.claims:
+        if claim.id in EMBEDDED:
+            continue
         # Where a side takes the better of several rates, each of them.
         rates = paper.rates or (paper.settings["lr"],)
         if claim.id in AT_ONE_RATE:

@@ -126,7 +126,6 @@ REFUSED_OF_A_TABLE = (
     {"text_column": ""},
     {"label_column": ""},
     {"encoding": "utf-8\0"},
-    {"trials": 10**9},
 )
 
 

@@ -207,27 +207,3 @@ def test_the_last_short_batch_is_left_out(table, tmp_path, eager):
         losses.append(history.train_loss.iloc[0])
     assert losses[0] != losses[1]
     assert "drop_last" not in settings.hashed()  # as runs before the flag
-
-
-def test_trials_are_runs_of_a_sweep(
-    table, tmp_path, monkeypatch, capsys, eager
-):
-    from tests.sweeps import fakes
-    from tf_transfer.sweeps import execute
-
-    def do(run):
-        tweets.run(run.settings)
-
-    monkeypatch.setattr(execute, "open_pool", fakes.pool_opener(do))
-    tweets.run_trials(
-        parsed(
-            table, tmp_path, "--trainable_layers=0", "--trials=2", "--seed=4"
-        )
-    )
-    assert "of 2 trials" in capsys.readouterr().out
-    seeds = {
-        json.load(open(os.path.join(folder, "result.json")))["seed"]
-        for folder, _, files in os.walk(tmp_path / "runs")
-        if "result.json" in files
-    }
-    assert seeds == {4, 5}

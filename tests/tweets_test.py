@@ -59,11 +59,9 @@ def test_the_pooler_is_frozen_where_no_block_trains(table, tmp_path):
         (["--pooler=half"], "--pooler=half"),
         (["--pooler=frozen"], "--pooler=frozen: --trainable_layers=all"),
         (["--test_fraction=1"], "--test_fraction=1"),
-        (["--trials=0"], "--trials=0"),
         (["--features=words"], "--features"),
         (["--clean=all"], "--clean"),
         (["--features=count", "--describe"], "--describe: --features=count"),
-        (["--trials=2", "--rerun"], "--rerun is for one run"),
     ],
 )
 def test_bad_flags_are_named(table, tmp_path, words, said):

@@ -40,11 +40,9 @@ Our choices, where the paper is silent or contradicts itself:
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.baselines import sparse
-from tf_transfer.config import fields, settings as settings_lib
+from tf_transfer.config import fields
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out, task_file
 from tf_transfer.data.task import Examples
@@ -205,26 +203,6 @@ class Settings(
         unnamed=False,
     )
 
-    # === Several trials ===
-    trials: int = setting(
-        1,
-        "Runs of seeds --seed, --seed + 1, and so on.",
-        at_least=1,
-        at_most=10_000,
-        hashed=False,
-    )
-    jobs: int = setting(
-        None,
-        "Number of runs at the same time. Unset: one, or one on each GPU.",
-        at_least=1,
-        hashed=False,
-    )
-    retry_failed: bool = setting(
-        False,
-        "Try runs again that have failed before.",
-        hashed=False,
-    )
-
     @property
     def short_batches(self) -> str:
         """`dropped` with --drop_last."""
@@ -325,10 +303,6 @@ class Settings(
                 f"--describe: --features={self.features} has no components "
                 "that could train. Leave it out."
             )
-        if self.trials > 1 and self.rerun:
-            raise UserError(
-                "--rerun is for one run: leave --trials out and give --seed."
-            )
 
 
 class TweetsData(run_data.RunData):
@@ -397,45 +371,9 @@ class Tweets(experiment.Experiment):
             settings, directory, self.data.task, *self.data.read_folds()
         )
 
-    def execute(self) -> None:
-        """Does what the command asks for: one run, or several trials."""
-        settings = self.settings
-        if settings.trials == 1 or settings.is_sparse or settings.describe:
-            super().execute()
-        else:
-            run_trials(settings)
-
 
 EXPERIMENT = Tweets
 run = Tweets.run
-
-
-def run_trials(settings: Settings) -> None:
-    """Runs of several seeds, as a sweep."""
-    from tf_transfer.sweeps import execute, grid
-
-    seeds = list(range(settings.seed, settings.seed + settings.trials))
-    given = settings_lib.given_flags(
-        settings,
-        ("out", "cache_dir", "seed", "rerun", "trials", "jobs", "retry_failed"),
-    )
-    runs = grid.expand(
-        "tweets",
-        {"experiment": "tweets", "flags": given, "axes": {"seed": seeds}},
-        settings.out,
-        settings.cache_dir,
-    )
-    with execute.open_pool(runs, settings.jobs) as pool:
-        results = execute.collect_results(
-            runs, settings.out, pool, settings.retry_failed
-        )
-    scores = np.array([result["test"]["accuracy"] for result in results])
-    print(
-        f"{settings.task_name} {settings.approach}: test accuracy "
-        f"{scores.mean():.4f} +- {scores.std(ddof=1):.4f} of {len(scores)} "
-        f"trials.\nTo compare them: python -m tf_transfer.report {settings.out}"
-    )
-
 
 if __name__ == "__main__":
     experiment.start(Tweets)
