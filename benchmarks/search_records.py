@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks import run_seconds
 from benchmarks.search_world import Record
 from tf_transfer import train
 from tf_transfer.config import command_line
@@ -12,7 +13,6 @@ from tf_transfer.models import loading
 from tf_transfer.searches import space as space_lib
 from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates
 
 START_SECONDS = 15  # of a process, to load TensorFlow and to trace
 INTERRUPTED_SECONDS = 2.0  # apart from the epochs of an interrupted run
@@ -123,7 +123,7 @@ def _seconds_beside(
     run: Planned, epochs: Sequence[Record], result: Record
 ) -> float:
     """Seconds of a run apart from its epochs and its feature cache."""
-    seconds = RunStates(run.settings.out, [run]).seconds(run)
+    seconds = run_seconds.read_seconds(run)
     if seconds is None:  # it was interrupted
         return INTERRUPTED_SECONDS
     seconds -= sum(e["train_seconds"] + e["eval_seconds"] for e in epochs)

@@ -20,7 +20,7 @@ from typing import Any
 
 from absl import flags
 
-from benchmarks import documents
+from benchmarks import documents, run_seconds
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import execute, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
@@ -88,13 +88,14 @@ def measure(out: str) -> list[dict[str, Any]]:
             many = [run for run in warm if run.axes["task"] == task]
             with execute.open_pool(jobs=1) as pool:
                 began = time.perf_counter()
-                states = execute.run_all(many, os.path.join(out, "warm"), pool)
+                execute.run_all(many, os.path.join(out, "warm"), pool)
                 wall = time.perf_counter() - began
             for one, other in zip(few, many):
                 if _numbers(one) != _numbers(other):
                     raise UserError(f"{one.name}: differs in a worker.")
             beyond = [
-                (states.seconds(run) or 0.0) - _training(run) for run in many
+                (run_seconds.read_seconds(run) or 0.0) - _training(run)
+                for run in many
             ]
             training = sum(map(_training, many))
             cases.append(

@@ -107,7 +107,7 @@ def test_a_bound_holds_in_every_command(name):
 def test_tweets_refuses_what_its_runs_do_not_read():
     table = {"data": "a.csv"}
     words = tweets.Settings(**table, features="tfidf")
-    assert {"lr", "model", "seed", "jobs"} <= {*words.unread()}
+    assert {"lr", "model", "seed"} <= {*words.unread()}
     assert not {"folds", "fold_seed", "encoding"} & {*words.unread()}
     assert (
         "fold_seed"

@@ -327,29 +327,6 @@ def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
     assert {"wnli", "rte"} <= tasks
 
 
-def test_bisection_trains_only_what_it_needs(scored, tmp_path, monkeypatch):
-    """Of three numbers 1 is enough, so 2 need not be tried."""
-    words = (
-        *SMALL,
-        f"--out={tmp_path}",
-        "--lr=1e-3",
-        "--trials=1",
-        "--frozen_blocks=1-3",
-        "--search=bisect",
-    )
-    with execute.open_pool() as pool:
-        study = freezing.Study(parsed(*words), pool)
-    study.run()
-    expected = ["probe", "fine_tuning", "last_1", "last_0"]
-    assert [s.approach for s in scored] == expected
-    assert [run.settings.approach for run in study.runs] == expected
-    # Another quality goes on from what is known.
-    study.settings = parsed(*words, "--quality=0.9,0.95")
-    monkeypatch.setitem(SCORES, "2", 0.8)
-    study.run()
-    assert [s.approach for s in scored] == [*expected, "last_2"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("save", [saving.as_keras, saving.as_hugging_face])
 def test_a_roberta_goes_through_every_number_of_blocks(

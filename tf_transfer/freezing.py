@@ -11,8 +11,7 @@ is the whole study of a task: it fits the probe, which is ours, searches the
 learning rate that is best for training everything, then trains with every N at
 that rate, several trials each, and shows how many trained blocks are enough,
 what they cost, and how sure that is. It runs as a sweep: finished trials are
-reused, and interrupted ones continue. `--search=bisect` finds the number
-without trying all.
+reused, and interrupted ones continue.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
@@ -32,7 +31,6 @@ set); clipping looks at what trains (their norm counted frozen gradients too).
 
 import collections
 import dataclasses
-import functools
 import os
 import re
 from collections.abc import Sequence
@@ -144,15 +142,6 @@ class Settings(
         "Numbers of the first blocks to freeze, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
         "too, and is always studied.",
-        read_by=Reader.STUDY,
-    )
-    search: str = setting(
-        "all",
-        "Which of these numbers are tried: `all`; or `bisect`, which halves "
-        "them until the fewest trained blocks that keep each --quality are "
-        "known, by the plain mean of all trials, and assumes that more of them "
-        "are never worse.",
-        choices=("all", "bisect"),
         read_by=Reader.STUDY,
     )
     quality: str = setting(
@@ -383,10 +372,7 @@ class Study:
         self._fit_probe()
         lr = self.settings.lr or self.find_best_rate()
         layers = sorted(self.blocks - frozen for frozen in self.frozen)
-        if self.settings.search == "all":
-            self.train(lr, [operating.ALL, *reversed(layers)])
-        else:
-            self.bisect(lr, layers)
+        self.train(lr, [operating.ALL, *reversed(layers)])
 
     def _fit_probe(self) -> None:
         """Fits and prints the probe; the study continues if that fails."""
@@ -437,21 +423,6 @@ class Study:
         for values, result in self._sweep(axes, **changes):
             scores[values[axis]].append(result[kind][result["metric"]])
         return scores
-
-    def bisect(self, lr: float, layers: Sequence[int]) -> None:
-        """Trains with the few numbers of blocks that decide each quality."""
-        trials = self.train(lr, [operating.ALL])
-
-        def is_enough(quality: float, blocks: int) -> bool:
-            if blocks not in trials:
-                trials.update(self.train(lr, [blocks]))
-            full, here = trials[operating.ALL], trials[blocks]
-            return operating.plain_mean(here) >= quality * operating.plain_mean(
-                full
-            )
-
-        for quality in operating.parse_qualities(self.settings.quality):
-            operating.bisect(layers, functools.partial(is_enough, quality))
 
     def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
         """Does the missing runs of a grid; returns (axes, result) of all."""

@@ -78,24 +78,6 @@ def test_a_wider_interval_holds_more():
     assert operating.interval(trials, 0.9, level=0.6) == (1, 2)
 
 
-# === Bisection ===
-
-
-@pytest.mark.parametrize("candidates", [[0, 1, 2, 3, 4, 5, 6], [2], [0, 3, 9]])
-def test_bisection_finds_the_fewest_with_few_tries(candidates):
-    for fewest in (*candidates, 99):
-        tried = []
-
-        def passes(blocks, tried=tried, fewest=fewest):
-            tried.append(blocks)
-            return blocks >= fewest
-
-        found = operating.bisect(candidates, passes)
-        assert found == (fewest if fewest in candidates else None)
-        assert len(tried) == len(set(tried))
-        assert 2 ** len(tried) <= 2 * (len(candidates) + 1)
-
-
 # === --quality ===
 
 

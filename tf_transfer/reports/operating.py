@@ -6,7 +6,6 @@ whose mean score is at least q times the mean of `all`, as in the paper: "at
 least 90% of the full model quality".
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -65,21 +64,6 @@ def operating_point(
         if isinstance(blocks, int) and mean(scores) >= threshold
     )
     return min(enough, default=None)
-
-
-def bisect(
-    candidates: Sequence[int], passes: Callable[[int], bool]
-) -> int | None:
-    """The fewest trained blocks that pass, with few numbers tried, or None.
-
-    It assumes that more trained blocks are never worse.
-
-    Args:
-        candidates: numbers of trained blocks, rising.
-        passes: whether a number of trained blocks reaches the quality.
-    """
-    index = bisect_left(candidates, True, key=passes)
-    return candidates[index] if index < len(candidates) else None
 
 
 def list_untried(trials: Trials, point: int) -> range:

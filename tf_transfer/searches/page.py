@@ -17,14 +17,12 @@ from tf_transfer.reports import (
     depth,
     error_tables,
     page as reports_page,
-    plots,
     wording,
 )
 from tf_transfer.reports.errors import describe_confusions
-from tf_transfer.reports.study import Figure, Table
+from tf_transfer.reports.study import Table
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
-from tf_transfer.searches.history import Step
 from tf_transfer.searches.planner import Planner
 from tf_transfer.searches.space import Choice, EVERYTHING
 from tf_transfer.sweeps.grid import Planned
@@ -252,10 +250,7 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
     """
     search = values["search"]
     task, planner = search.settings.task_name, search.planner
-    progress, tables = None, []
-    if planner:
-        steps = search.history.record.steps
-        progress = draw_progress(planner, steps)
+    tables = []
     if values["rows"]:
         tables = [_list_approaches(values), _list_runs(planner)]
     profiles = {}
@@ -267,53 +262,9 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
         lines=lines,
         commands=values["commands"],
         errors=values["errors"],
-        progress=progress,
         depth_profile=depth.draw(profiles),
         tables=tables,
         most_shown=reports_page.MOST_SHOWN,
-    )
-
-
-def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
-    """Best score against time, a line per approach; None without runs.
-
-    Args:
-        planner: has the scores.
-        steps: of the search.
-    """
-    reached: dict[str, list[tuple[float, float]]] = {}
-    end = 0.0
-    for step in steps:
-        scores = planner.curves.get(step.choice, ())[: step.epochs]
-        if scores:
-            line = reached.setdefault(step.choice.approach, [])
-            before = [best for _, best in line]
-            line.append((step.ended, max([*before, *scores])))
-            end = step.ended
-    if not reached:
-        return None
-    unit, unit_name = 1.0, "seconds"
-    if end > 180:
-        unit, unit_name = 60.0, "minutes"
-    curves = {}
-    for approach, line in reached.items():
-        points = []
-        for seconds, best in [*line, (end, line[-1][1])]:
-            points.append((plots.Ranged(seconds / unit), plots.Ranged(best)))
-        style = {
-            "color": plots.colour_of(approach),
-            "drawstyle": "steps-post",
-            "linewidth": 1.6,
-            "marker": ".",
-            "markevery": slice(len(line)),
-        }
-        curves[describe_approach(approach)] = plots.Curve(points, style)
-    return plots.draw_panels(
-        "progress",
-        "The best score on validation so far, by approach, against the time "
-        "of the search. A dot is a run, or more epochs of one.",
-        [plots.Panel("", curves, "best on validation, points")],
-        f"{unit_name} of the search",
     )
 
 

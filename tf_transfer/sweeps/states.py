@@ -1,7 +1,6 @@
 """The state of each run of a sweep, read from its files."""
 
 import collections
-import datetime
 import enum
 import os
 import pathlib
@@ -49,7 +48,6 @@ class RunStates:
         self.folder = os.path.join(out, ".sweep")
         self.runs = runs
         self.running: list[Planned] = []
-        self._seconds: dict[str, float | None] = {}
         # By name and settings: others may ask for more epochs.
         self._results: dict[tuple[str, Settings], dict[str, Any]] = {}
         try:
@@ -97,16 +95,6 @@ class RunStates:
             return None
         except json_files.Damaged as error:  # the run has failed in any case
             return {"reason": str(error), "last_lines": []}
-
-    def seconds(self, run: Planned) -> float | None:
-        """Seconds of a finished run from its start to its result.
-
-        None for an unfinished run, and for one that was interrupted: how long
-        it paused is not known.
-        """
-        if run.name not in self._seconds and self.result(run) is not None:
-            self._seconds[run.name] = _read_seconds(run)
-        return self._seconds.get(run.name)
 
     # === Files ===
 
@@ -165,15 +153,3 @@ def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
     return is_out_of_time or not records.describe_extension(
         run.settings, result
     )
-
-
-def _read_seconds(run: Planned) -> float | None:
-    """See `RunStates.seconds`; of a finished run."""
-    starts = (run.directory.config() or {}).get("starts", [])
-    end = os.stat(run.directory.file("result.json")).st_mtime
-    try:
-        [began] = [start.get("started", "") for start in starts]
-        start = datetime.datetime.fromisoformat(began).timestamp()
-    except (ValueError, OverflowError):  # interrupted, or a damaged time
-        return None
-    return max(end - start, 0.0)

@@ -53,9 +53,6 @@ class Callback:
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
         """A line of `epochs.jsonl` is about to be written; add to it here."""
 
-    def on_save(self, trainer: Any) -> None:
-        """A checkpoint was written."""
-
     def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
         """The run is over; `result` has the fields of `result.json`."""
 

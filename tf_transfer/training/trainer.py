@@ -506,7 +506,6 @@ class Trainer:
             [state["best"]["model"] for state in kept if state["best"]]
         )
         self._saved_at = time.monotonic()
-        self._call("on_save")
 
     def _restore(self) -> dict[str, np.ndarray] | None:
         """Continues at the newest intact checkpoint.
