@@ -205,7 +205,7 @@ def test_hostile_flags_get_an_answer(
         words = [f"--{flag}={value}" for flag, value in words.items()]
         code, printed = run_experiment(name, *words)
         assert_two_lines(code, printed, words)
-        ready[name] += code == "ready"
+        ready[name] += code != 1  # a search plans without TensorFlow
         written = files_below(tmp_path) - before
         allowed = (str(out), str(cache))
         assert all(path.startswith(allowed) for path in written), words

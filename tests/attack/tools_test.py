@@ -25,7 +25,7 @@ def test_hostile_flags_of_predict_get_an_answer(
     """On folders that are no runs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
-    names = ("text", "input", "task", "data", "output", "experiment", "run")
+    names = ("text", "input", "task", "output", "experiment", "run")
     for _ in range(attempts(500)):
         for file in ("config.json", "result.json"):
             (tmp_path / "run" / file).write_text(rng.choice(damage.TEXTS))
