@@ -399,11 +399,6 @@ def list_differences(
     return [*dict.fromkeys(differences)]
 
 
-def cut_brackets(clause: str) -> str:
-    """A clause of `list_differences` without the words in brackets."""
-    return clause.rpartition(" (")[0] or clause
-
-
 def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
     """All values of a setting in a paper, those of its claims included."""
     groups = [
