@@ -52,8 +52,6 @@ class RunData:
             these are.
 
     Attributes:
-        cut_share: the fraction of the training texts that were cut; 0 until
-            `encode_splits`.
         warnings: sentences on splits with many unknown tokens, once encoded.
         chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
         reports_problems: whether it prints problems of a user's own texts.
@@ -71,7 +69,6 @@ class RunData:
         self.settings = settings
         self.warm = warm
         self.given_source = source
-        self.cut_share = 0.0
         self.warnings: list[str] = []
         self.chosen: dict[str, Any] | None = None
         self._recorded = recorded
@@ -295,7 +292,6 @@ class RunData:
                 "tokens are left out.",
                 flush=True,
             )
-            self.cut_share = max(self.cut_share, share)
         return encoded
 
     def encode(

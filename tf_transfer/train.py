@@ -287,9 +287,8 @@ class Train(experiment.Experiment):
             predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
-        steps = answer.suggest(run, settings, self.data.cut_share)
         profile, wrong = own.profile(), own.errors().get(run.kind)
-        print(answer.describe(run, baselines, predict, steps, profile, wrong))
+        print(answer.describe(run, baselines, predict, profile, wrong))
 
     def _fit_baselines(self, kind: str) -> dict[str, Any]:
         """The baselines to compare the run with, on the same split.

@@ -1,7 +1,5 @@
 """What the end of a command says beside the baselines."""
 
-import types
-
 import numpy as np
 import pytest
 
@@ -25,16 +23,6 @@ def scored(right, count=200, approach="fine_tuning", kind="test"):
     return answer.Scored("here", record, kind, np.arange(count), labels, logits)
 
 
-def settings(**changes):
-    defaults = {
-        "lr": 5e-5,
-        "max_epochs": 4,
-        "trains_everything": True,
-        "long_texts": "head",
-    }
-    return types.SimpleNamespace(**{**defaults, **changes})
-
-
 @pytest.mark.parametrize(
     "ours, theirs, count, words",
     [
@@ -46,16 +34,11 @@ def settings(**changes):
 )
 def test_a_baseline_stands_next_to_what_was_trained(ours, theirs, count, words):
     baselines = {answer.PROBE: scored(theirs, count, "probe")}
-    text = answer.describe(scored(ours, count), baselines, "so", [])
+    text = answer.describe(scored(ours, count), baselines, "so")
     lines = [line for line in text.splitlines() if "the probe" in line]
     assert words in lines[0]
     first = f"Test: accuracy {100 * ours / count:.1f} ("
     assert text.strip().startswith(first)
-
-
-def test_what_has_not_learned_needs_another_rate():
-    [first, *_] = answer.suggest(scored(100), settings())
-    assert first.startswith("it has not learned: another rate, such as --lr=2e")
 
 
 def test_a_depth_profile_is_a_line():

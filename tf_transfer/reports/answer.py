@@ -22,7 +22,6 @@ RESAMPLES = 500
 LEVEL = 0.95
 PROBE, MAJORITY = "the probe", "the majority baseline"
 TFIDF, MOST_FREQUENT_TAG = "the TF-IDF baseline", "the most frequent tag"
-CUT_SHARE = 0.05  # of the texts, from which on more length is advised
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +171,6 @@ def describe(
     run: Scored,
     baselines: Mapping[str, Scored],
     predict: str,
-    next_steps: list[str],
     profile: Mapping[str, Any] | None = None,
     wrong: Mapping[str, Any] | None = None,
 ) -> str:
@@ -182,7 +180,6 @@ def describe(
         run: what was asked for.
         baselines: on the same texts, by what to call them, such as `PROBE`.
         predict: the command that predicts.
-        next_steps: see `suggest`.
         profile: what `depth_profile.json` says, if there is one.
         wrong: the entry of `errors.json` for the scored split.
     """
@@ -212,7 +209,6 @@ def describe(
     if wrong is not None:
         lines.append(f"Errors (all of them in {run.path}/errors.json):")
         lines.append(errors.summarize(wrong))
-    lines += [f"Next: {step}" for step in next_steps]
     return "\n".join([*lines, f"To predict: {predict}"])
 
 
@@ -255,50 +251,3 @@ def describe_profile(profile: Mapping[str, Any]) -> str:
         f"Depth profile, {profile['metric']} of the probe below block 1 and "
         f"above each block: {scores}."
     )
-
-
-def suggest(run: Scored, settings: Any, cut_share: float = 0.0) -> list[str]:
-    """What to try next, the most useful first.
-
-    Args:
-        run: what was asked for.
-        settings: of the run.
-        cut_share: share of its texts that were cut.
-    """
-    record = run.record
-    is_probe = record["approach"].startswith("probe")
-    steps: list[str] = []
-    if record["best_epoch"] is None:
-        return ["an encoder: the same command without --features=tfidf."]
-    if is_probe:
-        steps.append(
-            "the same command without --features=frozen trains the encoder."
-        )
-    known = majority(run)
-    has_learned = known is None or run.score > known + 0.05
-    if not has_learned and not is_probe:
-        steps.append(
-            "it has not learned: another rate, such as "
-            f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
-        )
-    if cut_share > CUT_SHARE:
-        keeps_ends = settings.long_texts == "head_tail"
-        ends = "" if keeps_ends else "--long_texts=head_tail, or "
-        steps.append(
-            f"{cut_share:.0%} of the texts are cut: {ends}a larger "
-            "--max_length."
-        )
-    if is_probe:
-        return steps
-    if record["best_epoch"] == record["epochs_run"]:
-        steps.append(
-            "the last epoch was the best: "
-            f"--max_epochs={2 * settings.max_epochs}."
-        )
-    change = "--trainable_layers=all trains everything"
-    if settings.trains_everything:
-        change = (
-            "--trainable_layers=2 trains the last two blocks alone, several "
-            "times faster"
-        )
-    return [*steps, f"{change}; --seed=1 shows how much chance there is."]
