@@ -42,7 +42,6 @@ def test_the_answer_and_its_commands_come_first(searched):
         f'<code class="command">{predict.partition(";")[0]}</code>',
         "<h2>Errors</h2>",
         "<h2>Approaches</h2>",
-        "<h2>Runs</h2>",
     ]
     where = [text.find(piece) for piece in order]
     assert -1 not in where and where == sorted(where)

@@ -23,7 +23,6 @@ from tf_transfer.reports.errors import describe_confusions
 from tf_transfer.reports.study import Table
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
-from tf_transfer.searches.planner import Planner
 from tf_transfer.searches.space import Choice, EVERYTHING
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, formatting
@@ -248,11 +247,9 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
         values: see `give`.
         lines: the answer; see `write_lines`.
     """
-    search = values["search"]
-    task, planner = search.settings.task_name, search.planner
-    tables = []
+    task, tables = values["search"].settings.task_name, []
     if values["rows"]:
-        tables = [_list_approaches(values), _list_runs(planner)]
+        tables = [_list_approaches(values)]
     profiles = {}
     if values["profile"]:
         profiles[task] = values["profile"]
@@ -311,26 +308,6 @@ def _list_approaches(values: Mapping[str, Any]) -> Table:
         "The best setting of each approach, and the baselines; the answer is "
         "the first row. Scores in points; intervals of 95 %, over seeds where "
         "there are three, else over texts",
-        pd.DataFrame(lines),
-    )
-
-
-def _list_runs(planner: Planner) -> Table:
-    lines = []
-    for choice, curve in sorted(planner.curves.items()):
-        scores = [f"{score:.1f}" for score in curve]
-        line = {
-            "trains": describe_approach(choice.approach),
-            "rate": f"{planner.rate_of(choice):g}",
-            "schedule": _schedule(choice),
-            "seed": choice.seed,
-            "epochs": len(curve),
-            "validation, by epoch": ", ".join(scores),
-        }
-        lines.append(line)
-    return Table(
-        "runs",
-        "All runs, and their scores on validation",
         pd.DataFrame(lines),
     )
 
