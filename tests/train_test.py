@@ -14,7 +14,6 @@ from tf_transfer.data import entities, metrics
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.reports import (
     answer,
-    overview,
     study as study_lib,
     summary as summary_lib,
 )
@@ -204,17 +203,14 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
     np.testing.assert_array_equal(run.labels, other.labels)
 
 
-def test_runs_without_a_test_score_are_reported_beside_tfidf(tmp_path):
-    """As those of a search: all count by what they score on validation."""
+def test_a_run_without_a_test_score_is_named_beside_those_with_one(tmp_path):
     path = own_data.write_task(tmp_path)
     with quick.eagerly():
         train.run(settings_of(path, tmp_path / "runs", score_test=False))
     summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
-    [study] = study_lib.collect(summary)
-    rows = {row.approach: row for row in overview.make_rows(study.runs)}
-    assert rows.keys() == {"last_1", "probe", "tfidf"}
-    for row in rows.values():
-        assert row.score.value == row.runs.validation.mean()
+    assert {run["approach"] for run in summary["runs"]} == {"probe", "tfidf"}
+    [(name, reason)] = summary["left_out"]
+    assert "last_1" in name and "without --score_test=false" in reason
 
 
 def test_a_baseline_alone_is_reported(tmp_path):

@@ -63,6 +63,6 @@ def test_f1_is_next_to_that_of_the_commonest_answer(positives, expected):
     record = {**scored(1).record, "metric": "f1", "test": {"f1": 0.9}}
     logits = np.where(labels == 1, 1.0, -1.0)[:, None]
     run = answer.Scored("here", record, "test", np.arange(200), labels, logits)
-    rows = answer.describe(run, {}, "so", []).splitlines()
+    rows = answer.describe(run, {}, "so").splitlines()
     [row] = [line for line in rows if line.startswith(answer.MAJORITY)]
     assert row.split()[-2:] == ["f1", expected]

@@ -21,7 +21,7 @@ STACKED = (
     ("highway", "stack_and_finetune"),
 )
 HEAD = "ensemble"
-METHODS = {"mean": "mean of probabilities", "vote": "majority vote"}
+METHOD = "mean"  # of probabilities
 # Defaults of the heads' sizes, and of what the dense head reads. An ensemble
 # joins heads with these defaults.
 USUAL_SIZES = {
@@ -59,8 +59,8 @@ def join_predictions(
         predictions: theirs.
 
     Returns:
-        A record for each ensemble and each of `METHODS`; and (path, reason) of
-        what may not be joined.
+        A record for each ensemble; and (path, reason) of what may not be
+        joined.
     """
     joined: list[Record] = []
     refused = []
@@ -74,9 +74,7 @@ def join_predictions(
         if problem:
             refused.append((trio[-1]["path"], f"is in no ensemble: {problem}"))
             continue
-        for method in METHODS:
-            outputs = _join(method, tested), _join(method, validated)
-            joined.append(make_record(trio, method, *outputs))
+        joined.append(make_record(trio, _join(tested), _join(validated)))
     return joined, refused
 
 
@@ -92,43 +90,12 @@ def _compare_labels(trio: Sequence[Record], members: Sequence[Arrays]) -> str:
     return ""
 
 
-def _join(method: str, members: Sequence[Arrays]) -> Outputs:
-    """The labels of a split, and the members' outputs as one."""
+def _join(members: Sequence[Arrays]) -> Outputs:
+    """The labels of a split, and the mean of the members' probabilities."""
     probabilities = np.stack(
         [metrics.probabilities(arrays["logits"]) for arrays in members]
     )
-    outputs = vote(probabilities) if method == "vote" else mean(probabilities)
-    return members[0]["labels"], outputs
-
-
-def mean(probabilities: np.ndarray) -> np.ndarray:
-    """The mean of the members' probabilities.
-
-    Args:
-        probabilities: float64 [members, examples, classes].
-
-    Returns:
-        float64 [examples, classes].
-    """
-    return probabilities.mean(axis=0)
-
-
-def vote(probabilities: np.ndarray) -> np.ndarray:
-    """The number of members that choose each class.
-
-    Half of the mean probability is added. It decides only between classes with
-    equally many votes, since it is less than a vote.
-
-    Args:
-        probabilities: float64 [members, examples, classes].
-
-    Returns:
-        float64 [examples, classes].
-    """
-    choices = probabilities.argmax(axis=2)[:, :, None]
-    classes = np.arange(probabilities.shape[2])
-    votes = (choices == classes).sum(axis=0)
-    return votes + 0.5 * mean(probabilities)
+    return members[0]["labels"], probabilities.mean(axis=0)
 
 
 def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -162,7 +129,6 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def make_record(
     members: Sequence[Record],
-    method: str,
     tested: Outputs,
     validated: Outputs,
 ) -> Record:
@@ -170,7 +136,6 @@ def make_record(
 
     Args:
         members: their records, the one that is not stacked first.
-        method: one of `METHODS`.
         tested, validated: its labels and outputs on the test set, and on what
             validates.
     """
@@ -192,10 +157,10 @@ def make_record(
     answers = np.unique(metrics.decide(tested[1]))
     return {
         **base,
-        "path": f"{method} of " + " + ".join(m["path"] for m in members),
+        "path": f"{METHOD} of " + " + ".join(m["path"] for m in members),
         "members": [member["path"] for member in members],
-        "key": {**stacked["key"], "head": HEAD, "adaptation": method},
-        "approach": f"{method}_{HEAD}",
+        "key": {**stacked["key"], "head": HEAD, "adaptation": METHOD},
+        "approach": f"{METHOD}_{HEAD}",
         "cached": bool(cached),
         "timing_environment": {**environment, "mixed": mixed},
         "epochs": [],

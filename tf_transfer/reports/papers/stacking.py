@@ -36,7 +36,7 @@ ADAPTATIONS = {
     "stack_and_finetune": "stack-and-finetune",
     "joint": "joint",
     "two_rates": "joint at two rates",
-    **stacking_ensembles.METHODS,
+    stacking_ensembles.METHOD: "mean of probabilities",
 }
 METRICS = {  # of each task, and what the tables call them
     "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
