@@ -115,7 +115,6 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
         ([*sweep, out, "--dry_run"], 0, "4 runs, 0 of them pending"),
         (cache, 0, "float16"),
         ([*cache, "--check"], 0, "3 texts"),
-        ([*cache, "--entry=wrong"], 1, "--entry=wrong"),
         (["predict"], 1, "--run"),
         (["report", "nowhere"], 1, "no such folder"),
         ([*glue, out], 0, "Already done"),

@@ -45,29 +45,9 @@ def define_flags() -> None:
         "check", False, "Read every row, and report the damaged ones."
     )
     flags.DEFINE_bool("clear", False, "Remove entries that no run is using.")
-    flags.DEFINE_string(
-        "entry", "", "First characters of an entry's name: only such entries."
-    )
     flags.DEFINE_float(
         "unused_days", 0.0, "Days: only entries unused for at least as long."
     )
-
-
-def select(
-    store: store_lib.Store, name: str, unused_days: float
-) -> list[store_lib.Entry]:
-    """The entries that `--entry` and `--unused_days` select.
-
-    Raises:
-        UserError: no entry's name begins with `name`.
-    """
-    entries = [e for e in store.entries() if e.name.startswith(name)]
-    if name and not entries:
-        raise UserError(
-            f"--entry={name}: no entry in {store.folder} has such a name."
-        )
-    limit = time.time() - unused_days * 86400
-    return [entry for entry in entries if entry.last_used <= limit]
 
 
 def format_table(entries: Sequence[store_lib.Entry]) -> str:
@@ -122,7 +102,8 @@ def main() -> None:
     values = flags.FLAGS
     folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
-    entries = select(store, values.entry, values.unused_days)
+    limit = time.time() - values.unused_days * 86400
+    entries = [one for one in store.entries() if one.last_used <= limit]
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
     if values.check:

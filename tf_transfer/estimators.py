@@ -102,7 +102,6 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self.verbose = verbose
 
     # The finished run, and what answers with it once it is asked.
-    _result: Any = None
     _predictor: Any = None
 
     def _fit(
@@ -148,7 +147,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
                         **own,
                     }
                 )
-                self._result = train.run(settings, source=source)
+                result = train.run(settings, source=source)
         except UserError as error:
             raise ValueError(str(error)) from None
         except Interrupted as stop:  # a grid search must end, too
@@ -156,10 +155,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
         finally:  # a run seeds the generators that the caller may use
             random.setstate(states[0])
             np.random.set_state(states[1])
-        if self._result.network is not None:
-            self._result.network.programs.clear()  # the moments of Adam
-        self.directory_ = os.path.abspath(self._result.directory)
-        self.record_ = self._result.record
+        self.directory_ = os.path.abspath(result.directory)
+        self.record_ = result.record
         self._predictor = None
         return self
 
@@ -168,11 +165,9 @@ class TextEstimator(sklearn.base.BaseEstimator):
         texts = _columns(X)
         if self._predictor is None:
             with _quiet(not self.verbose):
-                result = self._result
-                if result is None or result.network is None:
-                    folder = (self.settings or {}).get("cache_dir", "")
-                    result = experiment.open_run(self.directory_, folder)
-                self._predictor, self._result = result.predictor(), None
+                folder = (self.settings or {}).get("cache_dir", "")
+                run = experiment.open_run(self.directory_, folder)
+                self._predictor = run.predictor()
         wanted = len(self._predictor.task.texts)
         if len(texts) != wanted:
             raise ValueError(
@@ -186,7 +181,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if "directory_" in state:
-            state["_result"] = state["_predictor"] = None
+            state["_predictor"] = None
         return state
 
     def __sklearn_tags__(self) -> Any:
