@@ -41,7 +41,7 @@ def options(tmp_path, eager, one_block):
 def fitted(tmp_path_factory):
     """A classifier that has seen enough to be right at times."""
     with quick.eagerly():
-        return tf_transfer.TextClassifier(
+        model = tf_transfer.TextClassifier(
             "tiny",
             trainable_layers="head",
             max_epochs=2,
@@ -49,6 +49,8 @@ def fitted(tmp_path_factory):
             lr=1e-2,
             out=str(tmp_path_factory.mktemp("fitted")),
         ).fit(TEXTS, TEAMS)
+        model.predict(TEXTS[:1])  # opens the run, here where `tiny` is small
+    return model
 
 
 def test_a_fit_is_a_run_and_returns_the_estimator(fitted):

@@ -101,7 +101,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self.settings = settings
         self.verbose = verbose
 
-    # The finished run, and what answers with it once it is asked.
+    # What answers, once it is asked.
     _predictor: Any = None
 
     def _fit(
