@@ -93,7 +93,7 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
         return workers[-1]
 
     with contextlib.closing(work.Pool(start)) as pool:
-        execute.run_all(runs, out, pool, limit=count)
+        execute.run_all(runs[:count], out, pool)
     [worker, *others] = workers
     if others or len(worker.memory) < count:
         raise UserError(f"{out}: a run or its worker failed.")

@@ -104,9 +104,6 @@ def define_flags() -> None:
         "Only the runs with the value of this axis, such as lr, that is best "
         "on validation in runs that are finished.",
     )
-    flags.DEFINE_integer(
-        "limit", 0, "Start at most this many runs (0: all).", 0
-    )
     flags.DEFINE_bool(
         "retry_failed",
         False,
@@ -168,7 +165,6 @@ def main(argv: list[str]) -> None:
             selected,
             values.out,
             pool,
-            values.limit,
             values.retry_failed,
         )
     print(f"Side by side: python -m tf_transfer.report {values.out}")

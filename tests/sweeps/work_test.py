@@ -192,15 +192,6 @@ def test_jobs_run_at_the_same_time(sweep):
     assert len(seeds(reported, "finished")) == 6
 
 
-def test_a_limit_leaves_the_other_runs_pending(tmp_path):
-    runs = plan_runs(tmp_path, 4)
-    states = execute.run_all(runs, str(tmp_path), fakes.make_pool(), limit=3)
-    assert collections.Counter(states.read().values()) == {
-        State.FINISHED: 3,
-        State.PENDING: 1,
-    }
-
-
 def test_a_worker_that_waits_for_room_has_no_run(sweep):
     """As of a cluster whose node was lost; the others go on."""
     workers = []

@@ -81,7 +81,6 @@ def run_all(
     runs: list[Planned],
     out: str,
     pool: Pool,
-    limit: int = 0,
     retry_failed: bool = False,
 ) -> RunStates:
     """Does the runs that are not finished; returns the states of all.
@@ -90,7 +89,6 @@ def run_all(
         runs: the runs.
         out: root of the run directories.
         pool: of workers.
-        limit: the most runs to start; 0 for all.
         retry_failed: whether to try again the runs that have failed before.
 
     Raises:
@@ -111,7 +109,7 @@ def run_all(
             )
         display = Display(run_states, pool.jobs)
         with contextlib.closing(display):
-            todo = run_states.select(State.PENDING)[: limit or None]
+            todo = run_states.select(State.PENDING)
             Scheduler(
                 run_states, pool, todo, display.report, display.refresh
             ).work()
