@@ -49,7 +49,7 @@ from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.trained import choose_task, Predictor
-from tf_transfer.utils import files, formatting
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "export")
@@ -321,10 +321,7 @@ def write_scores(
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
     described = errors.describe(task, rows, logits)
-    listed = ", ".join(
-        f"{name} {formatting.decimal(score, 4)}"
-        for name, score in scores.items()
-    )
+    listed = ", ".join(f"{n} {score:.4g}" for n, score in scores.items())
     print(
         f"{len(rows):,} rows: {listed}\n{lines.summarize(described)}",
         file=sys.stderr,

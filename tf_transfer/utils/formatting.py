@@ -61,12 +61,3 @@ def duration(seconds: float) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes % 60} min"
-
-
-def decimal(value: float, places: int) -> str:
-    """`3.250` for 3 places; what these would cut is written with 7 digits.
-
-    So 4.1e-07 does not become 0.000.
-    """
-    is_usual = not value or 10**-places <= abs(value) < 1e12
-    return f"{value:.{places}f}" if is_usual else f"{value:.7g}"
