@@ -321,7 +321,7 @@ def write_scores(
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
     described = errors.describe(task, rows, logits)
-    listed = ", ".join(f"{n} {score:.4g}" for n, score in scores.items())
+    listed = ", ".join(f"{n} {score:#.4g}" for n, score in scores.items())
     print(
         f"{len(rows):,} rows: {listed}\n{lines.summarize(described)}",
         file=sys.stderr,
