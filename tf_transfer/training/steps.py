@@ -395,9 +395,8 @@ class Pass:
         self.devices = programs[0].devices
         self.optimizer = programs[0].optimizer
         self._chunk = tf.function(self._run_chunk)
-        self._options = programs[0].options
         self._update = self._compute_update
-        if self._options.uses_xla and self.devices.compiles_updates:
+        if programs[0].options.uses_xla and self.devices.compiles_updates:
             self._update = _compile(self._compute_update)
 
     def plan(self, epoch: int, share_done: float) -> JointPlan:
@@ -411,7 +410,9 @@ class Pass:
         for program in self.programs:
             plans.append(functools.partial(program.plan, epoch))
             sizes.append(len(program.objective.train))
-        rng = np.random.default_rng([self._options.seed, epoch, 13])
+        # A program that serves a later run has the options of that run.
+        seed = self.programs[0].options.seed
+        rng = np.random.default_rng([seed, epoch, 13])
         return self.combination.plan(plans, sizes, rng, share_done)
 
     def train(
