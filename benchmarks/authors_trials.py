@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tf_transfer import freezing
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.reports import claims, reading
 from tf_transfer.training import records
 from tf_transfer.utils import files

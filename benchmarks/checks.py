@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tf_transfer import glue
 from tf_transfer.feature_cache import store
+from tf_transfer.glue import experiment as glue
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import json_files
 

@@ -31,8 +31,8 @@ import numpy as np
 from absl import flags
 
 from benchmarks import documents, frameworks, hugging_face
-from tf_transfer import freezing
 from tf_transfer.config import command_line
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.models import loading
 from tf_transfer.sweeps import execute, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned

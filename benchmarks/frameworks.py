@@ -27,10 +27,10 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import CACHED, HUGGING_FACE, LIVE
-from tf_transfer import glue
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 from tf_transfer.data import glue as glue_data
+from tf_transfer.glue import experiment as glue
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 

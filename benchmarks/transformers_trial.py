@@ -15,9 +15,9 @@ import tempfile
 from typing import Any
 
 from benchmarks import hugging_face
-from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
+from tf_transfer.freezing import experiment as freezing
 
 
 def train(folder: str, settings: freezing.Settings) -> list[dict[str, Any]]:

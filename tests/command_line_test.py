@@ -8,9 +8,10 @@ import shutil
 import pytest
 
 from tests.support import commands, forks as forks_lib
-from tf_transfer import glue, report
+from tf_transfer import report
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
+from tf_transfer.glue import experiment as glue
 from tf_transfer.utils import network, wheels
 from tf_transfer.utils.errors import UserError
 

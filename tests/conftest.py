@@ -110,7 +110,7 @@ def rng(request):
 
 def tiny_settings(out, **changes):
     """GLUE settings of a run that takes seconds."""
-    from tf_transfer import glue
+    from tf_transfer.glue import experiment as glue
 
     settings = glue.Settings(
         task="rte",
@@ -128,7 +128,7 @@ def tiny_settings(out, **changes):
 @pytest.fixture
 def tiny_run(tmp_path):
     """Runs GLUE on `tiny` and `sample`; returns the result and its folder."""
-    from tf_transfer import glue
+    from tf_transfer.glue import experiment as glue
 
     def run(**changes):
         settings = tiny_settings(

@@ -10,12 +10,13 @@ import os
 import pytest
 
 from tests.support import commands, cs224n_runs, stacking_data
-from tf_transfer import stacking, tweets
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.models import heads as stacking_heads
 from tf_transfer.reports import choose, claims, reading
+from tf_transfer.stacking import experiment as stacking
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.tweets import experiment as tweets
 
 
 def test_the_grid_of_the_prefix_cache_is_sixty_runs_in_pairs(

@@ -5,17 +5,14 @@ import math
 
 import pytest
 
-from tf_transfer import (
-    freezing,
-    glue,
-    methods,
-    multitask,
-    search,
-    stacking,
-    train,
-    tweets,
-)
+from tf_transfer import search, train
 from tf_transfer.config import fields
+from tf_transfer.freezing import experiment as freezing
+from tf_transfer.glue import experiment as glue
+from tf_transfer.methods import experiment as methods
+from tf_transfer.multitask import experiment as multitask
+from tf_transfer.stacking import experiment as stacking
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 
 CLASSES = (

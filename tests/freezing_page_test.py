@@ -5,9 +5,9 @@ import os
 import re
 
 from tests.support import commands
-from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.reports import claims, summary as summary_lib
 
 

@@ -9,8 +9,8 @@ from tests.models import encoders, saving
 from tests.reports import synthetic
 from tests.support import commands
 from tests.sweeps import fakes
-from tf_transfer import freezing
 from tf_transfer.config import command_line
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.models import freezing as models_freezing, tiny
 from tf_transfer.sweeps import execute, work
 from tf_transfer.utils.errors import UserError

@@ -5,7 +5,7 @@ import pytest
 
 from tests.conftest import tiny_settings
 from tests.support.run_files import checkpoint_of, model_of
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import freezing
 from tf_transfer.training import programs, steps, strategy
 

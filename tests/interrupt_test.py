@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tests.conftest import run_folder, running_eagerly, tiny_settings
 from tests.support import commands, forks as forks_lib
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 from tf_transfer.training import optimizer, records, steps, trainer
 from tf_transfer.utils import files

@@ -11,10 +11,14 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.support.quick import eagerly
 from tests.warm_test import numbers
-from tf_transfer import experiment, glue, multitask, predict, stacking, tweets
+from tf_transfer import experiment, predict
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import methods
 from tf_transfer.models.methods.base import LowRank, Method, NewWeight
 from tf_transfer.models.network import Network
+from tf_transfer.multitask import experiment as multitask
+from tf_transfer.stacking import experiment as stacking
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 

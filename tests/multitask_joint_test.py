@@ -9,8 +9,8 @@ import pytest
 
 from tests.support import cs224n_runs, interrupting, quick, run_files
 from tests.support.cs224n_runs import lines_of, run_folder, settings_of
-from tf_transfer import multitask
 from tf_transfer.models import tiny
+from tf_transfer.multitask import experiment as multitask
 from tf_transfer.utils.errors import Interrupted
 
 pytestmark = pytest.mark.usefixtures("one_block")

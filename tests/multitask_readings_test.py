@@ -5,8 +5,8 @@ import pytest
 
 from tests.support import cs224n_runs
 from tests.support.cs224n_runs import lines_of, run_folder, settings_of
-from tf_transfer import multitask
 from tf_transfer.data import metrics
+from tf_transfer.multitask import experiment as multitask
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from tests.models import encoders, saving
 from tests.support import cs224n_runs, interrupting, quick, run_files
 from tests.support.cs224n_runs import lines_of, run_folder, settings_of
-from tf_transfer import multitask
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n, splits
 from tf_transfer.models import freezing, tiny
+from tf_transfer.multitask import experiment as multitask
 from tf_transfer.training import steps, strategy, trainer
 from tf_transfer.utils.errors import Interrupted, UserError
 

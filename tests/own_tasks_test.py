@@ -9,18 +9,15 @@ import pytest
 
 from tests.conftest import tiny_settings
 from tests.support import answering, commands, own_data, quick
-from tf_transfer import (
-    experiment,
-    freezing,
-    glue,
-    multitask,
-    report,
-    stacking,
-    tweets,
-)
+from tf_transfer import experiment, report
 from tf_transfer.data import tables
+from tf_transfer.freezing import experiment as freezing
+from tf_transfer.glue import experiment as glue
+from tf_transfer.multitask import experiment as multitask
+from tf_transfer.stacking import experiment as stacking
 from tf_transfer.sweeps import grid
 from tf_transfer.training.progress import SAMPLE
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")

@@ -11,9 +11,10 @@ import sklearn.metrics
 from tests import own_tasks_test
 from tests.support import answering, commands, own_data, quick
 from tests.utils import disks
-from tf_transfer import experiment, multitask, predict
+from tf_transfer import experiment, predict
 from tf_transfer.data import calibration, tables
 from tf_transfer.data.task import Examples
+from tf_transfer.multitask import experiment as multitask
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")

@@ -10,9 +10,11 @@ import tensorflow as tf
 
 from tests.conftest import tiny_settings
 from tests.support import answering, commands, cs224n_runs, quick
-from tf_transfer import experiment, glue, multitask, predict, trained
+from tf_transfer import experiment, predict, trained
 from tf_transfer.data import cs224n, glue as glue_data, metrics, tables
 from tf_transfer.data.task import Examples
+from tf_transfer.glue import experiment as glue
+from tf_transfer.multitask import experiment as multitask
 from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
 

@@ -14,24 +14,17 @@ import tf_transfer
 from benchmarks import frameworks
 from tests.conftest import run_folder, tiny_settings
 from tests.support import commands as commands_lib, own_data, quick
-from tf_transfer import (
-    cache,
-    freezing,
-    glue,
-    methods,
-    multitask,
-    predict,
-    report,
-    search,
-    stacking,
-    sweep,
-    train,
-    tweets,
-)
+from tf_transfer import cache, predict, report, search, sweep, train
 from tf_transfer.config import command_line
+from tf_transfer.freezing import experiment as freezing
+from tf_transfer.glue import experiment as glue
+from tf_transfer.methods import experiment as methods
 from tf_transfer.models import tiny
+from tf_transfer.multitask import experiment as multitask
 from tf_transfer.reports import summary as summary_lib
+from tf_transfer.stacking import experiment as stacking
 from tf_transfer.sweeps import grid
+from tf_transfer.tweets import experiment as tweets
 
 DOCUMENTS = (
     "README.md",

@@ -4,9 +4,9 @@ Heads: tests/models/heads/registry_test.py.
 """
 
 from tests.conftest import tiny_settings
-from tf_transfer import glue
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data.task import Task
+from tf_transfer.glue import experiment as glue
 
 ROW = Task(
     name="rain",

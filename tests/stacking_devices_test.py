@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from tests.support import interrupting, run_files
 from tests.support.stacking_data import lines_of, run_folder, settings_of
-from tf_transfer import stacking
 from tf_transfer.models import tiny
+from tf_transfer.stacking import experiment as stacking
 from tf_transfer.utils.errors import Interrupted
 
 pytestmark = [

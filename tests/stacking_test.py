@@ -14,10 +14,10 @@ from tests.support.stacking_data import (
     run_folder,
     settings_of,
 )
-from tf_transfer import stacking
 from tf_transfer.data import glue
 from tf_transfer.models import heads, tiny
 from tf_transfer.reports import stacking_ensembles as reports
+from tf_transfer.stacking import experiment as stacking
 from tf_transfer.training import trainer
 from tf_transfer.utils.errors import UserError
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.support import commands, tweets_table
 from tests.support.tweets_table import files_of, parsed
-from tf_transfer import experiment, tweets
+from tf_transfer import experiment
 from tf_transfer.config import command_line
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 
 
@@ -84,7 +85,7 @@ def test_a_baseline_on_the_held_out_set_of_the_encoder_and_on_fewer(
 PROGRAM = """
 import json, pathlib, sys
 from tests.support.tweets_table import parsed
-from tf_transfer import tweets
+from tf_transfer.tweets import experiment as tweets
 
 table, folder = sys.argv[1:]
 words = ("--features=hash", "--folds=2")

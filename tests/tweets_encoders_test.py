@@ -10,9 +10,10 @@ import pytest
 
 from tests.support import answering, own_data, quick, tweets_table
 from tests.support.tweets_table import files_of, parsed
-from tf_transfer import experiment, predict, tweets
+from tf_transfer import experiment, predict
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 

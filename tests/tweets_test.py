@@ -7,8 +7,8 @@ import pytest
 
 from tests.support import tweets_table
 from tests.support.tweets_table import parsed
-from tf_transfer import tweets
 from tf_transfer.config import command_line
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 
 

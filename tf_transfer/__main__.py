@@ -4,6 +4,7 @@ import ast
 import pkgutil
 import sys
 
+from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.utils import formatting
 
 GROUPS = {
@@ -25,7 +26,10 @@ def describe() -> str:
 
 def _summary(name: str) -> str:
     """A command's first line, without importing what it needs."""
-    source = pkgutil.get_data("tf_transfer", f"{name}.py") or b""
+    path = f"{name}.py"
+    if name in FOLDERS:
+        path = f"{name}/experiment.py"
+    source = pkgutil.get_data("tf_transfer", path) or b""
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 

@@ -15,11 +15,7 @@ import pytest
 
 from tests.attack import damage
 from tests.support import commands, cs224n_runs, stacking_data, tweets_table
-from tf_transfer import (
-    experiment,
-    search,
-    sweep,
-)
+from tf_transfer import experiment, search, sweep
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.searches.search import Search

@@ -23,7 +23,7 @@ def settings_in(folder, cached):
 
 def train(folder, cached):
     """Does what the command does, eagerly and on one block."""
-    from tf_transfer import glue
+    from tf_transfer.glue import experiment as glue
     from tf_transfer.models import tiny
     from tf_transfer.training import steps
 

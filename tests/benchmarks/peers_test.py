@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from benchmarks import elsa_study, hugging_face, keras_fit, transformers_trial
 from tests.conftest import tiny_settings
-from tf_transfer import freezing as elsa, glue
 from tf_transfer.data import batches
+from tf_transfer.freezing import experiment as elsa
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import exports, freezing, loading
 from tf_transfer.models.heads import pooled as pooled_lib
 from tf_transfer.models.methods import added, base

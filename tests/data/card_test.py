@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support import own_data
-from tf_transfer import glue
 from tf_transfer.data import card, splits
+from tf_transfer.glue import experiment as glue
 
 
 def open_task(folder, **keys):

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import run_folder, tiny_settings
 from tests.support import quick
 from tests.support.run_files import epochs_of
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 
 CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}

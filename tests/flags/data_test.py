@@ -7,8 +7,10 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.support import cs224n_runs, own_data, stacking_data
 from tests.support.flag_runs import shows
-from tf_transfer import glue, multitask, stacking
 from tf_transfer.data.task import Examples
+from tf_transfer.glue import experiment as glue
+from tf_transfer.multitask import experiment as multitask
+from tf_transfer.stacking import experiment as stacking
 from tf_transfer.training import objectives, strategy
 from tf_transfer.utils.errors import UserError
 

@@ -9,7 +9,7 @@ import importlib
 import pytest
 
 from tests.support.flag_runs import SHOWN
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from tensorflow.python.framework import config
 
 from tests.conftest import tiny_settings
 from tests.support.flag_runs import BASE, run, shows
-from tf_transfer import glue
 from tf_transfer.data import metrics
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 from tf_transfer.training import steps, strategy
 

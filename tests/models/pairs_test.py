@@ -7,9 +7,10 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.models import encoders
 from tests.support import quick
-from tf_transfer import experiment, glue, predict
+from tf_transfer import experiment, predict
 from tf_transfer.data import batches
 from tf_transfer.data.task import Examples
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models.heads import pooled
 from tf_transfer.utils.errors import UserError
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer import freezing
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.reports import claims, frames
 
 PAPER = claims.read(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reports import synthetic
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 from tf_transfer.reports import (
     overview,
     study as study_lib,

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.support import commands
-from tf_transfer import methods
+from tf_transfer.methods import experiment as methods
 from tf_transfer.reports import (
     claims,
     first_figure,

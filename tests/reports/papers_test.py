@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from tests.support import commands
-from tf_transfer import multitask, stacking, tweets
+from tf_transfer.multitask import experiment as multitask
 from tf_transfer.reports import claims, frames
+from tf_transfer.stacking import experiment as stacking
+from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 
 FOLDER = os.path.join(commands.ROOT, "experiments")

@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 
-from tf_transfer import glue
 from tf_transfer.data import glue as glue_data
+from tf_transfer.glue import experiment as glue
 from tf_transfer.training import records
 
 ENVIRONMENT = {

@@ -8,8 +8,8 @@ import sys
 
 from absl import flags
 
-from tf_transfer import glue
 from tf_transfer.config import command_line
+from tf_transfer.glue import experiment as glue
 
 ROOT = str(pathlib.Path(__file__).absolute().parents[2])
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.support import run_files
-from tf_transfer import multitask
 from tf_transfer.data import cs224n
+from tf_transfer.multitask import experiment as multitask
 
 WORDS = ("the dog was not in house good film water children two cats").split()
 SIZES = {"sentiment": 10, "paraphrase": 24, "similarity": 12}

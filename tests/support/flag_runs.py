@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from tests.conftest import run_folder, tiny_settings
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 
 # The run that every other is compared with: 16 examples in four steps an epoch.
 BASE = {

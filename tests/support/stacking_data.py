@@ -6,8 +6,8 @@ import os
 import numpy as np
 
 from tests.support import cs224n_runs, run_files
-from tf_transfer import stacking
 from tf_transfer.data import cs224n
+from tf_transfer.stacking import experiment as stacking
 
 WORDS = ("the dog was not in house good film water children two cats").split()
 SIZES = {"train": 24, "testa": 9, "testb": 7}

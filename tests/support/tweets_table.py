@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from tf_transfer import tweets
 from tf_transfer.config import command_line
+from tf_transfer.tweets import experiment as tweets
 
 WORDS = {
     "calm": ["good", "day", "at", "the", "lake", "with", "two", "cats"],

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import tiny_settings
 from tests.utils.disks import FULL
-from tf_transfer import glue
+from tf_transfer.glue import experiment as glue
 from tf_transfer.training import checkpoint
 from tf_transfer.utils.errors import UserError
 

@@ -48,7 +48,7 @@ def train(out, moment=None, changes=types.MappingProxyType({})):
         moment: one of `MOMENTS`.
         changes: of the settings.
     """
-    from tf_transfer import glue
+    from tf_transfer.glue import experiment as glue
     from tf_transfer.models import tiny
     from tf_transfer.training import checkpoint, records, steps
 

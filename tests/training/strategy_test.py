@@ -19,7 +19,7 @@ def run_all(out, runs):
     That is the loss of every step, and the metrics. 33 examples in batches of
     8: the last batch is short, and on two devices one of them has none of it.
     """
-    from tf_transfer import glue
+    from tf_transfer.glue import experiment as glue
     from tf_transfer.models import tiny
 
     tiny.BLOCKS = 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tf_transfer import glue
 from tf_transfer.config import settings as settings_lib
+from tf_transfer.glue import experiment as glue
 from tf_transfer.models import network as network_lib
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.training import (

@@ -451,6 +451,3 @@ class Stacking(experiment.Experiment):
 
 EXPERIMENT = Stacking
 run = Stacking.run
-
-if __name__ == "__main__":
-    experiment.start(Stacking)

@@ -524,6 +524,3 @@ class Multitask(experiment.Experiment):
 
 EXPERIMENT = Multitask
 run = Multitask.run
-
-if __name__ == "__main__":
-    experiment.start(Multitask)

@@ -57,6 +57,3 @@ class Glue(experiment.Experiment):
 
 EXPERIMENT = Glue
 run = Glue.run
-
-if __name__ == "__main__":
-    experiment.start(Glue)

@@ -528,7 +528,3 @@ def _refuse(names: Sequence[str], why: str) -> None:
     for name in names:
         if flags.FLAGS[name].present:
             raise UserError(f"--{name}: {why}")
-
-
-if __name__ == "__main__":
-    experiment.start(Freezing)

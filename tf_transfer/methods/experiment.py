@@ -46,6 +46,3 @@ class Methods(experiment.Experiment):
 
 EXPERIMENT = Methods
 run = Methods.run
-
-if __name__ == "__main__":
-    experiment.start(Methods)

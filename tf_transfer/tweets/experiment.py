@@ -374,6 +374,3 @@ class Tweets(experiment.Experiment):
 
 EXPERIMENT = Tweets
 run = Tweets.run
-
-if __name__ == "__main__":
-    experiment.start(Tweets)

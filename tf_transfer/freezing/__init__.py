@@ -1,0 +1,1 @@
+"""How many blocks are enough: quality against the number of frozen blocks."""

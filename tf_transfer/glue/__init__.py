@@ -1,0 +1,1 @@
+"""Score against time: fine-tuning and the last blocks, on GLUE."""

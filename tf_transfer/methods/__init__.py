@@ -1,0 +1,1 @@
+"""Which weights: LoRA, biases, LayerNorm, and the last blocks."""

@@ -1,0 +1,1 @@
+"""One encoder, three tasks: sentiment, paraphrase and similarity."""

@@ -1,0 +1,1 @@
+"""To tune or not to tune: a big head first, then everything."""
