@@ -139,12 +139,17 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     """
     name = f"{study.experiment}_{study.name}"
     figures = draw_figures(study)
-    own = getattr(module_of(study.experiment), "figures", None)
+    module = module_of(study.experiment)
+    own = getattr(module, "figures", None)
     if own is not None:
         figures += own(study)
+    own_tables: list[Table] = []
+    if module is not None and hasattr(module, "list_tables"):
+        own_tables = module.list_tables(study)
+        figures += module.list_figures(study)
     if profiles := depth.profiles_of(study.runs):
         figures.append(depth.draw(profiles))
-    shown = fill_tables(study, "document")
+    shown = own_tables + fill_tables(study, "document")
     tables = [*shown, *fill_tables(study, "table")]
     headline = fill_tables(study, "headline")
     first = first_figure.draw(study, rows)

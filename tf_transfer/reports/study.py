@@ -23,6 +23,7 @@ from typing import Any
 
 import pandas as pd
 
+from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
     choose,
     claims,
@@ -159,10 +160,15 @@ class Study:
 
 @functools.cache
 def module_of(experiment: str) -> ModuleType | None:
-    """The module of an experiment in the folder `papers`, or None."""
-    name = f"tf_transfer.reports.papers.{experiment}"
-    if experiment.isidentifier() and importlib.util.find_spec(name):
-        return importlib.import_module(name)
+    """The module of an experiment's tables, or None."""
+    if experiment not in FOLDERS:
+        return None
+    for name in (
+        f"tf_transfer.{experiment}.tables",
+        f"tf_transfer.reports.papers.{experiment}",
+    ):
+        if importlib.util.find_spec(name):
+            return importlib.import_module(name)
     return None
 
 

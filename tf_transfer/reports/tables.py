@@ -632,6 +632,34 @@ def _summarize(value: Any) -> overview.Ranged:
 # === Published rows ===
 
 
+def find_runs(
+    study: study_lib.Study, task: str, wanted: claims.Settings
+) -> pd.DataFrame:
+    """The runs of one row of a paper's table, of a study on one task.
+
+    They are chosen by the rule of claims: settings that the row does not name
+    are the paper's where the study has these.
+
+    Args:
+        study: theirs.
+        task: as in the column `task`.
+        wanted: settings of the row.
+
+    Returns:
+        Runs that differ by seed alone; none if there is no such group.
+    """
+    runs = study.runs[study.runs.task == task]
+    if study.paper is None or runs.empty:
+        return runs.iloc[:0]
+    try:
+        [chosen] = choose.choose_groups(
+            choose.list_groups(runs), study.paper, [wanted]
+        )
+    except choose.NotFound:
+        return runs.iloc[:0]
+    return choose.take_rows(runs, chosen)
+
+
 def find_published(
     runs: pd.DataFrame, paper: claims.Paper | None, row: claims.Settings
 ) -> pd.DataFrame:
