@@ -217,7 +217,7 @@ def test_a_sweep_goes_on_beside_damaged_records(attempts, rng, tmp_path):
         assert set(found) == {run.name for run in runs}
         for run in runs:
             if found[run.name] == State.FINISHED:
-                states.seconds(run)
+                assert states.result(run)["task"]
         path.write_bytes(contents[path])
 
 
