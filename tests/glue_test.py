@@ -27,6 +27,7 @@ EPOCH_KEYS = {
     "test",
     "train_seconds",
     "eval_seconds",
+    "trace_seconds",
     "elapsed_seconds",
     "examples_per_second",
     "peak_memory_bytes",
@@ -53,7 +54,7 @@ RESULT_KEYS = {
     "phases",
     "train_seconds",
     "seconds_per_epoch",
-    "traced",
+    "trace_seconds",
     "checkpoint_bytes",
     "prefix_seconds",
     "prefix_build_seconds",
@@ -82,6 +83,7 @@ TAGS = {
     "test/accuracy",
     "time/epoch_seconds",
     "time/elapsed_seconds",
+    "time/trace_seconds",
     *tensorboard.RESULT_COLUMNS,
 }
 
@@ -183,11 +185,14 @@ def test_the_result_has_the_keys_of_the_contract(finished):
     assert result["epochs_run"] == settings.max_epochs
 
 
-def test_seconds_per_epoch_leave_out_the_epoch_that_traces(finished):
-    result = finished[1]
-    assert (
-        result["seconds_per_epoch"]
-        == epochs_of(finished[2])[1]["train_seconds"]
+def test_tracing_is_timed_apart_from_training(finished):
+    """The first epoch traced, and takes no longer than the other."""
+    result, [first, second] = finished[1], epochs_of(finished[2])
+    assert result["trace_seconds"] == first["trace_seconds"] > 0
+    assert second["trace_seconds"] == 0
+    assert first["train_seconds"] < first["trace_seconds"]
+    assert result["seconds_per_epoch"] == pytest.approx(
+        (first["train_seconds"] + second["train_seconds"]) / 2
     )
 
 

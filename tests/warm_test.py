@@ -124,8 +124,8 @@ def test_another_rate_and_seed_and_decay_need_no_new_program(
         )
     ]
     assert len(traced) == 1
-    # Reports compare the times of runs that did, or of runs that did not.
-    assert [r.record["traced"] for r in results] == [True, False, False, False]
+    traced = [r.record["trace_seconds"] > 0 for r in results]
+    assert traced == [True, False, False, False]
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ class Reader:
         self._encoder = encoder
         self._encode = encode
         self._pooler = encoder.pooler.get_weights() if has_pooler else None
-        self.cost = BuildCost(0.0, 0.0)
+        self.cost = BuildCost(0.0, 0.0, 0.0)
 
     def texts(self, splits: Mapping[str, Any]) -> dict[str, PooledStates]:
         """Pooled states of texts, by split.
@@ -186,4 +186,5 @@ class Reader:
         splits, cost = self._cache.attach(prefix, encoded, needs_all=True)
         self.cost.paid += cost.paid
         self.cost.original += cost.original
+        self.cost.traced += cost.traced
         return {n: split.states for n, split in splits.items() if split.states}

@@ -138,6 +138,7 @@ def _finish(
         "best_epoch": 1,
         "prefix_seconds": cost.paid,
         "prefix_build_seconds": cost.original,
+        "trace_seconds": cost.traced,
         "total_parameters": frozen + baseline.parameters,
         "warnings": splits.find_warnings(task, examples)
         + probe.find_warnings(task, labels)

@@ -93,6 +93,7 @@ def run(
                     "test": scores.get("test"),
                     "train_seconds": train_seconds,
                     "eval_seconds": time.monotonic() - began - train_seconds,
+                    "trace_seconds": 0.0,
                     "elapsed_seconds": train_seconds
                     + sum(line["train_seconds"] for line in lines),
                     "examples_per_second": len(parts["train"])
@@ -134,6 +135,7 @@ def run(
             "seconds_per_epoch": float(
                 np.mean([line["train_seconds"] for line in lines])
             ),
+            "trace_seconds": 0.0,
             "prefix_seconds": None,
             "prefix_build_seconds": None,
             "trainable_parameters": baseline.parameters,

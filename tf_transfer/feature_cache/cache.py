@@ -20,7 +20,7 @@ import hashlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +34,7 @@ from tf_transfer.feature_cache import (
     store as store_lib,
 )
 from tf_transfer.feature_cache.prefix import Encoder, FrozenPrefix
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, tracing
 from tf_transfer.utils.errors import Interrupted, UserError
 
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
@@ -81,10 +81,12 @@ class BuildCost:
     Attributes:
         paid: by this process, building and waiting for a build.
         original: time to build the rows in use, whichever process did it.
+        traced: by this process, tracing. The others leave it out.
     """
 
     paid: float
     original: float
+    traced: float
 
 
 class FeatureCache:
@@ -119,6 +121,7 @@ class FeatureCache:
         self.weights = weights or prefix_lib.hash_prefixes(encoder)
         self._opened = contextlib.ExitStack()
         self._disk_full: store_lib.DiskFull | None = None
+        self._trace_seconds = 0.0  # of the latest `attach`
 
     def attach(
         self,
@@ -143,7 +146,7 @@ class FeatureCache:
         """
         started = time.perf_counter()
         texts = rows_lib.Texts(splits)
-        self._disk_full = None
+        self._disk_full, self._trace_seconds = None, 0.0
         prefixes = [
             prefix.shallower(cut)
             for cut in sorted(self.options.also)
@@ -170,9 +173,12 @@ class FeatureCache:
             self._report_missing(len(missing), sizes.sum(), needs_all)
         used = np.unique(indices[indices >= 0])
         cost = BuildCost(
-            paid=time.perf_counter() - started if any(were_built) else 0.0,
+            paid=0.0,
             original=float(entry.table["seconds"][used].sum()),
+            traced=self._trace_seconds,
         )
+        if any(were_built):
+            cost.paid = time.perf_counter() - started - cost.traced
         with_states = {
             name: dataclasses.replace(
                 split,
@@ -296,9 +302,12 @@ class FeatureCache:
         source_seconds: np.ndarray,
     ) -> None:
         """Runs the prefix over a split, of `rows`, and stores its output."""
+        if not len(split):
+            return
         pending: list[tuple[bytes, np.ndarray, float]] = []
+        outputs = self._run(prefix, source, split)
         size, started = 0, time.perf_counter()
-        for index, vectors in self._run(prefix, source, split):
+        for index, vectors in outputs:
             row = rows[index]
             if not np.isfinite(vectors.astype(np.float32)).all():
                 name, example = texts.locate(row)
@@ -334,14 +343,12 @@ class FeatureCache:
         source: FrozenPrefix | None,
         split: batches.EncodedSplit,
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Runs the prefix over a split, the longest texts first.
+        """Traces the prefix, to run it over a split, the longest texts first.
 
-        Yields:
-            The index of a text in the split, and its output
-            [vectors, hidden].
+        Returns:
+            The index of each text in the split, and its output
+            [vectors, hidden], which are computed when they are asked for.
         """
-        if not len(split):
-            return
         replicas = self._devices.replicas
         # Not up to --max_length: runs of other lengths share the rows.
         plan = batches.plan_by_bucket(
@@ -357,9 +364,19 @@ class FeatureCache:
             reduce_retracing=True,
             autograph=False,
         )
-        # One trace for all lengths, in place of two.
-        if replicas == 1 and not tf.config.functions_run_eagerly():
-            program.get_concrete_function(dataset.element_spec)
+        if replicas == 1:  # one trace for all lengths, in place of two
+            self._trace_seconds += tracing.trace(program, dataset.element_spec)
+        outputs = self._devices.run(program, dataset)
+        return self._iterate(prefix, split, plan, outputs)
+
+    def _iterate(
+        self,
+        prefix: FrozenPrefix,
+        split: batches.EncodedSplit,
+        plan: batches.BatchPlan,
+        outputs: Iterable[np.ndarray],
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields what `_run` returns, from the outputs of a plan's batches."""
         with tqdm.tqdm(
             total=int(split.tokens.lengths.sum()),
             desc=f"running {prefix.cut} frozen blocks once",
@@ -369,7 +386,6 @@ class FeatureCache:
             file=sys.stderr,
             disable=None,
         ) as bar:
-            outputs = self._devices.run(program, dataset)
             for step, output in enumerate(outputs):
                 count = plan.counts[step]
                 for index, vectors in zip(plan.rows[step, :count], output):

@@ -180,6 +180,7 @@ class TensorBoard(Callback):
                 self._file.scalar(f"{kind}/{name}", value, step)
         self._file.scalar("time/epoch_seconds", line["train_seconds"], step)
         self._file.scalar("time/elapsed_seconds", line["elapsed_seconds"], step)
+        self._file.scalar("time/trace_seconds", line["trace_seconds"], step)
         self._file.flush()
 
     def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:

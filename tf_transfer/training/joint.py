@@ -50,6 +50,21 @@ class JointPlan:
         plans = [p.start_at(number) for p, number in zip(self.plans, done)]
         return JointPlan(plans, self.counts[step:], choices)
 
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of each step's batches.
+
+        That is the rows and the padded length of each objective's batch; 0 of
+        an objective that is not in the step.
+        """
+        shapes = np.zeros([len(self), len(self.plans), 2], int)
+        for index, plan in enumerate(self.plans):
+            steps = np.arange(len(self))
+            if self.choices is not None:
+                steps = np.flatnonzero(self.choices == index)
+            shapes[steps, index, 0] = plan.rows.shape[1]
+            shapes[steps, index, 1] = plan.lengths[: len(steps)]
+        return [tuple(shape) for shape in shapes.reshape(len(self), -1)]
+
 
 @dataclasses.dataclass(frozen=True)
 class Sum:

@@ -40,7 +40,6 @@ class PhasePrograms:
         optimizer: over all that trains.
         objectives: a program for each objective.
         passes: of an epoch.
-        is_new: whether they are traced in this run.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class PhasePrograms:
             if phase.combination
             else [Pass([one], joint.Sum()) for one in self.objectives]
         )
-        self.is_new = True
 
     def take_over(self, phase: Phase, options: Any) -> None:
         """Serves the phase of another run, which trains from its beginning.
@@ -92,7 +90,6 @@ class PhasePrograms:
         for program, objective in zip(self.objectives, phase.objectives):
             program.take_over(objective, options)
         self.optimizer.reset(options.adam.weight_decay)
-        self.is_new = False
 
 
 def prepare(

@@ -52,14 +52,16 @@ class Progress:
             the pass that have been trained.
         total_steps, total_epochs: over all phases.
         loss_sum, examples: of the pass so far.
-        train_seconds: of the pass so far.
+        train_seconds: of the pass so far, without its first steps.
+        first_seconds, first_steps: seconds and number of the steps of the pass
+            so far that a program ran for the first time.
+        trace_seconds: of the pass so far, evaluation included; of a phase's
+            first pass also that of its feature cache.
         elapsed: seconds of training and of building a feature cache, over all
             starts.
         prefix_seconds, prefix_build_seconds: as in `result.json`.
         prefixes: phase and objective of each frozen prefix that was stored:
             its original cost is counted once.
-        started_in: total epochs that began with new or restored programs:
-            their seconds include tracing.
         stopping: the phase's `EarlyStopping`.
         best: the record of the selected epoch, and the file of its weights.
         phase_records: the phases that are over, as `result.json` has them.
@@ -76,13 +78,31 @@ class Progress:
     loss_sum: float = 0.0
     examples: int = 0
     train_seconds: float = 0.0
+    first_seconds: float = 0.0
+    first_steps: int = 0
+    trace_seconds: float = 0.0
     elapsed: float = 0.0
     prefix_seconds: float = 0.0
     prefix_build_seconds: float = 0.0
     prefixes: list[str] = dataclasses.field(default_factory=list)
-    started_in: list[int] = dataclasses.field(default_factory=list)
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     best: Any = None
     phase_records: list[dict] = dataclasses.field(default_factory=list)
     epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
+
+    def end_pass(self) -> None:
+        """Divides the seconds of first steps into training and compiling.
+
+        Such a step counts as training for the mean of the pass's other steps.
+        Without others, it is training.
+        """
+        seconds = self.first_seconds
+        others = self.step - self.first_steps
+        if others:
+            mean = self.train_seconds / others
+            seconds = min(seconds, mean * self.first_steps)
+        self.train_seconds += seconds
+        self.elapsed += seconds
+        self.trace_seconds += self.first_seconds - seconds
+        self.first_seconds, self.first_steps = 0.0, 0

@@ -69,7 +69,7 @@ Result = TypedDict(
         "phases": NotRequired[list[PhaseResult]],
         "train_seconds": float | None,
         "seconds_per_epoch": float | None,
-        "traced": NotRequired[bool | None],
+        "trace_seconds": NotRequired[float | None],
         "prefix_seconds": float | None,
         "prefix_build_seconds": float | None,
         "checkpoint_bytes": NotRequired[int | None],
@@ -136,6 +136,7 @@ Epoch = TypedDict(
         "validation": Scores,
         "test": Scores,
         "elapsed_seconds": float | None,
+        "trace_seconds": NotRequired[float | None],
         "peak_memory_bytes": NotRequired[int | None],
     },
 )

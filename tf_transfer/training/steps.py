@@ -5,7 +5,8 @@ about twice a second, and nothing is copied to the host in between. The program
 is traced once. It leaves the length of a batch open, which costs no time: a
 branch per bucket with static shapes was no faster, and took far longer to
 trace. XLA still compiles one program per bucket, at the bucket's first batch:
-the whole step with one replica, the gradients with several.
+the whole step with one replica, the gradients with several. Such a step is a
+chunk of its own, so that its time can be told from that of training.
 
 Stored states that fit the memory of a GPU are gathered there, in the step. All
 else is read by a pipeline, which copies the next two batches to the GPU. This
@@ -29,7 +30,7 @@ from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import BertAdam
 from tf_transfer.training.strategy import Devices
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, tracing
 from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
@@ -184,8 +185,12 @@ class ObjectiveProgram:
 
     # === Evaluation ===
 
-    def predict(self, split: EncodedSplit) -> np.ndarray:
-        """Logits of a split; see `EvaluationBatches.predict`."""
+    def predict(self, split: EncodedSplit) -> tuple[np.ndarray, float]:
+        """Logits of a split; see `EvaluationBatches.predict`.
+
+        Returns:
+            The logits, and the seconds of tracing, which may be 0.
+        """
         if id(split) not in self._evaluation:
             self._evaluation[id(split)] = EvaluationBatches(
                 self.devices,
@@ -193,7 +198,9 @@ class ObjectiveProgram:
                 self.network.encoder.special.pad,
                 self.options.max_length,
             )
-        return self._evaluation[id(split)].predict(self._predict)
+        evaluation = self._evaluation[id(split)]
+        trace_seconds = evaluation.trace(self._predict)
+        return evaluation.predict(self._predict), trace_seconds
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
     def _predict_batch(self, batch: Batch) -> tf.Tensor:
@@ -244,6 +251,10 @@ class EvaluationBatches:
             # Row numbers are few: to begin a pipeline takes longer.
             self._batches = list(self._batches)
 
+    def trace(self, program: Any) -> float:
+        """Traces a prediction program once; see `tracing.trace`."""
+        return tracing.trace(program, self._spec)
+
     def predict(self, program: Any) -> np.ndarray:
         """Runs a prediction program over the whole split.
 
@@ -254,8 +265,7 @@ class EvaluationBatches:
             float32 [examples, units], in the order of the split; where words
             are labelled, [words, units].
         """
-        if not tf.config.functions_run_eagerly():  # one trace for all lengths
-            program.get_concrete_function(self._spec)
+        self.trace(program)
         outputs = []
         for batch in self._batches:
             output = program(_add_states(batch, self._vectors))
@@ -379,6 +389,26 @@ def _relax(feed: dict[str, Any]) -> dict[str, Any]:
 # === A pass ===
 
 
+@dataclasses.dataclass
+class Chunk:
+    """Steps that were trained without a look at the clock.
+
+    Attributes:
+        losses: float32 [steps]. The mean loss of each.
+        counts: int32 [steps]. The examples of each.
+        seconds: of the steps; time between chunks is not counted.
+        is_first: whether it is one step that the program ran for the first
+            time, and compiled before.
+        trace_seconds: of tracing before it, which `seconds` leave out.
+    """
+
+    losses: np.ndarray
+    counts: np.ndarray
+    seconds: float
+    is_first: bool
+    trace_seconds: float
+
+
 class Pass:
     """A pass: the steps over the data of one objective, or of several.
 
@@ -395,8 +425,10 @@ class Pass:
         self.devices = programs[0].devices
         self.optimizer = programs[0].optimizer
         self._chunk = tf.function(self._run_chunk)
+        self._compiled: set[tuple[int, ...]] = set()  # shapes of steps
+        self._uses_xla = programs[0].options.uses_xla
         self._update = self._compute_update
-        if programs[0].options.uses_xla and self.devices.compiles_updates:
+        if self._uses_xla and self.devices.compiles_updates:
             self._update = _compile(self._compute_update)
 
     def plan(self, epoch: int, share_done: float) -> JointPlan:
@@ -415,14 +447,8 @@ class Pass:
         rng = np.random.default_rng([seed, epoch, 13])
         return self.combination.plan(plans, sizes, rng, share_done)
 
-    def train(
-        self, plan: JointPlan
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    def train(self, plan: JointPlan) -> Iterator[Chunk]:
         """Trains on a plan, the steps that are left, in chunks of steps.
-
-        Yields:
-            The losses and the numbers of examples of a chunk's steps, and its
-            seconds. Time between chunks is not counted.
 
         Raises:
             NotFiniteError: naming the step.
@@ -433,15 +459,21 @@ class Pass:
         feeds = []
         for program, own in zip(self.programs, plan.plans, strict=True):
             feeds.append(program.feed(own, in_memory=plan.choices is None))
+        trace_seconds = self._trace(feeds)
+        began += trace_seconds
+        shapes = self._list_shapes(plan)
         done, size = 0, 1
         while done < len(plan):
+            is_first = shapes[done] not in self._compiled
             stop = min(done + size, len(plan))
+            for step in range(done + 1, stop):
+                if is_first or shapes[step] not in self._compiled:
+                    stop = step
+                    break
             # Always of one shape, so that one trace serves all chunks.
             choices = np.zeros(LONGEST_CHUNK, np.int32)
             if plan.choices is not None:
                 choices[: stop - done] = plan.choices[done:stop]
-            if not done:
-                self._trace(feeds)
             records = self._chunk(
                 tf.constant(done),
                 tf.constant(stop - done),
@@ -451,20 +483,35 @@ class Pass:
             records = records.numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
-            yield records[:, 0], plan.counts[done:stop], seconds
-            # The next chunk takes about `CHUNK_SECONDS`.
-            wanted = int(CHUNK_SECONDS * (stop - done) / max(seconds, 1e-6))
-            size = max(1, min(wanted, 4 * size, LONGEST_CHUNK))
+            self._compiled.add(shapes[done])
+            yield Chunk(
+                records[:, 0],
+                plan.counts[done:stop],
+                seconds,
+                is_first,
+                trace_seconds,
+            )
+            if not is_first:  # the next chunk takes about `CHUNK_SECONDS`
+                wanted = int(CHUNK_SECONDS * (stop - done) / max(seconds, 1e-6))
+                size = max(1, min(wanted, 4 * size, LONGEST_CHUNK))
+            trace_seconds = 0.0
             done, began = stop, time.perf_counter()
 
-    def _trace(self, feeds: list[dict[str, Any]]) -> None:
+    def _list_shapes(self, plan: JointPlan) -> list[tuple[int, ...]]:
+        """What the program of each step is compiled for."""
+        is_eager = tf.config.functions_run_eagerly()
+        if is_eager:  # nothing is compiled
+            self._compiled.add(())
+        if self._uses_xla and not is_eager:
+            return plan.shapes()
+        return [()] * len(plan)
+
+    def _trace(self, feeds: list[dict[str, Any]]) -> float:
         """Traces the program of a chunk once for data of every size."""
-        if tf.config.functions_run_eagerly():
-            return
         size = tf.TensorSpec([], tf.int32)
         choices = tf.TensorSpec([LONGEST_CHUNK], tf.int32)
         relaxed = [_relax(feed) for feed in feeds]
-        self._chunk.get_concrete_function(size, size, relaxed, choices)
+        return tracing.trace(self._chunk, size, size, relaxed, choices)
 
     def _check_finite(self, records: np.ndarray) -> None:
         is_good = np.isfinite(records).all(axis=1)

@@ -126,7 +126,6 @@ class Trainer:
         """
         moving = frozenset(self.weights_that_train)
         arrays = self._restore()
-        self._traces = arrays is not None  # the process before did
         progress = self.progress
         # A finished run on this network has checked the hash already.
         frozen = (
@@ -189,7 +188,6 @@ class Trainer:
     ) -> list[steps.Pass]:
         """The passes of a phase, with all its state from arrays, if any."""
         progress = self.progress
-        progress.started_in.append(progress.total_epochs)
         # The order matters: freeze, then build the optimizer, then trace.
         weights = freezing.freeze(self.network, phase.trainable)
         self.network.seeds.phase = progress.phase
@@ -204,7 +202,6 @@ class Trainer:
             self.devices,
             self.options,
         )
-        self._traces |= prepared.is_new
         self.optimizer = prepared.optimizer
         self._programs = prepared.objectives
         self._outputs: dict[str, tuple[dict, dict]] = {}
@@ -256,6 +253,7 @@ class Trainer:
                 progress.prefix_build_seconds += cost.original
                 progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
+            progress.trace_seconds += cost.traced
             progress.elapsed += cost.paid
         return dataclasses.replace(phase, objectives=tuple(attached))
 
@@ -272,34 +270,37 @@ class Trainer:
         plan = one_pass.plan(progress.total_epochs, share_done)
         self._call("on_pass_begin", phase, plan)
         for chunk in one_pass.train(plan.start_at(progress.step)):
-            self._after_chunk(len(plan), *chunk)
+            self._after_chunk(len(plan), chunk)
+        progress.end_pass()
         began = time.perf_counter()
+        traced_before = progress.trace_seconds
         scores, self._latest_logits = self._evaluate(phase, one_pass)
-        self._record(phase, one_pass, scores, time.perf_counter() - began)
+        traced = progress.trace_seconds - traced_before
+        eval_seconds = time.perf_counter() - began - traced
+        self._record(phase, one_pass, scores, eval_seconds)
         progress.task, progress.step = progress.task + 1, 0
         progress.loss_sum, progress.examples = 0.0, 0
-        progress.train_seconds = 0.0
+        progress.train_seconds = progress.trace_seconds = 0.0
 
-    def _after_chunk(
-        self, size: int, losses: np.ndarray, counts: np.ndarray, seconds: float
-    ) -> None:
-        """Accounts for a chunk of steps.
-
-        Args:
-            size: steps of the pass.
-            losses, counts, seconds: see `steps.Pass.train`.
+    def _after_chunk(self, size: int, chunk: steps.Chunk) -> None:
+        """Accounts for a chunk of a pass of this many steps.
 
         Raises:
             Interrupted: a signal asked for it; the state is saved.
         """
-        progress = self.progress
+        progress, losses, counts = self.progress, chunk.losses, chunk.counts
         for loss, count in zip(losses.tolist(), counts.tolist()):
             progress.loss_sum += loss * count
         progress.examples += int(counts.sum())
         progress.step += len(counts)
         progress.total_steps += len(counts)
-        progress.train_seconds += seconds
-        progress.elapsed += seconds
+        progress.trace_seconds += chunk.trace_seconds
+        if chunk.is_first:
+            progress.first_seconds += chunk.seconds
+            progress.first_steps += 1
+        else:
+            progress.train_seconds += chunk.seconds
+            progress.elapsed += chunk.seconds
         self._call("on_steps_end", losses, counts)
         if self._signals.came:
             self.save()
@@ -347,7 +348,8 @@ class Trainer:
         logits = {}
         for kind, prefix, split in program.objective.scored_splits:
             if kind in kinds:
-                output = program.predict(split)
+                output, seconds = program.predict(split)
+                self.progress.trace_seconds += seconds
                 if not np.isfinite(output).all():
                     raise steps.NotFiniteError(
                         f"{kind} output", self.progress.total_steps
@@ -376,6 +378,7 @@ class Trainer:
             **scores,
             "train_seconds": progress.train_seconds,
             "eval_seconds": eval_seconds,
+            "trace_seconds": progress.trace_seconds,
             "elapsed_seconds": progress.elapsed,
             "examples_per_second": progress.examples
             / max(progress.train_seconds, 1e-9),
@@ -554,15 +557,19 @@ class Trainer:
         if best["test"] is not None:
             return
         began = time.perf_counter()
+        self.progress.trace_seconds = 0.0
         for program in self._programs:
             metrics, logits = self._score(program, ["test"])
             if metrics:
                 best["test"] = {**(best["test"] or {}), **metrics["test"]}
             self.best_logits |= logits
+        traced = self.progress.trace_seconds
         for line in self.progress.epochs:
             if line["epoch"] == best["epoch"]:
                 line["test"] = best["test"]
-                line["eval_seconds"] += time.perf_counter() - began
+                line["eval_seconds"] += time.perf_counter() - began - traced
+                if "trace_seconds" in line:
+                    line["trace_seconds"] += traced
         self._forget_texts()
         self.directory.write_epochs(self.progress.epochs)
 
@@ -588,14 +595,15 @@ class Trainer:
     def _result(self) -> dict[str, Any]:
         progress = self.progress
         best = progress.best["line"]
-        seconds: collections.Counter = collections.Counter()  # by epoch
-        for line in progress.epochs:
-            seconds[line["epoch"]] += line["train_seconds"]
-        timed = [
-            spent
-            for epoch, spent in seconds.items()
-            if epoch not in progress.started_in  # such an epoch traces
-        ]
+        # Lines of older versions have no such key: they were timed otherwise.
+        timed = [line for line in progress.epochs if "trace_seconds" in line]
+        timed_epochs = {line["epoch"] for line in timed}
+        seconds_per_epoch = trace_seconds = None
+        if timed:
+            seconds = sum(line["train_seconds"] for line in timed)
+            seconds_per_epoch = seconds / len(timed_epochs)
+        if len(timed) == len(progress.epochs):
+            trace_seconds = sum(line["trace_seconds"] for line in timed)
         is_cached = self._cache_options is not None
         return {
             "validation": best["validation"],
@@ -606,8 +614,8 @@ class Trainer:
             "stop_reason": progress.phase_records[-1]["stop_reason"],
             "phases": progress.phase_records,
             "train_seconds": progress.elapsed,
-            "seconds_per_epoch": float(np.mean(timed)) if timed else None,
-            "traced": self._traces,
+            "seconds_per_epoch": seconds_per_epoch,
+            "trace_seconds": trace_seconds,
             "prefix_seconds": progress.prefix_seconds if is_cached else None,
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None

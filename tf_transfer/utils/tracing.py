@@ -1,0 +1,26 @@
+"""Tracing of TensorFlow programs, timed."""
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+
+def trace(program: Any, *specs: Any) -> float:
+    """Traces a program for some inputs, before its first call.
+
+    Args:
+        program: a `tf.function`.
+        specs: of its inputs.
+
+    Returns:
+        The seconds; 0 if it was traced before, or functions run eagerly.
+    """
+    if tf.config.functions_run_eagerly():
+        return 0.0
+    count = program.experimental_get_tracing_count()
+    began = time.perf_counter()
+    program.get_concrete_function(*specs)
+    if program.experimental_get_tracing_count() == count:
+        return 0.0
+    return time.perf_counter() - began
