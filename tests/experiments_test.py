@@ -245,8 +245,11 @@ def test_every_row_that_hart_publishes_has_a_file_of_flags(monkeypatch):
     paper = claims.read("experiments/tweets/claims.toml")
     keys = []
     for path in {*glob.glob("flags/tweets/*.flags")} - {SHARED_FLAGS}:
-        words = [f"--flagfile={path}", "--test_ids=ids.txt"]
-        settings = command_line.parse(tweets.Settings, words).resolve()
+        settings = command_line.parse(
+            tweets.Settings, [f"--flagfile={path}"]
+        ).resolve()
+        assert settings.test_ids == "tweets/hart_test_ids.txt"
+        assert settings.row_order == "tweets/hart_order.txt"
         keys.append(settings.hashed())
     for row in claims.read_published("experiments", "tweets")["rows"]:
         assert count_filling(row, keys, paper) == 1, row["settings"]
