@@ -47,6 +47,7 @@ def test_defaults_are_the_paper_s_best_run(folder):
     assert names == ["paraphrase", "similarity", "sentiment"]
     assert (settings.combine, settings.loss_weights) == ("in_turn", "")
     assert settings.head_epochs == 20
+    assert settings.head_init == "uniform"
 
 
 @pytest.mark.parametrize(
@@ -449,3 +450,40 @@ def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
     assert extended["validation"] == pytest.approx(
         at_once["validation"], abs=1e-5
     )
+
+
+# === Initial weights ===
+
+
+def weights_of_heads(folder, **changes):
+    """Kernel and bias of each output layer before training, by task."""
+    experiment = multitask.Multitask(settings_of(folder, **changes))
+    encoder = experiment.load_encoder()
+    return {
+        name: experiment.build_head(task, encoder).dense.get_weights()
+        for name, task in experiment.data.tasks.items()
+    }
+
+
+def test_output_layers_start_as_pytorch_s_linear(folder):
+    heads = weights_of_heads(folder)
+    again = weights_of_heads(folder)
+    assert len(heads) == 3
+    for name, (kernel, bias) in heads.items():
+        bound = 1 / np.sqrt(len(kernel))
+        assert 0.8 * bound < np.abs(kernel).max() <= bound
+        assert kernel.std() == pytest.approx(bound / np.sqrt(3), rel=0.2)
+        assert 0 < np.abs(bias).max() <= bound
+        np.testing.assert_array_equal(bias, again[name][1])
+    others = weights_of_heads(folder, seed=1)
+    assert all((heads[n][1] != others[n][1]).all() for n in heads)
+
+
+def test_output_layers_may_start_as_bert_s(folder):
+    settings = settings_of(folder, head_init="truncated_normal")
+    assert "head_init" not in settings.hashed()  # as runs before the flag
+    for kernel, bias in weights_of_heads(
+        folder, head_init="truncated_normal"
+    ).values():
+        assert kernel.std() == pytest.approx(0.02, rel=0.3)
+        assert not bias.any()

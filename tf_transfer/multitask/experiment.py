@@ -19,16 +19,16 @@ SST-5's five, and neither sizes nor scores are the paper's.
 
 From its starter code, on which the paper is silent: Adam with bias correction,
 epsilon 1e-6, no decay, a constant rate, no clipping; dropout 0.3 before the
-output layers. Ours: [CLS] goes through the pooler, which is frozen with the
-encoder in the first phase (or `cls_state`); squared error is on raw scores from
-0 to 5 (or --targets=truncated, as in the starter code); texts are cut at 128
-tokens; the output layers' phase takes the tasks in turn, however
-the second combines them. While another task trains, an output layer moves by
-Adam's old moments, as in the starter code, whose PyTorch 1.8 leaves gradients
-of zeros; with --tasks it stands still, as in PyTorch today (--idle_heads). The
-sum of the losses takes a batch of each task a step until the largest set is
-through; a set that ends sooner is shuffled again, its last batch may be short
-(--short_batches).
+output layers, which start as PyTorch's `Linear` does (--head_init). Ours: [CLS]
+goes through the pooler, which is frozen with the encoder in the first phase (or
+`cls_state`); squared error is on raw scores from 0 to 5 (or
+--targets=truncated, as in the starter code); texts are cut at 128 tokens; the
+output layers' phase takes the tasks in turn, however the second combines them.
+While another task trains, an output layer moves by Adam's old moments, as in
+the starter code, whose PyTorch 1.8 leaves gradients of zeros; with --tasks it
+stands still, as in PyTorch today (--idle_heads). The sum of the losses takes a
+batch of each task a step until the largest set is through; a set that ends
+sooner is shuffled again, its last batch may be short (--short_batches).
 
 What the paper names as future work, and its field expects: gradient surgery
 (Yu et al. 2020), and tasks drawn in proportion to size^alpha, which falls from
@@ -159,6 +159,16 @@ class Settings(
         choices=("still", "drift"),
         unnamed="still",
         needs={"leaves_heads_idle": True},
+    )
+    head_init: str = setting(
+        "uniform",
+        "Initial weights of an output layer that reads one vector per text: "
+        "`uniform` up to 1 / sqrt(inputs), as PyTorch's Linear, which the "
+        "starter code leaves as it is; or `truncated_normal` with deviation "
+        "0.02, as in BERT's own code and all other commands.",
+        group=Group.TRAINED,
+        choices=("uniform", "truncated_normal"),
+        unnamed="truncated_normal",
     )
     targets: str = setting(
         "exact",
@@ -430,6 +440,7 @@ class Multitask(experiment.Experiment):
             pair_features="both"
             if settings.pairs == "concat"
             else "difference",
+            init=settings.head_init,
             name=f"head_{task.name}",
         )
 

@@ -72,7 +72,7 @@ COPIED_SETTINGS = ("max_epochs", "model", "data")
 DESCRIBING = (
     *("method", "layer_decay", "pairs", "select", "loss_head", "load_blocks"),
     *("pooler_dropout", "drop_last", "idle_heads", "reads_embeddings"),
-    *("targets", "short_batches"),
+    *("targets", "short_batches", "head_init"),
 )
 
 Answer = TypedDict("Answer", {"lines": list[str]})  # of a search

@@ -3,6 +3,7 @@
 The probe's is one, too: its weights come from a regression.
 """
 
+import math
 from typing import Any, TYPE_CHECKING
 
 import keras
@@ -75,8 +76,7 @@ class PooledHead(keras.layers.Layer):
             mean of the states of all tokens that are not padding; or `last4`,
             [CLS] above each of the last four blocks, concatenated.
         dropout: rate between pooling and the dense layer.
-        seed: of the dense layer's initial weights, drawn from a truncated
-            normal distribution of deviation 0.02, as in BERT's own code.
+        seed: of the dense layer's initial weights.
         dtype: policy of all but the logits.
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself: the head then reads `pair_features` of them.
@@ -85,6 +85,10 @@ class PooledHead(keras.layers.Layer):
         inner_units: of a dense GELU layer with dropout below that layer; 0
             for none.
         pair_features: see `PAIR_FEATURES`; `difference` is Sentence-BERT's.
+        init: distribution of the dense layer's initial weights.
+            `truncated_normal`: the kernel with deviation 0.02, the bias 0, as
+            in BERT's own code. `uniform`: both between -1 / sqrt(width of its
+            input) and 1 / sqrt(width), as PyTorch's `Linear`.
         **kwargs: of `keras.layers.Layer`, such as `name`.
     """
 
@@ -100,6 +104,7 @@ class PooledHead(keras.layers.Layer):
         pooler_dropout: float = 0.0,
         inner_units: int = 0,
         pair_features: str = "difference",
+        init: str = "truncated_normal",
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
@@ -114,16 +119,24 @@ class PooledHead(keras.layers.Layer):
             if pooler_dropout
             else None
         )
+        is_pair = texts_per_example == 2
+        width = pair_width(pair_features, hidden) if is_pair else hidden
+        kernel: Any = keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
+        bias: Any = "zeros"
+        if init == "uniform":
+            bound = 1 / math.sqrt(inner_units or width)
+            kernel = keras.initializers.RandomUniform(-bound, bound, seed)
+            derived = np.random.SeedSequence([seed, 2]).generate_state(1)
+            bias = keras.initializers.RandomUniform(
+                -bound, bound, int(derived[0])
+            )
         self.dense = keras.layers.Dense(
             units,
-            kernel_initializer=keras.initializers.TruncatedNormal(
-                stddev=0.02, seed=seed
-            ),
+            kernel_initializer=kernel,
+            bias_initializer=bias,
             dtype="float32",  # half-precision logits would coarsen the loss
             name=f"{self.name}_logits",
         )
-        is_pair = texts_per_example == 2
-        width = pair_width(pair_features, hidden) if is_pair else hidden
         self.inner: keras.layers.Dense | None = None
         if inner_units:
             derived = np.random.SeedSequence([seed, 1]).generate_state(1)
