@@ -13,7 +13,7 @@ from tests.support import commands, cs224n_runs, stacking_data
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.models import heads as stacking_heads
-from tf_transfer.reports import choose, claims, reading
+from tf_transfer.reports import claims, groups, reading
 from tf_transfer.stacking import experiment as stacking
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.tweets import experiment as tweets
@@ -136,7 +136,7 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
                 and (model == preset or "features" in key)
                 and set(group) <= set(key)
                 and all(
-                    claims.is_same(key[n], choose.resolve(v, 12))
+                    claims.is_same(key[n], groups.resolve(v, 12))
                     for n, v in wanted.items()
                     if n in key
                 )

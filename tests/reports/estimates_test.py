@@ -28,24 +28,6 @@ def test_two_cells_of_their_own_give_welchs_test():
     assert found.interval() == pytest.approx(expected.confidence_interval())
 
 
-def test_a_shared_variance_gives_students_test():
-    ours, theirs = np.array([80.0, 82, 84]), np.array([71.0, 73.5, 75])
-    pool = estimates.pool_variances([ours, theirs])
-    found = estimate(Cell(ours, pool), Cell(theirs, pool))
-    expected = scipy.stats.ttest_ind(ours, theirs)
-    assert found.freedom == 4
-    # The larger of both variances is not made smaller.
-    assert found.error >= abs(found.value / expected.statistic)
-
-
-def test_unlike_deviations_are_not_pooled():
-    near, far = np.array([1.0, 1.1, 1.2]), np.array([1.0, 9.0, 4.0])
-    assert estimates.pool_variances([near, far]) is None
-    assert estimates.pool_variances([near]) is None
-    assert estimates.pool_variances([near, np.ones(3)]) is None
-    assert estimates.pool_variances([near, near + 1]).freedom == 4
-
-
 def test_a_cell_that_counts_twice_counts_its_luck_once():
     base, one, two = cell(70, 72, 74), cell(80, 80.1, 80), cell(90, 90.1, 90)
     mean = estimates.mean(

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from benchmarks import authors_trials
-from tests.reports.freezing_claims_test import around, PAPER, write
+from tests.reports.claims_test import around, LEE as PAPER, write_trials
 from tests.support import commands
-from tf_transfer.reports import claims, frames, reading, verdicts
+from tf_transfer.reports import claims, contrast, frames, reading
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_authors_trials_are_marked_and_make_no_times_up(authors):
     assert runs[unknown].isna().all(axis=None)
     assert frames.epochs_frame(runs).seconds.isna().all()
     # Ours are not their study.
-    ours = write("cola", {"all": around(60)}, lr=4e-5)
+    ours = write_trials("cola", {"all": around(60)}, lr=4e-5)
     both = frames.runs_frame([*records, *ours], PAPER.varied)
     assert both.groupby("study").path.nunique().to_list() == [3, 2]
     assert not claims.list_differences(runs, PAPER)
@@ -125,7 +125,7 @@ def authors_verdicts(authors):
     ) as file:
         records = authors(csv.DictReader(file))
     runs = frames.runs_frame(records, PAPER.varied)
-    return {v.claim.id: v for v in verdicts.judge(runs, PAPER)}
+    return {v.claim.id: v for v in contrast.judge(runs, PAPER)}
 
 
 @pytest.mark.shared
@@ -151,7 +151,7 @@ def test_nothing_trained_is_enough_on_sst2_for_bert(authors_verdicts):
         ("none_bert_large_all_tasks", "6 of 8"),
     ):
         reason = authors_verdicts[claim].reason
-        assert reason == f"{count} lower, not sst2, mrpc"
+        assert reason == f"{count} lower, not last_0 on sst2, last_0 on mrpc"
 
 
 @pytest.mark.shared

@@ -13,7 +13,7 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 
 import pandas as pd
 
-from tf_transfer.reports import claims, frames, study, verdicts
+from tf_transfer.reports import claims, contrast, frames, study
 from tf_transfer.reports.options import Options
 
 ENVIRONMENT = {
@@ -141,7 +141,7 @@ def judge(paper, *groups):
     """Verdicts by the claim's id, of records of one study."""
     records = [record for group in groups for record in group]
     runs = frames.runs_frame(records, paper.varied)
-    return {v.claim.id: v for v in verdicts.judge(runs, paper)}
+    return {v.claim.id: v for v in contrast.judge(runs, paper)}
 
 
 def make_paper(*entries, **changes):

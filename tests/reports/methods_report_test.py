@@ -254,23 +254,6 @@ def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():
         assert claim.direction or claim.kind == "equal", claim.id
 
 
-def test_claims_that_name_no_method_take_none():
-    """Wang's last two blocks are not LoRA's."""
-    from tf_transfer.reports import choose
-
-    records = [
-        record(*which, seed)
-        for which, seed in itertools.product(MADE_UP, (0, 1, 2))
-    ]
-    runs = frames.runs_frame(records)
-    paper = claims.read(claims.find_file(FOLDER, "glue"))
-    repeats = choose.list_groups(runs)
-    [side] = choose.choose_groups(repeats, paper, [{"trainable_layers": "all"}])
-    assert set(choose.take_rows(runs, side).approach) == {"fine_tuning"}
-    with pytest.raises(choose.NotFound):
-        choose.choose_groups(repeats, paper, [{"trainable_layers": "2"}])
-
-
 @pytest.mark.parametrize(
     "name, blocks",
     [

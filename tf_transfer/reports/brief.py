@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 
 from tf_transfer.reports import (
-    choose,
+    contrast,
     estimates,
-    infer,
+    groups as groups_lib,
     measures,
     overview,
-    verdicts,
 )
-from tf_transfer.reports.infer import FAILED, FEWEST_SEEDS, Verdict
+from tf_transfer.reports.contrast import FEWEST_SEEDS
 from tf_transfer.reports.overview import Ranged, Row
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.wording import (
@@ -117,7 +116,7 @@ def _shown_to_lose_less(
         ]
     )
     pairs = zip(approaches, p_values)
-    return [members for members, p in pairs if p <= infer.ALPHA]
+    return [members for members, p in pairs if p <= contrast.ALPHA]
 
 
 def _describe_loss(members: Sequence[Row]) -> str:
@@ -138,7 +137,7 @@ def _describe_needed(members: Sequence[Row], margin: float) -> str:
     if loss.high < -margin:
         return "; more seeds would not change that"
     room = abs(loss.value + margin)
-    needed = infer.describe_needed(
+    needed = contrast.describe_needed(
         [(loss.estimate, room)], 1, 1, count_seeds(members)
     )
     return f"; {needed}" if needed else ""
@@ -156,7 +155,7 @@ def group_approaches(rows: Sequence[Row]) -> list[Approach]:
     most are taken, so that means are over the same tasks.
     """
     compared = [row for row in rows if row.kept.is_known]
-    groups = choose.group_by(compared, lambda row: row.trains).values()
+    groups = groups_lib.group_by(compared, lambda row: row.trains).values()
     most = max(map(len, groups), default=0)
     return [tuple(members) for members in groups if len(members) == most]
 
@@ -179,7 +178,7 @@ def _how_sure(rows: Sequence[Row]) -> str:
         where = f"mean of {join(gains)}"
     seeds = count_seeds(rows)
     text = f"{where}; {count(seeds, 'seed')}"
-    texts = sum(verdicts.count_texts(row.runs) for row in rows)
+    texts = sum(groups_lib.count_texts(row.runs) for row in rows)
     if texts > 1:
         text += f", {count(texts, f'{overview.name_split(rows).lower()} text')}"
     if seeds < FEWEST_SEEDS:
@@ -206,39 +205,13 @@ def describe_verdicts(study: Study) -> list[str]:
     judged = [verdict for verdict in first if verdict.study]
     if study.paper is None or not judged:
         return []
-    counts = infer.count_words(judged)
+    counts = contrast.count_words(judged)
     words = [f"{number} {word}" for word, number in counts.items() if number]
     without_runs = len(first) - len(judged)
     if without_runs:
         words.append(f"{without_runs} without runs to compare")
     claimed = count(len(first), "claim")
     return [f"{claimed} ({study.paper.name}): {'; '.join(words)}."]
-
-
-def is_reported(verdict: Verdict) -> bool:
-    """Whether runs that are not comparable suffice to say what they show."""
-    if verdict.problem or FAILED in verdict.reason:
-        return False
-    return not math.isnan(verdict.value)
-
-
-def neutral_word(verdict: Verdict) -> str:
-    """What runs that are not comparable show, without the paper's words."""
-    if not is_reported(verdict):
-        return FAILED if FAILED in verdict.reason else "not reported"
-    is_so = verdict.outcome != infer.CONTRADICTS
-    is_shown = verdict.outcome and verdict.p <= infer.ALPHA
-    if not is_shown:
-        word = "unclear"
-    elif verdict.tally:
-        word = "shown" if is_so else "the opposite is shown"
-    elif verdict.claim.kind == "equal" and is_so:
-        word = "no difference beyond the margin"
-    else:
-        word = "higher" if verdict.value > 0 else "lower"
-    if verdict.tally:
-        return f"{word}: {verdict.tally}"
-    return word
 
 
 def end_of_rates(row: Row) -> str:

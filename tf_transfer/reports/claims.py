@@ -5,7 +5,6 @@ runs by their settings, the tasks, the published figure and what kind of claim
 it is; `verdicts` judges them all.
 """
 
-import collections
 import dataclasses
 import json
 import math
@@ -13,7 +12,7 @@ import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,8 +61,6 @@ class Claim:
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
         both: settings that both groups share.
-        unshared: settings that the groups need not share, such as epochs of
-            different phases: each group has the paper's value, if it can.
         paired: whether the i-th of `first` is compared with the i-th of
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
@@ -97,7 +94,6 @@ class Claim:
     first: tuple[Settings, ...]
     second: tuple[Settings, ...] = ()
     both: Settings = dataclasses.field(default_factory=dict)
-    unshared: Sequence[str] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")
@@ -355,48 +351,31 @@ def list_differences(
     columns = (runs.group, runs.task, runs.model, runs.sizes, runs.settings)
     # One row for all seeds.
     rows = [*{group: row for group, *row in zip(*columns)}.values()]
-    asked = {"model", *(wanted or ())}
-    differences = []
-    origin = ORIGINS[paper.origins.get("encoders", "paper")]
-    for task, model in sorted({(task, model) for task, model, *_ in rows}):
+    differences: dict[str, None] = {}
+    for task, model, sizes, settings in rows:
         preset = encoder or paper.encoder_of.get(task, "")
         presets = (preset,) if preset else paper.encoders
         if model not in {*presets, ""}:
-            differences.append(
-                f"encoder {model} ({origin}: {' or '.join(presets)})"
-            )
-    for task in sorted({task for task, *_ in rows}):
+            origin = ORIGINS[paper.origins.get("encoders", "paper")]
+            theirs = " or ".join(presets)
+            differences[f"encoder {model} ({origin}: {theirs})"] = None
         official = paper.sizes.get(task)
         if official and (wanted or {}).get("max_train_examples"):
             # The claim sets the number of training examples.
             official = {n: v for n, v in official.items() if "train" not in n}
-        sizes = [sizes for of_task, _, sizes, _ in rows if of_task == task]
-        differences += [
-            f"{task}: {size}" for size in list_size_differences(sizes, official)
-        ]
-    differing: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
-    for model in dict.fromkeys(model for _, model, *_ in rows):
-        published = paper.settings_on(model)
-        for name in [name for name in published if name not in asked]:
-            theirs = (
-                _values(paper, name, published[name])
-                if wanted is None
-                else [published[name]]
-            )
-            differing[name, _show(theirs)].update(
-                _show(settings[name])
-                for _, of_model, _, settings in rows
-                if of_model == model
-                and name in settings
-                and not is_same(settings[name], theirs)
-            )
-    differences += [
-        f"{name} {', '.join(sorted(ours))} "
-        f"({ORIGINS[paper.origins.get(name, 'ours')]}: {theirs})"
-        for (name, theirs), ours in differing.items()
-        if ours
-    ]
-    return [*dict.fromkeys(differences)]
+        for size in list_size_differences([sizes], official):
+            differences[f"{task}: {size}"] = None
+        for name, value in paper.settings_on(model).items():
+            if name in {"model", *(wanted or ())} or name not in settings:
+                continue
+            values = [value]
+            if wanted is None:
+                values = _values(paper, name, value)
+            if not is_same(settings[name], values):
+                origin = ORIGINS[paper.origins.get(name, "ours")]
+                ours = f"{name} {show(settings[name])}"
+                differences[f"{ours} ({origin}: {show(values)})"] = None
+    return [*differences]
 
 
 def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
@@ -416,10 +395,10 @@ def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
     ]
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
     """A setting in words; of a list, each of its values."""
     if isinstance(value, list | tuple):
-        return " or ".join(map(_show, value))
+        return " or ".join(map(show, value))
     return str(plain(value)) or "none"
 
 

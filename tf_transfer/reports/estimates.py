@@ -27,26 +27,15 @@ import numpy as np
 import scipy.stats
 
 LEVEL = 0.95
-# Deviations are pooled where Bartlett's test has a larger p-value.
-ALIKE = 0.5
 REALISTIC = 100  # seeds; larger numbers are not reported
 
 
 @dataclasses.dataclass(frozen=True)
-class Pool:
-    """A variance over seeds that several cells share."""
-
-    variance: float
-    freedom: float
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class Cell:
     """The values of an approach on a task.
 
     Attributes:
         values: float64 [runs], or [folds].
-        pool: of the variance; unset, it is the cell's own.
         task: equal for the cells of a task.
         texts: names the texts of `resampled`.
         resampled: float64 [runs, resamples], each run's value on samples of the
@@ -54,41 +43,27 @@ class Cell:
         fold_share: of folds, examples that test over those that train.
         is_trained: whether a seed could change the values.
         in_turn: of times, whether they were measured in turn with others.
+        key: equal cells have equal keys. A contrast that uses a cell twice
+            counts its chance once.
     """
 
-    values: np.ndarray
-    pool: Pool | None = None
-    task: Hashable = None
-    texts: Hashable = None
-    resampled: np.ndarray | None = None
-    fold_share: float = 0.0
-    is_trained: bool = True
-    in_turn: bool = False
+    values: np.ndarray = dataclasses.field(compare=False)
+    task: Hashable = dataclasses.field(default=None, compare=False)
+    texts: Hashable = dataclasses.field(default=None, compare=False)
+    resampled: np.ndarray | None = dataclasses.field(
+        default=None, compare=False
+    )
+    fold_share: float = dataclasses.field(default=0.0, compare=False)
+    is_trained: bool = dataclasses.field(default=True, compare=False)
+    in_turn: bool = dataclasses.field(default=False, compare=False)
+    key: Hashable = dataclasses.field(default_factory=object)
 
     @property
-    def variance(self) -> Pool:
+    def variance(self) -> float:
         """Of one run over seeds."""
-        if not self.is_trained:
-            return Pool(0.0, math.inf)
-        freedom = len(self.values) - 1
-        own = float(np.var(self.values, ddof=1)) if freedom else 0.0
-        if self.pool is None:
-            return Pool(own, freedom)
-        return Pool(max(own, self.pool.variance), self.pool.freedom)
-
-
-def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
-    """The variance that some groups share; None if Bartlett's test denies it.
-
-    Args:
-        groups: values of the runs of each approach on a task.
-    """
-    known = [values for values in groups if len(values) > 1 and np.ptp(values)]
-    if len(known) < 2 or scipy.stats.bartlett(*known).pvalue <= ALIKE:
-        return None
-    freedom = sum(len(values) - 1 for values in known)
-    squares = sum(float(((v - v.mean()) ** 2).sum()) for v in known)
-    return Pool(squares / freedom, freedom)
+        if not self.is_trained or len(self.values) < 2:
+            return 0.0
+        return float(np.var(self.values, ddof=1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,15 +149,11 @@ Weights = Mapping[Cell, float]
 
 
 def _seeds(weights: Weights) -> Iterable[Component]:
-    pools: dict[Hashable, list[float]] = {}
     for cell, weight in weights.items():
-        if cell.fold_share:
-            continue
-        pool = cell.variance
-        sums = pools.setdefault(cell.pool or cell, [0.0, pool.freedom])
-        sums[0] += weight**2 * pool.variance / len(cell.values)
-    for source, (variance, freedom) in pools.items():
-        yield Component("seeds", variance, freedom, source)
+        if not cell.fold_share:
+            count = len(cell.values)
+            variance = weight**2 * cell.variance / count
+            yield Component("seeds", variance, count - 1, cell)
 
 
 def _texts(weights: Weights) -> Iterable[Component]:

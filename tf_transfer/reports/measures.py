@@ -1,21 +1,13 @@
 """Measures of the runs of a group: a number for each run."""
 
-import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import (
-    estimates,
-    frames,
-    reading,
-    resampling,
-)
-from tf_transfer.reports.estimates import Cell
+from tf_transfer.reports import frames
 
 # Names and units of measures; any other name is a metric of the run.
 MEASURES = {
@@ -32,7 +24,6 @@ PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
 DURATIONS = ("seconds", "seconds_per_epoch")
 WITHIN = ("score_within", "interpolated_score")  # a time
 TIMES = (*DURATIONS, *WITHIN)
-INTERLEAVED = 1 / 3  # of the span of starts, see `are_interleaved`
 # Not known of runs that the limit of epochs ended.
 UNTIL_STOP = ("seconds", "epochs_run", "last_score")
 
@@ -50,174 +41,9 @@ def unit_of(measure: str) -> str:
     return MEASURES.get(measure, (measure, "points"))[1]
 
 
-class Cells:
-    """The cells of some runs; see `estimates`.
-
-    The same runs and measure always have the same cell, so that a contrast that
-    uses it twice counts its chance once.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Any] = {}
-
-    def measure(
-        self,
-        names: Sequence[str],
-        groups: Sequence[pd.DataFrame],
-        at: float = 0.0,
-        logarithms: bool = False,
-        peers: Sequence[pd.DataFrame] = (),
-    ) -> tuple[Cell, ...]:
-        """The cells of both groups of a comparison, without unknown values.
-
-        Args:
-            names: of the measure of each group.
-            groups: runs, see `frames.runs_frame`.
-            at: for measures within a time, the time in epochs of the last
-                group: of its own mean first epoch.
-            logarithms: whether to take those of the values.
-            peers: the runs of each approach on the task, groups included, which
-                may share a variance.
-
-        Returns:
-            Of times, those of the timing environment that most runs of all
-            groups share; of runs tested in folds, a value for each fold.
-        """
-        if {*names} & {*TIMES}:
-            # The time of an epoch is that of those that did not trace.
-            without_tracing = {*names} == {"seconds_per_epoch"}
-            groups = _select_shared_environment(groups, without_tracing)
-        if {*names} <= {*DURATIONS}:
-            in_turn = are_interleaved(groups)
-            return tuple(
-                self._once(
-                    (name, logarithms, in_turn, *runs.path),
-                    functools.partial(
-                        _make_duration, name, runs, logarithms, in_turn
-                    ),
-                )
-                for name, runs in zip(names, groups)
-            )
-        is_within = bool({*names} & {*WITHIN})
-        seconds = at * first_epoch(groups[-1]) if is_within else math.nan
-        return tuple(
-            self._once(
-                (name, seconds, *runs.path),
-                functools.partial(
-                    _make_cell,
-                    name,
-                    runs,
-                    seconds,
-                    self._pool(name, peers, seconds),
-                ),
-            )
-            for name, runs in zip(names, groups)
-        )
-
-    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What a function returns, called once for a key."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
-
-    def _pool(
-        self, name: str, peers: Sequence[pd.DataFrame], seconds: float
-    ) -> estimates.Pool | None:
-        """The variance that some peers share."""
-        paths = [path for peer in peers for path in peer.path]
-        return self._once(
-            ("pool", name, seconds, *paths),
-            lambda: estimates.pool_variances(
-                np.array(known(_measure_all(name, peer, seconds)))
-                for peer in peers
-            ),
-        )
-
-
-def _make_cell(
-    name: str,
-    runs: pd.DataFrame,
-    seconds: float,
-    pool: estimates.Pool | None,
-) -> Cell:
-    values = np.array(known(_measure_all(name, runs, seconds)))
-    is_trained = bool(runs.record.map(reading.trains).any())
-    if len(values) > len(runs):  # one for each fold
-        sizes = runs.sizes.iloc[0]
-        share = sizes["test"] / sizes["train"]
-        return Cell(values, fold_share=share, is_trained=is_trained)
-    # The predictions of the last epoch are not stored. The variance over texts
-    # is that of the selected epoch.
-    known_texts = ("score", "last_score")
-    if runs.empty or name not in (*known_texts, runs.metric.iloc[0]):
-        return Cell(values, pool, is_trained=is_trained)
-    resampled = [*map(resampling.decode, runs.record.str["resampled"].dropna())]
-    return Cell(
-        values,
-        pool,
-        (runs.task.iloc[0], runs.data_identity.iloc[0]),
-        next(iter(runs.record.str["texts"].dropna()), None),
-        np.stack(resampled) if resampled else None,
-        is_trained=is_trained,
-    )
-
-
-def _make_duration(
-    name: str, runs: pd.DataFrame, logarithms: bool, in_turn: bool
-) -> Cell:
-    times = np.array(known(_measure_all(name, runs, math.nan)))
-    return Cell(np.log(times) if logarithms else times, in_turn=in_turn)
-
-
-def are_interleaved(groups: Sequence[pd.DataFrame]) -> bool:
-    """Whether runs of several groups were timed in turn.
-
-    The mean starts of two groups lie no further apart than a third of the time
-    between the first start and the last. Without recorded starts the answer is
-    no.
-    """
-    starts = pd.concat([runs.started for runs in groups])
-    means = [runs.started.mean() for runs in groups if len(runs)]
-    if starts.empty or starts.isna().any():
-        return False
-    return np.ptp(means) <= INTERLEAVED * np.ptp(starts)
-
-
 def known(values: Iterable[float | None]) -> list[float]:
     """The values that are known."""
     return [float(v) for v in values if v is not None and not pd.isna(v)]
-
-
-def _select_shared_environment(
-    groups: Sequence[pd.DataFrame], ignores_tracing: bool
-) -> list[pd.DataFrame]:
-    """The runs of each group in the environment that most runs share.
-
-    Runs that trace nothing may be compared with runs that traced and with warm
-    runs.
-
-    Args:
-        groups: see `Cells.measure`.
-        ignores_tracing: whether runs that traced and warm runs are compared.
-    """
-    groups = [runs[~runs.mixed] for runs in groups]
-
-    def select(
-        runs: pd.DataFrame, environment: str, traced: str
-    ) -> pd.DataFrame:
-        may_trace = runs.traced.isin([traced, frames.TRACES_NOTHING])
-        is_so = (runs.environment == environment) & (
-            may_trace | ignores_tracing
-        )
-        return runs[is_so.to_numpy(bool)]
-
-    names = {pair for s in groups for pair in zip(s.environment, s.traced)}
-    best = max(
-        ([select(runs, *name) for runs in groups] for name in sorted(names)),
-        key=lambda runs: (min(map(len, runs)), sum(map(len, runs))),
-        default=groups,
-    )
-    return best if all(map(len, best)) else [runs[:0] for runs in groups]
 
 
 def measure_runs(
@@ -231,15 +57,23 @@ def measure_runs(
         seconds: those of measures within a time.
 
     Returns:
-        See `Cells.measure`, nan where it is not known; times are those of runs
-        that were timed as most.
+        See `measure_all`; times are those of runs that were timed as most.
     """
     if name in TIMES:
         runs = runs[runs.timed]
-    return _measure_all(name, runs, seconds)
+    return measure_all(name, runs, seconds)
 
 
-def _measure_all(name: str, runs: pd.DataFrame, seconds: float) -> list[float]:
+def measure_all(
+    name: str, runs: pd.DataFrame, seconds: float = math.nan
+) -> list[float]:
+    """A measure of each run, or of each of its folds; nan where not known.
+
+    Args:
+        name: of the measure.
+        runs: see `frames.runs_frame`.
+        seconds: those of measures within a time.
+    """
     if name == "deviation":
         return list(np.abs(runs.score - runs.score.median()))
     if name in ("seconds", "epochs_run"):
@@ -281,10 +115,10 @@ def is_cut_off(runs: pd.DataFrame) -> bool:
     )
 
 
-def first_epoch(runs: pd.DataFrame) -> float:
-    """Mean seconds to the end of the first epoch; nan without runs."""
-    ends = [frames.list_epochs(record)[0].seconds for record in runs.record]
-    return float(np.mean(ends)) if ends else math.nan
+def epoch_seconds(runs: pd.DataFrame) -> float:
+    """Mean seconds per epoch, the unit of "within a time"; nan if unknown."""
+    times = known(measure_all("seconds_per_epoch", runs))
+    return float(np.mean(times)) if times else math.nan
 
 
 def score_within(record: frames.Record, seconds: float) -> float:

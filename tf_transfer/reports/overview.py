@@ -15,12 +15,15 @@ from typing import Any
 import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
-from tf_transfer.reports import choose, estimates, frames, measures
-from tf_transfer.reports.choose import Group
+from tf_transfer.reports import (
+    estimates,
+    frames,
+    groups as groups_lib,
+    measures,
+)
 from tf_transfer.reports.claims import plain
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
-from tf_transfer.reports.measures import Cells
-from tf_transfer.reports.verdicts import did_not_train
+from tf_transfer.reports.groups import did_not_train, Group
 
 EVERYTHING = "everything"
 ENVIRONMENT = "machine, devices, threads, parallel runs, warm worker or not"
@@ -62,13 +65,11 @@ class Row:
         trained: percent of the parameters.
         majority: what the majority baseline scores, in points.
         failed: whether it is not shown to be above the majority baseline; see
-            `verdicts.did_not_train`.
+            `groups_lib.did_not_train`.
         base: the row of training everything, where there is one.
         is_timed: whether runs of it were timed as most are.
         rates: that were tried, one of which was chosen on validation.
         note: why it is not compared, a clause; or an empty string.
-        peers: the runs of each row on its task with the same other settings.
-        cells: of all rows.
     """
 
     task: str
@@ -93,8 +94,6 @@ class Row:
     epoch_share: Ranged = UNKNOWN
     base: "Row | None" = None
     note: str = ""
-    peers: tuple[pd.DataFrame, ...] = ()
-    cells: Cells = dataclasses.field(default_factory=Cells)
 
     @property
     def is_probe(self) -> bool:
@@ -109,12 +108,12 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
         runs: of a study, see `frames.runs_frame`.
     """
     runs = runs.assign(text=name_texts(runs))
-    groups = choose.list_groups(runs)
+    groups = groups_lib.list_groups(runs)
     names = _name_groups(groups)
     rows: list[Row] = []
-    cells = Cells()
-    for _, members in sorted(choose.group_by(groups, _describe_recipe).items()):
-        rows += _match(members, names, runs, cells)
+    by_recipe = groups_lib.group_by(groups, _describe_recipe)
+    for _, members in sorted(by_recipe.items()):
+        rows += _match(members, names)
     counts = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
         _complete(row, rows, counts[row.task, row.trains] > 1) for row in rows
@@ -134,13 +133,11 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
 
 
 def _complete(row: Row, rows: Sequence[Row], has_namesakes: bool) -> Row:
-    """A row with its base, its peers, and a name that no other row has."""
-    trains, base, peers = row.trains, _find_base(row, rows), row.peers
+    """A row with its base, and a name that no other row has."""
+    trains, base = row.trains, _find_base(row, rows)
     if has_namesakes:
         trains += _rate_or_folds(row)
-    if base and row.is_probe:
-        peers = base.peers  # a base has one variance in all comparisons
-    return dataclasses.replace(row, trains=trains, base=base, peers=peers)
+    return dataclasses.replace(row, trains=trains, base=base)
 
 
 def _find_base(row: Row, rows: Sequence[Row]) -> Row | None:
@@ -188,7 +185,7 @@ def keep_largest(rows: Sequence[Row]) -> list[Row]:
 
     Smaller files hold some of the data: the table has them, no mean does.
     """
-    by_task = choose.group_by(rows, lambda row: row.runs.task.iloc[0])
+    by_task = groups_lib.group_by(rows, lambda row: row.runs.task.iloc[0])
     largest = {
         max(of_task, key=lambda row: sum(row.runs.sizes.iloc[0].values())).task
         for of_task in by_task.values()
@@ -267,7 +264,7 @@ def describe_differences(
 
 def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     """What each group trains, in words; with settings, where these differ."""
-    by_approach = choose.group_by(
+    by_approach = groups_lib.group_by(
         groups,
         lambda group: (
             *(group.first.text, group.first.data_identity),
@@ -286,8 +283,6 @@ def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
 def _match(
     groups: Sequence[Group],
     names: Mapping[Group, str],
-    runs: pd.DataFrame,
-    cells: Cells,
 ) -> list[Row]:
     """Rows of groups on the same texts that differ only in what trains."""
     # Without a group that trains every weight, the one that trains most is the
@@ -295,20 +290,15 @@ def _match(
     least = min(map(_untrained, filter(_trains_everything, groups)), default="")
     rows = []
     for _, members in sorted(
-        choose.group_by(groups, _describe_approach).items()
+        groups_lib.group_by(groups, _describe_approach).items()
     ):
-        best = choose.keep_best_rate(members)
+        best = groups_lib.keep_best_rate(members)
         for group in best or members:
-            own = choose.take_rows(runs, [group])
             rates = sorted({g.lr for g in members}) if best else [group.lr]
             is_base = _trains_everything(group) and _untrained(group) == least
-            rows.append(_make_row(group, own, names[group], is_base, rates))
+            rows.append(_make_row(group, names[group], is_base, rates))
     bases = [row for row in rows if row.is_base]
-    peers = tuple(row.runs for row in rows)
-    return [
-        dataclasses.replace(_against(row, bases), peers=peers, cells=cells)
-        for row in rows
-    ]
+    return [_against(row, bases) for row in rows]
 
 
 def _untrained(group: Group) -> str:
@@ -345,12 +335,11 @@ def _named(group: Group) -> dict[str, Any]:
 
 def _make_row(
     group: Group,
-    runs: pd.DataFrame,
     name: str,
     is_base: bool,
     rates: Sequence[float],
 ) -> Row:
-    first, untrained = group.first, _untrained(group)
+    runs, first, untrained = group.runs, group.first, _untrained(group)
     layers = str(group.settings.get("trainable_layers", ""))
     is_timed = bool(runs.timed.any())
     return Row(
@@ -424,7 +413,7 @@ def _compare(row: Row) -> Row:
 
 
 def _mean_of(runs: pd.DataFrame, measure: str) -> Ranged:
-    [cell] = Cells().measure((measure,), (runs,))
+    [cell] = groups_lib.measure((measure,), (runs,))
     if not len(cell.values):
         return UNKNOWN
     return estimates.summarize(Contrast.of(cell), [cell])
@@ -440,7 +429,7 @@ def compare_with_base(
 
     Args:
         rows: each has a base.
-        measure: see `measures.Cells`.
+        measure: see `measures.MEASURES`.
         kind: `difference` or `percent`.
 
     Returns:
@@ -451,11 +440,10 @@ def compare_with_base(
     cells: list[Cell] = []
     for row in rows:
         assert row.base is not None
-        pair = row.cells.measure(
+        pair = groups_lib.measure(
             (measure, measure),
             (row.runs, row.base.runs),
             logarithms=is_time,
-            peers=row.peers,
         )
         if not all(len(cell.values) for cell in pair):
             return UNKNOWN

@@ -15,14 +15,14 @@ import pandas as pd
 
 from tf_transfer.reports import (
     brief,
+    contrast,
     depth,
     first_figure,
     frames,
-    infer,
     overview,
     wording,
 )
-from tf_transfer.reports.infer import Verdict
+from tf_transfer.reports.contrast import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, module_of, Study, Table
 from tf_transfer.reports.tables import draw_figures, fill_tables
@@ -31,11 +31,10 @@ from tf_transfer.utils import formatting
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 MARKS = {  # before the word, for those who do not see its colour
-    infer.AGREES: "✓",
-    infer.IN_SIGN: "≈",
-    infer.CONTRADICTS: "✗",
-    infer.INCONCLUSIVE: "?",
-    infer.NOT_COMPARABLE: "–",
+    contrast.AGREES: "✓",
+    contrast.CONTRADICTS: "✗",
+    contrast.INCONCLUSIVE: "?",
+    contrast.NOT_COMPARABLE: "–",
 }
 
 
@@ -177,12 +176,12 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
 def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
     """The verdicts by the list of `Part` that has them."""
     with_runs = [v for v in study.verdicts if v.study]
-    others = [v for v in with_runs if v.word == infer.NOT_COMPARABLE]
-    local = [v for v in others if brief.is_reported(v)]
-    few = [v for v in others if not brief.is_reported(v)]
+    others = [v for v in with_runs if v.word == contrast.NOT_COMPARABLE]
+    local = [v for v in others if v.is_reported]
+    few = [v for v in others if not v.is_reported]
     without_runs = [v for v in study.verdicts if not v.study]
     return {
-        "judged": [v for v in with_runs if v.word != infer.NOT_COMPARABLE],
+        "judged": [v for v in with_runs if v.word != contrast.NOT_COMPARABLE],
         "local": [_use_neutral_words(v) for v in local],
         "few": [_use_neutral_words(v) for v in few],
         "unrun": [v for v in without_runs if not v.claim.reading_of],
@@ -194,9 +193,7 @@ def _use_neutral_words(verdict: Verdict) -> Verdict:
 
     Differences of the study are listed once for all of its claims.
     """
-    return dataclasses.replace(
-        verdict, word=brief.neutral_word(verdict), reason=verdict.problem
-    )
+    return dataclasses.replace(verdict, word=verdict.local, reason="")
 
 
 def describe_note(verdict: Verdict) -> str:
@@ -223,8 +220,6 @@ def describe_ours(verdict: Verdict) -> str:
     if not verdict.study or not verdict.runs:
         return ""
     runs = f"n = {verdict.runs}"
-    if verdict.blocks:
-        runs += f", {verdict.blocks}"
     if verdict.tasks:
         runs += f", on {wording.join(verdict.tasks)} only"
     if math.isnan(verdict.value):
@@ -235,8 +230,8 @@ def describe_ours(verdict: Verdict) -> str:
         text += f" against {100 * claim.factor:g} % of it"
     if not math.isnan(verdict.low):
         text += f" ({verdict.low:+.2f} to {verdict.high:+.2f})"
-    if len(verdict.variance) > 1:
-        errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
+    if len(verdict.errors) > 1:
+        errors = (f"{name} {e:.2f}" for name, e in verdict.errors.items())
         text += f"; standard errors: {', '.join(errors)}"
     return f"{text}, {runs}"
 
@@ -279,7 +274,7 @@ def _show_row(row: Row) -> dict[str, Any]:
         seconds += "*"
     difference = row.note or wording.ranged(row.gain, sign="+")
     if row.failed:
-        difference = brief.FAILED
+        difference = contrast.FAILED
     return {
         "task": row.task,
         "trains": row.trains,

@@ -25,12 +25,11 @@ import pandas as pd
 
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
-    choose,
     claims,
+    contrast,
     frames,
-    infer,
+    groups as groups_lib,
     overview,
-    verdicts,
     wording,
 )
 from tf_transfer.reports.options import Options
@@ -102,7 +101,7 @@ class Study:
     runs: pd.DataFrame
     paper: claims.Paper | None
     published: dict[str, Any]
-    verdicts: Sequence[infer.Verdict]
+    verdicts: Sequence[contrast.Verdict]
     all_runs: pd.DataFrame
     summary: dict[str, Any]
     options: Options = Options()
@@ -184,8 +183,11 @@ def collect(
         folder: with the papers' claims and figures.
         options: what the reader asks for.
     """
-    studies = []
-    by_experiment = choose.group_by(summary["runs"], lambda r: r["experiment"])
+    by_experiment = groups_lib.group_by(
+        summary["runs"], lambda r: r["experiment"]
+    )
+    found = {}
+    tests: list[contrast.Test] = []
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None
@@ -194,7 +196,14 @@ def collect(
         if name_approach is not None:
             names = map(name_approach, runs.approach, runs.settings)
             runs = runs.assign(approach=[*names])
-        judged = verdicts.judge(runs, paper) if paper else []
+        of_paper = contrast.test_claims(runs, paper) if paper else []
+        found[experiment] = paper, runs, len(of_paper)
+        tests += of_paper
+    # What is not comparable is one family of all papers.
+    verdicts = iter(contrast.conclude(tests))
+    studies = []
+    for experiment, (paper, runs, count) in found.items():
+        judged = [*itertools.islice(verdicts, count)]
         named = dict(frames.studies(runs))
         distinct = _describe_differences(named)
         published = claims.read_published(folder, experiment)
@@ -214,16 +223,7 @@ def collect(
             )
             for name, members in named.items()
         ]
-    # Local verdicts are one family of all studies.
-    of_all = [v for study in studies for v in study.verdicts]
-    corrected = iter(verdicts.correct_for_many(of_all, True))
-    return [
-        dataclasses.replace(
-            study,
-            verdicts=[*itertools.islice(corrected, len(study.verdicts))],
-        )
-        for study in studies
-    ]
+    return studies
 
 
 def _describe_differences(

@@ -45,14 +45,13 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import (
-    brief,
-    choose,
     claims,
+    contrast,
+    groups as groups_lib,
     measures,
     overview,
     plots,
     study as study_lib,
-    verdicts,
     wording,
 )
 from tf_transfer.utils.errors import UserError
@@ -132,7 +131,7 @@ def describe_cache(settings: claims.Settings) -> str:
 
 def describe_failure(runs: pd.DataFrame) -> str:
     """`not shown to be above the majority baseline`, or nothing."""
-    return brief.FAILED if verdicts.did_not_train(runs) else ""
+    return contrast.FAILED if groups_lib.did_not_train(runs) else ""
 
 
 def join(*words: str, mark: str = ", ") -> str:
@@ -675,9 +674,9 @@ def find_published(
     """
     if paper is None:
         return runs.iloc[:0]
-    chosen = choose.select(runs, row)
+    chosen = groups_lib.select_runs(runs, row)
     names = set[str]().union(*chosen.settings) - set(row)
     usual = {n: v for n, v in paper.settings.items() if n in names}
-    chosen = choose.select(chosen, usual)
+    chosen = groups_lib.select_runs(chosen, usual)
     differs = claims.list_differences(chosen, paper, row)
     return runs.iloc[:0] if differs else chosen

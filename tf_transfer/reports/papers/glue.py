@@ -167,7 +167,7 @@ def _list_published_times(
     is_papers = any(table_number(study, row.runs) for row in timed)
     if not bases or not is_papers:
         return {}
-    epoch = measures.first_epoch(bases[0])
+    epoch = measures.epoch_seconds(bases[0])
     times = {}
     if epoch > 0:
         for at, gain in study.published.get("fixed_times", {}).get(task, ()):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tf_transfer.reports import brief, overview, tables, wording
+from tf_transfer.reports import brief, contrast, overview, tables, wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
 
@@ -38,7 +38,7 @@ def _divide_means(study: Study) -> list[tables.Part]:
     out = ""
     if left:
         out = (
-            f". Left out: {wording.count(left, 'row')} {brief.FAILED} on a "
+            f". Left out: {wording.count(left, 'row')} {contrast.FAILED} on a "
             "task, or not compared with training everything on each"
         )
     words = {
@@ -102,7 +102,7 @@ def _name_or_failure(line: tables.Line) -> str:
     if line.row is None:
         return ""
     if line.row.failed:
-        return f"{line.row.trains} ({brief.FAILED})"
+        return f"{line.row.trains} ({contrast.FAILED})"
     return line.row.trains
 
 

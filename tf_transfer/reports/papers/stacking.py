@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from tf_transfer.reports import (
-    choose,
     claims,
     frames,
+    groups as groups_lib,
     measures,
     stacking_ensembles,
     tables,
@@ -147,12 +147,12 @@ def _choose(
     if paper is None:
         return []
     try:
-        chosen = choose.choose_groups(
-            choose.list_groups(runs), paper, [wanted, base]
+        chosen = groups_lib.find_groups(
+            groups_lib.list_groups(runs), paper, [wanted, base]
         )
-    except choose.NotFound:
+    except groups_lib.NotFound:
         return []
-    return [choose.take_rows(runs, groups) for groups in chosen]
+    return [group.runs for group in chosen]
 
 
 # === Rows of tables ===

@@ -12,9 +12,9 @@ import pandas as pd
 import scipy.stats
 
 from tf_transfer.reports import (
-    choose,
     claims,
     frames,
+    groups as groups_lib,
     measures,
     plots,
     tables,
@@ -104,7 +104,7 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
     `p_equal` is the p-value of two one-sided tests within the claim's margin.
     Groups that did not train have no test.
     """
-    paper, groups = part.study.paper, choose.list_groups(part.runs)
+    paper, groups = part.study.paper, groups_lib.list_groups(part.runs)
     known = part.study.published.get("t_tests", {})
     if paper is None:
         return
@@ -113,10 +113,10 @@ def _list_t_tests(part: tables.Part) -> Iterator[tables.Line]:
             continue
         sides = [*claim.first, *claim.second]
         try:
-            chosen = choose.choose_groups(groups, paper, sides)
-        except choose.NotFound:
+            chosen = groups_lib.find_groups(groups, paper, sides)
+        except groups_lib.NotFound:
             continue
-        first, second = (choose.take_rows(part.runs, one) for one in chosen)
+        first, second = (group.runs for group in chosen)
         if min(len(first), len(second)) < 2:
             continue
         if tables.describe_failure(first) or tables.describe_failure(second):

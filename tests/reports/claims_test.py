@@ -1,0 +1,530 @@
+"""The files of claims, and Wang's and Lee's claims on runs in memory."""
+
+import os
+
+import pytest
+
+from tests.reports import made_up
+from tests.support import commands
+from tf_transfer import freezing, glue
+from tf_transfer.reports import claims, frames
+
+FOLDER = os.path.join(commands.ROOT, "experiments")
+WANG = claims.read(os.path.join(FOLDER, "glue", "claims.toml"))
+LEE = claims.read(os.path.join(FOLDER, "freezing", "claims.toml"))
+LARGE = ("mnli", "qqp", "qnli", "sst2")
+SMALL = ("cola", "stsb", "mrpc", "rte")
+LOSSES = {"all": 0.0, "4": -2.4, "3": -2.5, "2": -2.8, "1": -4.2}
+SHARES = {"all": 1.0, "4": 0.65, "3": 0.6, "2": 0.55, "1": 0.5}  # of an epoch
+JUDGED = ("sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
+
+
+# === Wang ===
+
+
+def write(task, layers, score, seconds=None, seeds=3, **changes):
+    """Runs around a score, each at its approach's rate."""
+    lr = changes.pop("lr", 2e-5 if layers == "all" else 1e-3)
+    seconds = seconds or 100 * SHARES[layers]
+    return [
+        made_up.make_record(
+            WANG,
+            task,
+            {"trainable_layers": layers, "lr": lr},
+            seed,
+            [score + 0.1 * seed] * 3
+            if not isinstance(score, list)
+            else [part + 0.1 * seed for part in score],
+            seconds=seconds + 0.1 * seed,
+            **changes,
+        )
+        for seed in range(seeds)
+    ]
+
+
+def write_tasks(tasks, losses=LOSSES, **changes):
+    """Runs of every approach on some tasks."""
+    return [
+        record
+        for task in tasks
+        for layers, loss in losses.items()
+        for record in write(task, layers, 80 + loss, **changes)
+    ]
+
+
+def judge(*groups):
+    return made_up.judge(WANG, *groups)
+
+
+def test_wang_s_settings_are_those_of_the_experiment():
+    ours = glue.Settings(task="rte").resolve()
+    known = {**ours.hashed(), "max_epochs": ours.max_epochs}
+    for name, value in WANG.settings.items():
+        assert claims.is_same(getattr(ours, name), value), name
+    # What a machine may change, and what the claims name.
+    free = {"strategy", "cpu_devices", "jit_compile", "deterministic"}
+    free |= {"task", "seed", "trainable_layers"}
+    assert set(known) - set(WANG.settings) == free
+    assert WANG.encoders == (ours.model,)
+
+
+def test_both_rates_are_the_papers_and_defaults():
+    resolved = {
+        glue.Settings(task="rte", trainable_layers=layers).resolve().lr
+        for layers in ("all", "4")
+    }
+    assert resolved == set(WANG.rates) == set(WANG.settings["lr"])
+
+
+def test_every_claim_has_runs_that_it_agrees_on():
+    """With the published numbers put into runs, nothing is contradicted."""
+    large = {"all": 0.0, "4": -0.2, "3": -0.5, "2": -1.7, "1": -2.2}
+    found = judge(
+        write_tasks(SMALL),
+        write_tasks(LARGE, large),
+        [  # at the other rates
+            record
+            for task in (*LARGE, *SMALL)
+            for layers in LOSSES
+            for record in write(
+                task,
+                layers,
+                30 if layers == "all" else 52,
+                lr=1e-3 if layers == "all" else 2e-5,
+            )
+        ],
+    )
+    words = {
+        claim: verdict.word
+        for claim, verdict in found.items()
+        if not claim.startswith(("fixed_", "budget", "gain", "time_"))
+        and not verdict.claim.reading_of
+    }
+    assert len(words) == 14
+    assert words.pop("more_epochs") != "agrees"  # all ran three
+    # The paper's own losses of 2.36 to 4.25 are not "very similar".
+    assert words.pop("score_small_similar") == "contradicts"
+    assert set(words.values()) == {"agrees"}, words
+
+
+def test_one_task_of_four_is_not_enough():
+    found = judge(write_tasks(["rte"]))
+    verdict = found["score_small_last_4"]
+    assert verdict.word == "inconclusive"
+    assert verdict.reason == "no runs on cola, and 2 more"
+    assert verdict.value == pytest.approx(-2.4)
+
+
+def test_runs_that_the_limit_cut_off_say_nothing_of_time():
+    records = write_tasks(SMALL, stop_reason="max_epochs")
+    verdict = judge(records)["time_small_last_2"]
+    assert verdict.word == "inconclusive"
+    assert "limit of epochs" in verdict.reason
+    stopped = judge(write_tasks(SMALL))["time_small_last_2"]
+    assert stopped.word == "agrees"
+    assert stopped.value == pytest.approx(-45, abs=0.1)
+
+
+def test_three_epochs_for_all_are_not_the_papers_thirty():
+    """A ratio of epochs, guaranteed by the limit, is no saving of time."""
+    found = judge(write_tasks(SMALL, max_epochs=3, stop_reason="max_epochs"))
+    for claim in ("time_small_last_4", "time_small_last_1", "epoch"):
+        assert found[claim].word == "not comparable"
+        assert "max_epochs 3 (paper: 30)" in found[claim].reason
+
+
+def test_wnli_and_a_cut_sst2_are_in_no_average():
+    sizes = {"train": 540, "validation": 60, "test": 872}
+    alone = judge(write_tasks(SMALL))
+    wide = {"all": 0.0, "4": -30.0}
+    joined = judge(
+        write_tasks(SMALL),
+        write_tasks(["wnli"], wide),
+        write_tasks(["sst2"], wide, sizes=sizes),
+    )
+    assert joined["score_small_last_4"] == alone["score_small_last_4"]
+    assert joined["fixed_start"].word != "agrees"
+    cut = judge(
+        write_tasks(LARGE[:3]),
+        write_tasks(["sst2"], sizes=sizes),
+    )["score_large_last_2"]
+    assert cut.word == "not comparable"
+    assert "600 examples in train and validation (official" in cut.reason
+
+
+def test_the_better_rate_is_chosen_on_validation():
+    records = [
+        *write_tasks(SMALL),
+        *(
+            record
+            for task in SMALL
+            for layers in LOSSES
+            for record in write(
+                task,
+                layers,
+                95,  # on test; validation says otherwise
+                lr=1e-3 if layers == "all" else 2e-5,
+                validation=0.5,
+            )
+        ),
+    ]
+    assert judge(records)["score_small_last_4"].value == pytest.approx(-2.4)
+
+
+def judge_epochs(shares):
+    records = [
+        record
+        for task in (*LARGE, *SMALL)
+        for layers, share in shares.items()
+        for record in write(task, layers, 80, 100 * share)
+    ]
+    return judge(records)["epoch"]
+
+
+def test_epoch_shares_of_approaches_are_not_averaged():
+    close = judge_epochs({"all": 1, "4": 0.7, "3": 0.6, "2": 0.5, "1": 0.44})
+    assert close.word == "agrees"
+    far = judge_epochs({"all": 1, "4": 0.88, "3": 0.6, "2": 0.5, "1": 0.44})
+    assert far.reason == "32 of 32 lower; the size on 24"
+    slower = judge_epochs({"all": 1, "4": 1.2, "3": 0.6, "2": 0.5, "1": 0.1})
+    assert slower.word == "contradicts"
+
+
+def write_curves(task, behind):
+    """Fine-tuning, and the last blocks so many points behind it."""
+    curve = [70.0, 75.0, 80.0, 80.0, 80.0]
+    groups = [write(task, "all", curve, 100)]
+    for layers, by in behind.items():
+        scores = [value - by for value in curve]
+        groups.append(write(task, layers, scores, 99))
+    return [record for group in groups for record in group]
+
+
+def test_ahead_at_every_fixed_time_survives_one_tie():
+    behind = {"4": 9.0, "3": 9.0, "2": 9.0, "1": 9.0}
+
+    def judge_with(by):
+        return judge(
+            *(write_curves(task, behind) for task in SMALL[:3]),
+            write_curves("rte", {**behind, "4": by}),
+        )["fixed_small"]
+
+    assert judge_with(9.0).word == "agrees"
+    tie = judge_with(0.0)
+    assert (
+        tie.word == "inconclusive"
+        and "45 of 48 lower, not last_4 on rte at 1.1" in tie.reason
+    )
+    lost = judge_with(-9.0)
+    assert lost.word == "contradicts"
+    assert "not last_4 on rte at 1.1 epochs" in lost.reason
+
+
+def test_before_an_epoch_is_over_there_is_no_score():
+    slow = [
+        *write_curves("rte", {"3": 9.0, "2": 9.0, "1": 9.0}),
+        *write("rte", "4", [60.0] * 5, 400),
+    ]
+    rest = {"4": 9.0, "3": 9.0, "2": 9.0, "1": 9.0}
+    found = judge(slow, *(write_curves(task, rest) for task in SMALL[:3]))
+    assert found["fixed_small"].word == "inconclusive"
+
+
+def test_twenty_hours_are_a_multiple_of_a_fine_tuning_epoch():
+    """At 1.82 epochs one of fine-tuning is over, and two of the last 4."""
+    records = [
+        *write("mnli", "all", [80.0, 84.0, 84.0], 100),
+        *write("mnli", "4", [80.0, 81.2, 84.0], 65),
+    ]
+    found = judge(records)
+    assert found["budget"].value == pytest.approx(1.2)
+    assert found["budget"].word == "agrees"
+    steps = {n: found[f"fixed_mnli_{n}_by_validation"] for n in (50000, 100000)}
+    assert steps[50000].value == pytest.approx(0)
+    assert steps[100000].value == pytest.approx(0)  # three epochs
+
+
+def test_a_collapsed_side_is_the_claim_or_spoils_it():
+    """Fine-tuning at 1e-3 may answer the commonest label alone."""
+    records = [
+        record
+        for task in (*LARGE, *SMALL)
+        for lr, score in ((2e-5, 80), (1e-3, 30))
+        for record in write(
+            task,
+            "all",
+            score,
+            lr=lr,
+            majorities={"accuracy": 0.302},
+        )
+    ]
+    assert judge(records)["fine_tuning_at_1e-3"].word == "agrees"
+    failed = write_tasks(
+        SMALL, majorities={"accuracy": 0.79}
+    )  # all but fine-tuning are below
+    verdict = judge(failed)["score_small_last_4"]
+    assert (
+        verdict.word == "not comparable"
+        and "not shown to be above the majority baseline" in verdict.reason
+    )
+
+
+def test_scores_between_epochs_are_interpolated_and_ours_are_steps():
+    """The paper tests "after each epoch" and plots curves."""
+    records = [
+        *write("mnli", "all", [80.0, 84.0, 83.0, 83.0], 100),
+        *write("mnli", "4", [80.0, 82.0, 81.0, 81.0], 65),
+    ]
+    verdicts = judge(records)
+    # At 126.3 s: 80 + 0.263 * 4, and 80 + 61.3 / 65 * 2.
+    value = verdicts["fixed_mnli_50000"].value
+    assert value == pytest.approx(61.3 / 65 * 2 - 0.263 * 4, abs=0.01)
+    # At 378.8 s, on the last line, and after the last epoch.
+    last, step = (
+        verdicts[f"fixed_mnli_150000{name}"].value
+        for name in ("", "_by_validation")
+    )
+    assert last == pytest.approx(81 - 83)
+    assert step == pytest.approx(82 - 84)  # the best epochs
+
+
+def test_the_stated_rates_and_the_stopping_point_come_first():
+    """Ours, chosen on validation, is a reading of its own."""
+    curves = {
+        ("all", 2e-5): [70.0, 80.0, 76.0],
+        ("all", 1e-3): [60.0, 60.0, 60.0],
+        ("4", 2e-5): [70.0, 79.0, 78.0],
+        ("4", 1e-3): [70.0, 78.0, 75.0],
+    }
+    records = [
+        record
+        for task in SMALL
+        for (layers, lr), curve in curves.items()
+        for record in write(task, layers, curve, lr=lr)
+    ]
+    for record in records:  # the second epoch is the best on validation
+        record |= {n: record["epochs"][1][n] for n in ("validation", "test")}
+    verdicts = judge(records)
+    first = verdicts["score_small_last_4"]
+    assert first.value == pytest.approx(75 - 76)
+    ours = verdicts["score_small_last_4_by_validation"]
+    assert ours.value == pytest.approx(79 - 80)
+    assert ours.claim.text.endswith(
+        "Our reading: rate and epoch are chosen on validation."
+    )
+    assert verdicts["score_small_last_4_as_bert"].reason.startswith("no runs")
+
+
+def test_runs_with_bert_s_schedule_are_judged_as_that_reading():
+    records = [
+        record
+        for task in SMALL
+        for layers in ("all", "4")
+        for record in write(task, layers, 80 + LOSSES[layers])
+    ]
+    for record in records:
+        record["key"] |= {"schedule": "linear", "warmup_fraction": 0.1}
+    verdicts = judge(records)
+    assert verdicts["score_small_last_4_as_bert"].word == "agrees"
+    first = verdicts["score_small_last_4"]
+    assert first.word == "not comparable"
+    assert "schedule linear (our reading: constant)" in first.reason
+
+
+def test_a_run_that_the_limit_ended_has_no_score_at_the_stopping_point():
+    verdicts = judge(write_tasks(SMALL, stop_reason="max_epochs"))
+    first = verdicts["score_small_last_4"]
+    assert first.word == "inconclusive"
+    assert first.reason.startswith("the limit of epochs came before")
+    assert verdicts["score_small_last_4_by_validation"].word == "agrees"
+
+
+# === Lee ===
+
+
+def write_trials(task, trials, lr=2e-5, untrained="", **changes):
+    """Runs by number of trained blocks, each a list of scores.
+
+    What full models leave `untrained` is in their key alone, where it is set.
+    """
+    records = []
+    for blocks, scores in trials.items():
+        settings = {"trainable_layers": str(blocks), "lr": lr}
+        settings["untrained"] = untrained
+        for seed, score in enumerate(scores):
+            record = made_up.make_record(
+                LEE, task, settings, seed, score, **changes
+            )
+            if not (untrained and blocks == "all"):
+                del record["key"]["untrained"]
+            records.append(record)
+    return records
+
+
+def around(score):
+    return [score - 0.2, score, score + 0.3]
+
+
+def judge_lee(*groups):
+    return made_up.judge(LEE, *groups)
+
+
+def judge_tasks(curve, tasks=JUDGED, **other):
+    """Verdicts on the same means on every task but those of `other`."""
+    return judge_lee(
+        *(
+            write_trials(
+                task,
+                {n: around(s) for n, s in other.get(task, curve).items()},
+            )
+            for task in tasks
+        )
+    )
+
+
+@pytest.mark.parametrize("model", LEE.encoders)
+def test_lee_s_settings_are_those_of_the_experiment(model):
+    ours = freezing.Settings(task="rte", model=model, lr=1e-5).resolve()
+    settings = LEE.settings_on(model)
+    known = {**ours.hashed(), "max_epochs": ours.max_epochs}
+    for name, value in settings.items():
+        assert claims.is_same(getattr(ours, name), value), name
+    free = {"strategy", "cpu_devices", "jit_compile", "deterministic"}
+    free |= {"task", "seed", "trainable_layers"}
+    assert set(known) - set(settings) == free
+    assert settings["lr"] == freezing.rates_of(ours)
+
+
+def test_each_encoder_has_its_claims():
+    kinds = {}
+    for claim in LEE.claims:
+        kinds.setdefault(claim.encoder, set()).add(claim.id.split("_")[0])
+        assert "cola" not in claim.tasks or not claim.id.startswith(
+            ("enough", "fewest")
+        )
+    assert kinds.pop("") == {"none"}  # of all encoders together
+    assert set(kinds) == set(LEE.encoders)
+    assert kinds.pop("bert_base_en_uncased") - {"choices"} == {
+        *("none", "fourth", "enough", "fewest", "outlier", "half"),
+        *("first", "diminishing", "all", "sst2"),
+    }
+    assert len({frozenset(names) for names in kinds.values()}) == 1
+
+
+def test_a_fourth_is_claimed_of_most_tasks():
+    curve = {"all": 80, "3": 78}
+    verdicts = judge_tasks(curve, rte={"all": 80, "3": 60})
+    assert verdicts["fourth_bert_base_without_cola"].word == "agrees"
+    assert verdicts["enough_bert_base"].word == "contradicts"
+    assert (
+        "6 of 7 higher, not last_3 on rte"
+        in verdicts["enough_bert_base"].reason
+    )
+    low = {"all": 80, "3": 60}
+    assert (
+        judge_tasks(low)["fourth_bert_base_without_cola"].word == "contradicts"
+    )
+
+
+def write_encoders(scores):
+    """Full models at 80, and those of `scores` with nothing trained."""
+    records = []
+    for model, score in scores.items():
+        own = [
+            record
+            for task in ("cola", "sst2", "mrpc", "stsb")
+            for record in write_trials(
+                task,
+                {"all": around(80), "0": around(score)},
+                model=model,
+                max_epochs=LEE.settings_on(model)["max_epochs"],
+            )
+        ]
+        dropout = LEE.settings_on(model)["pooler_dropout"]
+        for record in own:
+            record["path"] += model
+            record["key"] |= {"model_identity": model}
+            record["key"]["pooler_dropout"] = dropout
+        records += own
+    return records
+
+
+def test_the_mean_of_all_encoders_is_one_claim():
+    """Each encoder alone is far from 64 %; the paper's figure is their mean."""
+    scores = dict(zip(LEE.encoders, (64, 42, 62, 36.8)))
+    verdict = judge_lee(write_encoders(scores))["none_share"]
+    assert verdict.word == "agrees"
+    assert verdict.value == pytest.approx(-36, abs=0.2)
+    scores.pop("roberta_large_en")
+    verdict = judge_lee(write_encoders(scores))["none_share"]
+    assert verdict.word == "inconclusive"
+    assert verdict.reason == "no runs on cola with roberta_large_en, and 3 more"
+
+
+def test_plain_means_above_that_of_training_all_are_no_finding():
+    """Many numbers a little above, none of them by more than luck."""
+    trials = {"all": [78, 80, 82]}
+    trials |= {n: [78.3, 80.3, 82.3] for n in "6543"}
+    verdicts = judge_lee(
+        *(write_trials(task, trials) for task in (*JUDGED, "cola"))
+    )
+    verdict = verdicts["all_is_not_best_bert_base"]
+    assert verdict.word == "inconclusive" and verdict.value > 0
+    assert verdict.reason.startswith("nothing is shown; 32 of 32 higher")
+    one = judge_lee(
+        *(write_trials(task, trials) for task in JUDGED),
+        write_trials(
+            "cola", {**trials, "6": [89.9, 90, 90.1], "all": around(80)}
+        ),
+    )["all_is_not_best_bert_base"]
+    assert one.word == "agrees" and one.reason == "32 of 32 higher"
+
+
+def test_minilm_is_told_for_what_it_is():
+    records = [
+        record
+        for task in JUDGED
+        for record in write_trials(task, {"all": around(80), "2": around(78)})
+    ]
+    for record in records:
+        record |= {"model": "minilm", "blocks": 6}
+    verdicts = judge_lee(records)
+    verdict = verdicts["fourth_bert_base_without_cola"]  # 2 of 6, rounded up
+    assert verdict.word == "not comparable" and verdict.value > 0
+    assert "minilm has seen qqp before" in verdict.reason
+    assert verdicts["fourth_roberta_base"].word == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("model", "epochs", "is_the_papers"),
+    [
+        ("bert_base_en_uncased", 3, True),
+        ("bert_base_en_uncased", 10, False),
+        ("roberta_base_en", 3, False),
+        ("roberta_base_en", 10, True),
+    ],
+)
+def test_each_family_has_its_number_of_epochs(model, epochs, is_the_papers):
+    records = write_trials("rte", {"all": around(80)}, max_epochs=epochs)
+    for record in records:
+        record["model"] = model
+        dropout = LEE.settings_on(model)["pooler_dropout"]
+        record["key"]["pooler_dropout"] = dropout
+    verdicts = claims.list_differences(frames.runs_frame(records), LEE)
+    assert (not verdicts) == is_the_papers
+    assert is_the_papers or f"max_epochs {epochs}" in verdicts[0]
+
+
+def test_a_full_model_has_one_of_the_authors_values():
+    """As committed, the authors' full models train no bias and no norm."""
+    full = {n: around(s) for n, s in {"all": 80, "3": 78}.items()}
+    for others, word in (({}, "agrees"), ({"all": [60]}, "inconclusive")):
+        verdict = judge_lee(
+            *(
+                write_trials(task, full, untrained="bias,norm")
+                for task in JUDGED
+            ),
+            *(write_trials(task, others) for task in JUDGED),
+        )["fourth_bert_base_without_cola"]
+        assert verdict.word == word
+    assert "untrained bias,norm and none" in verdict.reason

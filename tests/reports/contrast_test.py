@@ -1,0 +1,609 @@
+"""The test of a claim and its word, on runs with known scores."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from tests.reports import made_up
+from tf_transfer.reports import contrast, estimates, frames, page, resampling
+
+LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+OTHER = "minilm"  # no paper's encoder
+NEAR = (-0.1, 0.0, 0.1)
+FASTER = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
+FOLDS = np.array([70, 74, 78, 72, 76, 71, 75, 77, 73, 74.0])
+
+
+def judge_one(claim, last, all_, task="rte", majorities=None, **changes):
+    """The verdict on a claim, of scores of last 2 and of fine-tuning."""
+    paper = made_up.make_paper(claim)
+    return made_up.judge(
+        paper,
+        *(
+            made_up.make_runs(
+                paper,
+                task,
+                {**group, **changes},
+                scores,
+                majorities=majorities or {},
+            )
+            for group, scores in ((LAST, last), (ALL, all_))
+        ),
+    )["claim_1"]
+
+
+def write_near(paper, middles, model=OTHER, **changes):
+    """Three runs of last 2 and of everything around a middle, by task."""
+    return [
+        run
+        for task, (first, second) in middles.items()
+        for group, middle in ((LAST, first), (ALL, second))
+        for run in made_up.make_runs(
+            paper,
+            task,
+            {**group, "model": model},
+            [middle + step for step in NEAR],
+            **changes,
+        )
+    ]
+
+
+def judge_near(claim, middles, **options):
+    paper = made_up.make_paper(claim)
+    [verdict] = made_up.judge(
+        paper, write_near(paper, middles, **options)
+    ).values()
+    return verdict
+
+
+# === Words ===
+
+
+@pytest.mark.parametrize(
+    ("first", "published", "word"),
+    [
+        ([68, 69, 70, 71, 72], -10, "agrees"),
+        ([68, 69, 70, 71, 72], -40, "agrees"),
+        ([68, 69, 70, 71, 72], 10, "contradicts"),
+        ([78, 79, 80, 81, 83], -1, "inconclusive"),
+        ([79.8, 79.9, 80, 80.1, 80.2], -10, "contradicts"),
+    ],
+)
+def test_a_difference_has_sign_and_size(first, published, word):
+    verdict = judge_one({"published": published}, first, [78, 79, 80, 81, 82])
+    assert verdict.word == word, verdict
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_a_size_agrees_only_where_the_interval_is_within_half_to_twice(seeds):
+    claim = {"published": -2.0}
+    base = list(80 + np.linspace(-1, 1, seeds))
+
+    def judge(size, spread):
+        return judge_one(
+            claim, list(80 - size + np.linspace(-spread, spread, seeds)), base
+        )
+
+    far = judge(8.0, 0.2)  # four times the published
+    assert far.word == "agrees"
+    assert far.reason == "the sign; more than twice as large as published"
+    wide = judge(2.0, 1)
+    if wide.word != "inconclusive":
+        is_within = -4 <= wide.low <= wide.high <= -1
+        assert wide.word == "agrees"
+        assert (wide.reason == contrast.SIGN_AND_SIZE) == is_within
+    near = judge_one(claim, [78, 78.1, 77.9], [80, 80.1, 79.9])
+    assert near.reason == contrast.SIGN_AND_SIZE
+
+
+def test_no_difference_needs_an_interval_within_the_margin():
+    claim = {"kind": "equal", "margin": 1.0}
+    wide = judge_one(claim, [30, 90, 150], [70, 80, 90])
+    assert wide.value == 10 and wide.low < -40 and wide.high > 60
+    assert wide.word == "inconclusive"
+    narrow = judge_one(claim, [79.9, 80.0, 80.1], [79.9, 80.0, 80.2])
+    assert narrow.word == "agrees"
+    apart = judge_one(claim, [70, 70.1, 70.2], [80, 80.1, 80.2])
+    assert apart.word == "contradicts"
+
+
+def test_tests_agree_with_the_interval_that_is_shown():
+    """Their 95 % interval ends beyond the margin: nothing is shown."""
+    found = judge_one(
+        {"kind": "equal", "margin": 1.0},
+        [80.1, 80.45, 80.7],
+        [79.7, 80, 80.2],
+        majorities={},
+    )
+    assert found.high > 1 and found.word == "inconclusive"
+
+
+def test_a_share_of_what_is_not_above_zero_is_not_told():
+    """-80 % of -2 points would be a gain."""
+    found = judge_one(
+        {"published": -50.0, "relative": True},
+        [1, 1.5, 2],
+        [-1, 0.5, -2],
+        majorities={},
+    )
+    assert math.isnan(found.value)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_fewer_than_three_seeds_conclude_nothing(seeds):
+    verdict = judge_one({"sign": -1}, [70.0, 70.1][:seeds], [80, 80.1, 80.2])
+    assert verdict.word == "inconclusive"
+    assert f"{seeds} run" in verdict.reason
+
+
+def test_a_missing_task_leaves_a_claim_open():
+    verdict = judge_one(
+        {"tasks": ("rte", "mrpc"), "sign": -1},
+        [70, 70.1, 70.2],
+        [80, 80.1, 80.3],
+    )
+    assert verdict.word == "inconclusive"
+    assert verdict.reason == "no runs on mrpc"
+
+
+def test_equal_scores_of_all_seeds_conclude_nothing():
+    verdict = judge_one({"sign": -1}, [70] * 3, [80] * 3)
+    assert verdict.word == "inconclusive"
+
+
+def test_parts_in_which_nothing_varies_prove_nothing():
+    claim = {"tasks": ("rte", "mrpc"), "over": "each", "sign": -1}
+    paper = made_up.make_paper(claim)
+    alike = [
+        made_up.make_runs(paper, "rte", group, [score] * 3)
+        for group, score in ((LAST, 70), (ALL, 80))
+    ]
+    varied = write_near(paper, {"mrpc": (70, 80)}, model=paper.encoders[0])
+    [verdict] = made_up.judge(paper, *alike, varied).values()
+    assert verdict.word == "inconclusive"
+    assert verdict.reason == "nothing is shown; 2 of 2 lower"
+
+
+def test_a_claim_that_nobody_ran_is_named():
+    paper = made_up.make_paper(
+        {"sign": -1, "first": ({"trainable_layers": "4"},)}
+    )
+    [verdict] = made_up.judge(
+        paper, made_up.make_runs(paper, "rte", ALL, [80, 81, 82])
+    ).values()
+    assert (verdict.word, verdict.study) == ("inconclusive", "")
+
+
+def test_a_group_compared_with_itself_concludes_nothing():
+    claim = {"sign": -1, "second": ({"trainable_layers": "2"},)}
+    paper = made_up.make_paper(claim)
+    [verdict] = made_up.judge(
+        paper, made_up.make_runs(paper, "rte", LAST, [70, 71, 72])
+    ).values()
+    assert (verdict.word, verdict.value) == ("inconclusive", 0)
+
+
+def test_thirty_points_apart_at_three_seeds_ask_for_more_seeds():
+    found = judge_one({"sign": -1}, [90, 50, 80], [70, 95, 98.0], majorities={})
+    assert found.word == "inconclusive"
+    assert found.reason.startswith("nothing is shown; about ")
+    assert found.reason.endswith(" seeds would decide")
+
+
+def test_a_claim_on_each_task_needs_the_seeds_of_its_noisiest_task():
+    def count_seeds(over):
+        tasks = {"rte": 3.0, "mrpc": 8.0}
+        claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
+        paper = made_up.make_paper(claim)
+        groups = []
+        for task, spread in tasks.items():
+            for group, middle in ((LAST, 76), (ALL, 80)):
+                scores = [middle - spread, middle, middle + spread]
+                groups.append(made_up.make_runs(paper, task, group, scores))
+        [verdict] = made_up.judge(paper, *groups).values()
+        assert verdict.word == "inconclusive"
+        [seeds] = re.findall(r"about (\d+) seeds would decide", verdict.reason)
+        return int(seeds)
+
+    # 4 points, and 1.96 * sqrt(2 * 9 / n) or sqrt(2 * 64 / n) around them; of
+    # two tests for "some", the level is 2.5 %.
+    assert count_seeds("each") == pytest.approx(1.96**2 * 128 / 16, abs=3)
+    assert count_seeds("some") == pytest.approx(2.24**2 * 18 / 16, abs=3)
+
+
+# === What is not comparable ===
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"batch_size": 8}, "batch_size 8 (paper: 1)"),
+        ({"model": "minilm"}, "encoder minilm"),
+        ({"frozen_prefix": "cached"}, "frozen_prefix cached"),
+    ],
+)
+def test_other_settings_are_not_comparable(changes, reason):
+    verdict = judge_one(
+        {"sign": -1}, [70, 70.1, 70.3], [80, 80.1, 80.2], **changes
+    )
+    assert verdict.word == "not comparable"
+    assert reason in verdict.reason
+    assert verdict.value == pytest.approx(
+        -9.967, abs=0.001
+    )  # told all the same
+
+
+@pytest.mark.parametrize(
+    ("origins", "clause"),
+    [
+        ({"batch_size": "paper"}, "batch_size 8 (paper: 1)"),
+        ({"batch_size": "authors_code"}, "batch_size 8 (authors' code: 1)"),
+        ({"batch_size": "ours"}, "batch_size 8 (our reading: 1)"),
+        ({}, "batch_size 8 (our reading: 1)"),
+    ],
+)
+def test_a_difference_names_the_origin_of_the_setting(origins, clause):
+    paper = made_up.make_paper({"sign": -1}, origins=origins)
+    [verdict] = made_up.judge(
+        paper,
+        made_up.make_runs(paper, "rte", {**LAST, "batch_size": 8}, [70, 71]),
+        made_up.make_runs(paper, "rte", {**ALL, "batch_size": 8}, [80, 81]),
+    ).values()
+    assert verdict.word == "not comparable" and verdict.reason == clause
+
+
+def test_cut_data_are_not_comparable():
+    paper = made_up.make_paper({"sign": -1})
+    sizes = {"train": 540, "validation": 60, "test": 277}
+    [verdict] = made_up.judge(
+        paper,
+        made_up.make_runs(paper, "rte", LAST, [70, 70.1, 70.3], sizes=sizes),
+        made_up.make_runs(paper, "rte", ALL, [80, 80.1, 80.2], sizes=sizes),
+    ).values()
+    assert verdict.word == "not comparable"
+    assert "600 examples in train and validation" in verdict.reason
+
+
+@pytest.mark.parametrize("task", ["qqp", "mnli", "qnli"])
+def test_an_encoder_that_has_seen_the_data_is_not_comparable(task):
+    verdict = judge_one(
+        {"sign": -1, "tasks": (task,)},
+        [70, 70.1, 70.3],
+        [80, 80.1, 80.2],
+        task,
+        model="minilm",
+    )
+    assert f"minilm has seen {task} before" in verdict.reason
+
+
+def test_a_side_that_did_not_train_is_not_comparable():
+    paper = made_up.make_paper(
+        {"sign": -1}, {"sign": -1, "may_fail": ("first",)}
+    )
+    majorities = {"majorities": {"accuracy": 0.527}}
+    verdicts = made_up.judge(
+        paper,
+        made_up.make_runs(paper, "rte", LAST, [52.7, 52.7, 52.8], **majorities),
+        made_up.make_runs(paper, "rte", ALL, [80, 80.1, 80.2], **majorities),
+    )
+    assert verdicts["claim_1"].word == "not comparable"
+    assert (
+        "not shown to be above the majority baseline"
+        in verdicts["claim_1"].reason
+    )
+    assert verdicts["claim_2"].word == "agrees"  # there it is the claim
+
+
+def test_groups_that_were_scored_on_different_texts_are_not_comparable():
+    paper = made_up.make_paper({"sign": -1})
+    runs = [
+        {**record, "texts": texts}
+        for group, m, texts in ((LAST, 70, "a"), (ALL, 80, "b"))
+        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m])
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    assert verdict.word == "not comparable"
+    assert "scored on different texts" in verdict.reason
+
+
+# === On this encoder and data ===
+
+
+def test_the_tasks_of_a_value_are_named_where_the_claim_has_more():
+    claim = {"tasks": ("rte", "mrpc", "cola"), "sign": -1}
+    verdict = judge_near(claim, {"rte": (70, 80), "cola": (60, 80)})
+    assert verdict.value == pytest.approx(-15)
+    assert page.describe_ours(verdict).endswith("n = 3, on rte and cola only")
+    assert verdict.local == "lower"
+    whole = judge_near({"sign": -1}, {"rte": (70, 80)})
+    assert page.describe_ours(whole).endswith("n = 3")
+
+
+@pytest.mark.parametrize("model", [OTHER, "bert_base_en_uncased"])
+def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
+    """The mean over last 4 and last 2 is not that of last 2."""
+    claim = {
+        "tasks": ("rte", "mrpc"),
+        "first": (LAST, {"trainable_layers": "4"}),
+        "sign": -1,
+    }
+    paper = made_up.make_paper(claim)
+    runs = write_near(paper, {"rte": (70, 80), "mrpc": (60, 80)}, model=model)
+    [verdict] = made_up.judge(paper, runs).values()
+    assert math.isnan(verdict.value)
+    assert page.describe_ours(verdict) == ""
+    lacks = "no runs with trainable_layers=4 on rte, and 1 more"
+    assert lacks in (
+        verdict.reason,
+        verdict.local.removeprefix("not reported: "),
+    )
+    runs += made_up.make_runs(
+        paper,
+        "mrpc",
+        {"trainable_layers": "4", "model": model},
+        [75, 75.1, 75.2],
+    )
+    [verdict] = made_up.judge(paper, runs).values()
+    assert verdict.value == pytest.approx((-20 - 4.9) / 2)
+    assert verdict.tasks == ("mrpc",)
+
+
+@pytest.mark.parametrize(
+    "over, words",
+    [
+        ("each", "the opposite is shown: 2 of 3 lower, not last_2 on cola"),
+        ("most", "shown: 2 of 3 lower, not last_2 on cola"),
+        ("mean", "lower"),
+    ],
+)
+def test_each_of_several_is_not_told_by_the_mean(over, words):
+    tasks = {"rte": (60, 80), "mrpc": (60, 80), "cola": (85, 80)}
+    claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
+    assert judge_near(claim, tasks).local == words
+
+
+def test_that_a_side_did_not_train_is_reported_first():
+    claim = {"tasks": ("rte", "mrpc"), "uses": ("sst2", "qqp", "mnli", "qnli")}
+    tasks = {"rte": (70, 80), "mrpc": (70, 80)}
+    verdict = judge_near(
+        {**claim, "sign": -1}, tasks, majorities={"accuracy": 0.75}
+    )
+    assert verdict.reason.startswith(
+        "last_2 at 2e-05 is not shown to be above the majority baseline on rte"
+    )
+    assert verdict.local == "not shown to be above the majority baseline"
+
+
+# === Several comparisons, many claims ===
+
+
+def test_of_most_tasks_one_may_differ():
+    tasks = ("rte", "mrpc", "cola")
+    lower = {"rte": 70, "mrpc": 70, "cola": 90}
+
+    def judge(over):
+        paper = made_up.make_paper({"tasks": tasks, "sign": -1, "over": over})
+        groups = []
+        for task, middle in lower.items():
+            scores = [middle - 0.1, middle, middle + 0.1]
+            groups.append(made_up.make_runs(paper, task, LAST, scores))
+            groups.append(made_up.make_runs(paper, task, ALL, [80, 80.1, 80.2]))
+        return made_up.judge(paper, *groups)["claim_1"]
+
+    assert judge("most").word == "agrees"
+    assert judge("each").word == "contradicts"
+    assert "cola" in judge("each").reason
+
+
+def test_holms_correction_counts_the_claims_of_the_paper():
+    scores = [77.5, 78.5, 79.5, 80.5, 81.5]
+    alone = judge_one({"sign": -1}, scores, [80, 81, 82, 83, 84])
+    assert alone.word == "agrees" and 0.01 < alone.p < 0.05
+    paper = made_up.make_paper(*[{"sign": -1}] * 5)
+    many = made_up.judge(
+        paper,
+        made_up.make_runs(paper, "rte", LAST, scores),
+        made_up.make_runs(paper, "rte", ALL, [80, 81, 82, 83, 84]),
+    )
+    assert {v.word for v in many.values()} == {"inconclusive"}
+    assert "Holm" in many["claim_1"].reason
+
+
+def test_a_report_is_one_family_of_local_words():
+    """Tests of two papers are corrected together, if not comparable."""
+
+    def test(step, name, **changes):
+        paper = made_up.make_paper({"sign": -1}, name=name)
+        groups = [
+            made_up.make_runs(
+                paper, "rte", {**group, **changes}, [m, m + step, m + 2]
+            )
+            for group, m in ((LAST, 70), (ALL, 75))
+        ]
+        runs = frames.runs_frame([run for group in groups for run in group])
+        return contrast.test_claims(runs, paper)
+
+    tests = [*test(1, "one", model=OTHER), *test(0.9, "two", model=OTHER)]
+    local = contrast.conclude(tests)
+    least = min(test.p for test in tests)
+    assert min(v.p for v in local) == pytest.approx(2 * least)
+    # The same test in two studies counts once.
+    again = contrast.conclude([tests[0], *test(1, "one", model=OTHER)])
+    assert [v.p for v in again] == pytest.approx([tests[0].p] * 2)
+    papers = [*test(1, "one"), *test(0.9, "two")]
+    alone = [verdict.p for verdict in contrast.conclude(papers)]
+    assert alone == pytest.approx([test.p for test in papers])
+
+
+def test_verdicts_of_several_encoders_are_one_family():
+    paper = made_up.make_paper({"sign": -1}, encoders=("first", "second"))
+    records = [
+        record
+        for model, step in zip(paper.encoders, (1, 0.9))
+        for group, m in ((LAST, 70), (ALL, 75))
+        for record in made_up.make_runs(
+            paper, "rte", {**group, "model": model}, [m, m + step, m + 2]
+        )
+    ]
+    judged = contrast.judge(frames.runs_frame(records), paper)
+    alone = [
+        contrast.judge(frames.runs_frame(some), paper)[0].p
+        for some in (records[:6], records[6:])
+    ]
+    assert min(v.p for v in judged) == pytest.approx(2 * min(alone))
+
+
+def test_holm_s_correction_hides_no_contradiction_of_a_size():
+    tasks = [f"task_{number}" for number in range(10)]
+    paper = made_up.make_paper(
+        *({"tasks": (task,), "published": -10.0} for task in tasks),
+        sizes={
+            task: {"train_and_validation": 1000, "test": 100} for task in tasks
+        },
+    )
+    for middle in (79.35, 79.28):  # 0 is just in the interval, or just not
+        judged = made_up.judge(
+            paper,
+            *(
+                made_up.make_runs(paper, task, group, [m - 0.3, m, m + 0.3])
+                for task in tasks
+                for group, m in ((LAST, middle), (ALL, 80))
+            ),
+        )
+        assert {verdict.word for verdict in judged.values()} == {"contradicts"}
+
+
+def test_seeds_that_are_needed_count_the_correction():
+    tasks = [f"task_{number}" for number in range(10)]
+    paper = made_up.make_paper(
+        *({"tasks": (task,), "sign": -1} for task in tasks),
+        sizes={
+            task: {"train_and_validation": 1000, "test": 100} for task in tasks
+        },
+    )
+    judged = made_up.judge(
+        paper,
+        *(
+            made_up.make_runs(paper, task, group, [m - 0.5, m, m + 0.5])
+            for task in tasks
+            for group, m in ((LAST, 79), (ALL, 80.5))
+        ),
+    )
+    reason = judged["claim_1"].reason
+    assert "after Holm's correction" in reason
+    [seeds] = re.findall(r"about (\d+) seeds", reason)
+    assert int(seeds) >= 5
+
+
+def test_a_base_that_several_comparisons_share_has_one_luck_of_times():
+    firsts = tuple({"trainable_layers": str(n)} for n in (1, 2, 3, 4))
+    paper = made_up.make_paper({**FASTER, "first": firsts})
+    random = np.random.default_rng(1)
+    false, count = 0, 80
+    for _ in range(count):
+        records = [
+            made_up.make_record(
+                paper,
+                "rte",
+                group,
+                seed,
+                80,
+                seconds=100 * math.exp(noise),
+                started=10.0 * (5 * seed + number),
+            )
+            for number, group in enumerate((*firsts, ALL))
+            for seed, noise in enumerate(random.normal(0, 0.01, 3))
+        ]
+        [found] = made_up.judge(paper, records).values()
+        false += found.p <= 0.05
+    assert 100 * false / count <= 5 + 2 * 100 * math.sqrt(0.05 * 0.95 / count)
+
+
+# === Folds and test texts ===
+
+
+def in_folds(paper, features, scores):
+    settings = {"features": features, "folds": len(scores)}
+    folds = [{"accuracy": score / 100} for score in scores]
+    return [
+        made_up.make_record(
+            paper,
+            "rte",
+            settings,
+            0,
+            float(np.mean(scores)),
+            blocks=0,
+            approach=features,
+            folds=folds,
+            sizes={"train": 900, "test": 100},
+        )
+    ]
+
+
+def test_folds_against_one_test_set_are_not_compared():
+    claim = {"first": ({"features": "tfidf"},), "second": (ALL,), "sign": 1}
+    paper = made_up.make_paper(claim, varied=("folds",))
+    verdict = made_up.judge(
+        paper,
+        in_folds(paper, "tfidf", FOLDS),
+        made_up.make_runs(paper, "rte", ALL, [70, 70.1, 69.9]),
+    )["claim_1"]
+    assert verdict.word == "not comparable"  # its data are not the paper's
+    assert "folds stand against one test set" in verdict.local
+
+
+def test_groups_on_the_same_folds_are_paired():
+    """The folds differ by far more than the features do in any of them."""
+    claim = {
+        "first": ({"features": "tfidf"},),
+        "second": ({"features": "count"},),
+        "sign": 1,
+    }
+    paper = made_up.make_paper(
+        claim, sizes={"rte": {"train": 900, "test": 100}}
+    )
+    better = FOLDS + 1 + np.tile([0.2, -0.2], 5)
+    verdict = made_up.judge(
+        paper, in_folds(paper, "tfidf", better), in_folds(paper, "count", FOLDS)
+    )["claim_1"]
+    assert verdict.word == "agrees"
+    spread = np.var(better - FOLDS, ddof=1)
+    error = math.sqrt((1 / 10 + 100 / 900) * spread)
+    assert verdict.errors == {"folds": pytest.approx(error)}
+
+
+def make_scored(paper):
+    """Runs a point apart, whose scores vary by 3 points over test texts."""
+    random = np.random.default_rng(0)
+    return [
+        {**record, "texts": "a", "resampled": resampled}
+        for group, m in ((LAST, 79), (ALL, 80))
+        for resampled in [resampling.encode(random.normal(0, 3, 100))]
+        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m, m])
+    ]
+
+
+def test_intervals_are_over_test_texts_where_predictions_are_stored():
+    paper = made_up.make_paper({"sign": -1})
+    runs = make_scored(paper)
+    [verdict] = made_up.judge(paper, runs).values()
+    assert set(verdict.errors) >= {"seeds", "texts"}
+    alone = [{n: v for n, v in r.items() if n != "resampled"} for r in runs]
+    [without] = made_up.judge(paper, alone).values()
+    assert verdict.high - verdict.low > 2 * (without.high - without.low)
+    assert without.word == "agrees" and verdict.word == "inconclusive"
+    assert f"{estimates.REALISTIC} seeds" in verdict.reason or (
+        "seeds would decide" in verdict.reason
+    )
+
+
+def test_a_run_without_predictions_does_not_hide_the_noise_of_texts():
+    paper = made_up.make_paper({"sign": -1})
+    runs = make_scored(paper)
+    [whole] = made_up.judge(paper, runs).values()
+    lacking = [{n: v for n, v in runs[0].items() if n != "resampled"}]
+    [found] = made_up.judge(paper, lacking + runs[1:]).values()
+    assert found.word == whole.word == "inconclusive"
+    assert found.errors["texts"] == pytest.approx(whole.errors["texts"])

@@ -1,0 +1,400 @@
+"""The groups of a claim: settings, rates, times, the majority baseline."""
+
+import dataclasses
+
+import pytest
+
+from tests.reports import made_up
+from tf_transfer.reports import frames, groups
+
+LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+FASTER = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
+
+
+# === Settings ===
+
+
+@pytest.mark.parametrize(
+    "setting, usual, value",
+    [
+        ("class_weights", "none", "balanced"),
+        ("head", "linear", "mlp"),
+    ],
+)
+def test_a_setting_that_a_claim_does_not_name_is_the_papers(
+    setting, usual, value
+):
+    paper = made_up.make_paper({"sign": -1})
+    paper = dataclasses.replace(
+        paper, settings={**paper.settings, setting: usual}
+    )
+    groups = [
+        made_up.make_runs(
+            paper, "rte", {"trainable_layers": layers, setting: value}, scores
+        )
+        for layers, scores in (("2", [70, 71, 72]), ("all", [80, 81, 82]))
+    ]
+    verdict = made_up.judge(paper, *groups)["claim_1"]
+    assert verdict.word == "not comparable" and setting in verdict.reason
+
+
+def test_exact_settings_win_over_more_runs():
+    paper = made_up.make_paper(
+        {"sign": 1, "both": {"pooling": "mean"}}, varied=("pooling",)
+    )
+    mean = {"pooling": "mean"}
+    [verdict] = made_up.judge(
+        paper,
+        made_up.make_runs(paper, "rte", {**LAST, **mean}, [70, 71, 72]),
+        made_up.make_runs(paper, "rte", {**ALL, **mean}, [60, 61, 62]),
+        made_up.make_runs(
+            paper, "rte", {**LAST, **mean, "lr": 1e-5}, [10, 11, 12, 13, 14]
+        ),
+        made_up.make_runs(
+            paper, "rte", {**ALL, **mean, "lr": 1e-5}, [80, 81, 82, 83, 84]
+        ),
+    ).values()
+    assert verdict.word == "agrees" and verdict.value == pytest.approx(10)
+
+
+def test_what_one_side_is_asked_for_the_other_has_as_in_the_paper():
+    """The rate is the claim's: 1e-3 must not stand in for the usual one."""
+    claim = {
+        "sign": -1,
+        "first": ({"trainable_layers": "2", "lr": 1e-3},),
+        "second": ({"trainable_layers": "all"},),
+    }
+    paper = made_up.make_paper(claim)
+    high = {"lr": 1e-3}
+    runs = [
+        made_up.make_runs(paper, "rte", {**LAST, **high}, [70, 71, 72]),
+        made_up.make_runs(paper, "rte", {**ALL, **high}, [10, 11, 12, 13]),
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    assert verdict.reason.startswith("no runs with ")
+    [verdict] = made_up.judge(
+        paper, *runs, made_up.make_runs(paper, "rte", ALL, [80, 81, 82])
+    ).values()
+    assert verdict.value == pytest.approx(-10)
+
+
+def test_several_values_of_a_setting_are_not_chosen_from():
+    paper = made_up.make_paper({"sign": -1}, varied=("max_epochs",))
+    runs = {
+        (epochs, name): made_up.make_runs(
+            paper,
+            "rte",
+            {**group, "max_epochs": epochs},
+            [score, score + 0.1, score + 0.3],
+        )
+        for epochs in (10, 3)
+        for name, group, score in (("all", ALL, 80.0), ("last", LAST, 75.0))
+    }
+    verdict = made_up.judge(paper, *runs.values())["claim_1"]
+    assert verdict.word == "inconclusive"
+    assert verdict.reason.startswith(
+        "runs with max_epochs 10 and 3, of which the claim names none"
+    )
+    del runs[10, "last"], runs[3, "all"]
+    verdict = made_up.judge(paper, *runs.values())["claim_1"]
+    assert verdict.reason.startswith("the groups have max_epochs 3 and 10")
+
+
+def test_a_setting_that_one_side_alone_has_has_the_paper_s_value():
+    usual = {"head_lr": 1e-3, "phase_one_epochs": 1}
+    paper = made_up.make_paper({"sign": -1}, varied=tuple(usual))
+
+    def run(group, score, **settings):
+        return made_up.make_runs(
+            paper, "rte", {**group, "lr": 1e-4, **settings}, [score] * 3
+        )
+
+    base = run(ALL, 80.0)
+    paper.settings.update(usual)
+    verdict = made_up.judge(
+        paper,
+        base,
+        run(LAST, 70.0, head_lr=1e-3, phase_one_epochs=2),
+        run(LAST, 99.0, head_lr=1e-4, phase_one_epochs=2),
+        run(LAST, 99.0, head_lr=1e-4, phase_one_epochs=5),
+    )["claim_1"]
+    assert verdict.value == pytest.approx(-10.0)
+
+
+def test_a_side_has_one_value_of_what_the_paper_does_not_name():
+    """Ranks 8 and 1 of LoRA are not six seeds of one method."""
+    lora = {"method": "lora", "trainable_layers": "all"}
+    paper = made_up.make_paper(
+        {"first": (lora,), "second": ({**ALL, "method": "full"},), "sign": -1}
+    )
+    runs = [
+        made_up.make_runs(paper, "rte", settings, scores)
+        for settings, scores in (
+            ({**lora, "lora_rank": 8}, [70, 70.1, 70.2, 70.3]),
+            ({**lora, "lora_rank": 1}, [40, 40.1, 40.2]),
+            ({**ALL, "method": "full"}, [80, 80.1, 80.2]),
+        )
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    assert "lora_rank 1 and 8, of which the claim names" in verdict.reason
+
+
+def test_other_weights_under_the_same_name_are_another_study():
+    paper = made_up.make_paper({"published": -5.0})
+    records = [
+        record
+        for weights, shift in (("ours", 0), ("theirs", 10))
+        for group, middle in ((LAST, 75), (ALL, 80))
+        for record in made_up.make_runs(
+            paper,
+            "rte",
+            group,
+            [middle + shift + step for step in (-0.2, 0, 0.2)],
+            weights=weights,
+            path=f"{weights}/{group}",
+        )
+    ]
+    studies = dict(frames.studies(frames.runs_frame(records)))
+    assert len(studies) == 2
+    for runs in studies.values():
+        assert runs.groupby("group").size().tolist() == [3, 3]
+        assert runs.settings.str["weights"].nunique() == 1
+
+
+# === Rates ===
+
+
+def test_rates_are_chosen_on_validation_of_equally_many():
+    paper = made_up.make_paper({"sign": -1}, rates=(2e-5, 1e-3))
+
+    def write(layers, lr, scores):
+        return made_up.make_runs(paper, "rte", {**layers, "lr": lr}, scores)
+
+    both = [
+        write(LAST, 1e-3, [75, 76, 77]),
+        write(LAST, 2e-5, [60, 61, 62]),
+        write(ALL, 1e-3, [50, 51, 52]),
+        write(ALL, 2e-5, [80, 81, 82]),
+    ]
+    [verdict] = made_up.judge(paper, *both).values()
+    assert verdict.value == pytest.approx(-5)
+    [verdict] = made_up.judge(paper, *both[:2], both[3]).values()
+    assert verdict.value == pytest.approx(-20)  # at the rate that both have
+    [verdict] = made_up.judge(paper, both[0], both[3]).values()
+    assert verdict.value == pytest.approx(-5)  # one rate each
+    more = write(LAST, 5e-4, [90, 91, 92])
+    [verdict] = made_up.judge(paper, *both, more).values()
+    assert verdict.value == pytest.approx(-5)  # the paper's rates alone
+
+
+# === Times ===
+
+
+def test_each_pair_is_timed_in_the_environment_that_it_shares():
+    """Everything ran on a slow machine and on a fast one, the rest on one."""
+    claim = {
+        "first": (LAST, {"trainable_layers": "4"}),
+        "measure": ("seconds_per_epoch", "seconds_per_epoch"),
+        "relative": True,
+        "sign": -1,
+        "over": "mean",
+    }
+    paper = made_up.make_paper(claim)
+
+    def runs(group, seconds, *machines):
+        times = [
+            second * (1 + seed / 1000)
+            for second in seconds
+            for seed in range(3)
+        ]
+        starts = [0, 1000, 2000] * len(machines)
+        names = [machine for machine in machines for _ in range(3)]
+        return made_up.time_runs(paper, group, times, starts, names)
+
+    whole = runs(ALL, (100.0, 10.0), "slow", "fast")
+    few = runs(LAST, (50.0,), "slow")
+    more = runs({"trainable_layers": "4"}, (5.0,), "fast")
+    judged = made_up.judge(paper, whole, few, more)["claim_1"]
+    assert judged.value == pytest.approx(-50, abs=0.5)
+    assert judged.word == "agrees"
+    apart = runs({"trainable_layers": "4"}, (5.0,), "third")
+    judged = made_up.judge(paper, whole, few, apart)["claim_1"]
+    assert judged.word == "inconclusive"
+    assert "0 runs in a group on rte" in judged.reason
+
+
+def judge_times(two, all_, starts, claim=FASTER):
+    """Runs of both sides that start at given times."""
+    paper = made_up.make_paper(claim)
+    runs = [
+        made_up.make_record(
+            paper, "rte", group, seed, 80, seconds=second, started=start
+        )
+        for group, seconds, of_side in (
+            (LAST, two, starts[0]),
+            (ALL, all_, starts[1]),
+        )
+        for seed, (second, start) in enumerate(zip(seconds, of_side))
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    return verdict
+
+
+def test_sides_that_were_timed_one_after_another_are_not_compared():
+    day, night = (0, 100, 200), (50_000, 50_100, 50_200)
+    found = judge_times([98, 98.1, 97.9], [100, 100.1, 99.9], (day, night))
+    assert found.word == "inconclusive"
+    assert "not known to have been timed in turn" in found.reason
+    assert found.value == pytest.approx(-2, abs=0.1)  # a figure all the same
+    unknown = (None,) * 3
+    found = judge_times([50, 51, 52], [100, 101, 102], (unknown, unknown))
+    assert found.word == "inconclusive"
+
+
+def test_sides_that_were_timed_in_turn_are_compared_as_a_ratio():
+    starts = (0, 200, 400), (100, 300, 500)
+    found = judge_times([49, 50, 51], [99, 100, 101.5], starts)
+    assert found.word == "agrees"
+    assert found.value == pytest.approx(-50, abs=1)
+    assert found.value - found.low < found.high - found.value  # a ratio's
+
+
+def test_times_within_a_margin_are_tested_on_their_own_scale():
+    """Three times as long is not within 25 %."""
+    starts = (0, 200, 400), (100, 300, 500)
+    claim = {**FASTER, "kind": "equal", "margin": 25.0, "sign": 0}
+    found = judge_times([300, 303, 306], [100, 101, 102], starts, claim)
+    assert found.word == "contradicts"
+    near = judge_times([110, 111, 112], [100, 101, 102], starts, claim)
+    assert near.word == "agrees"
+
+
+def test_one_environment_has_to_be_timed_in_turn_by_itself():
+    paper = made_up.make_paper(FASTER)
+    early, late = (0, 1, 2), (1000, 1001, 1002)
+    sides = (
+        (LAST, [95, 95.3, 95.1, 120, 121, 122], (*early, *late)),
+        (ALL, [100, 100.3, 100.2, 125, 126, 127], (*late, *early)),
+    )
+    [verdict] = made_up.judge(
+        paper, *(made_up.time_runs(paper, *side, "AAABBB") for side in sides)
+    ).values()
+    assert verdict.word == "inconclusive"
+    assert "timed in turn" in verdict.reason
+
+
+def test_a_time_that_the_limit_cut_off_concludes_nothing():
+    claim = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
+    paper = made_up.make_paper(claim)
+
+    def judge(reason):
+        return made_up.judge(
+            paper,
+            made_up.make_runs(
+                paper, "rte", LAST, [80] * 4, stop_reason=reason, seconds=50.0
+            ),
+            [
+                made_up.make_record(
+                    paper,
+                    "rte",
+                    ALL,
+                    seed,
+                    80,
+                    100.0 + seed,
+                    stop_reason=reason,
+                )
+                for seed in range(4)
+            ],
+        )["claim_1"]
+
+    assert judge("patience").word == "agrees"
+    cut_off = judge("max_epochs")
+    assert cut_off.word == "inconclusive"
+    assert "limit of epochs" in cut_off.reason
+
+
+# === The majority baseline ===
+
+
+@pytest.mark.parametrize(
+    "score, majority, texts, failed",
+    [
+        (94.3, 94.0, 300, True),  # one example more
+        (94.3, 94.0, 300_000, False),
+        (99.0, 94.0, 300, False),
+        (57.0, 52.7, 277, True),
+        (65.0, 52.7, 277, False),
+        (52.0, 52.7, 277_000, True),
+    ],
+)
+def test_an_example_above_the_majority_baseline_is_not_shown_to_be_above_it(
+    score, majority, texts, failed
+):
+    runs = frames.runs_frame(
+        made_up.make_runs(
+            made_up.make_paper(),
+            "rte",
+            ALL,
+            [score - 0.1, score, score + 0.1],
+            majorities={"accuracy": majority / 100},
+            sizes={"train": 1000, "test": texts},
+        )
+    )
+    assert groups.did_not_train(runs) == failed
+
+
+def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
+    runs = made_up.make_runs(
+        made_up.make_paper(),
+        "rte",
+        ALL,
+        [95.2, 95.3, 95.4],
+        majorities={"accuracy": 0.94},
+        sizes={"train": 1000, "test": 300},
+    )
+    assert groups.did_not_train(frames.runs_frame(runs))
+    paired = [{**run, "lead_error": 0.4} for run in runs]
+    assert not groups.did_not_train(frames.runs_frame(paired))
+
+
+@pytest.mark.parametrize(
+    "record, failed",
+    [
+        (  # ten folds of 70 texts: 700
+            {
+                "folds": [{"accuracy": s / 100} for s in (60, 62, 61, 63, 59)]
+                * 2,
+                "sizes": {"train": 630, "test": 70},
+                "majorities": {"accuracy": 0.55},
+                "score": 61.0,
+            },
+            False,
+        ),
+        (  # scored on validation, of which there are few texts
+            {
+                "sizes": {"train": 1000, "validation": 100, "test": 100_000},
+                "test": None,
+                "majorities": {"accuracy": 0.527},
+                "score": 57.0,
+            },
+            True,
+        ),
+        (  # one entity found
+            {
+                "metric": "f1",
+                "metrics": {"f1": 0.004},
+                "majorities": {"f1": 0.0},
+                "score": 0.4,
+            },
+            True,
+        ),
+    ],
+)
+def test_what_is_above_the_majority_baseline_is_told_by_the_right_texts(
+    record, failed
+):
+    record = dict(record)
+    run = made_up.make_record(
+        made_up.make_paper(), "rte", ALL, 0, record.pop("score"), **record
+    )
+    assert groups.did_not_train(frames.runs_frame([run])) == failed

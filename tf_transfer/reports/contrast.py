@@ -1,0 +1,688 @@
+"""Judges the papers' claims by runs.
+
+First each claim has a test: the contrast of its groups' means, and the p-value
+of what it shows. When all tests are known, each has a verdict:
+
+- *agrees*, *contradicts*: what the runs show, at the paper's own settings, data
+  and encoder. A difference must be significant at 5 % after Holm's correction
+  over the paper's claims; "no difference" needs two one-sided tests within the
+  margin. Where the paper gives the size of a difference, the reason says
+  whether the 95 % interval lies within half to twice of it, or only the sign
+  agrees. It *contradicts* if the sign is open and half of the size is excluded.
+- *inconclusive*: nothing is shown, or something is missing: three seeds, a
+  task, a time that the limit of epochs did not cut off. The reason says about
+  how many seeds would decide.
+- *not comparable*: something outside the claim is not the paper's, the encoder
+  has seen the data before, or a group is not shown to be above the majority
+  baseline. The same statistics describe this encoder and data, corrected
+  over all such claims of a report.
+"""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import (
+    claims,
+    estimates,
+    frames,
+    groups,
+    measures,
+    wording,
+)
+from tf_transfer.reports.claims import Claim, Paper, Settings
+from tf_transfer.reports.estimates import Cell, Contrast, Estimate
+
+AGREES, CONTRADICTS = "agrees", "contradicts"
+INCONCLUSIVE, NOT_COMPARABLE = "inconclusive", "not comparable"
+WORDS = (AGREES, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
+
+FEWEST_SEEDS = 3
+ALPHA = 1 - estimates.LEVEL
+FAILED = "not shown to be above the majority baseline"
+NOT_REPORTED = "not reported"
+SIGN_AND_SIZE = "sign and size"
+# Tasks whose data an encoder was trained on before: Quora's questions, both NLI
+# sets, and SQuAD, from which QNLI is made.
+SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The two groups of a claim on one task.
+
+    Attributes:
+        runs: of the first group and, where there is one, of the second.
+        settings: by which each group was found.
+        cells: of each group, see `groups.measure`.
+        at: of a time, in epochs of the last group.
+    """
+
+    task: str
+    runs: tuple[pd.DataFrame, ...]
+    settings: tuple[Settings, ...]
+    cells: tuple[Cell, ...]
+    at: float = 0.0
+
+    @property
+    def fewest(self) -> int:
+        """Known values of the group that has fewer.
+
+        A group that no seed could change has enough.
+        """
+        counts = [
+            len(cell.values)
+            for cell in self.cells
+            if cell.is_trained or cell.fold_share or not len(cell.values)
+        ]
+        return min(counts, default=FEWEST_SEEDS)
+
+    @property
+    def name(self) -> str:
+        """`last_4 on rte at 1.1 epochs`."""
+        name = f"{self.runs[0].approach.iloc[0]} on {self.task}"
+        return f"{name} at {self.at:g} epochs" if self.at else name
+
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    """The test of a claim by a study, before Holm's correction.
+
+    Attributes:
+        claim: what is judged.
+        paper: its name.
+        study: of the runs; empty where no comparison has runs.
+        problem: why nothing is concluded, or an empty string.
+        differences: what is not comparable, a clause each.
+        runs: the fewest of a group on a task.
+        tasks: those that the value is of, where the claim is on more.
+        mean: of all comparisons, on the scale of the contrast; None where it or
+            its luck is not known.
+        single: what has to be as claimed: this mean, or each comparison.
+        names: of `single`.
+    """
+
+    claim: Claim
+    paper: str
+    study: str
+    problem: str
+    differences: Sequence[str] = ()
+    runs: int = 0
+    tasks: tuple[str, ...] = ()
+    mean: Estimate | None = None
+    single: Sequence[Estimate] = ()
+    names: Sequence[str] = ()
+
+    @property
+    def family(self) -> Hashable:
+        """Equal for tests that are corrected together."""
+        paper = NOT_COMPARABLE if self.differences else self.paper
+        return paper, bool(self.claim.reading_of)
+
+    @property
+    def published(self) -> float:
+        """The paper's value, where the runs are comparable with it."""
+        return 0.0 if self.differences else self.claim.published
+
+    @property
+    def needed(self) -> int:
+        """How many of `single` have to be as claimed."""
+        count = len(self.single)
+        return {"most": count // 2 + 1, "some": 1}.get(self.claim.over, count)
+
+    @property
+    def agreeing(self) -> list[bool]:
+        """Whether each of `single` is as claimed."""
+        low, high = _region(self.claim)
+        return [low < one.value < high for one in self.single]
+
+    @functools.cached_property
+    def p_agrees(self) -> float:
+        """p-value of "not enough of them are as claimed"."""
+        region = _region(self.claim)
+        p_values = [one.p_within(*region) for one in self.single]
+        return estimates.partial_conjunction(p_values, self.needed)
+
+    @functools.cached_property
+    def p_contradicts(self) -> float:
+        """p-value of "enough of them are as claimed"."""
+        region = _region(self.claim)
+        p_values = [one.p_outside(*region) for one in self.single]
+        refuting = len(self.single) - self.needed + 1
+        return estimates.partial_conjunction(p_values, refuting)
+
+    @functools.cached_property
+    def p_smaller(self) -> float:
+        """p-value of "it may be half of the published value, or more"."""
+        claim = self.claim
+        if not self.published or claim.kind == "equal" or claim.over != "mean":
+            return 1.0
+        half = _scale(claim, claim.published / 2)
+        below = sorted((half, math.copysign(math.inf, -claim.published)))
+        return self.single[0].p_within(*below)
+
+    @property
+    def p(self) -> float:
+        """The smallest of its p-values.
+
+        No two of their hypotheses are false together, so that they need no
+        correction for each other.
+        """
+        return min(self.p_agrees, self.p_contradicts, self.p_smaller)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The result of judging a claim by some runs.
+
+    Attributes:
+        claim: what was judged.
+        study: of the runs; empty where no comparison has runs.
+        word: one of `WORDS`.
+        reason: a clause.
+        runs, tasks: see `Test`.
+        value, low, high: ours, with its 95 % interval; nan where not known.
+        errors: standard errors of the value by source, see `estimates`.
+        p: after Holm's correction; nan where nothing was tested.
+        local: of what is not comparable, what it shows on this encoder and
+            data; `FAILED`, or `NOT_REPORTED` and why.
+    """
+
+    claim: Claim
+    study: str
+    word: str
+    reason: str
+    runs: int = 0
+    tasks: tuple[str, ...] = ()
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    p: float = math.nan
+    local: str = ""
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether runs that are not comparable show enough to be reported."""
+        return self.local != FAILED and not self.local.startswith(NOT_REPORTED)
+
+
+def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
+    """A verdict on each claim by each study that has runs for it.
+
+    Claims that no study has runs for have one verdict, without a study, which
+    names what is missing.
+
+    Args:
+        runs: of the paper's experiment, see `frames.runs_frame`.
+        paper: its claims.
+    """
+    return conclude(test_claims(runs, paper))
+
+
+def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """The number of verdicts with each word; words without any are left out."""
+    counts = collections.Counter(verdict.word for verdict in verdicts)
+    return {word: counts[word] for word in WORDS if word in counts}
+
+
+# === The words ===
+
+
+def conclude(tests: Sequence[Test]) -> list[Verdict]:
+    """The verdicts of tests, in their order.
+
+    Holm's correction is over all tests of a paper; over those of a report,
+    where they are not comparable. Readings that are judged first are one
+    family, other readings another.
+    """
+    decided = [test for test in tests if test.single and not test.problem]
+    factors: dict[Hashable, float] = {}
+    for members in groups.group_by(decided, lambda t: t.family).values():
+        # Baselines that stand in several studies are judged once.
+        p_values = {(test.claim.id, test.p): test.p for test in members}
+        adjusted = estimates.adjust_for_many([*p_values.values()])
+        by_key = dict(zip(p_values, adjusted))
+        for test in members:
+            ratio = by_key[test.claim.id, test.p] / test.p if test.p else 1.0
+            factors[id(test)] = ratio
+    return [_conclude(test, factors.get(id(test))) for test in tests]
+
+
+def _conclude(test: Test, factor: float | None) -> Verdict:
+    """The verdict of a test.
+
+    Args:
+        test: of a claim.
+        factor: of Holm's correction; None where nothing can be concluded.
+    """
+    word, reason, p, local = INCONCLUSIVE, test.problem, math.nan, ""
+    if factor is not None:
+        p = min(1.0, factor * test.p)
+        word, reason = _choose_word(test, factor)
+    if test.differences:
+        local = _describe_locally(test, word, reason)
+        word = NOT_COMPARABLE
+        reason = wording.list_first(test.differences, most=3)
+    known = (
+        Estimate(math.nan, 0.0, math.nan) if test.mean is None else test.mean
+    )
+    low, high = (_show(test.claim, end) for end in known.interval())
+    return Verdict(
+        test.claim,
+        test.study,
+        word,
+        reason,
+        test.runs,
+        test.tasks,
+        _show(test.claim, known.value),
+        low,
+        high,
+        known.parts,
+        p,
+        local,
+    )
+
+
+def _choose_word(test: Test, factor: float) -> tuple[str, str]:
+    """(word, reason) after multiplying p-values by Holm's factor."""
+    tally = _tally(test)
+    if factor * test.p_agrees <= ALPHA:
+        return AGREES, tally or _describe_size(test, test.single[0])
+    if factor * test.p_contradicts <= ALPHA:
+        return CONTRADICTS, tally or "the opposite"
+    if factor * test.p_smaller <= ALPHA:
+        return CONTRADICTS, "any difference is below half of the published one"
+    reason = "nothing is shown"
+    if test.p <= ALPHA:
+        reason = "not significant after Holm's correction"
+    needed = _describe_needed(test, ALPHA / max(factor, 1.0))
+    return INCONCLUSIVE, "; ".join(filter(None, [reason, tally, needed]))
+
+
+def _describe_locally(test: Test, word: str, reason: str) -> str:
+    """What runs that are not comparable show, without the paper's words."""
+    if any(FAILED in clause for clause in test.differences[:3]):
+        return FAILED
+    if not test.single or test.problem:
+        return f"{NOT_REPORTED}: {test.problem}"
+    if word == INCONCLUSIVE:
+        return f"unclear: {reason}"
+    if test.claim.over != "mean":
+        is_so = "shown" if word == AGREES else "the opposite is shown"
+        return f"{is_so}: {reason}"
+    if test.claim.kind == "equal" and word == AGREES:
+        return "no difference beyond the margin"
+    return "higher" if test.single[0].value > 0 else "lower"
+
+
+def _describe_size(test: Test, estimate: Estimate) -> str:
+    """What of a claim is shown: its sign, and whether its size is."""
+    claim, size = test.claim, abs(test.published)
+    if claim.kind == "equal":
+        return f"within {claim.margin:g} {claim.unit}"
+    if not size:
+        return "the sign"
+    near, far = sorted(
+        claim.direction * _show(claim, end) for end in estimate.interval()
+    )
+    if size / 2 <= near and far <= 2 * size:
+        return SIGN_AND_SIZE
+    if far < size / 2:
+        return "the sign; less than half as large as published"
+    if near > 2 * size:
+        return "the sign; more than twice as large as published"
+    return "the sign; the size is open"
+
+
+def _tally(test: Test) -> str:
+    """How many of several comparisons are as claimed, and which are not."""
+    claim = test.claim
+    if claim.over == "mean":
+        return ""
+    others = [n for n, is_so in zip(test.names, test.agreeing) if not is_so]
+    word = "higher" if claim.direction > 0 else "lower"
+    if claim.kind == "equal":
+        word = f"within {claim.margin:g} {claim.unit}"
+    tally = f"{sum(test.agreeing)} of {len(test.names)} {word}"
+    if others:
+        tally += f", not {wording.list_first(others, ', ')}"
+    if test.published:
+        sizes = [_describe_size(test, one) for one in test.single]
+        tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
+    return tally
+
+
+def _describe_needed(test: Test, alpha: float) -> str:
+    """About how many seeds would decide a test, a clause.
+
+    If enough comparisons are as claimed, these have to be shown to be. If not,
+    the others have to be.
+    """
+    is_so = sum(test.agreeing) >= test.needed
+    count = test.needed if is_so else len(test.single) - test.needed + 1
+    bounds = _region(test.claim)
+    rooms = [
+        (one, min(abs(one.value - bound) for bound in bounds))
+        for one, agrees in zip(test.single, test.agreeing)
+        if agrees == is_so
+    ]
+    tests = len(test.single) - count + 1
+    return describe_needed(rooms, count, tests, test.runs, alpha)
+
+
+def describe_needed(
+    rooms: Sequence[tuple[Estimate, float]],
+    count: int,
+    tests: int,
+    runs: int,
+    alpha: float = ALPHA,
+) -> str:
+    """About how many seeds would decide a claim, a clause.
+
+    Args:
+        rooms: estimates, each with how far its interval may reach to decide.
+        count: how many of them have to be decided.
+        tests: by which factor their p-values are corrected.
+        runs: that the estimates are from.
+        alpha: of the tests that decide, after Holm's correction.
+    """
+    if not all(estimate.error for estimate, _ in rooms):
+        return ""
+    needed = [
+        estimate.seeds_needed(room, runs, 1 - alpha / tests) or math.inf
+        for estimate, room in rooms
+    ]
+    seeds = sorted(needed)[count - 1]
+    if seeds < math.inf:
+        return f"about {seeds} seeds would decide"
+    if any("seeds" in estimate.parts for estimate, _ in rooms):
+        return f"{estimates.REALISTIC} seeds would not decide it"
+    return "more seeds would not decide it"
+
+
+# === The runs of a claim ===
+
+TaskGroups = Mapping[str, Sequence[groups.Group]]
+
+
+def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
+    """The test of each claim by each study; see `judge`."""
+    studies = [
+        (study, split_tasks(members, paper))
+        for study, members in frames.studies(runs)
+    ]
+    # Claims on several encoders are shown with the largest study. A baseline
+    # has no encoder.
+    of_all = {
+        f"{task} with {max(group.first.model for group in of_task)}": of_task
+        for _, tasks in reversed(studies)
+        for task, of_task in tasks.items()
+    }
+    tests = []
+    for claim in paper.claims:
+        cases: Sequence[tuple[str, TaskGroups]] = studies
+        if claim.encoders:
+            cases = [(study, of_all) for study, _ in studies[:1]]
+        judged = [
+            test_claim(tasks, paper, claim, study)
+            for study, tasks in cases
+            if _is_for(claim, paper, tasks)
+        ]
+        with_runs = [test for test in judged if test.study]
+        nothing = Test(claim, paper.name, "", "no runs of its encoder")
+        tests += with_runs or judged[:1] or [nothing]
+    return tests
+
+
+def split_tasks(
+    runs: pd.DataFrame, paper: Paper
+) -> dict[str, list[groups.Group]]:
+    """The groups of a study by task.
+
+    Of a task that was run on several files, those on files of the paper's
+    sizes, if there are any. Runs in folds have files of their own.
+    """
+    tasks = {}
+    for task, members in runs.groupby("task"):
+        sizes = paper.sizes.get(str(task))
+        lacks = [
+            bool(claims.list_size_differences([one], sizes))
+            for one in members.sizes
+        ]
+        official = members.data_identity[~np.array(lacks)]
+        if len(official):
+            in_folds = members.record.map(lambda record: bool(record["folds"]))
+            counts = members.data_identity.isin(official) | in_folds
+            members = members[counts]
+        tasks[str(task)] = groups.list_groups(members)
+    return tasks
+
+
+def _is_for(claim: Claim, paper: Paper, tasks: TaskGroups) -> bool:
+    """Whether a study's encoder is that of a claim.
+
+    A claim on the paper's first encoder is also judged by runs of encoders that
+    the paper does not have.
+    """
+    models = {group.first.model for some in tasks.values() for group in some}
+    if not claim.encoder or claim.encoder in models:
+        return True
+    return claim.encoder == paper.encoders[0] and not models & {*paper.encoders}
+
+
+def test_claim(
+    tasks: TaskGroups, paper: Paper, claim: Claim, study: str
+) -> Test:
+    """The test of a claim by a study.
+
+    Args:
+        tasks: see `split_tasks`.
+        paper: whose claim it is.
+        claim: what is judged.
+        study: its name, which the test has if there are runs to compare.
+    """
+    complete, incomplete, missing = _compare(tasks, paper, claim)
+    comparisons = complete or incomplete
+    differences = [*_find_incomparable(claim, comparisons)]
+    for comparison in comparisons:
+        for runs, settings in zip(comparison.runs, comparison.settings):
+            differences += claims.list_differences(
+                runs, paper, settings, claim.encoder
+            )
+    problem = _find_problem(claim, complete)
+    if missing and not (complete and differences):
+        problem = wording.list_first(missing, ", ", 1)
+    mean, single = None, list[Estimate]()
+    if complete and all(_is_known(claim, one) for one in complete):
+        contrasts = [_contrast(claim, one) for one in complete]
+        mean = estimates.mean(contrasts).estimate()
+        single = [contrast.estimate() for contrast in contrasts]
+        if claim.over == "mean":
+            single = [mean]
+    elif not problem:
+        problem = "a share of what is not shown to be above zero"
+    if len(claim.at) > 1 and mean is not None:
+        # The scores of a run at several times share its luck.
+        mean = Estimate(mean.value, 0.0, math.nan)
+    on = tuple({one.task: None for one in complete})
+    return Test(
+        claim,
+        paper.name,
+        study if comparisons else "",
+        problem,
+        [*dict.fromkeys(differences)],
+        min((one.fewest for one in complete), default=0),
+        on if len(on) < len(claim.tasks) else (),
+        mean,
+        single,
+        [one.name for one in complete],
+    )
+
+
+def _compare(
+    tasks: TaskGroups, paper: Paper, claim: Claim
+) -> tuple[list[Comparison], list[Comparison], list[str]]:
+    """The comparisons of a claim.
+
+    Returns:
+        Those on tasks that have runs for all that the claim compares there;
+        those on the other tasks, which count for nothing; and what has no runs,
+        in words.
+    """
+    complete: list[Comparison] = []
+    incomplete: list[Comparison] = []
+    missing = [
+        f"no runs on {task}" for task in claim.tasks if task not in tasks
+    ]
+    for task in filter(tasks.__contains__, claim.tasks):
+        comparisons: list[Comparison] = []
+        lacks: list[str] = []
+        for pair in _pairs(claim):
+            wanted = tuple({**claim.both, **group} for group in pair)
+            try:
+                chosen = groups.find_groups(tasks[task], paper, wanted)
+            except groups.NotFound as error:
+                lacks.append(f"{error} on {task}")
+                continue
+            runs = tuple(group.runs for group in chosen)
+            for at in claim.at or (0.0,):
+                cells = groups.measure(claim.measure, runs, at, in_logs(claim))
+                comparisons.append(Comparison(task, runs, wanted, cells, at))
+        if lacks:
+            incomplete += comparisons
+        else:
+            complete += comparisons
+        missing += lacks
+    return complete, incomplete, missing
+
+
+def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
+    """The groups that are compared; see `Claim`."""
+    if claim.paired:
+        return zip(claim.first, claim.second, strict=True)
+    if not claim.second:
+        return ((group,) for group in claim.first)
+    return itertools.product(claim.first, claim.second)
+
+
+# === What is missing, and what is not comparable ===
+
+
+def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
+    """Why these runs decide nothing, or an empty string."""
+    asked = {*claim.measure}
+    is_time = bool(asked & {*measures.TIMES})
+    for one in sorted(comparisons, key=lambda c: c.fewest):
+        if len({bool(runs.record.iloc[0]["folds"]) for runs in one.runs}) > 1:
+            return f"on {one.task}, folds stand against one test set"
+        if asked & {*measures.UNTIL_STOP} and any(
+            map(measures.is_cut_off, one.runs)
+        ):
+            return (
+                "the limit of epochs came before the stopping point on "
+                f"{one.task}"
+            )
+        if one.fewest < FEWEST_SEEDS:
+            problem = f"{wording.count(one.fewest, 'run')} in a group on "
+            problem += f"{one.task}; {FEWEST_SEEDS} are needed"
+            return f"{problem}, timed alike" if is_time else problem
+        if not is_time and any(
+            len(cell.values) < len(runs)
+            for cell, runs in zip(one.cells, one.runs)
+        ):
+            return f"not all runs have a value on {one.task}"
+        if asked & {*measures.DURATIONS} and not one.cells[0].in_turn:
+            return (
+                f"the runs on {one.task} are not known to have been timed in "
+                "turn"
+            )
+    return ""
+
+
+def _find_incomparable(
+    claim: Claim, comparisons: Sequence[Comparison]
+) -> Iterator[str]:
+    """Why groups cannot be compared, apart from settings, a clause each."""
+    for comparison in comparisons:
+        for name, runs in zip(("first", "second"), comparison.runs):
+            if name not in claim.may_fail and groups.did_not_train(runs):
+                approach, lr = runs.approach.iloc[0], runs.lr.iloc[0]
+                yield f"{approach} at {lr:g} is {FAILED} on {comparison.task}"
+        texts = {cell.texts for cell in comparison.cells} - {None}
+        if len(texts) > 1:
+            yield (
+                f"on {comparison.task}, the groups were scored on different "
+                "texts"
+            )
+    seen = {
+        (model, task)
+        for comparison in comparisons
+        for runs in comparison.runs
+        for model in set(runs.model)
+        for task in claim.uses or (comparison.task,)
+        if _has_seen(model, task, runs)
+    }
+    for model, task in sorted(seen):
+        yield f"{model} has seen {task} before"
+
+
+def _has_seen(model: str, task: str, runs: pd.DataFrame) -> bool:
+    """Whether an encoder has seen a task's data; `pairs` may be MRPC's."""
+    if task == "pairs" and runs.data_identity.str.startswith("MRPC").all():
+        return False
+    return task in SEEN.get(model, ())
+
+
+# === What the runs show ===
+
+
+def in_logs(claim: Claim) -> bool:
+    """Whether it is about a ratio of times, which is a difference of logs."""
+    return claim.relative and {*claim.measure} <= {*measures.DURATIONS}
+
+
+def _show(claim: Claim, value: float) -> float:
+    """A value of the contrast on the scale of the claim."""
+    return 100 * math.expm1(value) if in_logs(claim) else value
+
+
+def _scale(claim: Claim, value: float) -> float:
+    """Reverses `_show`."""
+    return math.log1p(value / 100) if in_logs(claim) else value
+
+
+def _is_known(claim: Claim, comparison: Comparison) -> bool:
+    """Whether there are two values of each group, and no share of nothing."""
+    if comparison.fewest < 2:
+        return False
+    if not claim.relative or in_logs(claim):
+        return True
+    whole = Contrast.of(comparison.cells[-1]).estimate()
+    return whole.value > 0 and (not whole.error or whole.p_above() <= ALPHA)
+
+
+def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
+    """The contrast of a claim on one task."""
+    first, *others = map(Contrast.of, comparison.cells)
+    if not others:
+        return first
+    [second] = others
+    if in_logs(claim):
+        return first - second + -math.log(claim.factor)
+    if claim.relative:
+        return (first / second * (1 / claim.factor) + -1) * 100
+    return first - second * claim.factor
+
+
+def _region(claim: Claim) -> tuple[float, float]:
+    """The open interval of what is claimed, on the scale of the contrast."""
+    if claim.kind == "equal":
+        return _scale(claim, -claim.margin), _scale(claim, claim.margin)
+    return (0.0, math.inf) if claim.direction > 0 else (-math.inf, 0.0)

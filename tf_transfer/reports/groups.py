@@ -1,0 +1,412 @@
+"""Groups of runs that are compared: their settings, their rate, their values.
+
+A group of a claim has the settings that the claim names and, of every other
+setting, the paper's value if any of its runs has it. Nothing else is chosen,
+apart from the learning rate where a paper compares rates.
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import (
+    claims,
+    estimates,
+    measures,
+    reading,
+    resampling,
+)
+from tf_transfer.reports.claims import Settings
+from tf_transfer.reports.estimates import Cell
+from tf_transfer.utils import selection
+
+# The groups of a claim may differ in these: what trains every block has no
+# frozen prefix. Live runs count first, as the papers' are.
+CACHING = ("frozen_prefix", "cache_dtype")
+LIVE = {"frozen_prefix": "live"}
+IN_TURN = 1 / 3  # of the span of starts, see `were_timed_in_turn`
+
+_K = TypeVar("_K", bound=Hashable)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ by seed alone: a `group` of `frames.runs_frame`.
+
+    Attributes:
+        runs: its rows.
+        first: the first of them, as `DataFrame.itertuples` has it.
+    """
+
+    runs: pd.DataFrame
+    first: Any
+
+    @property
+    def settings(self) -> Settings:
+        """See `frames.runs_frame`."""
+        return self.first.settings
+
+    @property
+    def lr(self) -> float:
+        """Its learning rate."""
+        return float(self.first.lr)
+
+    @property
+    def scores(self) -> list[tuple[int, float]]:
+        """Seed and validation score of each run; nan where none is known."""
+        return list(zip(self.runs.seed, self.runs.validation))
+
+
+def list_groups(runs: pd.DataFrame) -> list[Group]:
+    """The groups of a frame, by number."""
+    rows = runs.assign(position=range(len(runs))).itertuples()
+    numbered = group_by(rows, lambda row: row.group)
+    return [
+        Group(runs.take([row.position for row in members]), members[0])
+        for _, members in sorted(numbered.items())
+    ]
+
+
+def group_by(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:
+    """Lists of the values that have the same key."""
+    lists = collections.defaultdict(list)
+    for value in values:
+        lists[key(value)].append(value)
+    return lists
+
+
+def select_runs(runs: pd.DataFrame, wanted: Settings) -> pd.DataFrame:
+    """The runs with some settings; runs that lack one of them are left out."""
+    chosen = _filter(list_groups(runs), wanted)
+    return pd.concat([runs[:0], *(group.runs for group in chosen)])
+
+
+def _filter(groups: Iterable[Group], wanted: Settings) -> list[Group]:
+    return [
+        group
+        for group in groups
+        if all(
+            name in group.settings
+            and claims.is_same(
+                group.settings[name], resolve(value, group.first.blocks)
+            )
+            for name, value in wanted.items()
+        )
+    ]
+
+
+def resolve(value: Any, blocks: int) -> Any:
+    """`L/4` as a number of blocks, rounded up; `last 2` as `11-12`."""
+    if isinstance(value, str) and value.startswith("L/"):
+        return str(-(-blocks // int(value[2:])))
+    if isinstance(value, str) and value.startswith("last "):
+        return f"{blocks - int(value[5:]) + 1}-{blocks}"
+    return value
+
+
+# === The groups of a claim ===
+
+
+class NotFound(Exception):
+    """Why a claim has no runs to judge it by."""
+
+
+def find_groups(
+    groups: Sequence[Group], paper: claims.Paper, wanted: Sequence[Settings]
+) -> list[Group]:
+    """The groups that are compared on one task.
+
+    Args:
+        groups: of a study's runs on the task.
+        paper: its settings and rates.
+        wanted: settings of each group that is compared.
+
+    Returns:
+        A group for each of `wanted`.
+
+    Raises:
+        NotFound: there are no such runs, or several values of a setting remain.
+    """
+    named = set().union(*wanted)
+    free = {*CACHING}
+    if paper.rates and "lr" not in named:
+        free.add("lr")
+    members = [
+        _find_members(groups, paper, own, named - own.keys(), free)
+        for own in wanted
+    ]
+    if "lr" in free:
+        members = _choose_rates(members, paper)
+    for some in members:
+        _check_single(some)
+    chosen = [group for [group] in members]
+    _check_shared(chosen, paper, named | free)
+    return chosen
+
+
+def _find_members(
+    groups: Sequence[Group],
+    paper: claims.Paper,
+    own: Settings,
+    others: set[str],
+    free: set[str],
+) -> list[Group]:
+    """The groups with a claim's settings, and else with the paper's.
+
+    Args:
+        groups: of a study's runs on one task.
+        paper: its settings.
+        own: settings that the claim names.
+        others: those that it names of the compared group alone; here they have
+            the paper's value in any case.
+        free: settings that have no value of the paper here.
+    """
+    members = _filter(groups, own)
+    if not members:
+        raise NotFound(f"no runs with {describe(own)}")
+    required = {}
+    for name, value in paper.settings_on(members[0].first.model).items():
+        have_it = [_has(group, name, value) for group in members]
+        if name in own or name in free:
+            continue
+        if any(have_it) or name in others:
+            required[name] = value
+    exact = [
+        group
+        for group in members
+        if all(_has(group, name, value) for name, value in required.items())
+    ]
+    if not exact:
+        lacking = {
+            name: value
+            for name, value in required.items()
+            if not all(_has(group, name, value) for group in members)
+        }
+        raise NotFound(f"no runs with {describe({**lacking, **own})}")
+    return _filter(exact, LIVE) or exact
+
+
+def _has(group: Group, name: str, value: Any) -> bool:
+    """Whether a group has a value of a setting, or lacks the setting."""
+    return name not in group.settings or claims.is_same(
+        group.settings[name], value
+    )
+
+
+def _choose_rates(
+    members: Sequence[list[Group]], paper: claims.Paper
+) -> list[list[Group]]:
+    """Keeps the rate of each group that is best on validation.
+
+    The rates are the paper's, if all groups were tried at each. Else they are
+    those that each group was tried at, if they are equally many, or those that
+    all of them were tried at.
+    """
+    tried = [{group.lr for group in some} for some in members]
+    rates = set[float]().union(*tried)
+    if all(own.issuperset(paper.rates) for own in tried):
+        rates = {*paper.rates}
+    elif len({len(own) for own in tried}) > 1:
+        rates = set.intersection(*tried)
+    if not rates:
+        raise NotFound("no rate that all groups were tried at,")
+    chosen = [
+        keep_best_rate([group for group in some if group.lr in rates])
+        for some in members
+    ]
+    if not all(chosen):
+        raise NotFound("several rates, which nothing validates,")
+    return chosen
+
+
+def keep_best_rate(groups: list[Group]) -> list[Group]:
+    """The groups at the rate that is best on validation.
+
+    Returns:
+        Nothing, if there are several rates and a run without such a score.
+    """
+    by_rate = group_by(groups, lambda group: group.lr)
+    scored = {
+        rate: [pair for group in by_rate[rate] for pair in group.scores]
+        for rate in sorted(by_rate)
+    }
+    scores = [score for pairs in scored.values() for _, score in pairs]
+    if len(scored) > 1 and np.isnan(scores).any():
+        return []
+    return by_rate[selection.best_on_validation(scored)]
+
+
+def _check_single(groups: Sequence[Group]) -> None:
+    """Raises `NotFound` if there are several groups."""
+    if len(groups) == 1:
+        return
+    for name in sorted({name for group in groups for name in group.settings}):
+        values = sorted({_show(group, name) for group in groups})
+        if len(values) > 1:
+            raise NotFound(
+                f"runs with {name} {' and '.join(values)}, of which the claim "
+                "names none,"
+            )
+    raise NotFound("runs on several files,")
+
+
+def _check_shared(
+    groups: Sequence[Group], paper: claims.Paper, may_differ: set[str]
+) -> None:
+    """Raises `NotFound` if groups differ in what their claim does not name.
+
+    Each may have another one of the paper's values.
+    """
+    published = paper.settings_on(groups[0].first.model)
+    for name in sorted({*groups[0].settings} - may_differ):
+        having = [group for group in groups if name in group.settings]
+        values = [_show(group, name) for group in having]
+        are_published = all(
+            _has(group, name, published.get(name, "")) for group in having
+        )
+        if len({*values}) > 1 and not are_published:
+            raise NotFound(f"the groups have {name} {' and '.join(values)}")
+
+
+def _show(group: Group, name: str) -> str:
+    return claims.show(group.settings.get(name, ""))
+
+
+def describe(settings: Settings) -> str:
+    """Settings in words: `trainable_layers=4, lr=0.001`."""
+    return ", ".join(f"{n}={claims.show(v)}" for n, v in settings.items())
+
+
+# === The values of groups ===
+
+
+def measure(
+    names: Sequence[str],
+    groups: Sequence[pd.DataFrame],
+    at: float = 0.0,
+    logarithms: bool = False,
+) -> tuple[Cell, ...]:
+    """The cells of groups that are compared, without unknown values.
+
+    Args:
+        names: of the measure of each group; see `measures.MEASURES`.
+        groups: runs of each, see `frames.runs_frame`.
+        at: for measures within a time, the time in epochs of the last group.
+        logarithms: whether to take those of times.
+
+    Returns:
+        Of times, those of the timing environment that most runs of all groups
+        share; of runs tested in folds, a value for each fold.
+    """
+    if {*names} & {*measures.TIMES}:
+        groups = select_shared_environment(groups)
+    in_turn = were_timed_in_turn(groups)
+    seconds = at * measures.epoch_seconds(groups[-1]) if at else math.nan
+    cells = []
+    for name, runs in zip(names, groups):
+        cell = _make_cell(name, runs, seconds, in_turn)
+        if logarithms:
+            cell = dataclasses.replace(cell, values=np.log(cell.values))
+        cells.append(cell)
+    return tuple(cells)
+
+
+def _make_cell(
+    name: str, runs: pd.DataFrame, seconds: float, in_turn: bool
+) -> Cell:
+    values = np.array(measures.known(measures.measure_all(name, runs, seconds)))
+    resampled = runs.record.str["resampled"].dropna()
+    # The predictions of the last epoch are not stored. The variance over texts
+    # is that of the selected epoch.
+    has_texts = name in ("score", "last_score", *runs.metric[:1])
+    share = 0.0
+    if len(values) > len(runs):  # one for each fold
+        sizes = runs.sizes.iloc[0]
+        share, has_texts = sizes["test"] / sizes["train"], False
+    return Cell(
+        values,
+        (*runs.task[:1], *runs.data_identity[:1]),
+        next(iter(runs.record.str["texts"].dropna()), None),
+        np.stack([*map(resampling.decode, resampled)])
+        if has_texts and len(resampled)
+        else None,
+        fold_share=share,
+        # A time varies, whatever is trained.
+        is_trained=name in measures.DURATIONS
+        or bool(runs.record.map(reading.trains).any()),
+        in_turn=in_turn,
+        key=(name, seconds, *runs.path),
+    )
+
+
+def select_shared_environment(
+    groups: Sequence[pd.DataFrame],
+) -> list[pd.DataFrame]:
+    """The runs of each group in the environment that most runs share."""
+    groups = [runs[~runs.mixed] for runs in groups]
+    names = sorted({name for runs in groups for name in runs.environment})
+    best = max(
+        ([runs[runs.environment == name] for runs in groups] for name in names),
+        key=lambda runs: (min(map(len, runs)), sum(map(len, runs))),
+        default=groups,
+    )
+    return best if all(map(len, best)) else [runs[:0] for runs in groups]
+
+
+def were_timed_in_turn(groups: Sequence[pd.DataFrame]) -> bool:
+    """Whether runs of several groups were timed in turn.
+
+    The mean starts of two groups lie no further apart than a third of the time
+    between the first start and the last. Without recorded starts the answer is
+    no.
+    """
+    starts = pd.concat([runs.started for runs in groups])
+    means = [runs.started.mean() for runs in groups if len(runs)]
+    if starts.empty or starts.isna().any():
+        return False
+    return bool(np.ptp(means) <= IN_TURN * np.ptp(starts))
+
+
+# === The majority baseline ===
+
+
+def did_not_train(runs: pd.DataFrame) -> bool:
+    """Whether runs are not shown to be above the majority baseline.
+
+    That is a one-sided test at 5 %, over the seeds and the test texts; where no
+    predictions are stored, with the variance over texts of a model that has
+    learned nothing. Where half of the runs or more score no more than the
+    baseline, or give one answer, no test is made.
+    """
+    score, majority = runs.score.to_numpy(), float(runs.majority.mean())
+    failed = (score <= runs.majority + 1e-9) | runs.one_answer.to_numpy(bool)
+    if failed.mean() >= 0.5:
+        return True
+    if math.isnan(majority):
+        return False
+    errors = [record.get("lead_error") for record in runs.record]
+    if None in errors:
+        texts = 2500 / count_texts(runs)  # of an accuracy, at most
+    else:
+        texts = float(np.mean(np.square(errors)))
+    seeds = Cell(score).variance / len(score)
+    total, freedom = seeds + texts, math.inf
+    if seeds:
+        freedom = (len(score) - 1) * (total / seeds) ** 2
+    above = estimates.Estimate(
+        score.mean() - majority, math.sqrt(total), freedom
+    )
+    return above.error > 0 and above.p_above() > 1 - estimates.LEVEL
+
+
+def count_texts(runs: pd.DataFrame) -> int:
+    """Texts that runs are scored on, of all folds together."""
+    first = runs.record.iloc[0]
+    kind = "validation" if first["test"] is None else "test"
+    sizes = [n for name, n in first["sizes"].items() if name.startswith(kind)]
+    return max(sum(sizes), 1) * len(first["folds"] or [0])
