@@ -185,7 +185,7 @@ def simulate(
     count = simulations.value * (3 if scenario.family > 1 else 1)
     paper = make_paper(scenario, count)
     runs = make_runs(scenario, paper, seeds, random)
-    tasks = contrast.split_tasks(runs, paper)
+    tasks = contrast.split_tasks(runs)
     tests = []
     for claim in paper.claims:
         of_claim = {task: tasks[task] for task in claim.tasks}

@@ -121,6 +121,24 @@ def test_a_setting_that_one_side_alone_has_has_the_paper_s_value():
     assert verdict.value == pytest.approx(-10.0)
 
 
+def test_a_group_that_lacks_a_setting_does_not_have_the_paper_s_value():
+    """Runs of everything at once have no epochs of the head."""
+    claim = {"first": ({"pooling": "cls"},), "second": (), "sign": 1}
+    paper = made_up.make_paper(claim, varied=("pooling", "train", "head"))
+    paper.settings.update({"train": "head_first", "head": 20})
+    runs = [
+        made_up.make_runs(
+            paper, "rte", {"pooling": "cls", "train": train, "head": head}, [70]
+        )
+        for train, head in (("head_first", 200), ("all", None))
+    ]
+    del runs[1][0]["key"]["head"]
+    [found] = groups.list_groups(made_up.frame(runs[0], paper.varied))
+    members = groups.list_groups(made_up.frame(sum(runs, []), paper.varied))
+    [chosen] = groups.find_groups(members, paper, claim["first"])
+    assert chosen.settings == found.settings
+
+
 def test_a_side_has_one_value_of_what_the_paper_does_not_name():
     """Ranks 8 and 1 of LoRA are not six seeds of one method."""
     lora = {"method": "lora", "trainable_layers": "all"}

@@ -25,7 +25,6 @@ import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import (
@@ -415,8 +414,7 @@ TaskGroups = Mapping[str, Sequence[groups.Group]]
 def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     """The test of each claim by each study; see `judge`."""
     studies = [
-        (study, split_tasks(members, paper))
-        for study, members in frames.studies(runs)
+        (study, split_tasks(members)) for study, members in frames.studies(runs)
     ]
     # Claims on several encoders are shown with the largest study. A baseline
     # has no encoder.
@@ -441,28 +439,12 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     return tests
 
 
-def split_tasks(
-    runs: pd.DataFrame, paper: Paper
-) -> dict[str, list[groups.Group]]:
-    """The groups of a study by task.
-
-    Of a task that was run on several files, those on files of the paper's
-    sizes, if there are any. Runs in folds have files of their own.
-    """
-    tasks = {}
-    for task, members in runs.groupby("task"):
-        sizes = paper.sizes.get(str(task))
-        lacks = [
-            bool(claims.list_size_differences([one], sizes))
-            for one in members.sizes
-        ]
-        official = members.data_identity[~np.array(lacks)]
-        if len(official):
-            in_folds = members.record.map(lambda record: bool(record["folds"]))
-            counts = members.data_identity.isin(official) | in_folds
-            members = members[counts]
-        tasks[str(task)] = groups.list_groups(members)
-    return tasks
+def split_tasks(runs: pd.DataFrame) -> dict[str, list[groups.Group]]:
+    """The groups of a study by task."""
+    return {
+        str(task): groups.list_groups(members)
+        for task, members in runs.groupby("task")
+    }
 
 
 def _is_for(claim: Claim, paper: Paper, tasks: TaskGroups) -> bool:

@@ -171,10 +171,11 @@ def _find_members(
         raise NotFound(f"no runs with {describe(own)}")
     required = {}
     for name, value in paper.settings_on(members[0].first.model).items():
-        have_it = [_has(group, name, value) for group in members]
         if name in own or name in free:
             continue
-        if any(have_it) or name in others:
+        lacking = [group for group in members if not _has(group, name, value)]
+        having = _filter(members, {name: value})
+        if lacking and (having or name in others):
             required[name] = value
     exact = [
         group
@@ -182,12 +183,7 @@ def _find_members(
         if all(_has(group, name, value) for name, value in required.items())
     ]
     if not exact:
-        lacking = {
-            name: value
-            for name, value in required.items()
-            if not all(_has(group, name, value) for group in members)
-        }
-        raise NotFound(f"no runs with {describe({**lacking, **own})}")
+        raise NotFound(f"no runs with {describe({**required, **own})}")
     return _filter(exact, LIVE) or exact
 
 
