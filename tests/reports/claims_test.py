@@ -6,7 +6,8 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer import freezing, glue
+from tf_transfer.freezing import experiment as freezing
+from tf_transfer.glue import experiment as glue
 from tf_transfer.reports import claims, frames
 
 FOLDER = os.path.join(commands.ROOT, "experiments")

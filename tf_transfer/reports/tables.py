@@ -651,12 +651,12 @@ def find_runs(
     if study.paper is None or runs.empty:
         return runs.iloc[:0]
     try:
-        [chosen] = choose.choose_groups(
-            choose.list_groups(runs), study.paper, [wanted]
+        [chosen] = groups_lib.find_groups(
+            groups_lib.list_groups(runs), study.paper, [wanted]
         )
-    except choose.NotFound:
+    except groups_lib.NotFound:
         return runs.iloc[:0]
-    return choose.take_rows(runs, chosen)
+    return chosen.runs
 
 
 def find_published(
