@@ -401,9 +401,7 @@ def describe_needed(
     seeds = sorted(needed)[count - 1]
     if seeds < math.inf:
         return f"about {seeds} seeds would decide"
-    if any("seeds" in estimate.parts for estimate, _ in rooms):
-        return f"{estimates.REALISTIC} seeds would not decide it"
-    return "more seeds would not decide it"
+    return f"{estimates.REALISTIC} seeds would not decide it"
 
 
 # === The runs of a claim ===
@@ -470,20 +468,19 @@ def test_claim(
         claim: what is judged.
         study: its name, which the test has if there are runs to compare.
     """
-    complete, incomplete, missing = _compare(tasks, paper, claim)
-    comparisons = complete or incomplete
+    comparisons, missing = _compare(tasks, paper, claim)
     differences = [*_find_incomparable(claim, comparisons)]
     for comparison in comparisons:
         for runs, settings in zip(comparison.runs, comparison.settings):
             differences += claims.list_differences(
                 runs, paper, settings, claim.encoder
             )
-    problem = _find_problem(claim, complete)
-    if missing and not (complete and differences):
+    problem = _find_problem(claim, comparisons)
+    if missing and not differences:
         problem = wording.list_first(missing, ", ", 1)
     mean, single = None, list[Estimate]()
-    if complete and all(_is_known(claim, one) for one in complete):
-        contrasts = [_contrast(claim, one) for one in complete]
+    if comparisons and all(_is_known(claim, one) for one in comparisons):
+        contrasts = [_contrast(claim, one) for one in comparisons]
         mean = estimates.mean(contrasts).estimate()
         single = [contrast.estimate() for contrast in contrasts]
         if claim.over == "mean":
@@ -493,33 +490,29 @@ def test_claim(
     if len(claim.at) > 1 and mean is not None:
         # The scores of a run at several times share its luck.
         mean = Estimate(mean.value, 0.0, math.nan)
-    on = tuple({one.task: None for one in complete})
+    on = tuple({one.task: None for one in comparisons})
     return Test(
         claim,
         paper.name,
         study if comparisons else "",
         problem,
         [*dict.fromkeys(differences)],
-        min((one.fewest for one in complete), default=0),
+        min((one.fewest for one in comparisons), default=0),
         on if len(on) < len(claim.tasks) else (),
         mean,
         single,
-        [one.name for one in complete],
+        [one.name for one in comparisons],
     )
 
 
 def _compare(
     tasks: TaskGroups, paper: Paper, claim: Claim
-) -> tuple[list[Comparison], list[Comparison], list[str]]:
-    """The comparisons of a claim.
+) -> tuple[list[Comparison], list[str]]:
+    """The comparisons of a claim, and what has no runs, in words.
 
-    Returns:
-        Those on tasks that have runs for all that the claim compares there;
-        those on the other tasks, which count for nothing; and what has no runs,
-        in words.
+    A task counts if it has runs for all that the claim compares there.
     """
     complete: list[Comparison] = []
-    incomplete: list[Comparison] = []
     missing = [
         f"no runs on {task}" for task in claim.tasks if task not in tasks
     ]
@@ -537,12 +530,10 @@ def _compare(
             for at in claim.at or (0.0,):
                 cells = groups.measure(claim.measure, runs, at, in_logs(claim))
                 comparisons.append(Comparison(task, runs, wanted, cells, at))
-        if lacks:
-            incomplete += comparisons
-        else:
+        if not lacks:
             complete += comparisons
         missing += lacks
-    return complete, incomplete, missing
+    return complete, missing
 
 
 def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
