@@ -211,9 +211,12 @@ def test_few_sentences_train_for_as_many_steps_as_more(
 
 def count_filling(row, keys, paper):
     """How many settings are those of a published row, and else the paper's."""
-    wanted = {**paper.settings, **row["settings"]}
+    own = dict(row["settings"])
+    if own.get("load_blocks") == "last 2":
+        own["load_blocks"] = "11-12"
+    wanted = {**paper.settings, **own}
     return sum(
-        set(row["settings"]) <= set(key)
+        set(own) <= set(key)
         and all(
             claims.is_same(key[n], v) for n, v in wanted.items() if n in key
         )
@@ -232,7 +235,8 @@ def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
         key_of(run)
         for run in grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
     ]
-    for row in claims.read_published(folder, "tweets")["rows"]:
+    published = claims.read_published(folder, "tweets")
+    for row in published["table_1"] + published["table_2"]:
         runs = 1 if "features" in row["settings"] else 10
         assert count_filling(row, keys, paper) == runs, row["settings"]
 
@@ -251,7 +255,8 @@ def test_every_row_that_hart_publishes_has_a_file_of_flags(monkeypatch):
         assert settings.test_ids == "tweets/hart_test_ids.txt"
         assert settings.row_order == "tweets/hart_order.txt"
         keys.append(settings.hashed())
-    for row in claims.read_published("experiments", "tweets")["rows"]:
+    published = claims.read_published("experiments", "tweets")
+    for row in published["table_1"] + published["table_2"]:
         assert count_filling(row, keys, paper) == 1, row["settings"]
 
 

@@ -1,4 +1,4 @@
-"""The report on tweets and on one's own texts, on runs with known scores."""
+"""Claims on tweets, on runs with known scores."""
 
 import os
 
@@ -10,9 +10,7 @@ from tf_transfer.reports import (
     claims,
     contrast,
     study as study_lib,
-    tables as tables_lib,
 )
-from tf_transfer.reports.papers import tweets
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "tweets"))
@@ -101,10 +99,6 @@ def collect(*groups, folder=FOLDER):
     return study_lib.collect({"runs": records}, folder)
 
 
-def tables_of(study):
-    return {table.name: table.frame for table in tables_lib.fill_tables(study)}
-
-
 def the_paper_s_runs():
     """Tables 1 and 2, with ten folds and five seeds."""
     folds = [76, 77, 78, 79, 80, 80, 81, 82, 83, 84]
@@ -125,9 +119,6 @@ def study():
 @pytest.fixture(scope="module")
 def verdicts(study):
     return {verdict.claim.id: verdict for verdict in study.verdicts}
-
-
-# === Claims ===
 
 
 def test_baselines_in_folds_are_not_compared_with_encoders(verdicts):
@@ -178,68 +169,6 @@ def test_each_reading_of_frozen_is_judged_by_its_own_runs():
         assert judged[name].value == pytest.approx(value)
     last_two = judged["last_two_as_unfrozen_committed"]
     assert last_two.word == "agrees", last_two  # within 1.9 points
-    table = tables_of(study)["held_out_1_tweets"]
-    published = dict(zip(zip(table.trains, table.lr), table["published F1"]))
-    assert published == {
-        ("unfrozen", "5e-05"): "85.0 (80.7)",
-        ("unfrozen, nothing loaded", "5e-05"): "87.2 (80.7)",
-        ("unfrozen, blocks 11-12 loaded", "5e-05"): "86.3 (81.3)",
-        (
-            "frozen, not shown to be above the majority baseline",
-            "5e-05",
-        ): "87.2 (80.7)",
-        ("frozen", "0.001"): "",
-    }
-
-
-def test_no_difference_is_not_accepted_for_lack_of_evidence():
-    """+10.00 (-50.85 to +70.85) was once a difference that agrees."""
-    frozen, unfrozen = [50.0, 90.0, 100.0], [60.0, 70.0, 80.0]
-    [study] = collect(write(FROZEN, frozen), write(ALL, unfrozen))
-    [verdict] = [
-        v for v in study.verdicts if v.claim.id == "frozen_as_unfrozen"
-    ]
-    assert verdict.value == pytest.approx(10.0)
-    assert verdict.low < -40 and verdict.high > 60
-    assert verdict.word == "not comparable"
-    assert (
-        "frozen at 5e-05 is not shown to be above the majority"
-        in verdict.reason
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"batch_size": 256}, "batch_size 256 (authors' code: 32)"),
-        ({"model": "bert_base_en_uncased"}, "encoder bert_base_en_uncased"),
-    ],
-)
-def test_another_batch_or_encoder_is_not_the_paper_s(changes, reason):
-    [study] = collect(
-        write({**FROZEN, **changes}, [80.0, 80.1, 80.2]),
-        write({**ALL, **changes}, [80.0, 80.1, 80.2]),
-    )
-    [verdict] = [
-        v for v in study.verdicts if v.claim.id == "frozen_as_unfrozen"
-    ]
-    assert verdict.word == "not comparable" and reason in verdict.reason
-    [table] = tables_of(study).values()
-    assert not [name for name in table if "published" in name]
-
-
-def test_rates_other_than_the_paper_s_meet_no_published_test():
-    """Frozen at 5e-5 against unfrozen at 2e-4 had the paper's t beside it."""
-    [study] = collect(
-        write(FROZEN, [80.0, 80.1, 80.2]),
-        write({**ALL, "lr": 2e-4}, [80.0, 80.1, 80.2]),
-    )
-    judged = {v.claim.id: v for v in study.verdicts}
-    verdict = judged["frozen_as_unfrozen"]
-    assert verdict.word == "inconclusive", verdict
-    [table] = tables_of(study).values()
-    published = dict(zip(table.trains, table["published accuracy"]))
-    assert published == {"unfrozen": "", "frozen": "82.4"}
 
 
 def test_baselines_are_beside_every_study_of_the_same_texts():
@@ -254,155 +183,16 @@ def test_baselines_are_beside_every_study_of_the_same_texts():
         assert study.model == "bert_base_en"
 
 
-def test_baselines_alone_are_a_study():
-    [study] = collect([write_baseline("count", [80.0, 81.0])])
-    [table] = tables_of(study).values()
-    assert list(table.features) == ["count"] and study.model == ""
-
-
-# === Tables ===
-
-
-def test_every_run_is_in_a_table_with_few_examples_too():
-    few = {"max_train_examples": 100}
+def test_other_words_than_the_code_s_are_not_comparable():
+    """`Static input` and a logistic activation."""
+    sigmoid, cached = {"loss_head": "sigmoid"}, {"frozen_prefix": "cached"}
     [study] = collect(
-        *the_paper_s_runs(), write({**ALL, **few}, [60.0, 61.0, 62.0])
+        write({**FROZEN, **sigmoid, **cached}, [80.0, 82.0, 83.0]),
+        write({**ALL, **sigmoid}, [81.0, 83.0, 86.0]),
     )
-    table = tables_of(study)["held_out_1_tweets"]
-    assert list(zip(table.trains, table.examples)) == [
-        ("unfrozen", "6,851"),
-        ("unfrozen", "100"),
-        ("last two blocks", "6,851"),
-        ("frozen", "6,851"),
+    [verdict] = [
+        v for v in study.verdicts if v.claim.id == "fine_tuning_varies_more"
     ]
-    shown = sum(table.n) + sum(len(tables_of(study)["folds_1_tweets"]) * [1])
-    assert shown == len(study.runs)
-
-
-def test_published_figures_stand_beside_the_runs_they_come_from(study):
-    table = tables_of(study)["held_out_1_tweets"].set_index("trains")
-    # Two rows of the paper's table are exchanged.
-    assert dict(table["published accuracy"]) == {
-        "unfrozen": "83.1",
-        "last two blocks": "83.3",
-        "frozen": "82.4",
-    }
-    assert table["published F1"]["frozen"] == "87.2 (80.7)"
-    assert table[tweets.PAPER_F1]["frozen"] == "80.00 ± 0.79"
-    folds = tables_of(study)["folds_1_tweets"].set_index("features")
-    assert folds["published F1"]["count"] == "74.6"
-    assert folds["accuracy"]["count"] == "80.00 ± 2.58"
-
-
-def test_the_paper_s_f1_is_shown_next_to_published_rows_only():
-    [study] = collect(write({**ALL, "lr": 1e-3}, [80.0, 81.0]))
-    table = tables_of(study)["held_out_1_tweets"]
-    assert "F1" in table and "published F1" not in table
-    assert tweets.PAPER_F1 not in table
-
-
-def test_published_rows_are_searched_once_for_all_tables(monkeypatch):
-    searched = []
-
-    def find(runs, paper, row):
-        searched.append(row)
-        return find_published(runs, paper, row)
-
-    find_published = tables_lib.find_published
-    monkeypatch.setattr(tables_lib, "find_published", find)
-    [study] = collect(*the_paper_s_runs())
-    tables_of(study)
-    splits = 2  # the folds and the held-out texts
-    assert len(searched) == splits * len(study.published["rows"])
-
-
-def test_one_s_own_texts_have_nothing_of_the_paper_s_tweets():
-    own = {"names": ("f1_macro",)}
-    sizes = {"train": 900, "test": 100}
-    in_folds = write_baseline("count", [70.0, 71.0, 72.0])
-    in_folds |= {"sizes": sizes, "folds": [metrics_of(70.0, own["names"])] * 3}
-    in_folds["metrics"] = metrics_of(70.0, own["names"])
-    [study] = collect(
-        write(
-            {**ALL, "max_train_examples": 300},
-            [87.6, 87.5],
-            sizes={"train": 300, "test": 100},
-            names=own["names"],
-        ),
-        write(FROZEN, [60.0, 61.0], sizes=sizes, names=own["names"]),
-        [in_folds],
-    )
-    table = tables_of(study)["held_out_1_tweets"]
-    assert "87.55" in table.accuracy[0]  # the best was not in the report once
-    assert "macro F1" in table and "F1" not in table
-    assert not [name for name in table if "published" in name]
-    assert tweets.PAPER_F1 not in table
-    assert all(
-        verdict.word in ("not comparable", "inconclusive")
-        for verdict in study.verdicts
-    )
-
-
-def test_runs_that_did_not_train_are_marked():
-    [found] = collect(write(FROZEN, [57.3, 57.3, 57.3]), write(ALL, [80, 81]))
-    table = tables_of(found)["held_out_1_tweets"]
-    assert list(table.trains) == [
-        "unfrozen",
-        "frozen, not shown to be above the majority baseline",
-    ]
-
-
-def test_a_time_from_another_environment_is_blank():
-    elsewhere = {**made_up.ENVIRONMENT, "threads": 1}
-    [study] = collect(
-        write(ALL, [80, 81, 82]),
-        write(LAST_TWO, [80, 81], timing_environment=elsewhere),
-    )
-    table = tables_of(study)["held_out_1_tweets"].set_index("trains")
-    assert table["time, s"]["last two blocks"] == ""
-
-
-def test_rates_and_sizes_have_tables_of_their_own():
-    few = {"max_train_examples": 100}
-    [study] = collect(
-        write(ALL, [84, 86]),
-        write({**ALL, "lr": 1e-3}, [70, 74]),
-        write(LAST_TWO, [85, 85]),
-        write({**LAST_TWO, "lr": 1e-3}, [80, 80]),
-        write({**ALL, **few}, [60, 62]),
-        [write_baseline("count", [70.0], folds=0, examples=100)],
-        [write_baseline("count", [80.0], folds=0)],
-    )
-    found = tables_of(study)
-    rates = found["rates_1_tweets_of_6851"]
-    assert {*zip(rates["lr"], rates["trains"], rates["accuracy"])} == {
-        ("5e-05", "unfrozen", "85.00 ± 1.41"),
-        ("5e-05", "last two blocks", "85.00 ± 0.00"),
-        ("0.001", "unfrozen", "72.00 ± 2.83"),
-        ("0.001", "last two blocks", "80.00 ± 0.00"),
-    }
-    sizes = found["sizes_1_tweets"]
-    assert {*zip(sizes["examples"], sizes["trains"], sizes["accuracy"])} == {
-        ("100", "unfrozen, 5e-05", "61.00 ± 1.41"),
-        ("100", "count", "70.00"),
-        ("6,851", "unfrozen, 5e-05", "85.00 ± 1.41"),
-        ("6,851", "count", "80.00"),
-    }
-
-
-# === Figures ===
-
-
-def test_figures_are_boxes_of_folds_and_trials_and_sizes(study):
-    names = {figure.name for figure in tweets.figures(study)}
-    assert names == {"trials_1_tweets", "folds_2_tweets"}
-    figure = tweets.figures(study)[0]
-    assert figure.render("png").startswith(b"\x89PNG")
-    assert b"<svg" in figure.svg
-
-
-def test_a_group_is_called_as_in_the_paper(study):
-    assert set(study.runs.approach) == {
-        *("unfrozen", "frozen", "last two blocks"),
-        *("tfidf", "count", "hash"),
-    }
+    assert verdict.word == "not comparable"
+    assert "loss_head sigmoid (authors' code: softmax)" in verdict.reason
+    assert "frozen_prefix cached (authors' code: live)" in verdict.reason
