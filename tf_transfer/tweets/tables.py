@@ -103,7 +103,7 @@ def table_1(study: Study) -> pd.DataFrame:
         runs = find_runs(study, row["settings"])
         line = {"model": row["name"]}
         for metric, title in METRICS.items():
-            line[f"{title}, published"] = row[f"printed_{metric}"]
+            line[f"{title}, published"] = _show_printed(row, metric)
             line[f"{title}, his folds"] = _show_his(row, metric)
             line[f"{title}, here"] = show(metric, runs)
         lines.append(line)
@@ -122,11 +122,11 @@ def table_2(study: Study) -> pd.DataFrame:
             line = {
                 "model": _name(row),
                 "n": len(runs) or "",
-                "accuracy, published": theirs.get("printed_accuracy"),
+                "accuracy, published": _show_printed(theirs, "accuracy"),
                 "accuracy, his runs": _show_his(row, "accuracy"),
                 "accuracy, here": show("accuracy", runs),
-                "paper's F1, published": theirs.get("printed_f1"),
-                "paper's F1, his runs": row.get("printed_f1"),
+                "paper's F1, published": _show_printed(theirs, "f1"),
+                "paper's F1, his runs": _show_printed(row, "f1"),
                 "paper's F1, here": show("f1_hart", runs),
                 "F1, his runs": _show_his(row, "f1"),
                 "F1, here": show("f1", runs),
@@ -219,6 +219,11 @@ def _has_as_many_texts(study: Study) -> bool:
 def _name(row: dict[str, Any]) -> str:
     reading = row.get("reading")
     return f"{row['name']}: {reading}" if reading else row["name"]
+
+
+def _show_printed(row: dict[str, Any], metric: str) -> str:
+    """The paper's mean, with its digits."""
+    return wording.number(row.get(f"printed_{metric}", math.nan), 1)
 
 
 def _show_his(row: dict[str, Any], metric: str) -> str:
