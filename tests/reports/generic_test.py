@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from tests.reports import synthetic
-from tf_transfer.glue import experiment as glue
+from tf_transfer.glue import experiment as glue, tables as glue_module
 from tf_transfer.reports import (
     overview,
     study as study_lib,
     summary as summary_lib,
 )
-from tf_transfer.reports.papers import glue as glue_module
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,150 @@
+"""Wang's tables on runs with known scores and times, worked out by hand."""
+
+import os
+
+import pytest
+
+from tests.reports import made_up
+from tests.support import commands
+from tf_transfer.glue import tables
+from tf_transfer.reports import claims
+
+FOLDER = os.path.join(commands.ROOT, "experiments")
+PAPER = claims.read(os.path.join(FOLDER, "glue", "claims.toml"))
+PUBLISHED = claims.read_published(FOLDER, "glue")
+SHARES = {"all": 1.0, "4": 0.64, "3": 0.6, "2": 0.55, "1": 0.5}  # of an epoch
+FINALS = {"all": 70, "4": 68, "3": 67, "2": 66, "1": 65}
+
+
+def write(finals=FINALS, task="rte", lr=None, seconds=100.0, **changes):
+    """Two seeds half a point around final scores, four epochs each."""
+    records = []
+    for layers, final in finals.items():
+        rate = lr or (2e-5 if layers == "all" else 1e-3)
+        for seed, by in enumerate((-0.5, 0.5)):
+            record = made_up.make_record(
+                PAPER,
+                task,
+                {"trainable_layers": layers, "lr": rate},
+                seed,
+                [final - 6 + by, final - 4 + by, final - 2 + by, final + by],
+                seconds=seconds * SHARES[layers],
+                **changes,
+            )
+            records.append(record)
+    return records
+
+
+def collect(*groups):
+    return made_up.collect(PAPER, *groups, published=PUBLISHED)
+
+
+def fill(*groups):
+    """Tables by name, each with its rows as dicts."""
+    made = tables.list_tables(collect(*groups))
+    return {table.name: table.frame.to_dict("records") for table in made}
+
+
+def find(rows, **wanted):
+    [row] = [row for row in rows if all(row[n] == v for n, v in wanted.items())]
+    return row
+
+
+def test_the_time_saved_is_a_share_of_that_of_fine_tuning():
+    rows = fill(write())["table_a"]
+    row = find(rows, task="RTE")
+    assert row["last 4, here"] == "36.00" and row["last 1, here"] == "50.00"
+    assert row["last 4, published"] == ""
+    row = find(rows, task="QQP")
+    assert (row["last 4, published"], row["last 4, here"]) == (6.43, "")
+    means = "CoLA, STS-B, MRPC, RTE, mean"
+    assert find(rows, task=means)["last 3, published"] == 53.24
+    assert find(rows, task=means)["last 3, here"] == ""  # three are missing
+
+
+def test_the_final_score_is_that_of_the_last_epoch():
+    records = []
+    for task in ("cola", "stsb", "mrpc", "rte"):
+        more = 4 if task == "rte" else 0
+        records += write({"all": 70 + more, "4": 68}, task)
+    for record in records:
+        record["test"] = 0.1  # of the selected epoch
+    rows = fill(records)["table_b"]
+    assert find(rows, task="RTE")["last 4, here"] == "-6.00"
+    row = find(rows, task="CoLA, STS-B, MRPC, RTE, mean")
+    assert (row["last 4, published"], row["last 4, here"]) == (-2.36, "-3.00")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_run_that_the_limit_ended_has_no_stopping_point(count):
+    records = write({"all": 70, "4": 68})
+    for record in records[:count]:
+        record["stop_reason"] = "max_epochs"
+    found = fill(records)
+    tasks = [row["task"] for name in "ab" for row in found[f"table_{name}"]]
+    assert "RTE" not in tasks
+    assert "epoch 4" in found["table_9"][0]
+
+
+def test_each_approach_has_the_rate_that_is_better_on_validation():
+    high = write({"all": 40}, lr=1e-3, validation=0.9)
+    found = fill(write(validation=0.8), high)
+    assert find(found["table_9"], approach="fine-tuning")["lr"] == "0.001"
+    text = "score at 1e-3, % below 2e-5: fine-tuning, mean"
+    row = find(found["table_d"], number=text)
+    assert (row["published"], row["here"]) == (64, "42.9")  # 40 of 70
+
+
+def test_within_a_time_the_unit_is_an_epoch_of_fine_tuning():
+    """At 126.3 s: 64 + 2 * 26.3 / 100 against 62 + 2 * 62.3 / 64."""
+    rows = fill(write(task="mnli"))["table_c"]
+    row = find(rows, time="50,000 s")
+    assert (row["task"], row["published"]) == ("MNLI", 0.66)
+    gain = (62 + 2 * 62.3 / 64) - (64 + 2 * 26.3 / 100)
+    assert row["here"] == f"{gain:+.2f}"
+    # At 181.8 s one epoch of fine-tuning is over, and two of the last 4.
+    assert find(rows, time="20 h, by whole epochs")["here"] == "+0.00"
+    assert find(rows, time="40,000 s")["here"] == ""
+
+
+def test_other_numbers_stand_beside_ours():
+    rows = {row["number"]: row for row in fill(write())["table_d"]}
+    shares = "an epoch of the last blocks, % of fine-tuning's, mean"
+    assert rows[shares]["here"] == "57.2"  # of 64, 60, 55 and 50
+    assert rows["RTE: seconds of fine-tuning"]["here"] == "400.0"
+    assert rows["RTE: seconds of the last 4"]["published"] == "1526 or 1737"
+    assert rows["RTE: seconds of the last 4"]["here"] == "256.0"
+
+
+def test_each_epoch_has_its_score_and_seconds():
+    records = write()
+    records[0]["epochs"] = records[0]["epochs"][:1]
+    found = fill(records)
+    assert {*found} == {*(f"table_{name}" for name in "abcd"), "table_9"}
+    row = find(found["table_9"], approach="last 4")
+    assert [row[f"epoch {n}"] for n in (1, 2, 3, 4)] == [
+        f"{score}.00 ± 0.71 / {64 * epoch}"
+        for epoch, score in enumerate((62, 64, 66, 68), 1)
+    ]
+    row = find(found["table_9"], approach="fine-tuning")
+    assert row["epoch 1"] == "64.00 ± 0.71 / 100"
+    assert row["epoch 2"] == "66.50 / 200 (1)"
+
+
+def test_times_of_another_machine_are_left_out():
+    records = write({"all": 70, "1": 60})
+    [other, _] = write({"1": 60}, seconds=900.0)
+    other["timing_environment"] = {**made_up.ENVIRONMENT, "threads": 1}
+    other["seed"] = other["key"]["seed"] = 7
+    other["path"] += " elsewhere"
+    row = find(fill(records, [other])["table_a"], task="RTE")
+    assert row["last 1, here"] == "50.00"
+
+
+def test_figures_are_drawn_of_what_was_run():
+    figures = tables.list_figures(collect(write()))
+    assert [figure.name for figure in figures] == ["figures_3_to_6"]
+    assert b"training time" in figures[0].svg
+    both = collect(write(), write({"all": 40, "4": 50}, lr=5e-4))
+    names = [figure.name for figure in tables.list_figures(both)]
+    assert names == ["figure_2", "figures_3_to_6"]
