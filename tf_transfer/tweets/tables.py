@@ -12,10 +12,10 @@ import scipy.stats
 
 from tf_transfer.reports import (
     claims,
+    groups,
     measures,
     plots,
     tables,
-    verdicts,
     wording,
 )
 from tf_transfer.reports.study import Figure, Study, Table
@@ -234,4 +234,4 @@ def _show_his(row: dict[str, Any], metric: str) -> str:
 
 
 def _can_test(runs: pd.DataFrame) -> bool:
-    return len(runs) > 1 and not verdicts.did_not_train(runs)
+    return len(runs) > 1 and not groups.did_not_train(runs)
