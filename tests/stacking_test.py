@@ -16,7 +16,6 @@ from tests.support.stacking_data import (
 )
 from tf_transfer.data import glue
 from tf_transfer.models import heads, tiny
-from tf_transfer.reports import stacking_ensembles as reports
 from tf_transfer.stacking import experiment as stacking
 from tf_transfer.training import trainer
 from tf_transfer.utils.errors import UserError
@@ -148,12 +147,6 @@ def head_of(settings):
     network = experiment.build_network(experiment.set_up_devices())
     [head] = network.heads.values()
     return head
-
-
-def test_names_of_rows_leave_out_the_usual_sizes():
-    for name, usual in reports.USUAL.items():
-        assert getattr(stacking.Settings, name) == usual
-    assert {*reports.USUAL_SIZES} == {*heads.SIZES}
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,17 @@ class Predictions:
         self.damaged: set[str] = set()
         self._majorities: dict[str, dict[str, float]] = {}
 
-    def describe(self, record: Record) -> dict[str, Any]:
+    def describe(
+        self, record: Record, arrays: Arrays | None = None
+    ) -> dict[str, Any]:
         """The fields that complete a record.
 
         They describe its test split, or without one its validation split. The
         majority baseline is scored once for all runs with the same splits.
+
+        Args:
+            record: of a run, or of an ensemble.
+            arrays: what an ensemble predicts; a run has stored it.
 
         Returns:
             `majorities`: dict from the run's metrics to what the majority
@@ -84,7 +90,9 @@ class Predictions:
             `resampling.describe` returns.
         """
         kind = "validation" if record["test"] is None else "test"
-        arrays, texts = self.read(record, kind), _describe_texts(record)
+        if arrays is None:
+            arrays = self.read(record, kind)
+        texts = _describe_texts(record)
         if arrays and texts not in self._majorities:
             self._majorities[texts] = _score_majority(record, arrays)
         return {

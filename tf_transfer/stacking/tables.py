@@ -1,0 +1,313 @@
+"""Tables of "To Tune or Not To Tune?", and the ensemble of its experiment B.
+
+The cells of the paper's tables are lost. The gains in its text, and the rows
+that they are of, are in `experiments/stacking/published.json`. The ensemble is
+joined from stored predictions when run directories are read. Its record is
+like that of a run whose head is `ensemble` and whose adaptation is `mean`.
+"""
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.data import metrics
+from tf_transfer.reports import tables, wording
+from tf_transfer.reports.claims import Settings
+from tf_transfer.reports.predictions import Arrays, Predictions
+from tf_transfer.reports.reading import Record
+from tf_transfer.reports.study import Figure, Study, Table
+
+HEADS = {
+    "dense": "two dense layers",
+    "bilstm": "BiLSTM",
+    "densenet": "DenseNet",
+    "highway": "Highway LSTM",
+    "highway_cells": "Highway LSTM from cell to cell",
+    "bimpm": "BiMPM",
+    "bimpm_without_context": "BiMPM without its first BiLSTM",
+    "sim_transformer": "Sim-Transformer",
+    "ensemble": "ensemble of three",
+}
+ADAPTATIONS = {
+    "finetune_only": "finetune-only",
+    "stack_only": "stack-only",
+    "stack_and_finetune": "stack-and-finetune",
+    "joint": "joint",
+    "two_rates": "joint at two rates",
+    "mean": "mean of probabilities",
+}
+WAYS = (  # of table 1: what trains first, and then
+    ("stack_only", "the head", ""),
+    ("finetune_only", "everything, with two dense layers", ""),
+    ("stack_and_finetune", "the head", "everything"),
+)
+TITLES = {  # of the metrics that the text names
+    "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
+    "text": {"accuracy": "accuracy", "f1": "F1"},
+    "pairs": {"accuracy": "accuracy"},
+}
+OURS = (
+    "Here: test scores in points, mean ± standard deviation over n seeds at "
+    "the best rate on validation; empty where not run"
+)
+# Head and adaptation of the three models of the ensemble.
+MEMBERS = (
+    ("dense", "finetune_only"),
+    ("densenet", "stack_and_finetune"),
+    ("highway", "stack_and_finetune"),
+)
+
+
+def name_approach(approach: str, settings: Settings) -> str:
+    """The head and the adaptation, in words."""
+    head = HEADS.get(settings["head"], settings["head"])
+    return f"{head}, {ADAPTATIONS[settings['adaptation']]}"
+
+
+# === The paper's tables ===
+
+
+def list_tables(study: Study) -> list[Table]:
+    """Table 1, and those on the tasks of a study.
+
+    A table without runs in any study belongs to the first study.
+    """
+    made = []
+    if study.name == "A":
+        caption = (
+            "Table 1 of the paper: three ways of adapting BERT, from its text, "
+            "and how many runs of each there are here"
+        )
+        made.append(Table("table_1", caption, table_1(study.all_runs)))
+    for published in study.published.get("tables", ()):
+        tasks = {*study.runs.task}
+        if study.name == "A":
+            others = {*study.all_runs.task} - tasks
+            tasks = {*TITLES} - others
+        if published["task"] in tasks:
+            caption = f"{published['caption']} {OURS}"
+            frame = compare_rows(study, published["task"], published["rows"])
+            made.append(Table(published["name"], caption, frame))
+    return made
+
+
+def list_figures(study: Study) -> list[Figure]:
+    """None: the paper's only figure is a drawing."""
+    return []
+
+
+def table_1(runs: pd.DataFrame) -> pd.DataFrame:
+    """What trains first and then, by strategy."""
+    adaptations = [*runs.settings.str["adaptation"]]
+    lines = []
+    for name, first, then in WAYS:
+        count = adaptations.count(name)
+        lines.append((ADAPTATIONS[name], first, then, count))
+    return pd.DataFrame(lines, columns=["strategy", "first", "then", "runs"])
+
+
+def compare_rows(
+    study: Study, task: str, rows: Sequence[dict[str, Any]]
+) -> pd.DataFrame:
+    """Scores of models and strategies, and their gains over other rows.
+
+    Args:
+        study: whose runs are ours.
+        task: of the table.
+        rows: dicts of `model`, `strategy`, `settings` and, where the text
+            compares the row, `gains`: dicts of `over` (model and strategy of
+            another row) and the published gain by metric.
+
+    Returns:
+        A line for each row, or for each of its gains.
+    """
+    groups = {}
+    for row in rows:
+        name = f"{row['model']}, {row['strategy']}"
+        groups[name] = find_largest(study, task, row["settings"])
+    lines = []
+    for row, runs in zip(rows, groups.values()):
+        for gain in row.get("gains", [{"over": ""}]):
+            line = {"model": row["model"], "strategy": row["strategy"]}
+            line["n"] = str(len(runs) or "")
+            line["gain over"] = gain["over"]
+            base = groups.get(gain["over"], runs.iloc[:0])
+            for metric, title in TITLES[task].items():
+                ours, theirs = _measure(runs, metric), _measure(base, metric)
+                difference = wording.mean(ours) - wording.mean(theirs)
+                line[f"{title}, here"] = wording.spread(ours)
+                line[f"{title} gain, published"] = _show(gain.get(metric, ""))
+                line[f"{title} gain, here"] = wording.number(
+                    difference, sign="+"
+                )
+            lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def _measure(runs: pd.DataFrame, metric: str) -> list[float | None]:
+    return [scores.get(metric) for scores in runs.metrics]
+
+
+def _show(gain: float | str) -> str:
+    return gain if isinstance(gain, str) else f"{gain:+g}"
+
+
+def find_largest(study: Study, task: str, settings: Settings) -> pd.DataFrame:
+    """The runs of a row, see `tables.find_runs`, on the most examples."""
+    runs = study.runs[study.runs.task == task]
+    examples = runs.sizes.str["train"].fillna(0)
+    runs = runs[examples == examples.max()]
+    runs = runs[runs.data_identity == runs.data_identity.min()]
+    return tables.find_runs(
+        dataclasses.replace(study, runs=runs), task, settings
+    )
+
+
+# === The ensemble of experiment B ===
+
+
+def ensembles(
+    records: Iterable[Record], predictions: Predictions
+) -> tuple[list[Record], list[tuple[str, str]]]:
+    """The ensembles of three of some runs; called by `summary.summarize`.
+
+    Args:
+        records: of runs of `stacking`.
+        predictions: theirs.
+
+    Returns:
+        A record for each ensemble; and (path, reason) of what may not be
+        joined.
+    """
+    joined: list[Record] = []
+    refused = []
+    for trio in find_trios(records):
+        tested = [predictions.read(record, "test") for record in trio]
+        validated = [predictions.read(record, "validation") for record in trio]
+        if not all("ids" in arrays for arrays in (*tested, *validated)):
+            continue
+        problem = _compare_labels(trio, tested)
+        problem = problem or _compare_labels(trio, validated)
+        if problem:
+            refused.append((trio[-1]["path"], f"is in no ensemble: {problem}"))
+            continue
+        test = _average(tested)
+        record = make_record(trio, test, _average(validated))
+        joined.append({**record, **predictions.describe(record, test)})
+    return joined, refused
+
+
+def find_trios(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
+    """Three models of one seed whose settings are equal where they share them.
+
+    Their heads and adaptations are those of `MEMBERS`, in this order. Settings
+    of one head alone, such as its sizes, do not count.
+    """
+    buckets = collections.defaultdict(list)
+    for record in records:
+        if record["task"] == "text":
+            buckets[record["seed"], record["lr"]].append(record)
+    for members in buckets.values():
+        by_model = collections.defaultdict(list)
+        for record in members:
+            key = record["key"]
+            by_model[key.get("head"), key.get("adaptation")].append(record)
+        for trio in itertools.product(*(by_model[m] for m in MEMBERS)):
+            settings = [*map(_list_settings, trio)]
+            if all(_agree(*p) for p in itertools.combinations(settings, 2)):
+                yield trio
+
+
+def _list_settings(record: Record) -> Settings:
+    """What a member has to share with others."""
+    settings = {**record["key"], "max_epochs": record["max_epochs"]}
+    own = ["head"]
+    if settings["adaptation"] == "finetune_only":  # it freezes no encoder
+        own += ["adaptation", "frozen_prefix", "cache_dtype"]
+    return {n: v for n, v in settings.items() if n not in own}
+
+
+def _agree(first: Settings, second: Settings) -> bool:
+    """Whether settings are equal where both have them."""
+    shared = first.keys() & second.keys()
+    return all(first[name] == second[name] for name in shared)
+
+
+def _compare_labels(trio: Sequence[Record], members: Sequence[Arrays]) -> str:
+    """Names a member with other ids or labels of a split; empty if none has."""
+    first = members[0]
+    for record, arrays in zip(trio, members):
+        for name in ("ids", "labels"):
+            if not np.array_equal(first[name], arrays[name]):
+                return (
+                    f"{record['path']} has other {name} than {trio[0]['path']}."
+                )
+    return ""
+
+
+def _average(members: Sequence[Arrays]) -> Arrays:
+    """Arrays of a split whose logits are the members' mean probabilities."""
+    probabilities = [
+        metrics.probabilities(arrays["logits"]) for arrays in members
+    ]
+    return {**members[0], "logits": np.mean(probabilities, axis=0)}
+
+
+def make_record(
+    trio: Sequence[Record], test: Arrays, validation: Arrays
+) -> Record:
+    """The record of an ensemble: its cost is that of all members together.
+
+    Args:
+        trio: records of the members, the one that is not stacked first.
+        test, validation: see `_average`.
+    """
+    base, _, last = trio
+    settings = {}
+    for member in trio:
+        settings.update(member["key"])
+    names = [name for name in base["metrics"] if name in metrics.METRICS]
+    scores = metrics.measure(names, test["labels"], test["logits"])
+    [validated] = metrics.measure(
+        [base["metric"]], validation["labels"], validation["logits"]
+    ).values()
+    environments = [member["timing_environment"] for member in trio]
+    mixed = any(e["mixed"] or e != environments[0] for e in environments)
+    record = {
+        **base,
+        "path": "mean of " + " + ".join(member["path"] for member in trio),
+        "members": [member["path"] for member in trio],
+        "key": {**settings, "head": "ensemble", "adaptation": "mean"},
+        "approach": "mean_ensemble",
+        "cached": last["cached"],
+        "timing_environment": {**environments[0], "mixed": mixed},
+        "epochs": [],
+        "phases": [],
+        "curve": [],
+        "passes": [],
+        "validation": validated,
+        "test": scores[base["metric"]],
+        "metrics": scores,
+        "best_epoch": None,
+        "stop_reason": None,
+        "seconds_per_epoch": None,
+        "memory": None,
+    }
+    for name in (
+        "epochs_run",
+        "seconds",
+        "trainable_parameters",
+        "total_parameters",
+    ):
+        record[name] = sum(member[name] for member in trio)
+    if last["cached"]:  # the stacked members share a prefix
+        stacked = trio[1:]
+        record["prefix_seconds"] = sum(m["prefix_seconds"] for m in stacked)
+        builds = [member["prefix_build_seconds"] for member in stacked]
+        record["prefix_build_seconds"] = max(builds)
+    return record
