@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from tests.reports.made_up_stacking import collect, DENSE, stacked, write
-from tests.support import run_files, stacking_data
-from tf_transfer.reports import predictions
+from tests.support import stacking_data
+from tests.support.run_files import finished
+from tf_transfer.reports import predictions, summary
 from tf_transfer.stacking import tables
-from tf_transfer.training import records as runs_lib
+from tf_transfer.training import records
 
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 
@@ -28,8 +29,7 @@ def put_out(root, record, *wrong, sure=1.0, labels=TRUTH):
         arrays[f"{split}_labels"] = labels[:count]
         arrays[f"{split}_logits"] = logits[:count, None]
     np.savez(os.path.join(folder, "predictions.npz"), **arrays)
-    run = runs_lib.RunDirectory(folder, record["key"])
-    run.write_result(run_files.finished())
+    records.RunDirectory(folder, record["key"]).write_result(finished())
     return record
 
 
@@ -45,8 +45,8 @@ def trio(root, **changes):
     ]
 
 
-def join(root, records):
-    return tables.ensembles(records, predictions.Predictions(str(root)))
+def join(root, runs):
+    return tables.ensembles(runs, predictions.Predictions(str(root)))
 
 
 def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):
@@ -83,19 +83,15 @@ def test_members_are_found_by_the_settings_that_runs_record(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "name, value",
     [
-        {"lr": 1e-5},
-        {"head_lr": 1e-2},
-        {"phase_one_epochs": 2},
-        {"max_epochs": 7},
-        {"frozen_prefix": "cached"},
-        {"batch_size": 8},
+        *(("lr", 1e-5), ("head_lr", 1e-2), ("phase_one_epochs", 2)),
+        *(("max_epochs", 7), ("frozen_prefix", "cached"), ("batch_size", 8)),
     ],
 )
-def test_members_differ_in_nothing_else(tmp_path, changes):
+def test_members_differ_in_nothing_else(tmp_path, name, value):
     base, densenet, highway = trio(tmp_path)
-    *_, other = trio(tmp_path, **changes)
+    *_, other = trio(tmp_path, **{name: value})
     assert join(tmp_path, [base, densenet, other]) == ([], [])
     joined, _ = join(tmp_path, [base, densenet, highway, other])
     assert len(joined) == 1
@@ -107,18 +103,20 @@ def test_cached_members_share_the_build_and_two_machines_no_timing(tmp_path):
         record["key"] |= {"frozen_prefix": "cached", "cache_dtype": "float16"}
         record |= {"prefix_seconds": paid, "prefix_build_seconds": 8.0}
         record["cached"] = True
-    environment = {**base["timing_environment"], "threads": 7}
-    base["timing_environment"] = environment
+    base["timing_environment"] = {**base["timing_environment"], "threads": 7}
     [ensemble], _ = join(tmp_path, [base, densenet, highway])
     assert ensemble["cached"] and ensemble["prefix_build_seconds"] == 8.0
     assert ensemble["prefix_seconds"] == 8.5
     assert ensemble["timing_environment"]["mixed"]
 
 
-def test_runs_with_other_labels_are_in_no_ensemble_and_that_is_said(tmp_path):
-    base, densenet, _ = trio(tmp_path)
-    [highway] = write("text", stacked("highway"), [80.0])
-    put_out(tmp_path, highway, labels=1 - TRUTH)
-    joined, [(path, reason)] = join(tmp_path, [base, densenet, highway])
-    assert joined == [] and path == highway["path"]
-    assert "has other labels than" in reason
+def test_a_report_joins_ensembles_and_names_members_with_other_labels(tmp_path):
+    members = trio(tmp_path)
+    [other] = write("text", stacked("highway"), [80.0])
+    put_out(tmp_path, other, labels=1 - TRUTH)
+    runs = [{**run, "versions": {}, "commit": ""} for run in [*members, other]]
+    made = summary.summarize(runs, [], str(tmp_path))
+    [ensemble] = made["runs"][4:]
+    assert ensemble["members"] == [member["path"] for member in members]
+    [(path, reason)] = made["left_out"]
+    assert path == other["path"] and "has other labels than" in reason
