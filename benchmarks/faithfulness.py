@@ -1,10 +1,10 @@
 """Does a cached prefix cost score? Live and cached runs, paired by seed.
 
     python -m tf_transfer.sweep experiments/prefix_cache/grid.json
-    python -m benchmarks.faithfulness runs
+    python -m benchmarks.faithfulness runs [DOCUMENT]
 
-Prints a Markdown table of the finished runs: a row for each data set and number
-of blocks, the differences paired by seed.
+Prints, or writes into a document, a Markdown table of the finished runs: a row
+for each data set and number of blocks, the differences paired by seed.
 """
 
 import collections
@@ -15,6 +15,7 @@ from typing import Any
 
 import scipy.stats
 
+from benchmarks import documents
 from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.reports import predictions as predictions_lib, reading
 
@@ -97,6 +98,9 @@ def _interval(differences: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not os.path.isdir(sys.argv[1]):
-        sys.exit("Give the folder of the sweep's runs.")
-    print(table(sys.argv[1]))
+    if len(sys.argv) not in (2, 3) or not os.path.isdir(sys.argv[1]):
+        sys.exit("Give the folder of the sweep's runs, and a document to fill.")
+    if len(sys.argv) == 3:
+        documents.fill(sys.argv[2], "faithfulness", table(sys.argv[1]))
+    else:
+        print(table(sys.argv[1]))

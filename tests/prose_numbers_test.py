@@ -1,0 +1,70 @@
+"""Figures in the prose beside generated results are those of the results.
+
+A sentence of `docs/` that has the result of a run goes stale when the run is
+made again. So such a sentence names the table, or its figure is in the table.
+"""
+
+import glob
+import os
+import re
+
+import pytest
+
+from tests.support import commands
+
+BLOCK = re.compile(
+    r"<!-- (?:begin: \w+|generated into \S+: begin) -->.*?<!-- ", re.S
+)
+# A figure has a sign, a decimal or a percent sign, or is of points.
+FIGURE = re.compile(
+    r"(?<![\w.,/-])[+-]?\d[\d,]*\.\d+(?![\w.-])"
+    r"|(?<![\w.,/-])[+-]\d+\b"
+    r"|(?<![\w.,/-])\d+(?= %| points?\b)"
+)
+# Figures that are no results of runs, by page. The level of intervals is 95 %.
+SETTINGS = {
+    "freezing.md": {"90"},  # the share of the full score that is enough
+    "search.md": {"0.5"},  # a goal, and a constant that was tried
+}
+LEFT_OUT = "verdicts.md"  # its figures are settings of the simulations
+
+
+def read_sections(path):
+    """The sections of a page that have generated results, as a whole."""
+    with open(path, encoding="utf-8") as file:
+        sections = re.split(r"(?m)^(?=## )", file.read())
+    return [section for section in sections if BLOCK.search(section)]
+
+
+def find_figures(text):
+    """Figures of prose: without tables, commands, code and links."""
+    lines = text.splitlines()
+    prose = [line for line in lines if not line.startswith(("|", "    "))]
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|arXiv [\d.]+", "", "\n".join(prose))
+    return FIGURE.findall(text)
+
+
+PAGES = sorted(
+    os.path.basename(path)
+    for path in glob.glob(os.path.join(commands.ROOT, "docs", "*.md"))
+    if read_sections(path) and not path.endswith(LEFT_OUT)
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_in_prose_are_in_the_generated_results(page):
+    for section in read_sections(os.path.join(commands.ROOT, "docs", page)):
+        results = "".join(BLOCK.findall(section))
+        known = set(re.findall(r"[+-]?\d[\d,]*(?:\.\d+)?", results))
+        known |= {figure.lstrip("+-") for figure in known}
+        known |= {"95", *SETTINGS.get(page, ())}
+        assert not set(find_figures(BLOCK.sub("", section))) - known
+
+
+def test_a_figure_is_found_in_prose_alone():
+    text = (
+        "At 1e-3 last 1 loses 26 points (-0.8 to +3.8; 94 %), in minilm's\n"
+        "2,000 texts of 4.2. `a 5.5`\n| 6.6 |\n    python 7.7\n"
+    )
+    expected = ["26", "-0.8", "+3.8", "94"]
+    assert find_figures(text) == expected
