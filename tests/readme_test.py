@@ -311,8 +311,9 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         others = {"no", "use", "resolution", "extra"}
         assert not named - known - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
-            path = module.replace(".", "/") + ".py"
-            assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module
+            path = os.path.join(commands_lib.ROOT, module.replace(".", "/"))
+            files = (f"{path}.py", f"{path}/__main__.py")
+            assert any(map(os.path.isfile, files)), module
 
 
 @pytest.mark.slow
