@@ -46,7 +46,7 @@ MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
 # LayerNorm; which commit a trial ran at, nobody recorded.
 UNTRAINED = "unknown"
 # Of the machine and the times, which nobody recorded.
-UNKNOWN = [n for n in reading.TIMING_ENVIRONMENT if n != "traced"]
+UNKNOWN = reading.TIMING_ENVIRONMENT
 
 
 def write_all(lines: Iterable[dict[str, str]], out: str) -> int:

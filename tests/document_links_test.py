@@ -84,7 +84,7 @@ def test_the_minutes_of_a_study_are_those_of_its_summary(paper):
     )
     trained = [run for run in summary["runs"] if not run.get("members")]
     seconds = sum(  # what each run paid: a shared prefix counts once
-        run["seconds"]
+        (run["seconds"] or 0)
         - (run["prefix_build_seconds"] or 0)
         + (run["prefix_seconds"] or 0)
         for run in trained

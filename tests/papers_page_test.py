@@ -178,7 +178,7 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
     kept = summary.read(os.path.join(FOLDER, name, "summary.json"))["runs"]
     runs = [run for run in kept if not run.get("members")]  # no ensembles
     seconds = sum(  # what each run paid: a shared prefix counts once
-        run["seconds"]
+        (run["seconds"] or 0)
         - (run["prefix_build_seconds"] or 0)
         + (run["prefix_seconds"] or 0)
         for run in runs

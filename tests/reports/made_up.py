@@ -101,6 +101,7 @@ def make_record(
         "stop_reason": "patience",
         "seconds": seconds * len(scores),
         "seconds_per_epoch": seconds,
+        "trace_seconds": 1.0,
         "prefix_seconds": 0.0,
         "prefix_build_seconds": 0.0,
         "memory": 1000,

@@ -445,10 +445,9 @@ def test_an_interval_stands_apart_from_its_value():
 # === Times ===
 
 
-def test_an_epoch_of_a_run_that_traced_is_timed_and_its_total_is_not():
-    """An epoch that traces is none of those whose mean a run records."""
-    usual = {**ALL[0]["timing_environment"], "traced": False}
-    other = [{}, {}, {"traced": True}, {"machine": "b"}, {"mixed": True}]
+def test_runs_are_timed_in_the_environment_of_most():
+    usual = ALL[0]["timing_environment"]
+    other = [{}, {}, {"machine": "b"}, {"mixed": True}]
     runs = frames.runs_frame(
         [
             {
@@ -459,9 +458,9 @@ def test_an_epoch_of_a_run_that_traced_is_timed_and_its_total_is_not():
             for number, change in enumerate(other)
         ]
     )
-    assert list(runs.timed) == [True, True, False, False, False]
+    assert list(runs.timed) == [True, True, False, False]
     known = runs.seconds_per_epoch.notna()
-    assert list(known) == [True, True, True, False, False]
+    assert list(known) == [True, True, False, False]
     assert len(measures.measure_runs("seconds", runs)) == 2
 
 
@@ -482,9 +481,8 @@ def test_times_are_compared_in_the_environment_that_both_sides_share():
         ]
 
     here, there = {"machine": "here"}, {"machine": "there"}
-    traced = {"machine": "here", "traced": True}
     mixed = {"machine": "here", "mixed": True}
-    first = runs_in(here, there, here, traced, mixed)
+    first = runs_in(here, there, here, here, mixed)
     second = runs_in(there, there, there, here, here)
     frame = frames.runs_frame(first + second)
 

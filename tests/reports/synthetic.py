@@ -164,6 +164,7 @@ def write(
             "stop_reason": stop_reason,
             "train_seconds": paid + seconds * len(scores),
             "seconds_per_epoch": seconds,
+            "trace_seconds": 0.0,
             "prefix_seconds": paid if prefix else None,
             "prefix_build_seconds": original if prefix else None,
             "trainable_parameters": PARAMETERS.get(

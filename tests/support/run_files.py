@@ -26,6 +26,7 @@ def finished(**changes):
         "phases": [],
         "train_seconds": 1.0,
         "seconds_per_epoch": None,
+        "trace_seconds": 0.0,
         "prefix_seconds": None,
         "prefix_build_seconds": None,
         "trainable_parameters": 1,

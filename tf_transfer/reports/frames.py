@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.reports.reading import Record, TIMING_ENVIRONMENT, trains
+from tf_transfer.reports.reading import Record, TIMING_ENVIRONMENT
 
 # What may differ within every study; a paper varies more.
 VARIED = (
@@ -29,8 +29,6 @@ VARIED = (
 )
 # Parts of the key that name a run, or its texts and weights.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
-
-TRACES_NOTHING = "nothing"  # in the column `traced`: of a baseline or a probe
 
 # Fields of a record that are columns.
 COPIED = (
@@ -68,19 +66,16 @@ def runs_frame(
         `one_answer` (whether
         all examples have the same answer); `seconds` (to the stopping point, a
         cached prefix as if this run had built it), `seconds_per_epoch` (of
-        runs timed as most on their texts; an epoch that traces is never among
-        them), `memory` (bytes), `trainable_parameters`, `total_parameters`
-        (all nan where not known), `started` (seconds, nan where not known),
-        `epochs_run`, `stop_reason`; `timed` (whether its other times may be
-        compared with those of most runs on its texts, which traced or were
-        warm as it did or was); `environment` (text: equal for runs timed under
-        the same conditions, apart from tracing), `traced` (text: what the run
-        traced, or `TRACES_NOTHING`), `mixed` (whether its epochs were timed in
-        several environments); `record` (dict: what the row is made from);
-        `study` (`A`, the largest, `B`,
-        ...; of a baseline that belongs to others an empty string, see
-        `studies`), `shared` (dict: settings that a study's runs have in
-        common) and `group` (a number).
+        runs timed as most on their texts), `memory` (bytes),
+        `trainable_parameters`, `total_parameters` (all nan where not known),
+        `started` (seconds, nan where not known), `epochs_run`, `stop_reason`;
+        `timed` (whether its times may be compared with those of most runs on
+        its texts); `environment` (text: equal for runs timed under the same
+        conditions), `mixed` (whether its epochs were timed in several
+        environments); `record` (dict: what the row is made from); `study` (`A`,
+        the largest, `B`, ...; of a baseline that belongs to others an empty
+        string, see `studies`), `shared` (dict: settings that a study's runs
+        have in common) and `group` (a number).
     """
     frame = pd.DataFrame([_make_row(record) for record in records])
     frame["shared"] = [
@@ -102,9 +97,8 @@ def runs_frame(
     frame["group"] = frame.groupby(
         ["study", "task", "data_identity", "approach", settings], sort=True
     ).ngroup()
-    is_modal = _has_modal_value(frame, ~frame.mixed, "environment")
-    frame.loc[~is_modal, "seconds_per_epoch"] = np.nan
-    frame["timed"] = _has_modal_value(frame, is_modal, "traced")
+    frame["timed"] = _has_modal_value(frame, ~frame.mixed, "environment")
+    frame.loc[~frame.timed, "seconds_per_epoch"] = np.nan
     # Columns of a type lie together: rows are taken several times as fast.
     text_columns = frame.select_dtypes(["string"]).columns
     return frame.astype(dict.fromkeys(text_columns, object)).copy()
@@ -119,7 +113,7 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         fitting = baselines[
             np.array(fits, dtype=bool) & baselines.task.isin(members.task)
         ].copy()
-        # A run that traces nothing is timed where the encoders are.
+        # A baseline is timed where the encoders are.
         where = members[members.timed].set_index(["task", "environment"]).index
         fitting["timed"] &= pd.MultiIndex.from_frame(
             fitting[["task", "environment"]]
@@ -145,11 +139,8 @@ def _make_row(record: Record) -> dict[str, Any]:
     scored = "validation" if record["test"] is None else "test"
     conditions = dict(record["timing_environment"])
     mixed = conditions.pop("mixed")
-    traced = dump(conditions.pop("traced", None))
-    if not trains(record):
-        traced = TRACES_NOTHING
     # Stored summaries may lack a name that was added later.
-    lacking = {*TIMING_ENVIRONMENT} - {"traced", *conditions}
+    lacking = {*TIMING_ENVIRONMENT} - {*conditions}
     conditions |= dict.fromkeys(lacking)
     row = {name: record[name] for name in COPIED}
     row |= {name: number(record[name]) for name in COUNTS}
@@ -166,7 +157,6 @@ def _make_row(record: Record) -> dict[str, Any]:
         "seconds": number(record["seconds"]) + _unpaid_seconds(record),
         "started": number(record.get("started")),
         "environment": dump(conditions),
-        "traced": traced,
         "mixed": mixed,
         "record": record,
     }

@@ -22,8 +22,7 @@ from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
-# Times are compared only between runs that agree in these. The times of a run
-# that traced its programs hold seconds that a warm worker's next runs save.
+# Times are compared only between runs that agree in these.
 TIMING_ENVIRONMENT = (
     "machine",
     "processor",
@@ -31,7 +30,6 @@ TIMING_ENVIRONMENT = (
     "threads",
     "concurrent_runs",
     "replicas",
-    "traced",
 )
 # The other keys of `config.json` that a report reads.
 ReportedKey = TypedDict("ReportedKey", {"module": str, "data_identity": str})
@@ -305,8 +303,7 @@ def _make_record(
     if blocks:
         key = complete_key(key, config["settings"])
     starts = config["starts"]
-    known = {**config, "traced": result.get("traced")}
-    environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
+    environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
     # A start that lacks what another one has was in another environment.
     names = set().union(*starts).intersection(TIMING_ENVIRONMENT)
     environment["mixed"] = any(
@@ -314,12 +311,15 @@ def _make_record(
         for start in starts
         for name in names
     )
+    # Without it, the seconds of a run contain those of tracing.
+    trace_seconds = result.get("trace_seconds")
+    is_timed = trace_seconds is not None
     curve, passes = _list_validation(result, epochs)
     ends = [
         {
             "validation": headline(line["validation"]),
             "test": headline(line["test"]),
-            "seconds": line["elapsed_seconds"],
+            "seconds": line["elapsed_seconds"] if is_timed else None,
         }
         for line in _last_lines_of_epochs(epochs)
     ]
@@ -351,7 +351,8 @@ def _make_record(
         "test": headline(result["test"]),
         "metrics": result["test"] or result["validation"],
         "warnings": result.get("warnings", []),
-        "seconds": result["train_seconds"],
+        "seconds": result["train_seconds"] if is_timed else None,
+        "trace_seconds": trace_seconds,
         "checkpoint_bytes": result.get("checkpoint_bytes"),
         "memory": memory or None,
     }

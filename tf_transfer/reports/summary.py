@@ -16,7 +16,7 @@ from tf_transfer.reports.reading import Record
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
-VERSION = 6
+VERSION = 7
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
 Summary = dict[str, Any]
 

@@ -304,7 +304,8 @@ def make_record(
         "trainable_parameters",
         "total_parameters",
     ):
-        record[name] = sum(member[name] for member in trio)
+        values = [member[name] for member in trio]
+        record[name] = None if None in values else sum(values)
     if last["cached"]:  # the stacked members share a prefix
         stacked = trio[1:]
         record["prefix_seconds"] = sum(m["prefix_seconds"] for m in stacked)
