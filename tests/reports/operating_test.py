@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tf_transfer.reports import operating
+from tf_transfer.freezing import operating
 from tf_transfer.utils.errors import UserError
 
 TRIALS = {

@@ -42,9 +42,9 @@ from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import glue, table_source, task_file
+from tf_transfer.freezing import operating
 from tf_transfer.models import loading
 from tf_transfer.models.freezing import Trainable
-from tf_transfer.reports import operating
 from tf_transfer.sweeps import execute, grid
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
@@ -457,26 +457,20 @@ OWN_TO_A_RUN = (
     *("out", "cache_dir", "rerun", "describe", "trial", "tasks"),
     *("lr", "trainable_layers", "seed"),
 )
-POINTS = "operating_points"  # a table of the report
 
 
 def format_report(
-    settings: Settings, runs: Sequence[Any], names: str | tuple[str, ...]
+    settings: Settings, runs: Sequence[Any], names: Sequence[str]
 ) -> str:
     """The report's tables on some runs, as text.
 
     Args:
         settings: settings of the study.
         runs: runs of one or several studies.
-        names: beginnings of the names of the tables.
+        names: names of the tables.
     """
-    from tf_transfer.reports import (
-        options,
-        reading,
-        study as lib,
-        summary,
-        tables,
-    )
+    from tf_transfer.freezing import tables
+    from tf_transfer.reports import reading, study as lib, summary
 
     records = []
     # With a validation file, a run of the search may also be a trial.
@@ -490,15 +484,13 @@ def format_report(
                 f"{path}: {reason}. Remove it, and give the same command."
             ) from None
     made = summary.summarize(records, [], settings.out)
-    asked = options.Options(
-        qualities=operating.parse_qualities(settings.quality),
-        level=settings.interval or operating.LEVEL,
-    )
+    qualities = operating.parse_qualities(settings.quality)
+    level = settings.interval or operating.LEVEL
     return "\n".join(
         f"{table.caption}\n\n{table.frame.to_string(index=False)}\n"
-        for study in lib.collect(made, options=asked)
-        for table in tables.fill_tables(study)
-        if table.name.startswith(names)  # the search has none
+        for study in lib.collect(made)
+        for table in tables.list_tables(study, qualities, level)
+        if table.name in names  # the search has none
     )
 
 
@@ -513,10 +505,10 @@ def run_studies(settings: Settings) -> None:
             )
             study.run()
             runs += study.runs
-            tables = (POINTS, "freezing_")
+            tables = ("operating_points", "layers")
             print(f"\n{format_report(settings, study.runs, tables)}")
     if len(tasks) > 1:
-        print(format_report(settings, runs, POINTS))
+        print(format_report(settings, runs, ("operating_points",)))
     print(
         "All tables, the figure and the paper's claims: python -m "
         f"tf_transfer.report {settings.out}"

@@ -102,7 +102,11 @@ def interval(
     if min(map(len, trials.values())) < 2:
         raise ValueError("an interval needs two trials of each")
     numbers = sorted(blocks for blocks in trials if isinstance(blocks, int))
-    means = _resampled_means(trials, seed, count)
+    random = np.random.default_rng(seed)
+    means = {
+        blocks: random.choice(scores, (count, len(scores))).mean(axis=1)
+        for blocks, scores in trials.items()
+    }
     passes = np.stack([means[n] >= quality * means[ALL] for n in numbers])
     # The place of each sample's point among the numbers; never comes last.
     indices = np.where(passes.any(axis=0), passes.argmax(axis=0), len(numbers))
@@ -110,24 +114,6 @@ def interval(
     low, high = np.quantile(indices, tails, method="inverted_cdf").astype(int)
     lowest = [list_untried(trials, n).start for n in numbers]
     return [*lowest, None][low], [*numbers, None][high]
-
-
-def _resampled_means(
-    trials: Trials, seed: int, count: int
-) -> dict[int | str, np.ndarray]:
-    """Means of `count` samples, drawn with replacement: float64 [count].
-
-    A sample takes as many trials of each number of blocks as there are.
-    """
-    sizes = [len(scores) for scores in trials.values()]
-    drawn = np.random.default_rng(seed).integers(
-        0, np.repeat(sizes, sizes), (count, sum(sizes))
-    )
-    pieces = np.split(drawn, np.cumsum(sizes)[:-1], axis=1)
-    return {
-        blocks: np.asarray(scores)[piece].mean(axis=1)
-        for (blocks, scores), piece in zip(trials.items(), pieces)
-    }
 
 
 def parse_qualities(text: str) -> tuple[float, ...]:

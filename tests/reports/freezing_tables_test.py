@@ -1,0 +1,193 @@
+"""The tables of the freezing study on trials with known means."""
+
+import csv
+import os
+
+import pytest
+
+from tests.reports import made_up
+from tests.support import commands
+from tf_transfer.freezing import operating, tables
+from tf_transfer.reports import claims
+
+FOLDER = os.path.join(commands.ROOT, "experiments")
+PAPER = claims.read(os.path.join(FOLDER, "freezing", "claims.toml"))
+PUBLISHED = claims.read_published(FOLDER, "freezing")
+TRIALS = {"all": [80, 82], 3: [81, 83], 2: [74, 76], 0: [50, 0]}
+AVERAGING = "authors' averaging"
+
+
+def write(trials=TRIALS, task="mrpc", lr=1e-5, untrained="", **changes):
+    """Runs by number of trained blocks, of an encoder of four."""
+    settings = {"lr": lr, "untrained": untrained, "frozen_prefix": "live"}
+    if changes.get("cached"):
+        settings |= {"frozen_prefix": "cached", "cache_dtype": "float16"}
+    return [
+        made_up.make_record(
+            PAPER,
+            task,
+            {**settings, "trainable_layers": str(number)},
+            seed,
+            score,
+            **{"experiment": "freezing", "blocks": 4, **changes},
+        )
+        for number, scores in trials.items()
+        for seed, score in enumerate(scores)
+    ]
+
+
+def fill(*groups, **options):
+    """Tables by name, each with its rows as dicts."""
+    study = made_up.collect(PAPER, *groups, published=PUBLISHED)
+    made = tables.list_tables(study, **options)
+    return {table.name: table.frame.to_dict("records") for table in made}
+
+
+def find_points(*groups, **options):
+    """The operating points: rows by quality."""
+    rows = fill(*groups, **options)["operating_points"]
+    return {row["quality"]: row for row in rows}
+
+
+def test_each_number_of_blocks_has_both_means_next_to_the_published_ones():
+    rows = {row["tuned"]: row for row in fill(write())["layers"]}
+    assert list(rows) == ["all", 6, 5, 4, 3, 2, 1, 0]
+    assert rows[2]["here"] == "75.00 ± 1.41"
+    assert rows[2]["of full score, %"] == "92.6"  # of 81
+    assert rows[2]["published"] == "84.33 ± 0.53"
+    assert rows[0]["here"].startswith("25.00")
+    assert rows[0][f"{AVERAGING}, here"] == "50.00"  # 0 is left out
+    assert rows[0][f"{AVERAGING}, published"] == "81.44"
+    assert (rows[6]["here"], rows[6]["trials, here"]) == ("", 0)
+
+
+def test_the_parameters_of_the_paper_s_encoders_stand_next_to_ours():
+    rows = {row["parameters"]: row for row in fill(write())["table_4"]}
+    assert rows["embeddings"]["bert-base"] == "23.84 (21.8 %)"
+    assert rows["embeddings"]["here"] == "0.00 (29.1 %)"  # 500 of 1,720
+    assert rows["total"]["here"] == "0.00 (100.0 %)"
+
+
+def test_full_models_stand_next_to_their_rates():
+    [row] = fill(write(model="roberta_base_en"))["table_5"]
+    assert (row["lr, published"], row["lr, here"]) == ("2e-05", 1e-5)
+    assert row["published"] == "92.34 ± 0.42" and row["here"].startswith("81.")
+
+
+def test_three_points_are_tuned_in_the_tables_6_to_9():
+    """On RTE 90 % needs 3 blocks; CoLA does not count."""
+    cola = write({"all": [80], 3: [10], 0: [10]}, "cola")
+    rte = write({"all": [80], 3: [79], 2: [71], 0: [50]}, "rte")
+    rows = fill(cola, rte)["tables_6_to_9"]
+    assert [row["tuned"] for row in rows] == ["all", 3, 0]
+    assert [row["RTE, here"] for row in rows] == ["80.00", "79.00", "50.00"]
+    assert [row["RTE, published"] for row in rows] == [
+        "67.55",
+        "62.32",
+        "57.51",
+    ]
+    assert rows[1]["CoLA, here"] == "10.00"
+
+
+def test_operating_points_are_found_by_both_means():
+    """90 % of 81 is 72.9; of 80, 80 and 50 the authors keep two."""
+    points = find_points(write())
+    assert points["≥ 90 %"]["tuned, here"] == "2"
+    assert points["≥ 90 %"]["interval"] == "1 to 2"
+    assert points["≥ 95 %"]["tuned, here"] == "3"
+    assert points["≥ 95 %"]["tuned, published"] == "4"
+    trials = {"all": [80, 80, 50], 2: [75, 75, 75], 1: [70, 70, 70]}
+    point = find_points(write(trials))["≥ 90 %"]
+    assert point["tuned, here"] == "1"
+    assert point[f"here, {AVERAGING}"] == "2"
+
+
+def test_the_qualities_and_the_level_are_those_asked_for():
+    trials = {"all": [80, 82], 2: [81, 83], 1: [74, 76]}
+    points = find_points(write(trials), qualities=(0.5, 1.0), level=0.8)
+    assert {q: row["tuned, here"] for q, row in points.items()} == {
+        "≥ 50 %": "1",
+        "≥ 100 %": "2",
+    }
+    [point, _] = find_points(write({"all": [80], 0: [50]})).values()
+    assert (point["tuned, here"], point["interval"]) == ("never", "")
+
+
+def test_what_the_majority_baseline_passes_is_marked():
+    trials = write({"all": [80], 0: [79]}, majorities={"accuracy": 0.75})
+    assert list(find_points(trials)) == ["≥ 90 %*", "≥ 95 %"]
+
+
+def test_rates_caches_and_kinds_of_full_models_are_curves_of_their_own():
+    usual = write({"all": [80, 82], 1: [70, 72]})
+    cached = write({1: [76, 78]}, cached=True)
+    less = write({"all": [60, 62]}, untrained="bias,norm")
+    low = write({"all": [50, 52], 1: [50, 50]}, lr=5e-5)
+    rows = fill(usual, cached, less, low)["operating_points"]
+    found = {(row["lr"], row["runs"]): row["tuned, here"] for row in rows[::2]}
+    assert found == {
+        (1e-5, "cached float16"): "1",
+        (1e-5, "cached float16, untrained bias,norm"): "1",
+        (1e-5, "live"): "never",
+        (1e-5, "live, untrained bias,norm"): "1",
+        (5e-5, "live"): "1",
+    }
+
+
+def test_both_development_sets_of_mnli_are_tasks():
+    records = write({"all": [80], 1: [70]}, "mnli")
+    for record in records:
+        share = 0.9 if record["approach"] == "fine_tuning" else 0.85
+        record["metrics"]["mismatched_accuracy"] = share
+    rows = fill(records)["operating_points"]
+    assert [(row["task"], row["tuned, here"]) for row in rows[::2]] == [
+        ("MNLI", "never"),
+        ("MNLI-MM", "1"),
+    ]
+
+
+def test_the_search_is_a_table_of_its_own():
+    records = [
+        *write({"all": [70]}, "rte", validation_fraction=0.1),
+        *write({"all": [75]}, "rte", lr=2e-5, validation_fraction=0.1),
+    ]
+    [(name, rows)] = fill(records).items()
+    assert name == "search"
+    shown = ("lr", "validation", "best")
+    assert [tuple(row[n] for n in shown) for row in rows] == [
+        (1e-5, 70.0, ""),
+        (2e-5, 75.0, "best"),
+    ]
+
+
+def test_the_figure_has_the_published_curve():
+    study = made_up.collect(PAPER, write(), published=PUBLISHED)
+    [figure] = tables.list_figures(study)
+    assert b"published, bert-base" in figure.svg
+    own = made_up.collect(PAPER, write(task="mine"), published=PUBLISHED)
+    [figure] = tables.list_figures(own)
+    assert b"published" not in figure.svg
+
+
+@pytest.mark.shared
+def test_published_scores_are_those_of_the_trials(shared_data):
+    trials = {}
+    path = os.path.join(shared_data, "..", "papers", "elsa_trials.csv")
+    with open(path, encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = (row["model"], row["task"], row["trained_blocks"])
+            trials.setdefault(key, []).append(100 * float(row["score"]))
+    known = {
+        (model, task, blocks): means
+        for model, tasks in PUBLISHED["scores"].items()
+        for task, cells in tasks.items()
+        for blocks, means in cells.items()
+    }
+    assert {*known} == {*trials}
+    for key, scores in trials.items():
+        authors, plain, _, *counts = known[key]
+        mean = operating.authors_mean(scores)
+        assert authors == pytest.approx(mean, abs=0.006)
+        assert plain == pytest.approx(operating.plain_mean(scores), abs=0.006)
+        kept = operating.keep_as_authors(scores)
+        assert counts == [len(scores), len(kept)]

@@ -1,0 +1,393 @@
+"""Tables and figure of "What Would Elsa Do?", from runs of `freezing`.
+
+The printed tables are lost; published scores are computed from the authors'
+trials. Means are taken twice: plainly, and as the authors did, who leave out
+trials at 0 or not above 0.9 of the best. An encoder that is none of the
+paper's is shown next to its BERT-base.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from tf_transfer.freezing import operating
+from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
+from tf_transfer.reports import plots, wording
+from tf_transfer.reports.estimates import Ranged, subtract
+from tf_transfer.reports.study import Figure, Study, Table
+
+ENCODERS = {
+    "bert_base_en_uncased": "bert-base",
+    "roberta_base_en": "roberta-base",
+    "bert_large_en_uncased": "bert-large",
+    "roberta_large_en": "roberta-large",
+}
+TITLES = {
+    "cola": "CoLA",
+    "sst2": "SST-2",
+    "mrpc": "MRPC",
+    "stsb": "STS-B",
+    "qqp": "QQP",
+    "mnli": "MNLI",
+    "qnli": "QNLI",
+    "rte": "RTE",
+}
+QUALITY = 0.9  # of the paper's operating points
+OUTLIER = "CoLA"  # which the paper's number of blocks leaves out
+MISMATCHED = "mismatched_accuracy"
+YLABEL = "relative score, points"
+DOTTED = {"color": "#000000", "linestyle": ":", "marker": ""}
+UNKNOWN = (math.nan,) * 5
+
+
+class Key(NamedTuple):
+    """What the runs of a curve have in common.
+
+    Attributes:
+        task: as the paper calls it.
+        lr: learning rate.
+        runs: whether frozen blocks are live or how they are cached, and what
+            the full model leaves untrained.
+    """
+
+    task: str
+    lr: float
+    runs: str
+
+
+# Scores in points by number of trained blocks, and of `all`.
+Curves = Mapping[Key, operating.Trials]
+# By task and number of trained blocks: the authors' mean, plain mean, standard
+# deviation, number of trials, and of those that their averaging kept.
+Published = Mapping[str, Mapping[int | str, Sequence[float]]]
+
+
+def list_curves(runs: pd.DataFrame) -> Curves:
+    """The curves of a study: one for each rate, cache and kind of full model.
+
+    A rate is chosen by the search, on validation. These runs have none: to
+    choose among theirs would be to look at the test. MNLI has two curves where
+    both its development sets were scored.
+
+    Args:
+        runs: see `label_runs`.
+    """
+    curves = {}
+    for (task, _, lr), group in runs.groupby(["task", "data_identity", "lr"]):
+        full, frozen = group[group.tuned == ALL], group[group.tuned != ALL]
+        for mode, others in frozen.groupby("mode"):
+            for untrained, base in full.groupby("mode"):
+                both = pd.concat([base, others])
+                scores = {TITLES.get(task, task): both.score}
+                if task == "mnli":
+                    scores["MNLI-MM"] = both.metrics.str[MISMATCHED]
+                for title, values in scores.items():
+                    trials = values.groupby(both.tuned, sort=False).agg(list)
+                    key = Key(title, lr, mode + untrained)
+                    curves[key] = trials.to_dict()
+    return curves
+
+
+def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs that train all or the last blocks, with `tuned` and `mode`.
+
+    `tuned`: the number of trained blocks, or `all`; `mode`: how frozen blocks
+    ran, or what a full model leaves untrained.
+    """
+    names: dict[str, int | str] = {"fine_tuning": ALL}
+    for number in range(runs.blocks.max() + 1):
+        names[f"last_{number}"] = number
+    runs = runs[runs.approach.isin(names)]
+    modes = []
+    for approach, settings in zip(runs.approach, runs.settings):
+        mode = f"{settings['frozen_prefix']} {settings.get('cache_dtype', '')}"
+        if approach == "fine_tuning":
+            mode = ""
+            if settings.get("untrained"):
+                mode = f", untrained {settings['untrained']}"
+        modes.append(mode.strip())
+    tuned = [names[approach] for approach in runs.approach]
+    return runs.assign(tuned=tuned, mode=modes)
+
+
+def read_published(study: Study) -> tuple[str, Published]:
+    """The paper's encoder next to which a study is shown, and its scores."""
+    encoder = ENCODERS.get(study.model, "bert-base")
+    published = {
+        task: {_number(n): means for n, means in cells.items()}
+        for task, cells in study.published["scores"][encoder].items()
+    }
+    return encoder, published
+
+
+def _number(text: str) -> int | str:
+    return ALL if text == ALL else int(text)
+
+
+# === The paper's tables ===
+
+
+def table_4(
+    parts: Mapping[str, int], published: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Millions of parameters by component, and shares.
+
+    Args:
+        parts: parameters of each component of the encoder at hand.
+        published: those of the paper's encoders.
+    """
+    blocks = [n for name, n in parts.items() if name.startswith("block ")]
+    counts = pd.DataFrame(published).set_index("columns")
+    ours = [parts["embeddings"], blocks[0], sum(blocks), parts.get("pooler", 0)]
+    counts["here"] = [*ours, sum(ours) - blocks[0]]
+    shares = (100 * counts / counts.loc["total"]).map("{:.1f}".format)
+    millions = (counts / 1e6).map("{:.2f}".format)
+    return (millions + " (" + shares + " %)").reset_index(names="parameters")
+
+
+def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
+    """Scores at every number of trained blocks, published or run."""
+    rows = []
+    for key, trials in curves.items():
+        known = published.get(key.task, {})
+        numbers = {*known, *trials} - {ALL}
+        for tuned in (ALL, *sorted(numbers, reverse=True)):
+            mean, plain, deviation, count, _ = known.get(tuned, UNKNOWN)
+            here = trials.get(tuned, ())
+            share = authors = math.nan
+            if here:
+                authors = authors_mean(here)
+                share = 100 * plain_mean(here) / plain_mean(trials[ALL])
+            row = {
+                **key._asdict(),
+                "tuned": tuned,
+                "published": wording.number(plain),
+                "here": wording.spread(here),
+                "authors' averaging, published": wording.number(mean),
+                "authors' averaging, here": wording.number(authors),
+                "trials, published": wording.whole(count),
+                "trials, here": len(here),
+                "of full score, %": wording.number(share, 1),
+            }
+            if deviation:
+                row["published"] += f" ± {deviation:.2f}"
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def table_5(
+    layers: pd.DataFrame, rates: Mapping[str, Any], encoder: str
+) -> pd.DataFrame:
+    """Full models, and their rates.
+
+    Args:
+        layers: see `table_of_layers`.
+        rates: the published ones.
+        encoder: the paper's, next to which the runs are shown.
+    """
+    full = layers[layers.tuned == ALL].drop(columns=["runs", "tuned"])
+    known = [
+        wording.rate(rates["unit"] * rates[encoder].get(task, math.nan))
+        for task in full.task
+    ]
+    full.insert(1, "lr, published", known)
+    return full.rename(columns={"lr": "lr, here"}).drop_duplicates()
+
+
+def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
+    """All, enough and none of the blocks trained, by the authors' averaging.
+
+    Args:
+        layers: see `table_of_layers`; the first curve of each task counts.
+        points: numbers of blocks that are enough, the paper's and ours.
+    """
+    tuned = [ALL, *sorted({*points, 0}, reverse=True)]
+    cells = layers.drop_duplicates(["task", "tuned"]).set_index("tuned")
+    columns = {}
+    for task, scores in cells.groupby("task", sort=False):
+        for kind in ("published", "here"):
+            means = scores[f"authors' averaging, {kind}"]
+            columns[f"{task}, {kind}"] = means.reindex(tuned, fill_value="")
+    return pd.DataFrame(columns).reset_index(names="tuned")
+
+
+def find_enough(curves: Curves) -> int | None:
+    """The fewest blocks that keep 90 % on every task except CoLA, or None."""
+    most = 0
+    for key, trials in curves.items():
+        if key.task != OUTLIER:
+            point = operating.operating_point(trials, QUALITY, authors_mean)
+            if point is None:
+                return None
+            most = max(most, point)
+    return most
+
+
+# === Ours ===
+
+
+def table_of_points(
+    curves: Curves,
+    published: Published,
+    majorities: Mapping[str, float],
+    qualities: Sequence[float],
+    level: float,
+) -> pd.DataFrame:
+    """The fewest trained blocks that keep a share of the full score.
+
+    Args:
+        curves, published: see `list_curves` and `Published`.
+        majorities: scores of the majority baseline in points, by task.
+        qualities: the shares.
+        level: of the interval, by the plain mean; it needs two trials.
+    """
+    rows = []
+    for key, trials in curves.items():
+        full = plain_mean(trials[ALL])
+        for quality in qualities:
+            point = operating.operating_point(trials, quality)
+            authors = operating.operating_point(trials, quality, authors_mean)
+            row = {
+                **key._asdict(),
+                "quality": f"≥ {100 * quality:.4g} %",
+                "tuned, published": "",
+                "tuned, here": _name_blocks(point),
+                "here, authors' averaging": _name_blocks(authors),
+                "interval": "",
+            }
+            if majorities.get(key.task, 0) >= quality * full:
+                row["quality"] += "*"
+            if key.task in published:
+                known = published[key.task]
+                means = {number: [mean] for number, (mean, *_) in known.items()}
+                theirs = operating.operating_point(means, quality)
+                row["tuned, published"] = _name_blocks(theirs)
+            if min(map(len, trials.values())) > 1:
+                low, high = operating.interval(trials, quality, level)
+                row["interval"] = f"{_name_blocks(low)} to {_name_blocks(high)}"
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _name_blocks(blocks: int | None) -> str:
+    return "never" if blocks is None else str(blocks)
+
+
+def table_of_search(runs: pd.DataFrame) -> pd.DataFrame:
+    """The search of the rate: validation scores of training everything."""
+    groups = runs.groupby(["task", "mode", "lr"]).validation
+    rows = groups.agg(validation="mean", trials="size").reset_index()
+    best = rows.groupby(["task", "mode"]).validation.transform("max")
+    return rows.assign(
+        validation=rows.validation.round(2),
+        best=(rows.validation == best).map({True: "best", False: ""}),
+    )
+
+
+# === The page ===
+
+
+def list_tables(
+    study: Study,
+    qualities: Sequence[float] = operating.QUALITIES,
+    level: float = operating.LEVEL,
+) -> list[Table]:
+    """The paper's tables 4 to 9, then ours; of a search, its rates."""
+    runs, known = label_runs(study.runs), study.published
+    curves = list_curves(runs)
+    if not curves:
+        caption = (
+            "The search of the rate: mean validation score of training "
+            "everything, in points"
+        )
+        return [Table("search", caption, table_of_search(runs))]
+    encoder, scores = read_published(study)
+    majorities = runs.majority.groupby(runs.task.replace(TITLES)).max()
+    enough = known["operating_points"]["trained_blocks"][encoder]
+    ours = find_enough(curves)
+    points = [enough] if ours is None else [enough, ours]
+    layers = table_of_layers(curves, scores)
+    source = (
+        f"Published: {encoder}, from the authors' trials, since the printed "
+        "digits are lost. Their averaging leaves out trials at 0 or not above "
+        "0.9 of the best. Empty where nothing was run"
+    )
+    return [
+        Table(
+            "table_4",
+            "Table 4: millions of parameters, and shares. Published: exact "
+            f"from the architectures. Here: {study.model}",
+            table_4(study.runs.record.iloc[0]["parts"], known["parameters"]),
+        ),
+        Table(
+            "table_5",
+            "Table 5: test scores of full models in points, mean ± standard "
+            f"deviation over trials, and their learning rates. {source}",
+            table_5(layers, known["rates"], encoder),
+        ),
+        Table(
+            "tables_6_to_9",
+            "Tables 6 to 9: test scores with all, enough and no blocks tuned. "
+            "Enough keep 90 % on every task except CoLA: published "
+            f"{enough}, here {_name_blocks(ours)}. {source}",
+            tables_6_to_9(layers, points),
+        ),
+        Table(
+            "operating_points",
+            "Fewest tuned blocks whose mean keeps a share of the full score. "
+            f"The interval holds {100 * level:g} % of resampled trials, by "
+            f"their plain mean. *: the majority baseline keeps it. {source}",
+            table_of_points(curves, scores, majorities, qualities, level),
+        ),
+        Table(
+            "layers",
+            "Points of the figure: test scores at each number of tuned blocks, "
+            f"mean ± standard deviation over trials. {source}",
+            layers,
+        ),
+    ]
+
+
+def list_figures(study: Study) -> list[Figure]:
+    """The paper's figure; none of a search."""
+    encoder, published = read_published(study)
+    panels: dict[str, dict[str, plots.Curve]] = {}
+    for key, trials in list_curves(label_runs(study.runs)).items():
+        lines = panels.setdefault(key.task, {})
+        known = published.get(key.task, {})
+        means = {number: [mean] for number, (mean, *_) in known.items()}
+        if means:
+            lines[f"published, {encoder}"] = plots.Curve(_relate(means), DOTTED)
+        style = {"color": plots.colour_of(key.runs)}
+        lines[key.runs] = plots.Curve(_relate(trials), style)
+    if not panels:
+        return []
+    return [
+        plots.draw_panels(
+            "figure",
+            "The paper's figure: test score less that of the full model "
+            "against the number of tuned blocks; plain means with 95 % "
+            "intervals. Dotted: the authors' trials by their averaging",
+            [plots.Panel(*panel, YLABEL) for panel in panels.items()],
+            "tuned blocks",
+            dress=_dress,
+        )
+    ]
+
+
+def _relate(trials: operating.Trials) -> list[plots.Point]:
+    """Score less that of the full model, by number of blocks."""
+    return [
+        (Ranged(float(number)), subtract(scores, trials[ALL]))
+        for number, scores in trials.items()
+        if number != ALL
+    ]
+
+
+def _dress(axis: Axes) -> None:
+    """More frozen blocks to the right, as in the paper."""
+    plots.use_whole_numbers(axis)
+    axis.invert_xaxis()
