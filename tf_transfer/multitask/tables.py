@@ -76,7 +76,7 @@ def list_tables(study: Study) -> list[Table]:
         Table(
             "table_1",
             "Table 1: numbers of examples. The paper counts header lines of "
-            "STS. Empty: the test labels are hidden",
+            "STS. No run reads the test sets, whose labels are hidden",
             table_1(study, runs.sizes.iloc[0]),
         )
     ]
@@ -84,7 +84,7 @@ def list_tables(study: Study) -> list[Table]:
         number = table["number"]
         caption = (
             f"Table {number}: {table['caption']}. In points, here with the "
-            "standard deviation over n runs. Empty: not run"
+            "standard deviation over runs. Empty: not run"
         )
         frame = fill_table(study, table["rows"])
         made.append(Table(f"table_{number}", caption, frame))
@@ -93,7 +93,7 @@ def list_tables(study: Study) -> list[Table]:
             "forgetting",
             "Sections 4.1 and 4.4, which have no figures: change on dev during "
             "a pass over one task, in points. Mean over all passes but a "
-            "phase's first; standard deviation over n runs",
+            "phase's first; standard deviation over runs",
             list_changes(study),
         ),
         Table(

@@ -203,7 +203,7 @@ def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
 
 def measure(metric: str, runs: pd.DataFrame) -> list[float]:
     """The known values of a metric in points, one a run or a fold."""
-    return wording.known(measures.measure_runs(metric, runs))
+    return measures.known(measures.measure_runs(metric, runs))
 
 
 def show(metric: str, runs: pd.DataFrame) -> str:
