@@ -1,4 +1,4 @@
-"""The report of methods: fronts, costs, claims, from made-up runs."""
+"""The study of methods: its approaches, claims and grids."""
 
 import dataclasses
 import itertools
@@ -10,14 +10,11 @@ from tests.support import commands
 from tf_transfer.methods import experiment as methods
 from tf_transfer.reports import (
     claims,
-    first_figure,
     frames,
     overview,
-    page,
     plots,
     reading,
     study as study_lib,
-    tables,
 )
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -128,73 +125,6 @@ def test_all_methods_are_in_one_study_against_training_everything(study):
     assert gains["all lora8"] == pytest.approx(-0.5)
 
 
-def test_the_table_has_every_cost(study):
-    table, *published = tables.fill_tables(study)
-    by_name = table.frame.set_index("trains")
-    lora = by_name.loc["last 2 lora8 (cached)"]
-    assert lora["trained"] == "25,000"
-    assert lora["checkpoint, bytes"] == "300,000"
-    assert lora["memory, MB"] == "1,024"
-    # A prefix counts as if each run had built it: 4 s more than was paid.
-    assert lora["seconds"] == "14.0"
-    assert len(published) == 2
-
-
-def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
-    """A second task, on which LoRA everywhere did not train."""
-    records = list(study.runs.record)
-    for run in study.runs.record:
-        score = 0.2 if run["approach"] == "all_lora8" else run["test"] / 2
-        key = {**run["key"], "data_identity": "other"}
-        changes = {"task": "cola", "metric": "matthews", "key": key}
-        scores = {"test": score, "metrics": {"matthews": score}}
-        known = {"majorities": {"matthews": 0.0}, "memory": None}
-        if run["approach"] == "all_lora8":
-            known["one_answer"] = True
-        path = f"cola/{run['path']}"
-        records.append({**run, **changes, **scores, **known, "path": path})
-    [both] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
-    [table] = tables.fill_tables(both, "headline")
-    assert table.caption.startswith("Means over cola and sst2")
-    assert (
-        "Left out: 1 row not shown to be above the majority baseline on a task"
-        in table.caption
-    )
-    rows = {row["trains"]: row for _, row in table.frame.iterrows()}
-    assert sorted(rows) == [
-        "everything",
-        "last 2 bias (cached)",
-        "last 2 lora8 (cached)",
-    ]
-    everything, lora = rows["everything"], rows["last 2 lora8 (cached)"]
-    assert everything["keeps, %"] == ""
-    # Of what lies above the majority baseline, which scores 0 on cola.
-    majority = next(row.majority for row in both.rows if row.task == "sst2")
-    expected = 50 * (88.1 - majority) / (90.1 - majority) + 50 * 88.1 / 90.1
-    assert lora["keeps, %"].startswith(f"{expected:.1f} (")
-    assert lora["of an epoch, %"] == "10.0"
-    assert lora["checkpoint, MB"] == f"{12 * 25_000 / 2**20:.2f}"
-    assert lora["memory on sst2, MB"] == "1,024"
-    assert lora["trained, %"] == "0.11"
-
-
-def test_a_document_whose_methods_are_not_compared_has_the_usual_table(study):
-    """Nothing trained everything, or that failed."""
-    records = [dict(run) for run in study.runs.record]
-    alone = [run for run in records if run["approach"] != "fine_tuning"]
-    [alone] = study_lib.collect({"runs": alone, "made": {}}, FOLDER)
-    assert tables.fill_tables(alone, "headline") == []
-    for run in records:
-        if run["approach"] == "fine_tuning":
-            run["one_answer"], run["test"] = True, 0.5
-            run["metrics"] = {"accuracy": 0.5}
-    [failed] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
-    assert tables.fill_tables(failed, "headline") == []
-    failed.summary.update(left_out=[])
-    part = page.make_part(failed, failed.rows)
-    assert part.headline.name.endswith("overview")
-
-
 def test_another_alpha_is_another_row_and_never_a_choice():
     """Else LoRA would have the best of two, and training everything of one."""
     records = [
@@ -209,12 +139,6 @@ def test_another_alpha_is_another_row_and_never_a_choice():
     rows = overview.make_rows(frames.runs_frame(records))
     named = [row.trains for row in rows if row.approach == "all_lora8"]
     assert named == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
-
-
-def test_the_first_figure_has_the_score_against_seconds(study):
-    first = first_figure.draw(study, study.rows)
-    assert first.name == "score_against_seconds"
-    assert first.svg.startswith(b"<?xml")
 
 
 @pytest.mark.parametrize(
