@@ -146,18 +146,8 @@ def test_both_development_sets_of_mnli_are_tasks():
     ]
 
 
-def test_the_search_is_a_table_of_its_own():
-    records = [
-        *write({"all": [70]}, "rte", validation_fraction=0.1),
-        *write({"all": [75]}, "rte", lr=2e-5, validation_fraction=0.1),
-    ]
-    [(name, rows)] = fill(records).items()
-    assert name == "search"
-    shown = ("lr", "validation", "best")
-    assert [tuple(row[n] for n in shown) for row in rows] == [
-        (1e-5, 70.0, ""),
-        (2e-5, 75.0, "best"),
-    ]
+def test_a_search_has_no_tables():
+    assert fill(write({"all": [70]}, validation_fraction=0.1)) == {}
 
 
 def test_the_figure_has_the_published_curve():

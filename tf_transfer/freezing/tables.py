@@ -97,19 +97,18 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     `tuned`: the number of trained blocks, or `all`; `mode`: how frozen blocks
     ran, or what a full model leaves untrained.
     """
-    names: dict[str, int | str] = {"fine_tuning": ALL}
-    for number in range(runs.blocks.max() + 1):
-        names[f"last_{number}"] = number
-    runs = runs[runs.approach.isin(names)]
+    runs = runs[runs.approach.str.fullmatch(r"fine_tuning|last_\d+")]
+    tuned: list[int | str] = []
     modes = []
     for approach, settings in zip(runs.approach, runs.settings):
-        mode = f"{settings['frozen_prefix']} {settings.get('cache_dtype', '')}"
-        if approach == "fine_tuning":
-            mode = ""
-            if settings.get("untrained"):
-                mode = f", untrained {settings['untrained']}"
-        modes.append(mode.strip())
-    tuned = [names[approach] for approach in runs.approach]
+        untrained = settings.get("untrained")
+        if approach != "fine_tuning":
+            tuned.append(int(approach.removeprefix("last_")))
+            dtype = settings.get("cache_dtype", "")
+            modes.append(f"{settings['frozen_prefix']} {dtype}".strip())
+        else:
+            tuned.append(ALL)
+            modes.append(f", untrained {untrained}" if untrained else "")
     return runs.assign(tuned=tuned, mode=modes)
 
 
@@ -121,6 +120,12 @@ def read_published(study: Study) -> tuple[str, Published]:
         for task, cells in study.published["scores"][encoder].items()
     }
     return encoder, published
+
+
+def take_means(published: Published, task: str) -> operating.Trials:
+    """The authors' means on a task as if each was one trial; or {}."""
+    known = published.get(task, {})
+    return {number: [mean] for number, (mean, *_) in known.items()}
 
 
 def _number(text: str) -> int | str:
@@ -247,6 +252,7 @@ def table_of_points(
     rows = []
     for key, trials in curves.items():
         full = plain_mean(trials[ALL])
+        means = take_means(published, key.task)
         for quality in qualities:
             point = operating.operating_point(trials, quality)
             authors = operating.operating_point(trials, quality, authors_mean)
@@ -260,9 +266,7 @@ def table_of_points(
             }
             if majorities.get(key.task, 0) >= quality * full:
                 row["quality"] += "*"
-            if key.task in published:
-                known = published[key.task]
-                means = {number: [mean] for number, (mean, *_) in known.items()}
+            if means:
                 theirs = operating.operating_point(means, quality)
                 row["tuned, published"] = _name_blocks(theirs)
             if min(map(len, trials.values())) > 1:
@@ -276,17 +280,6 @@ def _name_blocks(blocks: int | None) -> str:
     return "never" if blocks is None else str(blocks)
 
 
-def table_of_search(runs: pd.DataFrame) -> pd.DataFrame:
-    """The search of the rate: validation scores of training everything."""
-    groups = runs.groupby(["task", "mode", "lr"]).validation
-    rows = groups.agg(validation="mean", trials="size").reset_index()
-    best = rows.groupby(["task", "mode"]).validation.transform("max")
-    return rows.assign(
-        validation=rows.validation.round(2),
-        best=(rows.validation == best).map({True: "best", False: ""}),
-    )
-
-
 # === The page ===
 
 
@@ -295,15 +288,11 @@ def list_tables(
     qualities: Sequence[float] = operating.QUALITIES,
     level: float = operating.LEVEL,
 ) -> list[Table]:
-    """The paper's tables 4 to 9, then ours; of a search, its rates."""
+    """The paper's tables 4 to 9, then ours; none of a search."""
     runs, known = label_runs(study.runs), study.published
     curves = list_curves(runs)
     if not curves:
-        caption = (
-            "The search of the rate: mean validation score of training "
-            "everything, in points"
-        )
-        return [Table("search", caption, table_of_search(runs))]
+        return []
     encoder, scores = read_published(study)
     majorities = runs.majority.groupby(runs.task.replace(TITLES)).max()
     enough = known["operating_points"]["trained_blocks"][encoder]
@@ -357,8 +346,7 @@ def list_figures(study: Study) -> list[Figure]:
     panels: dict[str, dict[str, plots.Curve]] = {}
     for key, trials in list_curves(label_runs(study.runs)).items():
         lines = panels.setdefault(key.task, {})
-        known = published.get(key.task, {})
-        means = {number: [mean] for number, (mean, *_) in known.items()}
+        means = take_means(published, key.task)
         if means:
             lines[f"published, {encoder}"] = plots.Curve(_relate(means), DOTTED)
         style = {"color": plots.colour_of(key.runs)}
