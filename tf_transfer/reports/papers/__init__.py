@@ -1,1 +1,0 @@
-"""What only one paper's report needs: a module for each experiment."""
