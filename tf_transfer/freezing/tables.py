@@ -76,7 +76,8 @@ def list_curves(runs: pd.DataFrame) -> Curves:
         runs: see `label_runs`.
     """
     curves = {}
-    for (task, _, lr), group in runs.groupby(["task", "data_identity", "lr"]):
+    columns = ["task", "data_identity", "lr"]
+    for (task, _, lr), group in runs.groupby(columns, sort=False):
         full, frozen = group[group.tuned == ALL], group[group.tuned != ALL]
         for mode, others in frozen.groupby("mode"):
             for untrained, base in full.groupby("mode"):
@@ -92,12 +93,16 @@ def list_curves(runs: pd.DataFrame) -> Curves:
 
 
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs that train all or the last blocks, with `tuned` and `mode`.
+    """Runs that train all or the last blocks, in the paper's order of tasks.
 
     `tuned`: the number of trained blocks, or `all`; `mode`: how frozen blocks
     ran, or what a full model leaves untrained.
     """
     runs = runs[runs.approach.str.fullmatch(r"fine_tuning|last_\d+")]
+    order = {task: number for number, task in enumerate(TITLES)}
+    runs = runs.sort_values(
+        "task", key=lambda tasks: tasks.map(order), kind="stable"
+    )
     tuned: list[int | str] = []
     modes = []
     for approach, settings in zip(runs.approach, runs.settings):

@@ -177,7 +177,8 @@ def list_tables(study: Study) -> list[Table]:
             "Table A, numbers of the paper's text: training time saved "
             "against fine-tuning, in %, both to the stopping point. The paper "
             'calls the last 4 "9 to 12"; the tasks of its means follow from '
-            "the order of its sentences. " + EMPTY,
+            "the order of its sentences. Each approach has the rate that is "
+            "better on validation. " + EMPTY,
             table_a(found, published["time_saved"]),
         ),
         Table(
