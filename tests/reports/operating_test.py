@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tf_transfer.freezing import operating
+from tf_transfer.reports import claims
 from tf_transfer.utils.errors import UserError
 
 TRIALS = {
@@ -122,3 +123,28 @@ def test_the_paper_s_operating_points_come_out_of_its_trials(shared_data):
         "bert-large": 6,
         "roberta-large": 7,
     }
+
+
+@pytest.mark.shared
+def test_published_scores_are_those_of_the_trials(shared_data):
+    published = claims.read_published("experiments", "freezing")
+    trials = {}
+    path = os.path.join(shared_data, "..", "papers", "elsa_trials.csv")
+    with open(path, encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = (row["model"], row["task"], row["trained_blocks"])
+            trials.setdefault(key, []).append(100 * float(row["score"]))
+    known = {
+        (model, task, blocks): means
+        for model, tasks in published["scores"].items()
+        for task, cells in tasks.items()
+        for blocks, means in cells.items()
+    }
+    assert {*known} == {*trials}
+    for key, scores in trials.items():
+        authors, plain, _, *counts = known[key]
+        mean = operating.authors_mean(scores)
+        assert authors == pytest.approx(mean, abs=0.006)
+        assert plain == pytest.approx(operating.plain_mean(scores), abs=0.006)
+        kept = operating.keep_as_authors(scores)
+        assert counts == [len(scores), len(kept)]
