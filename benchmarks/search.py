@@ -24,7 +24,6 @@ from absl import flags
 
 from benchmarks import (
     documents,
-    search_constants,
     search_records,
     search_replay,
 )
@@ -32,8 +31,8 @@ from benchmarks.search_contestants import CONTESTANTS
 from benchmarks.search_replay import SHARES
 from benchmarks.search_world import Record
 from tf_transfer.config import command_line
-from tf_transfer.reports import plots
-from tf_transfer.reports.study import Figure
+from tf_transfer.reports import figures
+from tf_transfer.reports.figures import Figure
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -116,8 +115,8 @@ def draw(rows: Sequence[Record]) -> Figure:
     """Regret against time, within the longest of the budgets, by task."""
     longest = list(SHARES)[-1]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
-    figure, axes = plots.make_panels(len(tasks))
-    handles: plots.Handles = {}
+    figure, axes = figures.make_panels(len(tasks))
+    handles: figures.Handles = {}
     for axis, task in zip(axes, tasks):
         for number, name in enumerate(CONTESTANTS):
             [row] = [
@@ -132,7 +131,7 @@ def draw(rows: Sequence[Record]) -> Figure:
                 for part in range(1, search_replay.CURVE_POINTS + 1)
             ]
             [handles[name]] = axis.plot(
-                times, row["curve"], color=plots.PALETTE[number]
+                times, row["curve"], color=figures.PALETTE[number]
             )
         axis.set_yscale("symlog", linthresh=0.5, linscale=0.4)
         most = max(1.0, *axis.get_ylim())
@@ -140,8 +139,8 @@ def draw(rows: Sequence[Record]) -> Figure:
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         axis.set_ylim(0, most)
-        plots.add_frame(axis, "regret, points", "% of the grid's time", task)
-    return plots.finish(
+        figures.add_frame(axis, "regret, points", "% of the grid's time", task)
+    return figures.finish(
         figure,
         handles,
         "search_regret",
@@ -179,14 +178,10 @@ def main(argv: list[str]) -> None:
     files.write_atomically(image, figure.render("png"))
     table = make_table(rows)
     print(table)
-    judged = search_constants.tabulate(search_constants.judge(records))
-    print(judged)
     if values.document:
         folder = os.path.dirname(values.document) or "."
         picture = f"![{figure.caption}]({os.path.relpath(image, folder)})"
-        documents.fill(
-            values.document, MARK, f"{table}\n\n{picture}\n\n{judged}"
-        )
+        documents.fill(values.document, MARK, f"{table}\n\n{picture}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from tests.support import own_data
 from tf_transfer import train
 from tf_transfer.models.heads import pooled
-from tf_transfer.reports import answer, learning_curve
+from tf_transfer.reports import learning_curve, predictions
 from tf_transfer.utils.errors import UserError
 
 
@@ -51,7 +51,10 @@ def test_a_quarter_and_half_of_the_texts_are_scored_on_the_same_test(
     for _, ids in runs.values():
         np.testing.assert_array_equal(ids, runs[86][1])
     screen = capsys.readouterr().out
-    assert f"{answer.open_scored(whole.directory).score:.1f} with 86" in screen
+    assert (
+        f"{predictions.open_scored(whole.directory).score:.1f} with 86"
+        in screen
+    )
     assert "22 of 86 training texts" in screen
     train.run(settings)  # finds all three
     assert "Run directory" not in capsys.readouterr().out
@@ -108,7 +111,7 @@ def score(right, count=200):
     labels = np.arange(count) % 2
     answers = np.where(np.arange(count) < right, labels, 1 - labels)
     accuracy = float((answers == labels).mean())
-    return answer.Scored(
+    return predictions.Scored(
         "",
         {"metric": "accuracy", "test": {"accuracy": accuracy}},
         "test",

@@ -24,7 +24,6 @@ from tests.support import commands
 from tf_transfer import report
 from tf_transfer.config import settings
 from tf_transfer.reports import (
-    overview,
     page as page_lib,
     study as study_lib,
     summary as summary_lib,
@@ -73,8 +72,7 @@ def written(tmp_path_factory):
 
 def test_every_file_is_written_and_the_page_needs_no_other(written):
     assert "fine_tuning" in written.screen
-    said = " ".join(written.screen.split())
-    assert "last 4, " in said
+    assert "last 4 scores" in " ".join(written.screen.split())
     names = {path.name for path in written.out.iterdir()}
     figures = {name for name in names if name.endswith((".png", ".svg"))}
     assert names - figures == {
@@ -92,13 +90,12 @@ def test_every_file_is_written_and_the_page_needs_no_other(written):
 
 def test_tables_are_written_for_programs_to_read(written):
     names = {path.name for path in (written.out / "tables").iterdir()}
-    assert {"glue_A_overview.csv", "runs.csv", "epochs.csv"} <= names
-    with open(written.out / "tables" / "glue_A_overview.csv") as file:
+    assert {"glue_A_approaches.csv", "runs.csv", "epochs.csv"} <= names
+    with open(written.out / "tables" / "glue_A_approaches.csv") as file:
         rows = list(csv.DictReader(file))
-    # Seeds 0.78 and 0.79, in points; the time of both epochs.
-    assert rows[1]["trains"] == "last 4"
-    assert rows[1]["score"].startswith("78.50 (")
-    assert rows[1]["time, s"] == "20"
+    # Seeds 0.78 and 0.79, in points.
+    assert rows[1]["approach"] == "last 4"
+    assert rows[1]["test"].startswith("78.5 (")
     with open(written.out / "tables" / "runs.csv") as file:
         runs = list(csv.DictReader(file))
     assert len(runs) == 4 and {run["epochs"] for run in runs} == {"2"}
@@ -354,9 +351,8 @@ def test_scores_of_a_search_are_called_validation_scores(tmp_path):
     summary = summary_lib.summarize_folder(str(tmp_path))
     assert len(summary["runs"]) == 3 and not summary["left_out"]
     [study] = study_lib.collect(summary)
-    assert overview.name_split(study.rows) == "Validation"
-    part = page_lib.make_part(study, study.rows)
-    assert part.table.caption.startswith("Validation scores in points")
+    table = page_lib.make_part(study).table.frame
+    assert [*table.columns] == ["approach", "validation", "seeds"]
 
 
 def test_tensorboard_has_the_columns(written):
@@ -386,7 +382,7 @@ def test_a_document_keeps_what_is_around_the_report(written):
     text = (written.folder / "README.md").read_text()
     assert text.startswith("Before.\n") and text.endswith("\nAfter.\n")
     assert "stale text" not in text
-    assert "| rte | last 4 |" in text
+    assert "| last 4 |" in text
     folder = written.folder / "kept"
     assert "](kept/glue_A_costs.png)" in text
     assert (folder / "glue_A_costs.png").exists()

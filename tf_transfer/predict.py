@@ -356,7 +356,7 @@ def export(
 
     from tf_transfer.models import exports
     from tf_transfer.models.methods import added
-    from tf_transfer.reports import model_card
+    from tf_transfer.trained import model_card
 
     task, network = predictor.task, predictor.network
     is_saved_model = form == "saved_model"
@@ -394,11 +394,32 @@ def export(
             for name in names
         )
         text = model_card.write_card(
-            predictor, form, size, functions["serving_default"]
+            predictor,
+            form,
+            size,
+            functions["serving_default"],
+            _list_scores(predictor.directory),
         )
         path = os.path.join(stage, "README.md")
         files.write_atomically(path, text.encode())
     print(f"Written to {folder}")
+
+
+def _list_scores(path: str) -> list[str]:
+    """What a run and the majority baseline score, for its model card."""
+    from tf_transfer.reports import predictions
+
+    run = predictions.open_scored(path)
+    if run is None:
+        return []
+    lines = [
+        f"Score: {run.metric} {run.ranged.show(1)} on {len(run.labels):,} "
+        f"{run.kind} examples, which trained nothing. In brackets: a 95 % "
+        "interval."
+    ]
+    if not math.isnan(run.majority):
+        lines.append(f"The majority baseline scores {run.majority:.1f}.")
+    return lines
 
 
 # === Flags ===

@@ -22,7 +22,7 @@ from typing import Any, TYPE_CHECKING
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.reports import options as options_lib, summary as summary_lib
+from tf_transfer.reports import summary as summary_lib
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -53,7 +53,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_float(
         "margin",
-        options_lib.Options.margin,
+        1.0,
         "Largest loss in points, against training everything, that you accept "
         "for a cheaper approach.",
         lower_bound=0.0,
@@ -82,7 +82,6 @@ def main(argv: Sequence[str]) -> None:
     root = roots[0]
     for folder in filter(os.path.isdir, reversed(roots)):
         root = folder  # the first of them
-    options = options_lib.Options(margin=values.margin)
     if values.document:
         read_document(values.document)  # fails before the work if it is wrong
     # All records stay in use: searching them for garbage repeatedly took a
@@ -105,7 +104,7 @@ def main(argv: Sequence[str]) -> None:
         print(f"Not shown: {path} {reason}.")
     if len(left_out) > SHOWN_LEFT_OUT:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
-    page = compose(summary, values.published, options)
+    page = compose(summary, values.published, values.margin)
     _print_short(page)
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     out = values.out or os.path.join(folder, "report")
@@ -134,14 +133,14 @@ def _print_short(page: "Page") -> None:
 def compose(
     summary: summary_lib.Summary,
     published_folder: str = "experiments",
-    options: options_lib.Options = options_lib.Options(),
+    margin: float = 1.0,
 ) -> "Page":
     """The page of a report.
 
     Args:
         summary: what `summary.summarize` returned.
         published_folder: see `--published`.
-        options: what the reader asks for.
+        margin: see `--margin`.
     """
     from tf_transfer.reports import (
         page,  # loads pandas and matplotlib
@@ -149,7 +148,8 @@ def compose(
     )
 
     return page.make_page(
-        study.collect(summary, published_folder, options), summary
+        study.collect(summary, published_folder, margin),
+        summary,
     )
 
 

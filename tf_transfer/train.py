@@ -49,7 +49,7 @@ from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
-    from tf_transfer.reports.answer import Scored
+    from tf_transfer.reports.predictions import Scored
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
@@ -260,65 +260,77 @@ class Train(experiment.Experiment):
         return record
 
     def _print_answer(self, result: Result) -> None:
-        from tf_transfer.reports import answer
+        """Prints what to use, and a table of this run and its baselines."""
+        from tf_transfer.reports import advice, depth, errors, predictions
 
-        settings, task = self.run_settings, self.data.task
-        run = answer.open_scored(result.directory)
+        run = predictions.open_scored(result.directory)
         if run is None:  # nothing was scored
             return
-        baselines = self._fit_baselines(run.kind)
-        own = RunDirectory(run.path, None)
-        answering = run
-        if answer.PROBE in baselines:
-            probe = baselines[answer.PROBE]
-            profile = RunDirectory(probe.path, None).profile()
-            if profile is not None and profile != own.profile():
-                own.write_profile(profile)
-            scores = [one.record["validation"] for one in (run, probe)]
-            # The test must not decide which one predicts.
-            if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
-                answering = probe
+        own, task = RunDirectory(run.path, None), self.data.task
+        name = advice.name_approach(run.record["approach"])
+        paths = {name: run.path, **self._fit_baselines(run.kind)}
+        rows = advice.compare_runs(paths)
+        profile = None
+        if advice.PROBE in paths:
+            profile = RunDirectory(paths[advice.PROBE], None).profile()
+        if profile is not None and profile != own.profile():
+            own.write_profile(profile)
+        answering, choice = run.path, ""
+        if len(rows) > 1:
+            choice = f"{task.name}: {advice.advise(rows)}\n"
+            if advice.choose(rows, advice.MARGIN).name == advice.PROBE:
+                answering = paths[advice.PROBE]
+        lines = [
+            f"\n{choice}{advice.align(advice.make_table(rows))}",
+            f"{run.metric} in points on {rows[0].scored}, in brackets with "
+            "95 % intervals over texts; a score that is equal on all samples "
+            "of them has none. "
+            f"{_describe_majority(run)}",
+        ]
+        if profile is not None:
+            lines.append(depth.describe_profile(profile))
+        wrong = own.errors().get(run.kind)
+        if wrong is not None:
+            lines.append(f"Errors (all of them in {run.path}/errors.json):")
+            lines.append(errors.summarize(wrong))
+        predict = f"python -m tf_transfer.predict --run={answering}"
         texts = " ".join(["--text=..."] * len(task.texts))
-        predict = (
-            f"python -m tf_transfer.predict --run={answering.path} {texts}, or "
-            "--input=FILE --output=FILE"
-        )
-        if answering is not run:
-            predict += " (the probe, which is better on validation)"
-        if settings.is_sparse:
+        predict += f" {texts}, or --input=FILE --output=FILE"
+        if self.settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
-        profile, wrong = own.profile(), own.errors().get(run.kind)
-        print(answer.describe(run, baselines, predict, profile, wrong))
+        print("\n".join([*lines, f"To predict: {predict}"]))
 
-    def _fit_baselines(self, kind: str) -> dict[str, Any]:
+    def _fit_baselines(self, kind: str) -> dict[str, str]:
         """The baselines to compare the run with, on the same split.
 
         Args:
             kind: of the split that is compared.
 
         Returns:
-            An `answer.Scored` by the name of each baseline. What cannot be
-            fitted, or would take minutes, is left out.
+            Directories by the name of each baseline. What cannot be fitted, or
+            would take minutes, is left out.
         """
-        from tf_transfer.reports import answer
+        from tf_transfer.reports import advice
 
-        settings, scored = self.settings, {}
+        settings, paths = self.settings, {}
         if not settings.baseline or settings.is_sparse:
             return {}
         for features in ("frozen", "tfidf"):
             if features != settings.features:
-                name = answer.name_baseline(features, self.data.task.is_tagging)
-                scored[name] = self._score_another(
+                scored = self._score_another(
                     dataclasses.replace(settings, features=features),
                     kind,
                     MOST_FOR_BASELINE,
                 )
-        return {name: one for name, one in scored.items() if one is not None}
+                name = advice.name_baseline(features, self.data.task.is_tagging)
+                if scored is not None:
+                    paths[name] = scored.path
+        return paths
 
     def _print_learning_curve(self, result: Result) -> None:
-        from tf_transfer.reports import answer, learning_curve
+        from tf_transfer.reports import learning_curve, predictions
 
-        run = answer.open_scored(result.directory)
+        run = predictions.open_scored(result.directory)
         config = RunDirectory(result.directory, None).config()
         if run is None or config is None:
             return
@@ -348,7 +360,7 @@ class Train(experiment.Experiment):
         Returns:
             None if there are more, or if it cannot be trained.
         """
-        from tf_transfer.reports import answer
+        from tf_transfer.reports import predictions
 
         settings = dataclasses.replace(
             settings, rerun=False, learning_curve=False
@@ -365,10 +377,17 @@ class Train(experiment.Experiment):
                 if most is not None and len(texts["train"][""]) > most:
                     return None
                 super(Train, other).train()  # which prints no answer
-            return answer.open_scored(path, kind)
+            return predictions.open_scored(path, kind)
         except UserError as error:  # this run is finished
             logging.warning("No score of %s: %s", settings.approach, error)
             return None
+
+
+def _describe_majority(run: "Scored") -> str:
+    """What the majority baseline scores, a sentence; "" of scores."""
+    if math.isnan(run.majority):
+        return ""
+    return f"The majority baseline, a constant, scores {run.majority:.1f}."
 
 
 EXPERIMENT = Train

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import (
     search,
-    search_constants,
     search_contestants,
     search_replay,
 )
@@ -63,12 +62,10 @@ def test_the_document_holds_what_its_records_give():
     with open(os.path.join(folder, "records.json"), encoding="utf-8") as file:
         records = json.load(file)
     rows = search_replay.replay(records)
-    judged = search_constants.judge(records)
     page = os.path.join(commands.ROOT, "docs", "search.md")
     with open(page, encoding="utf-8") as file:
         text = file.read()
     assert search.make_table(rows) in text
-    assert search_constants.tabulate(judged) in text
 
 
 def test_without_records_it_says_what_to_do(tmp_path, capsys):

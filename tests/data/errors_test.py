@@ -147,7 +147,7 @@ def test_the_lines_name_labels_confusions_and_texts():
     )
     text = lines.summarize(described)
     assert "neg    2      100.0      50.0" in text
-    assert "Most often: 1 of 2 neg are answered pos." in text
+    assert "Most often: 1 of 2 'neg' are answered 'pos'." in text
     assert "Row 10 (from 0 on): text 0: neg, answered pos (95 % sure)." in text
 
 

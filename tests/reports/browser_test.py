@@ -133,8 +133,8 @@ def test_a_table_is_saved_as_csv(opened):
         table.get_by_role("button", name="CSV", exact=True).click()
     lines = open(download.value.path()).read().splitlines()
     assert len(lines) == 1 + table.locator("tbody tr").count()
-    assert lines[0].startswith('"task","trains","n"')
-    assert download.value.suggested_filename.endswith("_overview.csv")
+    assert lines[0].startswith('"task","approach",')
+    assert download.value.suggested_filename.endswith("_approaches.csv")
 
 
 def test_a_print_has_what_is_folded(opened):

@@ -2,14 +2,12 @@
 
 import pytest
 
-from tests.reports import made_up
 from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import (
-    brief,
+    advice,
     depth,
-    first_figure,
-    overview,
+    figures,
     study as study_lib,
     summary,
 )
@@ -41,19 +39,21 @@ def study(tmp_path_factory):
 
 
 def test_a_probe_is_compared_with_training_everything(study):
-    [row] = [row for row in study.rows if row.is_probe]
-    assert row.trains == "the probe" and row.base.is_base
-    assert row.kept.value == pytest.approx(
-        100
-        * (row.score.value - row.majority)
-        / (row.base.score.value - row.majority)
+    [row] = [row for row in study.rows if row.is_baseline]
+    [base] = [row for row in study.rows if row.is_reference]
+    assert row.name == "the probe" and base.name == "everything"
+    assert row.difference.value == pytest.approx(
+        row.test.value - base.test.value
     )
 
 
+def test_the_probe_can_be_left_out(study):
+    rows = advice.make_rows(study.approaches, with_probe=False)
+    assert len(rows) == len(study.rows) - 1
+
+
 def test_its_star_is_in_the_first_figure(study):
-    approaches = brief.group_approaches(study.rows)
-    figure = first_figure.draw_costs(study, approaches)
-    assert "Star: the probe" in figure.caption
+    figure = figures.draw_costs(study.rows, 1.0)
     [axis] = figure.render.args[0].axes
     names = [text.get_text() for text in axis.texts]
     assert "the probe" in names  # it traces nothing: its time is compared
@@ -64,27 +64,3 @@ def test_its_depth_profile_is_a_figure(study):
     profiles = depth.profiles_of(study.runs)
     assert [*profiles] == ["news"]
     assert b"<svg" in depth.draw(profiles).svg
-
-
-def test_a_probe_changes_no_interval_of_other_rows():
-    """What it is compared with has one variance in all comparisons."""
-    paper = made_up.make_paper({"published": -2.0})
-    scores = {"all": [80, 81, 80.4], "2": [77, 79, 78], "1": [75, 77.2, 76]}
-    runs = [
-        made_up.make_runs(paper, "rte", {"trainable_layers": n}, of)
-        for n, of in scores.items()
-    ]
-    probe = made_up.make_runs(
-        paper, "rte", {}, [82], approach="probe", blocks=0
-    )
-    for names in ("trainable_layers", "lr"):
-        probe[0]["key"].pop(names, None)
-    gains = [
-        {
-            row.trains: (row.gain.low, row.gain.high)
-            for row in overview.make_rows(made_up.collect(paper, *of).runs)
-            if not (row.is_probe or row.is_base)
-        }
-        for of in (runs, [*runs, probe])
-    ]
-    assert len(gains[0]) == 2 and gains[0] == gains[1]

@@ -26,7 +26,7 @@ def test_confusions_are_ranked_and_said_in_a_line():
         {"label": "a", "answer": "b", "count": 2, "of": 7},
     ]
     assert errors.describe_confusions({"confusion": CONFUSION}) == (
-        "Most often: 3 of 12 b are answered a; 2 of 7 a are answered b."
+        "Most often: 3 of 12 'b' are answered 'a'; 2 of 7 'a' are answered 'b'."
     )
     assert errors.describe_confusions({"residuals": {}}) == ""
 

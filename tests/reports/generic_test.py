@@ -8,7 +8,6 @@ import pytest
 from tests.reports import synthetic
 from tf_transfer.glue import experiment as glue, tables as glue_module
 from tf_transfer.reports import (
-    overview,
     study as study_lib,
     summary as summary_lib,
 )
@@ -55,9 +54,7 @@ def test_an_experiment_of_ones_own_has_an_overview_of_each_task(runs):
         None,
         [],
     )
-    assert [
-        (row.task, row.trains, row.n) for row in overview.make_rows(study.runs)
-    ] == [
+    assert [(row.task, row.name, row.seeds) for row in study.rows] == [
         ("mrpc", "everything", 1),
         ("rte", "everything", 2),
         ("rte", "last 1", 2),
@@ -96,8 +93,8 @@ def test_runs_with_a_test_score_are_reported_without_the_others(tmp_path):
             facts=scores,
         )
     [study] = collect(tmp_path)
-    [row] = overview.make_rows(study.runs)
-    assert row.n == 1 and row.score.value == pytest.approx(90)
+    [row] = study.rows
+    assert row.seeds == 1 and row.test.value == pytest.approx(90)
 
 
 def test_its_settings_divide_it_into_studies_as_the_papers_do(tmp_path):
@@ -119,7 +116,7 @@ def test_it_stands_beside_the_papers_in_one_report(tmp_path):
     [
         ("glue", glue_module),
         ("my_own", None),
-        ("plots", None),  # a module, but of no experiment
+        ("figures", None),  # a module, but of no experiment
         ("../glue", None),
     ],
 )

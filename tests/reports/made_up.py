@@ -14,7 +14,6 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 import pandas as pd
 
 from tf_transfer.reports import claims, contrast, frames, study
-from tf_transfer.reports.options import Options
 
 ENVIRONMENT = {
     "processor": "a processor",
@@ -199,7 +198,7 @@ def collect(paper, *groups, published=None, **options):
         (),
         runs,
         {"runs": list(runs.record)},
-        Options(**options),
+        **options,
     )
 
 

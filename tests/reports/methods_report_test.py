@@ -9,10 +9,10 @@ import pytest
 from tests.support import commands
 from tf_transfer.methods import experiment as methods
 from tf_transfer.reports import (
+    advice,
     claims,
+    figures,
     frames,
-    overview,
-    plots,
     reading,
     study as study_lib,
 )
@@ -114,14 +114,14 @@ def study():
 
 
 def test_all_methods_are_in_one_study_against_training_everything(study):
-    assert {row.trains for row in study.rows} == {
+    assert {row.name for row in study.rows} == {
         "everything",
         "all lora8",
         "last 2 lora8 (cached)",
         "last 2 bias (cached)",
     }
-    assert [row.is_base for row in study.rows].count(True) == 1
-    gains = {row.trains: row.gain.value for row in study.rows}
+    assert [row.is_reference for row in study.rows].count(True) == 1
+    gains = {row.name: row.difference.value for row in study.rows}
     assert gains["all lora8"] == pytest.approx(-0.5)
 
 
@@ -136,8 +136,8 @@ def test_another_alpha_is_another_row_and_never_a_choice():
         better |= {"path": f"alpha/{seed}", "test": 0.99, "validation": 0.99}
         better["key"]["lora_alpha"] = 64.0
         records.append(better)
-    rows = overview.make_rows(frames.runs_frame(records))
-    named = [row.trains for row in rows if row.approach == "all_lora8"]
+    found = advice.list_approaches(frames.runs_frame(records))
+    named = [x.name for x in found if x.first.approach == "all_lora8"]
     assert named == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
 
 
@@ -150,14 +150,14 @@ def test_another_alpha_is_another_row_and_never_a_choice():
     ],
 )
 def test_shortened_encoders_and_probes_have_names(approach, words):
-    assert overview.name_approach(approach, False) == words
+    assert advice.name_approach(approach) == words
 
 
 def test_a_long_legend_has_room():
-    figure, [axis] = plots.make_panels(1)
+    figure, [axis] = figures.make_panels(1)
     handles = {str(n) * 30: axis.plot([0, 1])[0] for n in range(40)}
     before = figure.get_figheight()
-    plots.finish(figure, handles, "long", "Long.").render("png")
+    figures.finish(figure, handles, "long", "Long.").render("png")
     assert figure.get_figheight() > before + 1.0
     assert axis.get_position().height * figure.get_figheight() > 1.0
 

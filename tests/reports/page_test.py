@@ -12,12 +12,10 @@ import pytest
 
 from tests.reports import made_up
 from tf_transfer.reports import (
-    brief,
     contrast,
     frames,
     groups,
     measures,
-    overview,
     page as page_lib,
     study as study_lib,
 )
@@ -64,7 +62,7 @@ def make_page(*groups, paper=PAPER):
 
 def shorten(*groups, paper=PAPER):
     study = make_study(*groups, paper=paper)
-    return " ".join(brief.write(study, overview.make_rows(study.runs)))
+    return " ".join(page_lib.write_short(study))
 
 
 ALL = make_runs([80, 80.2, 79.8], "all")
@@ -75,133 +73,9 @@ ONE = make_runs([60, 61, 59], "1", seconds=40.0)
 # === In short ===
 
 
-def choose_text(*groups, margin=1.0):
-    study = make_study(*groups)
-    approaches = brief.group_approaches(study.rows)
-    text = brief.describe_choice(approaches, margin)
-    return text.replace("\N{NO-BREAK SPACE}", " ")
-
-
-def test_the_cheapest_approach_that_is_shown_to_lose_little_is_advised():
-    four = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
-    assert choose_text(ALL, four, TWO, ONE) == (
-        "Train last 4, +0.0 points (-0.4 to +0.4) against everything, in 70 % "
-        "of its time: less than 1 point lost (rte; 3 seeds, 277 test texts)."
-    )
-
-
-def test_noise_does_not_make_the_cheapest_the_advice():
-    """A loss of 3.7 points keeps 95.9 % of the score; it is named as a loss."""
-    noisy = make_runs([76.0, 84.0, 79.0], "4", seconds=70.0)
-    last = make_runs([76.3, 76.5, 76.1], "1", seconds=12.0)
-    text = shorten(ALL, noisy, last)
-    assert text.startswith(
-        "Train everything: nothing cheaper is shown to lose less than 1 point."
-        " Next is last 4, -0.3 points ("
-    )
-    assert "100 seeds would not decide it" in text
-
-
-def test_a_loss_that_is_the_margin_needs_no_more_seeds():
-    text = shorten(ALL, TWO)
-    assert "-1.0 points (-1.5 to -0.5) against everything" in text
-    assert "100 seeds would not decide it" in text
-    worse = shorten(ALL, make_runs([70, 70.2, 69.8], "2"))
-    assert "more seeds would not change that" in worse
-    advice = choose_text(ALL, TWO, margin=2.0)
-    assert advice.startswith("Train last 2, -1.0 points")
-
-
-def test_what_takes_longer_than_everything_is_no_advice():
-    slow = make_runs([79.9, 80.1, 79.9], "4", seconds=104.0)
-    assert shorten(ALL, slow).startswith("Train everything: nothing cheaper")
-
-
-def test_of_many_alike_approaches_luck_names_few():
-    """Eleven depths lose a point and a half each: none may be advised."""
-    draw, named = np.random.default_rng(0), 0
-    for _ in range(40):
-        groups = [make_runs(list(draw.normal(80, 0.8, 3)), "all")]
-        groups += [
-            make_runs(list(draw.normal(78.5, 0.8, 3)), str(depth))
-            for depth in range(1, 12)
-        ]
-        named += not shorten(*groups).startswith("Train everything")
-    assert named <= 3
-
-
-def test_one_seed_is_not_sure_and_has_no_interval():
-    text = shorten(ALL[:1], TWO[:1])
-    assert "last 2, -1.0 points against everything, in" in text
-    assert "(rte; 1 seed, 277 test texts: not sure)" in text
-
-
-def test_a_mean_is_over_the_tasks_that_every_approach_has():
-    """`last 1` was run on one of two tasks: it is not set beside the mean."""
-    text = shorten(
-        ALL,
-        TWO,
-        ONE,
-        make_runs([60, 60.2, 59.8], "all", "mrpc"),
-        make_runs([60, 60.2, 59.8], "2", "mrpc"),
-    )
-    assert "(mean of rte -1.0 and mrpc +0.0; 3 seeds, 685 test texts)" in text
-    assert "last 1" not in text
-
-
-def test_a_part_of_the_data_is_in_no_mean():
-    def part(runs):
-        return [
-            {
-                **run,
-                "sizes": {"train": 100, "test": 277},
-                "path": run["path"] * 2,
-            }
-            | {"key": {**run["key"], "data_identity": "part"}}
-            for run in runs
-        ]
-
-    text = shorten(ALL, TWO, part(ALL), part(make_runs([70, 71, 72], "2")))
-    assert "-1.0 points (" in text and "(rte (2,767 texts)" in text
-
-
-def test_the_time_of_an_epoch_is_told_where_the_limit_ended_runs():
-    limited = [
-        make_runs(
-            [80, 80.2, 79.8], layers, seconds=seconds, stop_reason="max_epochs"
-        )
-        for layers, seconds in (("all", 100.0), ("2", 50.0))
-    ]
-    assert "50\N{NO-BREAK SPACE}% of its time per epoch" in shorten(*limited)
-
-
-def test_times_of_another_machine_are_not_in_the_sentence():
-    other = {**made_up.ENVIRONMENT, "threads": 64}
-    text = shorten(
-        ALL,
-        make_runs([79, 79.2, 78.8], "2", timing_environment=other),
-    )
-    assert "time" not in text and "-1.0 points (" in text
-
-
-def test_a_row_at_the_score_of_the_majority_baseline_is_not_compared():
-    failed = make_runs([50, 50, 50], "3")
-    study = make_study(ALL, TWO, failed)
-    rows = {row.trains: row for row in overview.make_rows(study.runs)}
-    assert rows["last 3"].failed and not rows["last 3"].kept.is_known
-    table = page_lib.make_part(study, study.rows).table.frame
-    shown = dict(zip(table.trains, table["minus everything"]))
-    assert shown["last 3"] == "not shown to be above the majority baseline"
-
-
 def test_runs_on_the_sample_mean_nothing():
     runs = [{**run, "data": "sample"} for run in [*ALL, *TWO]]
     assert shorten(runs).startswith("These runs are on the hand-written sample")
-
-
-def test_without_anything_to_compare_nothing_is_advised():
-    text = shorten(TWO, ONE, paper=None)
-    assert text.startswith("Nothing is compared with training everything")
 
 
 def test_claims_are_counted_by_their_words():
@@ -227,79 +101,6 @@ def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
     ).parts
     assert part.study.differences == ["patience 5 (authors' code: 2 or 3)"]
     assert [claim.reason for claim in part.local] == [""]
-
-
-# === Rates ===
-
-
-def rate(runs, lr):
-    return [
-        {**run, "lr": lr, "path": f"{run['path']} {lr}"}
-        | {"key": {**run["key"], "lr": lr}}
-        for run in runs
-    ]
-
-
-def test_a_row_has_the_rate_that_is_best_on_validation():
-    worse = rate(make_runs([70, 70.2, 69.8], "2"), 1e-4)
-    base = rate(make_runs([70, 70.2, 69.8], "all"), 1e-4)
-    rows = overview.make_rows(made_up.frame([*ALL, *base, *TWO, *worse]))
-    assert [row.trains for row in rows] == ["everything", "last 2"]
-    assert rows[1].lr == 2e-5 and rows[1].gain.value == pytest.approx(-1)
-
-
-def test_rates_are_compared_on_the_seeds_that_all_have():
-    """Else the rate that had more seeds would lose to the lucky one."""
-    better = make_runs([72, 60, 60], "2")
-    lucky = rate(make_runs([71], "2"), 1e-4)
-    rows = overview.make_rows(made_up.frame([*better, *lucky]))
-    assert [(row.lr, row.n) for row in rows] == [(2e-5, 3)]
-
-
-def test_the_best_of_several_rates_is_not_compared_with_the_only_one():
-    better = rate(make_runs([85, 85.2, 84.8], "2"), 1e-4)
-    rows = overview.make_rows(made_up.frame([*ALL, *TWO, *better]))
-    assert not rows[1].gain.is_known
-    assert rows[1].note == (
-        "its rate is the best of 2, that of training everything of 1"
-    )
-
-
-def test_where_nothing_validates_each_rate_has_its_row():
-    def blind(runs):
-        return [
-            {**run, "validation": None}
-            | {"epochs": [{**e, "validation": None} for e in run["epochs"]]}
-            for run in runs
-        ]
-
-    runs = [*ALL, *TWO, *rate(TWO, 1e-4)]
-    rows = overview.make_rows(made_up.frame(blind(runs)))
-    assert [row.trains for row in rows] == [
-        "everything",
-        "last 2, lr 2e-05",
-        "last 2, lr 0.0001",
-    ]
-
-
-@pytest.mark.parametrize(
-    "scores, end",
-    [
-        ([79, 70, 60], "lowest"),
-        ([60, 70, 79], "highest"),
-        ([60, 79, 70], ""),
-        ([70, 79], ""),  # of two, each is an end
-    ],
-)
-def test_a_best_rate_at_an_end_of_those_tried_is_known(scores, end):
-    rates = (1e-5, 2e-5, 5e-5)
-    runs = [
-        run
-        for score, lr in zip(scores, rates)
-        for run in rate(make_runs([score, score + 0.2, score - 0.2], "2"), lr)
-    ]
-    [row] = [row for row in make_study(ALL, runs).rows if not row.is_base]
-    assert brief.end_of_rates(row) == end
 
 
 # === The page ===
@@ -417,7 +218,7 @@ def test_each_table_of_a_page_has_a_name_and_few_columns():
     tables = page.all_tables
     names = [table.name for table in tables]
     assert len(set(names)) == len(names)
-    assert {"paper_A_overview", "runs", "epochs"} <= set(names)
+    assert {"paper_A_approaches", "runs", "epochs"} <= set(names)
     assert len(page.parts[0].table.frame.columns) <= 8
 
 
@@ -503,11 +304,3 @@ def test_frames_of_records_without_all_metrics_are_made():
     runs = frames.runs_frame([record])
     assert pd.isna(runs.metrics.iloc[0]["f1"])
     json.dumps(record)
-
-
-@pytest.mark.parametrize(
-    "percent, shown",
-    [(31.87, 31.9), (0.13, 0.1), (0.042, 0.04), (0.0017, 0.002), (0.0, 0.0)],
-)
-def test_a_share_that_is_not_nothing_is_not_shown_as_nothing(percent, shown):
-    assert page_lib._round_share(percent) == shown

@@ -193,7 +193,7 @@ def test_what_fails_is_not_tried_again(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.count("last_1 at 0.0002") == 1
     assert "last_1 at 0.0002: failed" in said
-    assert "news: train" in said
+    assert "news: Train" in said
 
 
 def plan_each(folder, **changes):
@@ -247,8 +247,6 @@ def test_options_of_a_varied_method_go_to_its_runs(world, tmp_path):
 def test_the_test_is_scored_once_of_the_answer(searched):
     [tested] = searched.world.tested
     assert searched.world.done[-1][0]  # others ran, too
-    line = searched.answer[1]
-    assert re.search(r"Test: \d+\.\d \(", line)
     [result] = [
         json.loads(path.read_text())
         for path in searched.out.glob("train/**/result.json")
@@ -273,18 +271,13 @@ def test_a_test_that_would_take_too_long_is_left_to_the_command(
 # === The answer ===
 
 
-def test_the_answer_has_ten_lines_and_a_page(searched):
-    assert len(searched.answer) <= 10
+def test_the_answer_has_a_sentence_a_table_and_commands(searched):
     text = "\n".join(searched.answer)
     for words in (
-        "news: train ",
-        "Validation: accuracy ",
-        "Test: ",
-        "Compared with the TF-IDF baseline (",
-        "Compared with the probe (",
-        "The majority baseline",
-        "verything",
-        "for these trained models",
+        "news: Train ",
+        "the TF-IDF baseline ",
+        "the probe ",
+        "accuracy on validation ",
         "With more time: ",
         "Tried: ",
         "Train it again: python -m tf_transfer.train ",
@@ -297,7 +290,7 @@ def test_the_answer_has_ten_lines_and_a_page(searched):
 def test_the_page_holds_the_answer_and_its_figure(searched):
     page = (searched.out / "search.html").read_text()
     assert "data:image/svg+xml;base64," in page
-    assert "Train it again" in page and "the last block" in page
+    assert "Train it again" in page and "last 1" in page
     assert "<script src" not in page and "http-equiv" in page
 
 
@@ -337,7 +330,7 @@ def test_a_search_that_has_time_left_repeats_its_answer(
         changes = {"approaches": "0,1", "max_epochs": 2, "budget": "1h"}
         run(fake_runs.settings_of(path, tmp_path / "out", **changes))
         said = capsys.readouterr().out.strip()
-        answers.append(said.partition("\nnews: ")[2])
+        answers.append(said.partition("\nnews: Train")[2])
         assert world.now < 3600 and bool(world.now) == (len(answers) == 1)
     assert answers[0] == answers[1] == answers[2]
 
@@ -347,7 +340,7 @@ def test_a_cheaper_answer_may_lose_some_points(searched, monkeypatch, capsys):
     run(fake_runs.settings_of(searched.path, searched.out, max_loss=30.0))
     said = capsys.readouterr().out
     assert re.search(
-        r"train .* at .* \(the cheapest within 30 points of everything", said
+        r"\n.* at .* \(the cheapest within 30 points of everything", said
     )
     run(
         fake_runs.settings_of(
@@ -362,15 +355,9 @@ def test_tfidf_is_the_answer_where_it_scores_more(world, tmp_path, capsys):
     path = fake_runs.write_task(tmp_path, noise=0.0)
     run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
     answer = capsys.readouterr().out.strip().split("\n\n")[-1].splitlines()
-    assert answer[0].startswith(
-        "news: use the TF-IDF baseline, accuracy 100.0 ("
-    )
-    assert "The trained encoder scores less." in answer[0]
-    assert "a larger --budget" in answer[0]
-    assert "more labelled texts" in answer[0]
-    assert answer[1].startswith("The best trained setting: ")
-    assert len(answer) <= 10
-    assert not any("news: train" in line for line in answer)
+    assert answer[0].startswith("news: Use the TF-IDF baseline: ")
+    assert any(x.startswith("The best trained setting: ") for x in answer)
+    assert not world.tested
 
 
 @pytest.mark.parametrize("loss, is_answer", [(0.9, True), (1.1, False)])
@@ -530,7 +517,7 @@ def test_ctrl_c_gives_the_answer_so_far(monkeypatch, tmp_path, capsys):
     path = fake_runs.write_task(tmp_path)
     run(fake_runs.settings_of(path, tmp_path / "out"))
     said = capsys.readouterr().out
-    assert "Stopped: the answer so far." in said and "news: train" in said
+    assert "Stopped: the answer so far." in said and "news: Train" in said
 
 
 def test_a_run_that_fails_while_it_goes_on_is_what_it_was(

@@ -15,9 +15,11 @@ from matplotlib.axes import Axes
 
 from tf_transfer.freezing import operating
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
-from tf_transfer.reports import plots, wording
+from tf_transfer.reports import figures, tables
 from tf_transfer.reports.estimates import Ranged, subtract
-from tf_transfer.reports.study import Figure, Study, Table
+from tf_transfer.reports.figures import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.tables import Table
 
 ENCODERS = {
     "bert_base_en_uncased": "bert-base",
@@ -174,13 +176,13 @@ def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
             row = {
                 **key._asdict(),
                 "tuned": tuned,
-                "published": wording.number(plain),
-                "here": wording.spread(here),
-                "authors' averaging, published": wording.number(mean),
-                "authors' averaging, here": wording.number(authors),
-                "trials, published": wording.whole(count),
+                "published": tables.number(plain),
+                "here": tables.spread(here),
+                "authors' averaging, published": tables.number(mean),
+                "authors' averaging, here": tables.number(authors),
+                "trials, published": tables.whole(count),
                 "trials, here": len(here),
-                "of full score, %": wording.number(share, 1),
+                "of full score, %": tables.number(share, 1),
             }
             if deviation:
                 row["published"] += f" ± {deviation:.2f}"
@@ -200,7 +202,7 @@ def table_5(
     """
     full = layers[layers.tuned == ALL].drop(columns=["runs", "tuned"])
     known = [
-        wording.rate(rates["unit"] * rates[encoder].get(task, math.nan))
+        tables.rate(rates["unit"] * rates[encoder].get(task, math.nan))
         for task in full.task
     ]
     full.insert(1, "lr, published", known)
@@ -348,30 +350,32 @@ def list_tables(
 def list_figures(study: Study) -> list[Figure]:
     """The paper's figure; none of a search."""
     encoder, published = read_published(study)
-    panels: dict[str, dict[str, plots.Curve]] = {}
+    panels: dict[str, dict[str, figures.Curve]] = {}
     for key, trials in list_curves(label_runs(study.runs)).items():
         lines = panels.setdefault(key.task, {})
         means = take_means(published, key.task)
         if means:
-            lines[f"published, {encoder}"] = plots.Curve(_relate(means), DOTTED)
-        style = {"color": plots.colour_of(key.runs)}
-        lines[key.runs] = plots.Curve(_relate(trials), style)
+            lines[f"published, {encoder}"] = figures.Curve(
+                _relate(means), DOTTED
+            )
+        style = {"color": figures.colour_of(key.runs)}
+        lines[key.runs] = figures.Curve(_relate(trials), style)
     if not panels:
         return []
     return [
-        plots.draw_panels(
+        figures.draw_panels(
             "figure",
             "The paper's figure: test score less that of the full model "
             "against the number of tuned blocks; plain means with 95 % "
             "intervals. Dotted: the authors' trials by their averaging",
-            [plots.Panel(*panel, YLABEL) for panel in panels.items()],
+            [figures.Panel(*panel, YLABEL) for panel in panels.items()],
             "tuned blocks",
             dress=_dress,
         )
     ]
 
 
-def _relate(trials: operating.Trials) -> list[plots.Point]:
+def _relate(trials: operating.Trials) -> list[figures.Point]:
     """Score less that of the full model, by number of blocks."""
     return [
         (Ranged(float(number)), subtract(scores, trials[ALL]))
@@ -382,5 +386,5 @@ def _relate(trials: operating.Trials) -> list[plots.Point]:
 
 def _dress(axis: Axes) -> None:
     """More frozen blocks to the right, as in the paper."""
-    plots.use_whole_numbers(axis)
+    figures.use_whole_numbers(axis)
     axis.invert_xaxis()

@@ -11,8 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import frames, measures, plots, tables, wording
-from tf_transfer.reports.study import Figure, Study, Table
+from tf_transfer.reports import figures, frames, measures, tables
+from tf_transfer.reports.figures import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.tables import Table
 
 LARGE = {"MNLI": "mnli", "QQP": "qqp", "QNLI": "qnli", "SST-2": "sst2"}
 SMALL = {"CoLA": "cola", "STS-B": "stsb", "MRPC": "mrpc", "RTE": "rte"}
@@ -95,7 +97,7 @@ def _list_with_means(
     for name in LAST:
         known = [published.get(row, {}).get(name, "") for row in here.index]
         columns[f"{name}, published"] = known
-        columns[f"{name}, here"] = here[name].map(wording.number)
+        columns[f"{name}, here"] = here[name].map(tables.number)
     rows = pd.DataFrame(columns, here.index)
     rows = rows[(rows != "").any(axis=1)]
     return rows.reset_index(names="task")
@@ -113,9 +115,9 @@ def table_c(
         if "whole epochs" in point["time"]:
             name = "score_within"
         seconds = point["epochs"] * epoch_time(base)
-        gain = wording.mean(measures.measure_runs(name, last, seconds))
-        gain -= wording.mean(measures.measure_runs(name, base, seconds))
-        gains.append(wording.number(gain, 2, "+"))
+        gain = tables.mean(measures.measure_runs(name, last, seconds))
+        gain -= tables.mean(measures.measure_runs(name, base, seconds))
+        gains.append(tables.number(gain, 2, "+"))
     return pd.DataFrame(published).assign(here=gains)
 
 
@@ -143,7 +145,7 @@ def table_d(
         times["last 4"]["RTE"],
     ]
     rows = pd.DataFrame(published, columns=["number", "published"])
-    return rows.assign(here=[wording.number(value, 1) for value in here])
+    return rows.assign(here=[tables.number(value, 1) for value in here])
 
 
 def table_of_epochs(found: Found, task: str) -> pd.DataFrame:
@@ -154,12 +156,12 @@ def table_of_epochs(found: Found, task: str) -> pd.DataFrame:
     rows = []
     for name in APPROACHES:
         runs = found[task, name]
-        row = {"approach": name, "lr": wording.rate(runs.lr.mean())}
+        row = {"approach": name, "lr": tables.rate(runs.lr.mean())}
         epochs = frames.epochs_frame(runs).dropna(subset="test")
         is_timed = epochs.path.isin(runs.path[runs.timed])
         for number, members in epochs.groupby("epoch"):
-            seconds = wording.number(members.seconds[is_timed].mean(), 0)
-            cell = f"{wording.spread(members.test)} / {seconds}"
+            seconds = tables.number(members.seconds[is_timed].mean(), 0)
+            cell = f"{tables.spread(members.test)} / {seconds}"
             if len(members) < len(runs):
                 cell += f" ({len(members)})"
             row[f"epoch {number}"] = cell
@@ -240,7 +242,7 @@ def list_figures(study: Study) -> list[Figure]:
             "are lost",
             rates,
             "learning rate",
-            plots.SCALES["log"],
+            figures.SCALES["log"],
         ),
         *_draw(
             "figures_3_to_6",
@@ -249,12 +251,12 @@ def list_figures(study: Study) -> list[Figure]:
             "standard deviation. The paper's points are lost",
             curves,
             "training time, s",
-            plots.SCALES["zero"],
+            figures.SCALES["zero"],
         ),
     ]
 
 
-def list_epochs(runs: pd.DataFrame) -> list[plots.Point]:
+def list_epochs(runs: pd.DataFrame) -> list[figures.Point]:
     """Seconds and score after each epoch that all timed runs have."""
     timed = runs[runs.timed]
     epochs = frames.epochs_frame(timed).dropna(subset=["test", "seconds"])
@@ -268,10 +270,10 @@ def _name_approach(name: str) -> str:
     return name.replace("-", "_").replace(" ", "_")
 
 
-def _list_points(groups: Any, x: str, y: str) -> list[plots.Point]:
+def _list_points(groups: Any, x: str, y: str) -> list[figures.Point]:
     """Means and deviations of two columns."""
     return [
-        (wording.deviation(group[x]), wording.deviation(group[y]))
+        (tables.deviation(group[x]), tables.deviation(group[y]))
         for _, group in groups
     ]
 
@@ -279,18 +281,18 @@ def _list_points(groups: Any, x: str, y: str) -> list[plots.Point]:
 def _draw(
     name: str,
     caption: str,
-    points: Mapping[tuple[str, str], list[plots.Point]],
+    points: Mapping[tuple[str, str], list[figures.Point]],
     xlabel: str,
     dress: Callable[..., Any],
 ) -> list[Figure]:
     """A panel for each task, a curve for each approach; none without any."""
-    curves: dict[str, dict[str, plots.Curve]] = {}
+    curves: dict[str, dict[str, figures.Curve]] = {}
     for (task, approach), known in points.items():
         if known:
-            colour = plots.colour_of(_name_approach(approach))
-            curve = plots.Curve(known, {"color": colour})
+            colour = figures.colour_of(_name_approach(approach))
+            curve = figures.Curve(known, {"color": colour})
             curves.setdefault(task, {})[approach] = curve
-    panels = [plots.Panel(*entry) for entry in curves.items()]
+    panels = [figures.Panel(*entry) for entry in curves.items()]
     if not panels:
         return []
-    return [plots.draw_panels(name, caption, panels, xlabel, dress=dress)]
+    return [figures.draw_panels(name, caption, panels, xlabel, dress=dress)]

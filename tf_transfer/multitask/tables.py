@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, measures, wording
-from tf_transfer.reports.study import Figure, Study, Table
+from tf_transfer.reports import claims, measures, tables
+from tf_transfer.reports.figures import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.tables import Table
 
 TASK = "cs224n"
 METRICS = {
@@ -214,7 +216,7 @@ def _begin(row: dict[str, Any], runs: pd.DataFrame) -> dict[str, Any]:
 
 def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
     """Mean and standard deviation of a measure over runs."""
-    return wording.spread(measures.measure_runs(metric, runs), sign=sign)
+    return tables.spread(measures.measure_runs(metric, runs), sign=sign)
 
 
 def _has(ours: claims.Settings, wanted: claims.Settings) -> bool:

@@ -33,10 +33,10 @@ from tf_transfer.reports import (
     frames,
     groups,
     measures,
-    wording,
 )
 from tf_transfer.reports.claims import Claim, Paper, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Estimate
+from tf_transfer.utils import formatting
 
 AGREES, CONTRADICTS = "agrees", "contradicts"
 INCONCLUSIVE, NOT_COMPARABLE = "inconclusive", "not comparable"
@@ -268,7 +268,7 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
     if test.differences:
         local = _describe_locally(test, word, reason)
         word = NOT_COMPARABLE
-        reason = wording.list_first(test.differences, most=3)
+        reason = formatting.list_first(test.differences, most=3)
     known = (
         Estimate(math.nan, 0.0, math.nan) if test.mean is None else test.mean
     )
@@ -351,7 +351,7 @@ def _tally(test: Test) -> str:
         word = f"within {claim.margin:g} {claim.unit}"
     tally = f"{sum(test.agreeing)} of {len(test.names)} {word}"
     if others:
-        tally += f", not {wording.list_first(others, ', ')}"
+        tally += f", not {formatting.list_first(others, ', ')}"
     if test.published:
         sizes = [_describe_size(test, one) for one in test.single]
         tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
@@ -477,7 +477,7 @@ def test_claim(
             )
     problem = _find_problem(claim, comparisons)
     if missing and not differences:
-        problem = wording.list_first(missing, ", ", 1)
+        problem = formatting.list_first(missing, ", ", 1)
     mean, single = None, list[Estimate]()
     if comparisons and all(_is_known(claim, one) for one in comparisons):
         contrasts = [_contrast(claim, one) for one in comparisons]
@@ -563,7 +563,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                 f"{one.task}"
             )
         if one.fewest < FEWEST_SEEDS:
-            problem = f"{wording.count(one.fewest, 'run')} in a group on "
+            problem = f"{formatting.count(one.fewest, 'run')} in a group on "
             problem += f"{one.task}; {FEWEST_SEEDS} are needed"
             return f"{problem}, timed alike" if is_time else problem
         if not is_time and any(

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tf_transfer.reports import errors as errors_lib
-from tf_transfer.reports.study import Table
+from tf_transfer.reports.tables import Table
 
 NAMES = {"id": "row", "standard_deviation": "standard deviation"}
 RATES = ("precision", "recall", "f1", "probability")  # shown in points

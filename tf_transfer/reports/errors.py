@@ -69,7 +69,8 @@ def describe_confusions(errors: Mapping[str, Any]) -> str:
     for pair in rank_confusions(errors)[:MOST_CONFUSIONS]:
         label, answer = map(formatting.cut, (pair["label"], pair["answer"]))
         clauses.append(
-            f"{pair['count']:,} of {pair['of']:,} {label} are answered {answer}"
+            f"{pair['count']:,} of {pair['of']:,} {label!r} are "
+            f"answered {answer!r}"
         )
     return f"Most often: {'; '.join(clauses)}." if clauses else ""
 

@@ -213,6 +213,10 @@ class Estimate:
         reach = self.error * scipy.stats.t.ppf((1 + level) / 2, self.freedom)
         return self.value - reach, self.value + reach
 
+    def ranged(self) -> "Ranged":
+        """The value with its 95 % interval."""
+        return Ranged(self.value, *self.interval(), self)
+
     def p_above(self, bound: float = 0.0) -> float:
         """One-sided p-value of "it is not above the bound".
 
@@ -286,6 +290,22 @@ class Ranged:
     def has_interval(self) -> bool:
         """Whether there is an interval."""
         return not math.isnan(self.low)
+
+    def show(self, digits: int = 2, sign: str = "", unit: str = "") -> str:
+        """The value with its interval: `82.79 (81.20 to 84.38)`, or "".
+
+        Args:
+            digits: after the point.
+            sign: `+` shows the sign of positive numbers.
+            unit: after the value.
+        """
+        if not self.is_known:
+            return ""
+        form = f"{sign}z.{digits}f"
+        text = f"{self.value:{form}}{unit}"
+        if self.has_interval:
+            text += f" ({self.low:{form}} to {self.high:{form}})"
+        return text
 
 
 UNKNOWN = Ranged()

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from tf_transfer.reports import answer
+from tf_transfer.reports.predictions import Scored
 
 
-def describe(runs: Mapping[int, answer.Scored]) -> str:
+def describe(runs: Mapping[int, Scored]) -> str:
     """The scores, and how much the last texts added.
 
     Args:
@@ -22,20 +22,16 @@ def describe(runs: Mapping[int, answer.Scored]) -> str:
         f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} {texts}: "
         f"{scores} training {texts}."
     )
-    gain = run.score - runs[fewer].score
-    interval = answer.difference_interval(run, runs[fewer])
-    if interval is None:
+    gain = run.minus(runs[fewer])
+    if not gain.has_interval:
         return f"{line} The last {size - fewer:,} changed no score."
-    low, high = interval
     verdict = "More labelled texts are likely to help."
-    if high < 0:
+    if gain.high < 0:
         verdict = "More labelled texts of this kind are unlikely to help."
-    elif low <= 0:
+    elif gain.low <= 0:
         verdict = (
             f"This may be chance: {len(run.ids):,} {run.kind} {texts} do not "
             "show whether more labelled texts would help."
         )
-    return (
-        f"{line} The last {size - fewer:,} added {gain:.1f} points "
-        f"({answer.LEVEL:.0%} interval {low:.1f} to {high:.1f}). {verdict}"
-    )
+    points = gain.show(1, unit=" points")
+    return f"{line} The last {size - fewer:,} added {points}. {verdict}"

@@ -14,20 +14,19 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import (
-    brief,
+    advice,
     contrast,
     depth,
-    first_figure,
+    figures as figures_lib,
     frames,
-    overview,
-    wording,
 )
 from tf_transfer.reports.contrast import Verdict
-from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Figure, module_of, Study, Table
-from tf_transfer.reports.tables import draw_figures, fill_tables
+from tf_transfer.reports.figures import Figure
+from tf_transfer.reports.study import module_of, Study
+from tf_transfer.reports.tables import Table
 from tf_transfer.utils import formatting
 
+SAMPLE = "sample"  # of `--data`
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 MARKS = {  # before the word, for those who do not see its colour
@@ -47,9 +46,7 @@ class Part:
         study: its title and its differences from the paper are shown.
         short: the sentences of *In short*.
         figure: the first one, or None.
-        table: the overview.
-        headline: the table of a document: that of the experiment's
-            `tables.toml` or else the overview.
+        table: what each approach scores, loses and costs.
         tables, figures, notes: folded, the paper's own among them.
         shown: the tables that a document has, too.
         judged: verdicts on the paper's claims.
@@ -64,7 +61,6 @@ class Part:
     short: list[str]
     figure: Figure | None
     table: Table
-    headline: Table
     tables: list[Table]
     shown: list[Table]
     figures: list[Figure]
@@ -119,55 +115,75 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     """
     parts = []
     for study in studies:
-        rows = study.rows
         is_judged = any(verdict.study for verdict in study.verdicts)
         # With training everything, or an encoder with the TF-IDF baseline.
-        compares = any(row.base is not None for row in rows)
+        compares = any(row.difference.is_known for row in study.rows)
         compares |= study.runs.baseline.nunique() == 2
         if compares or is_judged or study.name == "A":
-            parts.append(make_part(study, rows))
+            parts.append(make_part(study))
     return Page(parts, _list_runs(studies), summary, describe_origin(summary))
 
 
-def make_part(study: Study, rows: Sequence[Row]) -> Part:
+def make_part(study: Study) -> Part:
     """What the page shows of a study.
 
     Args:
         study: its runs.
-        rows: see `overview.make_rows`.
     """
     name = f"{study.experiment}_{study.name}"
-    figures = draw_figures(study)
+    tables: list[Table] = []
+    figures: list[Figure] = []
     module = module_of(study.experiment)
-    own = getattr(module, "figures", None)
-    if own is not None:
-        figures += own(study)
-    own_tables: list[Table] = []
-    if module is not None and hasattr(module, "list_tables"):
-        own_tables = module.list_tables(study)
-        figures += module.list_figures(study)
+    if module is not None:
+        tables = module.list_tables(study)
+        figures = module.list_figures(study)
     if profiles := depth.profiles_of(study.runs):
         figures.append(depth.draw(profiles))
-    shown = own_tables + fill_tables(study, "document")
-    tables = [*shown, *fill_tables(study, "table")]
-    headline = fill_tables(study, "headline")
-    first = first_figure.draw(study, rows)
+    first = figures_lib.draw_costs(study.rows, study.margin)
     if first is not None:
         first = dataclasses.replace(first, name=f"{name}_{first.name}")
-    table = tabulate(name, rows)
     return Part(
         name,
         study,
-        brief.write(study, rows),
+        write_short(study),
         first,
-        table,
-        headline[0] if headline else table,
+        tabulate(study),
         [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
-        shown,
+        tables,
         [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
         _list_notes(study),
         **_sort_verdicts(study),
     )
+
+
+# === In short ===
+
+
+def write_short(study: Study) -> list[str]:
+    """The sentences at the top of a study's part of the report."""
+    sentences = []
+    if set(study.runs.data) == {SAMPLE}:
+        sentences.append(
+            "These runs are on the hand-written sample: their scores mean "
+            "nothing."
+        )
+    sentences.append(advice.advise(study.rows, study.margin))
+    return sentences + describe_verdicts(study)
+
+
+def describe_verdicts(study: Study) -> list[str]:
+    """How many of the paper's claims have each word, in a sentence."""
+    first = [v for v in study.verdicts if not v.claim.reading_of]
+    judged = [verdict for verdict in first if verdict.study]
+    if study.paper is None or not judged:
+        return []
+    counts = contrast.count_words(judged)
+    words = [f"{number} {word}" for word, number in counts.items() if number]
+    without_runs = len(first) - len(judged)
+    if without_runs:
+        words.append(f"{without_runs} without runs to compare")
+    claimed = formatting.count(len(first), "claim")
+    return [f"{claimed} ({study.paper.name}): {'; '.join(words)}."]
 
 
 # === Claims ===
@@ -221,7 +237,7 @@ def describe_ours(verdict: Verdict) -> str:
         return ""
     runs = f"n = {verdict.runs}"
     if verdict.tasks:
-        runs += f", on {wording.join(verdict.tasks)} only"
+        runs += f", on {formatting.join(verdict.tasks)} only"
     if math.isnan(verdict.value):
         return runs
     claim = verdict.claim
@@ -239,65 +255,27 @@ def describe_ours(verdict: Verdict) -> str:
 # === Tables ===
 
 
-def tabulate(name: str, rows: Sequence[Row]) -> Table:
-    """The overview of a study."""
-    frame = pd.DataFrame([_show_row(row) for row in rows])
-    optional = frame[["minus everything", "time, s", "time, %"]]
-    empty = optional.columns[(optional == "").all()]
+def tabulate(study: Study) -> Table:
+    """The table of what each approach scores, loses and costs."""
+    rows = study.rows
+    known = study.runs.groupby("task")
+    majorities = []
+    for task, majority in known.majority.first().items():
+        if not math.isnan(majority):
+            majorities.append(f"{majority:.1f} on {task}")
+    metrics = {*study.runs.metric}
+    if len(metrics) > 1:
+        metrics = {f"{t}: {m}" for t, m in known.metric.first().items()}
     caption = (
-        f"{overview.name_split(rows)} scores in points "
-        f"({_name_metrics(rows)}): means over n seeds or folds, with 95 % "
-        f"intervals over {overview.name_parts(rows)}. Times are those to the "
-        "stopping point, with that of caching the frozen blocks; shares are "
-        "of the time and the weights of training everything"
+        f"Scores in points ({', '.join(sorted(metrics))}), means over seeds or "
+        "folds; in brackets 95 % intervals. "
+        f"{advice.describe(study.margin)}"
     )
-    majorities = {
-        row.task: f"{row.majority:.1f} on {row.task}"
-        for row in rows
-        if not math.isnan(row.majority)
-    }
     if majorities:
-        caption += (
-            f". The majority baseline scores {', '.join(majorities.values())}"
-        )
-    if any(row.seconds.is_known and not row.is_timed for row in rows):
-        caption += f". {overview.TIMED_APART}"
-    return Table(
-        f"{name}_overview", caption, frame.drop(columns=empty), open=True
-    )
-
-
-def _show_row(row: Row) -> dict[str, Any]:
-    """The cells of a row of the overview."""
-    seconds = wording.ranged(overview.Ranged(row.seconds.value), 0)
-    if seconds and not row.is_timed:
-        seconds += "*"
-    difference = row.note or wording.ranged(row.gain, sign="+")
-    if row.failed:
-        difference = contrast.FAILED
-    return {
-        "task": row.task,
-        "trains": row.trains,
-        "n": row.n,
-        "score": wording.ranged(row.score),
-        "minus everything": difference,
-        "time, s": seconds,
-        "time, %": wording.ranged(row.share, 0),
-        "weights, %": _round_share(row.trained),
-    }
-
-
-def _name_metrics(rows: Sequence[Row]) -> str:
-    """`f1`, or `mrpc: f1, rte: accuracy` where tasks have several."""
-    of_tasks = {row.task: row.runs.metric.iloc[0] for row in rows}
-    if len({*of_tasks.values()}) == 1:
-        return next(iter(of_tasks.values()))
-    return ", ".join(f"{task}: {metric}" for task, metric in of_tasks.items())
-
-
-def _round_share(percent: float) -> float:
-    """To a tenth; what is less to its first digit, since it is not nothing."""
-    return float(f"{percent:.1g}") if percent < 0.1 else round(percent, 1)
+        caption += f". The majority baseline scores {', '.join(majorities)}"
+    frame = pd.DataFrame(advice.make_table(rows, study.margin))
+    name = f"{study.experiment}_{study.name}_approaches"
+    return Table(name, caption, frame, open=True)
 
 
 def _list_notes(study: Study) -> list[str]:
@@ -317,7 +295,7 @@ def _list_notes(study: Study) -> list[str]:
         for warning in record.get("warnings", ())
     )
     for warning, count in counts.items():
-        notes.append(f"{warning} ({wording.count(count, 'run')})")
+        notes.append(f"{warning} ({formatting.count(count, 'run')})")
     return notes
 
 
@@ -364,7 +342,7 @@ def describe_origin(summary: dict[str, Any]) -> str:
     # An ensemble is of runs that count already.
     trained = sum(not run.get("members") for run in summary["runs"])
     origin = (
-        f"{wording.count(trained, 'run')}, reported on {made['on']}. "
+        f"{formatting.count(trained, 'run')}, reported on {made['on']}. "
         f"Machine: {made['machine']}. {packages}."
     )
     if commits:

@@ -1,15 +1,9 @@
 """The content of one study, before it is put on a page.
 
-Each experiment may have a module of its name in the folder `papers` with
+A paper's folder has a module `tables` with
 
-    MEASURES, ROWS, PARTS, METRICS: what its `tables.toml` may name; see
-        `tables`
-    figures(study) -> figures in addition to the first one
-    name_approach(approach, settings) -> what is trained, as its paper calls it
-    label_runs(study, runs) -> `Study.labelled` with columns of its own
-
-An experiment without a module has the overview, its claims, all its runs and
-the tables that its `tables.toml` describes; see `tables`.
+    list_tables(study), list_figures(study): the paper's own, filled with runs
+    name_approach(approach, settings): what is trained, as the paper calls it
 """
 
 import dataclasses
@@ -17,7 +11,7 @@ import functools
 import importlib
 import importlib.util
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -25,56 +19,13 @@ import pandas as pd
 
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
+    advice,
     claims,
     contrast,
     frames,
     groups as groups_lib,
-    overview,
-    wording,
 )
-from tf_transfer.reports.options import Options
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table as it is shown.
-
-    Attributes:
-        name: of its CSV file.
-        caption: what it shows, in which units.
-        frame: cells as text or numbers; nan and None are shown empty.
-        open: whether the page shows it unfolded.
-    """
-
-    name: str
-    caption: str
-    frame: pd.DataFrame
-    open: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Figure:
-    """A picture.
-
-    Attributes:
-        name: of its files, without the extension.
-        caption: a sentence or two.
-        render: returns the content of a file by its extension, `png` or `svg`.
-    """
-
-    name: str
-    caption: str
-    render: Callable[[str], bytes]
-
-    @functools.cached_property
-    def svg(self) -> bytes:
-        """The picture as the page has it."""
-        return self.render("svg")
-
-    @functools.cached_property
-    def png(self) -> bytes:
-        """The picture as a document and a folder have it."""
-        return self.render("png")
+from tf_transfer.utils import formatting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +41,7 @@ class Study:
         verdicts: on the paper's claims.
         all_runs: of the experiment, other studies included.
         summary: what the runs were read into.
-        options: what the reader asks for.
+        margin: largest loss in points that is accepted for a cheaper approach.
         distinct: settings by which it differs from the experiment's other
             studies, with values; empty of the only one.
         folder: with the experiments' claims and tables.
@@ -104,31 +55,19 @@ class Study:
     verdicts: Sequence[contrast.Verdict]
     all_runs: pd.DataFrame
     summary: dict[str, Any]
-    options: Options = Options()
+    margin: float = advice.MARGIN
     distinct: str = ""
     folder: str = "experiments"
 
     @functools.cached_property
-    def declared(self) -> tuple[str, dict[str, Any]]:
-        """The path of the paper's `tables.toml`, and its content; or empty.
-
-        Raises:
-            UserError: it cannot be read.
-        """
-        path = claims.find_file(self.folder, self.experiment, "tables.toml")
-        return (path, claims.read_content(path)) if path else ("", {})
+    def approaches(self) -> list[advice.Approach]:
+        """See `advice.list_approaches`."""
+        return advice.list_approaches(self.runs)
 
     @functools.cached_property
-    def labelled(self) -> pd.DataFrame:
-        """See `overview.label_runs`; with columns of the experiment's own."""
-        runs = overview.label_runs(self.runs)
-        own = getattr(module_of(self.experiment), "label_runs", None)
-        return runs if own is None else own(self, runs)
-
-    @functools.cached_property
-    def rows(self) -> list[overview.Row]:
-        """See `overview.make_rows`."""
-        return overview.make_rows(self.runs)
+    def rows(self) -> list[advice.Row]:
+        """See `advice.make_rows`."""
+        return advice.make_rows(self.approaches)
 
     @property
     def model(self) -> str:
@@ -145,7 +84,7 @@ class Study:
         """Such as `glue: minilm, 6 blocks (max_epochs=9)`."""
         title = f"{self.experiment}: {self.model}"
         if self.blocks:
-            title += f", {wording.count(self.blocks, 'block')}"
+            title += f", {formatting.count(self.blocks, 'block')}"
         if self.distinct:
             title += f" ({self.distinct})"
         return title
@@ -162,26 +101,25 @@ def module_of(experiment: str) -> ModuleType | None:
     """The module of an experiment's tables, or None."""
     if experiment not in FOLDERS:
         return None
-    for name in (
-        f"tf_transfer.{experiment}.tables",
-        f"tf_transfer.reports.papers.{experiment}",
-    ):
-        if importlib.util.find_spec(name):
-            return importlib.import_module(name)
-    return None
+    name = f"tf_transfer.{experiment}.tables"
+    return (
+        importlib.import_module(name)
+        if importlib.util.find_spec(name)
+        else None
+    )
 
 
 def collect(
     summary: dict[str, Any],
     folder: str = "experiments",
-    options: Options = Options(),
+    margin: float = advice.MARGIN,
 ) -> list[Study]:
     """The studies of a summary, by experiment, the largest first.
 
     Args:
         summary: see `summary.summarize`.
         folder: with the papers' claims and figures.
-        options: what the reader asks for.
+        margin: see `Study.margin`.
     """
     by_experiment = groups_lib.group_by(
         summary["runs"], lambda r: r["experiment"]
@@ -217,7 +155,7 @@ def collect(
                 [v for v in judged if v.study in (name, "")],
                 runs,
                 summary,
-                options,
+                margin,
                 distinct[name],
                 folder,
             )
@@ -235,7 +173,7 @@ def _describe_differences(
     """
     shared = [members.shared.iloc[0] for members in studies.values()]
     common = set.intersection(*map(set, shared)) - {"model"}
-    differences = overview.describe_differences(
+    differences = advice.describe_differences(
         [{n: s[n] for n in shared[0] if n in common} for s in shared], ", {}={}"
     )
     if len(studies) == 1:

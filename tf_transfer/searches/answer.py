@@ -6,11 +6,13 @@ functions are handed a `searches.search.Search` that is over for now.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import scipy.stats
 
-from tf_transfer.reports import answer as reports
+from tf_transfer.reports import advice, predictions
+from tf_transfer.reports.estimates import Ranged
 from tf_transfer.searches.planner import (
     answer_seconds,
     MARGIN_UNMEASURED,
@@ -32,8 +34,8 @@ class Row:
         run: of its best seed.
         record: the content of that run's `result.json`.
         rate: as text.
-        interval: of the score on validation, in points; over seeds where there
-            are three, else over texts; None where it has none.
+        validation: the score in points, with an interval over seeds where there
+            are three, else over texts.
         seconds: of the search that went into the approach.
     """
 
@@ -42,7 +44,7 @@ class Row:
     run: Planned
     record: dict[str, Any]
     rate: str
-    interval: tuple[float, float] | None
+    validation: Ranged
     seconds: float
 
     @property
@@ -51,17 +53,16 @@ class Row:
         return self.choice.approach
 
     @property
-    def score(self) -> float:
-        """The score in the interval: the mean over seeds, or the run's own."""
-        if len(self.setting.scores) >= FEWEST_SEEDS:
-            return self.setting.mean
-        return max(self.setting.scores)
+    def words(self) -> str:
+        """The approach in words."""
+        return describe_approach(self.name)
 
-    @property
-    def basis(self) -> str:
-        """The sample of the interval, such as `over texts`."""
-        count = len(self.setting.scores)
-        return f"over {count} seeds" if count >= FEWEST_SEEDS else "over texts"
+
+def describe_approach(name: str) -> str:
+    """An approach in words: `last 2 (keep_blocks=3)`."""
+    base, _, options = name.partition(", ")
+    words = advice.name_approach(base)
+    return f"{words} ({options})" if options else words
 
 
 def rank_approaches(search: Any) -> list[Row]:
@@ -85,7 +86,7 @@ def rank_approaches(search: Any) -> list[Row]:
                 run,
                 record,
                 f"{planner.rate_of(choice):g}",
-                _interval(setting, run.directory.path),
+                _score(setting, run.directory.path),
                 sum(
                     step.ended - step.began
                     for step in search.history.record.steps
@@ -112,15 +113,53 @@ def _price(search: Any, row: Row) -> tuple[float, float]:
     return prices[search.settings.objective], -row.setting.mean
 
 
-def _interval(setting: ScoredSetting, path: str) -> tuple[float, float] | None:
+def _score(setting: ScoredSetting, path: str) -> Ranged:
     count = len(setting.scores)
     if count < FEWEST_SEEDS:
-        scored = reports.open_scored(path, "validation")
-        return None if scored is None else reports.score_interval(scored)
+        scored = predictions.open_scored(path, "validation")
+        return Ranged(max(setting.scores)) if scored is None else scored.ranged
     reach = scipy.stats.t.ppf(0.975, count - 1) * scipy.stats.sem(
         setting.scores
     )
-    return setting.mean - reach, setting.mean + reach
+    return Ranged(setting.mean, setting.mean - reach, setting.mean + reach)
+
+
+def recommend(
+    search: Any, ranked: Sequence[Row]
+) -> tuple[list[advice.Row], advice.Row]:
+    """The rows of the approaches and the baselines, and the one to use.
+
+    That is the answer or a baseline, by the rule of `advice`; the reference is
+    what is expected to score more.
+
+    Args:
+        search: see `rank_approaches`.
+        ranked: what that returned; one at least.
+    """
+    answer = ranked[0]
+    paths = {row.words: row.run.directory.path for row in ranked}
+    scores = {}
+    for name, run in search.baselines.items():
+        result = run.directory.result()
+        if result is not None:
+            paths[name] = run.directory.path
+            scores[name] = result["validation"][result["metric"]]
+    reference = answer.words
+    if scores and not search.planner.beats_floor(answer.setting):
+        reference = max(scores, key=lambda name: scores[name])
+    known = {row.words: row for row in ranked}
+    rows = []
+    for row in advice.compare_runs(paths, reference, "validation"):
+        if row.name in known:
+            setting = known[row.name]
+            row = dataclasses.replace(
+                row,
+                validation=setting.validation,
+                seeds=len(setting.setting.scores),
+            )
+        rows.append(row)
+    candidates = [r for r in rows if r.name == answer.words or r.is_baseline]
+    return rows, advice.choose(candidates, search.settings.max_loss)
 
 
 def is_better_refit(row: Row, refit: Planned | None) -> bool:
@@ -130,33 +169,6 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
     loss = refit.directory.epochs()[-1]["train_loss"]
     epochs = row.run.directory.epochs()
     return loss <= epochs[row.record["best_epoch"] - 1]["train_loss"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Lead:
-    """A model compared with another, on the same texts.
-
-    Attributes:
-        other: the other one's score, in points.
-        points: by which the first scores more.
-        interval: of `points`; None where the texts differ.
-    """
-
-    other: float
-    points: float
-    interval: tuple[float, float] | None
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the difference is more than chance."""
-        low, high = self.interval or (0.0, 0.0)
-        return low > 0 or high < 0
-
-
-def compare(run: reports.Scored, other: reports.Scored) -> Lead:
-    """The lead of a run over another one."""
-    interval = reports.difference_interval(run, other)
-    return Lead(other.score, run.score - other.score, interval)
 
 
 def least_budget(search: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The words are in `reports/templates/search.txt.jinja`, the page in
 `search.html.jinja` next to it: one HTML file that needs no other.
 """
 
+import dataclasses
 import os
 import re
 import shlex
@@ -13,27 +14,21 @@ from typing import Any
 import pandas as pd
 
 from tf_transfer.reports import (
-    answer as reports,
+    advice,
     depth,
     error_tables,
     page as reports_page,
-    wording,
+    predictions,
 )
 from tf_transfer.reports.errors import describe_confusions
-from tf_transfer.reports.study import Table
+from tf_transfer.reports.tables import Table
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
-from tf_transfer.searches.space import Choice, EVERYTHING
+from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, formatting
 
 FILE = "search.html"
-NAMES = {
-    EVERYTHING: "everything",
-    "head": "the output layer alone",
-    "last_0": "the head alone",
-    "last_1": "the last block",
-}
 OBJECTIVES = {
     "score": "the cheapest",
     "seconds_at_prediction": "the fastest to predict",
@@ -48,8 +43,6 @@ LEFT_OUT = (
     "--score_test=",
     "--also_cache=",
 )
-
-Baselines = Mapping[str, reports.Scored]  # on validation, by name
 
 
 def give(search: Any) -> None:
@@ -84,19 +77,9 @@ def give(search: Any) -> None:
     files.write_atomically(path, page.encode())
     # A report reads the answer here.
     files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
-    print("\n" + "\n".join([*lines, f"The whole answer: {path}"]))
-
-
-def _open(
-    runs: Mapping[str, Planned], kind: str = "validation"
-) -> dict[str, reports.Scored]:
-    """Those among some runs that are finished; see `reports.open_scored`."""
-    opened = {}
-    for name, run in runs.items():
-        scored = reports.open_scored(run.directory.path, kind)
-        if scored is not None:
-            opened[name] = scored
-    return opened
+    table = [advice.align(values["table"])] if values["table"] else []
+    lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
+    print("\n" + "\n".join(lines))
 
 
 # === Lines ===
@@ -109,11 +92,10 @@ def write_lines(values: Mapping[str, Any]) -> list[str]:
         values: see `give`.
     """
     environment = reports_page.make_environment(escapes=False)
-    environment.filters["approach"] = describe_approach
+    environment.filters["approach"] = answer.describe_approach
     environment.filters["duration"] = _duration
-    environment.filters["counted"] = wording.count
-    environment.filters["interval"] = reports.score_interval
-    environment.filters["profile"] = reports.describe_profile
+    environment.filters["counted"] = formatting.count
+    environment.filters["profile"] = depth.describe_profile
     template = environment.get_template("search.txt.jinja")
     lines = []
     for paragraph in re.split(r"\n\s*\n", template.render(values)):
@@ -132,8 +114,10 @@ def _describe_shortage(search: Any) -> dict[str, Any]:
     shortage = None
     if search.planner:
         shortage = answer.least_budget(search)
-    tested = _open(search.baselines, kind="")
-    return {"shortage": shortage, "baselines": tested}
+    rows = advice.compare_runs(
+        {name: run.directory.path for name, run in search.baselines.items()}
+    )
+    return {"shortage": shortage, "table": advice.make_table(rows)}
 
 
 def _describe_answer(search: Any, rows: Sequence[Row]) -> dict[str, Any]:
@@ -143,66 +127,32 @@ def _describe_answer(search: Any, rows: Sequence[Row]) -> dict[str, Any]:
         search: see `give`.
         rows: see `answer.rank_approaches`.
     """
-    planner, baselines = search.planner, _open(search.baselines)
+    planner, max_loss = search.planner, search.settings.max_loss
+    compared, chosen = answer.recommend(search, rows)
     model = search.refit or rows[0].run
-    recommended = ""
-    if baselines and not planner.beats_floor(rows[0].setting):
-        recommended = max(baselines, key=lambda name: baselines[name].score)
-        model = search.baselines[recommended]
-    scored = reports.open_scored(model.directory.path)
+    if chosen.is_baseline:
+        model = search.baselines[chosen.name]
+    scored = predictions.open_scored(model.directory.path)
     assert scored is not None
-
-    leads, tests = {}, {}
-    for name, other in _open(search.baselines, scored.kind).items():
-        leads[name] = answer.compare(scored, other)
-        tests[name] = reports.format_score(other)
-    if not recommended:
-        tests[rows[0].name] = reports.format_score(scored)
-    if scored.kind != "test":
-        tests = {}
-
-    top = _open({row.name: row.run for row in rows[:2]})
-    lead_over_next = None
-    if len(top) == 2:
-        lead_over_next = answer.compare(*top.values())
-
+    if search.refit:  # it has another test score than the run that was chosen
+        compared[0] = dataclasses.replace(compared[0], test=scored.ranged)
+    names = {rows[0].words, *search.baselines}
+    candidates = [row for row in compared if row.name in names]
     best = planner.best_of_approaches()[0].choice
-    everything = None
-    for row in rows:
-        if is_everything(row.name):
-            everything = row
     errors = model.directory.errors()
     return {
-        "baselines": baselines,
         "scored": scored,
-        "recommended": recommended,
+        "chosen": chosen,
+        "sentence": advice.advise(candidates, max_loss),
+        "compared": compared,
+        "table": advice.make_table(compared, max_loss),
         "best": next(row for row in rows if row.setting.choice == best),
         "objective": OBJECTIVES[search.settings.objective],
-        "leads": leads,
-        "tests": tests,
-        "majority": reports.majority(scored),
-        "everything": everything,
-        "lead_over_next": lead_over_next,
         "explorations": planner.explorations(search.settings.seconds),
-        "commands": _list_commands(model, scored, recommended),
+        "commands": _list_commands(model, scored, chosen),
         "confusions": describe_confusions(errors.get(scored.kind, {})),
         "errors": list(error_tables.tabulate(errors, "The answer")),
     }
-
-
-def describe_approach(name: str) -> str:
-    """An approach in words."""
-    base, _, options = name.partition(", ")
-    words = NAMES.get(base, f"the last {base.removeprefix('last_')} blocks")
-    if options:
-        words += f" ({options})"
-    return words
-
-
-def is_everything(name: str) -> bool:
-    """Whether an approach trains every weight."""
-    base, _, options = name.partition(", ")
-    return base == EVERYTHING and not re.search("method=|keep_blocks=", options)
 
 
 def _duration(seconds: float) -> str:
@@ -213,23 +163,23 @@ def _duration(seconds: float) -> str:
 
 
 def _list_commands(
-    model: Planned, scored: reports.Scored, recommended: str
+    model: Planned, scored: predictions.Scored, chosen: advice.Row
 ) -> dict[str, str]:
     """The commands that train the answer and that predict, by name.
 
     Args:
         model: the run of the answer.
         scored: its scores.
-        recommended: the baseline that is the answer, or "".
+        chosen: the row of the answer.
     """
     words = ["python", "-m", model.experiment.command_module]
     for word in model.words:
         if not word.startswith(LEFT_OUT):
             words.append(word)
-    if not recommended:
+    if not chosen.is_baseline:
         words.append(f"--max_epochs={scored.record['epochs_run']}")
     commands = {TRAIN: shlex.join(words)}
-    if recommended in ("", reports.PROBE):
+    if not chosen.is_baseline or chosen.name == advice.PROBE:
         words = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
         for _ in model.experiment.data.task.texts:
             words.append("--text=...")
@@ -266,19 +216,15 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
 
 
 def _list_approaches(values: Mapping[str, Any]) -> Table:
-    """The approaches and the baselines; the answer is the first row.
+    """The table of the answer, with the setting of each approach.
 
     Args:
         values: see `give`.
     """
     costs = values["search"].planner.costs
-    lines = []
+    settings = {}
     for row in values["rows"]:
-        line = {
-            "trains": describe_approach(row.name),
-            "validation": reports.show_score(row.score, row.interval),
-            "test": values["tests"].get(row.name),
-            "seeds": len(row.setting.scores),
+        settings[row.words] = {
             "rate": row.rate,
             "epochs": row.setting.epochs,
             "schedule": _schedule(row.choice),
@@ -287,27 +233,15 @@ def _list_approaches(values: Mapping[str, Any]) -> Table:
             "trained parameters": row.record["trainable_parameters"],
             "run": row.run.directory.path,
         }
-        lines.append(line)
-    for name, baseline in values["baselines"].items():
-        line = {
-            "trains": name,
-            "validation": reports.format_score(baseline),
-            "test": values["tests"].get(name),
-            "run": baseline.path,
-        }
-        if name == values["recommended"]:
-            lines.insert(0, line)
-        else:
-            lines.append(line)
-    if values["majority"] is not None:
-        kind = values["scored"].kind
-        score = f"{values['majority']:.1f}"
-        lines.append({"trains": reports.MAJORITY, kind: score})
+    lines = []
+    for line in values["table"]:
+        lines.append({**line, **settings.get(line["approach"], {})})
+    max_loss = values["search"].settings.max_loss
     return Table(
         "approaches",
-        "The best setting of each approach, and the baselines; the answer is "
-        "the first row. Scores in points; intervals of 95 %, over seeds where "
-        "there are three, else over texts",
+        "The best setting of each approach, and the baselines. Scores in "
+        "points, in brackets with 95 % intervals, over seeds where there are "
+        f"three, else over texts. {advice.describe(max_loss)}",
         pd.DataFrame(lines),
     )
 

@@ -24,6 +24,8 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from tf_transfer.reports import advice
+from tf_transfer.reports.estimates import Estimate
 from tf_transfer.searches import gains
 from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.space import Approach, Choice, EVERYTHING
@@ -56,16 +58,15 @@ class Options:
         usual_epochs: of a run of `tf_transfer.train` on these texts.
         own_share: of a setting's own mean in its expected score on new texts;
             the rest is the share of the score that all runs predict.
-        floor_margin: the answer is a trained setting if its expected score
-            exceeds the best baseline by this many times the noise.
-            docs/search.md judges both.
+            docs/search.md judges it.
+        max_loss: points that a cheaper answer may lose.
     """
 
     budget: float
     max_epochs: int
     usual_epochs: int = 4
     own_share: float = 0.5
-    floor_margin: float = 1.0
+    max_loss: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,13 +203,18 @@ class Planner:
         return sorted(settings, key=rank)
 
     def beats_floor(self, setting: ScoredSetting) -> bool:
-        """Whether a setting is expected to score more than the floor.
+        """Whether a setting is the answer, and not the best baseline.
 
-        The setting was chosen among many, and the floor was not. So the setting
-        has to be better by the noise of a score.
+        The reference is what is expected to score more; see `advice.choose`.
         """
-        margin = self.options.floor_margin * self.noise
-        return setting.expected > self.floor + margin
+        loss = Estimate(self.floor - setting.expected, self.noise, math.inf)
+        rows = [
+            advice.Row("training", is_reference=True),
+            advice.Row("the floor", difference=loss.ranged(), weights=0.0),
+        ]
+        if setting.expected <= self.floor:
+            return False
+        return advice.choose(rows, self.options.max_loss) is rows[0]
 
     def best_of_approaches(self) -> list[ScoredSetting]:
         """The best setting of each approach, the best first."""

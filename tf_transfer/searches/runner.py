@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tf_transfer.reports import wording
 from tf_transfer.searches.history import Clock, History, Step
 from tf_transfer.searches.planner import Action, Planner
 from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 # A run that exceeds its time by this much is stopped, even within an epoch.
@@ -240,7 +240,7 @@ class Runner:
         _tell(planner, step, scores)
         self.runs[choice] = run
         self._clock.save()
-        epochs = wording.count(step.epochs, "epoch")
+        epochs = formatting.count(step.epochs, "epoch")
         say(
             f"{time.strftime('%T')} {title}, {epochs}: "
             f"validation {detail['metric']} {max(scores):.1f}  "

@@ -9,7 +9,7 @@ from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import pick
 from tf_transfer.models import loading
-from tf_transfer.reports import answer as reports
+from tf_transfer.reports import advice
 from tf_transfer.searches import answer, costs, page
 from tf_transfer.searches.history import Clock, History
 from tf_transfer.searches.plan import (
@@ -125,9 +125,9 @@ class Search:
         self.probe = self.plan.baseline("frozen")
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
-            name = reports.name_baseline("tfidf", is_tagging)
+            name = advice.name_baseline("tfidf", is_tagging)
             self.baselines[name] = self.plan.baseline("tfidf")
-        self.baselines[reports.PROBE] = self.probe
+        self.baselines[advice.PROBE] = self.probe
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         settings = experiment.settings
@@ -218,6 +218,7 @@ class Search:
                 settings.seconds,
                 settings.max_epochs,
                 train.usual_epochs(self.training, settings.batch_size),
+                max_loss=settings.max_loss,
             ),
             noise_of(self.validating),
             floor,
@@ -250,7 +251,10 @@ class Search:
     def _score_answer(self, runner: Runner, planner: Planner) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         rows = answer.rank_approaches(self)
-        if not rows or not planner.beats_floor(rows[0].setting):
+        if not rows:
+            return
+        _, chosen = answer.recommend(self, rows)
+        if chosen.is_baseline:
             return
         row, refit = rows[0], None
         if self.settings.refit and self.testing:

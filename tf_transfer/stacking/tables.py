@@ -16,11 +16,13 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.data import metrics
-from tf_transfer.reports import tables, wording
+from tf_transfer.reports import tables
 from tf_transfer.reports.claims import Settings
+from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.predictions import Arrays, Predictions
 from tf_transfer.reports.reading import Record
-from tf_transfer.reports.study import Figure, Study, Table
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.tables import Table
 
 HEADS = {
     "dense": "two dense layers",
@@ -139,10 +141,10 @@ def compare_rows(
             base = groups.get(gain["over"], runs.iloc[:0])
             for metric, title in TITLES[task].items():
                 ours, theirs = _measure(runs, metric), _measure(base, metric)
-                difference = wording.mean(ours) - wording.mean(theirs)
-                line[f"{title}, here"] = wording.spread(ours)
+                difference = tables.mean(ours) - tables.mean(theirs)
+                line[f"{title}, here"] = tables.spread(ours)
                 line[f"{title} gain, published"] = _show(gain.get(metric, ""))
-                line[f"{title} gain, here"] = wording.number(
+                line[f"{title} gain, here"] = tables.number(
                     difference, sign="+"
                 )
             lines.append(line)

@@ -12,13 +12,14 @@ import scipy.stats
 
 from tf_transfer.reports import (
     claims,
+    figures,
     groups,
     measures,
-    plots,
     tables,
-    wording,
 )
-from tf_transfer.reports.study import Figure, Study, Table
+from tf_transfer.reports.figures import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.tables import Table
 
 NAMES = {
     "fine_tuning": "unfrozen",
@@ -77,15 +78,15 @@ def list_tables(study: Study) -> list[Table]:
 
 def list_figures(study: Study) -> list[Figure]:
     """Figures 1 and 2, where boxes have runs; see `list_tables`."""
-    figures: list[Figure] = []
+    drawn: list[Figure] = []
     if _has_as_many_texts(study):
-        figures += draw_boxes(
+        drawn += draw_boxes(
             study,
             1,
             "Figure 1: accuracy and F1 of the sparse features over ten folds. "
             "Boxes: here; diamonds: the author's folds",
         )
-        figures += draw_boxes(
+        drawn += draw_boxes(
             study,
             2,
             "Figure 2: accuracy and F1 of BERT over trials. Boxes: here; "
@@ -93,7 +94,7 @@ def list_figures(study: Study) -> list[Figure]:
             "author's ten runs, and their mean F1. The F1 is the standard "
             "one, not the paper's",
         )
-    return figures
+    return drawn
 
 
 def table_1(study: Study) -> pd.DataFrame:
@@ -180,7 +181,7 @@ def draw_boxes(study: Study, number: int, caption: str) -> list[Figure]:
             drawn.append((row["points"], runs))
     if not drawn:
         return []
-    figure, axes = plots.make_panels(len(METRICS), 1.2 + 0.5 * len(drawn))
+    figure, axes = figures.make_panels(len(METRICS), 1.2 + 0.5 * len(drawn))
     for axis, (metric, title) in zip(axes, METRICS.items()):
         axis.boxplot(
             [measure(metric, runs) for _, runs in drawn],
@@ -189,11 +190,11 @@ def draw_boxes(study: Study, number: int, caption: str) -> list[Figure]:
         )
         for height, (points, _) in enumerate(drawn, 1):
             for value in points[metric]:
-                axis.plot(value, height + 0.3, "d", color=plots.OTHERS[0])
+                axis.plot(value, height + 0.3, "d", color=figures.OTHERS[0])
         axis.invert_yaxis()
-        plots.add_frame(axis, "", f"{title}, points")
+        figures.add_frame(axis, "", f"{title}, points")
     axes[1].set_yticklabels([])
-    return [plots.finish(figure, {}, f"figure_{number}", caption)]
+    return [figures.finish(figure, {}, f"figure_{number}", caption)]
 
 
 def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
@@ -208,7 +209,7 @@ def measure(metric: str, runs: pd.DataFrame) -> list[float]:
 
 def show(metric: str, runs: pd.DataFrame) -> str:
     """Mean and standard deviation of a metric over runs or folds."""
-    return wording.spread(measure(metric, runs))
+    return tables.spread(measure(metric, runs))
 
 
 def _has_as_many_texts(study: Study) -> bool:
@@ -223,12 +224,12 @@ def _name(row: dict[str, Any]) -> str:
 
 def _show_printed(row: dict[str, Any], metric: str) -> str:
     """The paper's mean, with its digits."""
-    return wording.number(row.get(f"printed_{metric}", math.nan), 1)
+    return tables.number(row.get(f"printed_{metric}", math.nan), 1)
 
 
 def _show_his(row: dict[str, Any], metric: str) -> str:
     """Mean of the author's runs, with the deviation if it is known."""
-    text = wording.number(row.get(metric, math.nan))
+    text = tables.number(row.get(metric, math.nan))
     deviation = row.get(f"{metric}_deviation")
     return f"{text} ± {deviation:.2f}" if deviation else text
 

@@ -8,6 +8,7 @@ from typing import Any
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MOST_QUOTED = 60  # characters of a value that a message quotes
+MOST_NAMED = 4  # of a list
 
 
 def cut(value: Any) -> str:
@@ -61,3 +62,26 @@ def duration(seconds: float) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes % 60} min"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def join(words: Sequence[str]) -> str:
+    """`a, b and c`; of many, the first and how many more."""
+    if len(words) < 2:
+        return "".join(words)
+    if len(words) > MOST_NAMED + 1:
+        words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} more"]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def list_first(
+    clauses: Sequence[str], mark: str = "; ", most: int = MOST_NAMED
+) -> str:
+    """The first clauses with a mark between them, and how many more."""
+    if len(clauses) > most:
+        clauses = [*clauses[:most], f"and {len(clauses) - most} more"]
+    return mark.join(clauses)

@@ -1,4 +1,4 @@
-"""What all figures have in common: panels, frames, colours, and their files.
+"""Figures: score against cost, and the panels, colours and files of all.
 
 Colours are Okabe and Ito's, which people with any common kind of colour vision
 can tell apart.
@@ -7,6 +7,7 @@ can tell apart.
 import dataclasses
 import functools
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,8 @@ import matplotlib.ticker
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from tf_transfer.reports import study
-from tf_transfer.reports.overview import Ranged
+from tf_transfer.reports import advice
+from tf_transfer.reports.estimates import Ranged
 
 APPROACH_COLOURS = {
     "fine_tuning": "#000000",
@@ -36,9 +37,36 @@ MOST_LEGEND_ROWS = 4  # before the figure becomes higher
 MARKERS = "os^Dv<>p"
 STYLE = {"marker": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
 GREY = "#7F7F7F"
+MOST_POINTS = 14  # of the first figure, that have room for a name
+NEAR_THE_END = 80  # percent, from which on names stand on the left
 
 Handles = dict[str, Any]  # what a legend shows, by its label
 Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A picture.
+
+    Attributes:
+        name: of its files, without the extension.
+        caption: a sentence or two.
+        render: returns the content of a file by its extension, `png` or `svg`.
+    """
+
+    name: str
+    caption: str
+    render: Callable[[str], bytes]
+
+    @functools.cached_property
+    def svg(self) -> bytes:
+        """The picture as the page has it."""
+        return self.render("svg")
+
+    @functools.cached_property
+    def png(self) -> bytes:
+        """The picture as a document and a folder have it."""
+        return self.render("png")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,11 +181,11 @@ def draw_panels(
     height: float = 3.3,
     dress: Callable[[Axes], object] = lambda axis: None,
     width: float | None = None,
-) -> study.Figure:
+) -> Figure:
     """Curves with error bars, in panels.
 
     Args:
-        name, caption: see `study.Figure`.
+        name, caption: see `Figure`.
         panels: one or more.
         xlabel: of each.
         height: of a panel, in inches.
@@ -198,13 +226,13 @@ def finish(
     handles: Handles,
     name: str,
     caption: str,
-) -> study.Figure:
+) -> Figure:
     """The part of the report, with a legend below the panels.
 
     Args:
         figure: from `make_panels`.
         handles: what the legend shows.
-        name, caption: see `study.Figure`.
+        name, caption: see `Figure`.
     """
     for axis in figure.axes:
         for artist in (*axis.lines, *axis.collections):
@@ -225,7 +253,7 @@ def finish(
     # Once; `savefig` would do it for every file, and draw it for nothing.
     ConstrainedLayoutEngine().execute(figure)
     figure.set_layout_engine("none")
-    return study.Figure(name, caption, functools.partial(_render, figure, name))
+    return Figure(name, caption, functools.partial(_render, figure, name))
 
 
 def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:
@@ -235,3 +263,92 @@ def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format=ending, dpi=DPI, metadata=metadata)
     return buffer.getvalue()
+
+
+# === Score against cost ===
+
+
+def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
+    """Difference to the reference against cost, a point for each approach.
+
+    Args:
+        rows: see `advice.make_rows`.
+        margin: the largest accepted loss, in points.
+
+    Returns:
+        Nothing without a comparison, or if there are too many.
+    """
+    rows = advice.take_headline(rows)
+    points = [row for row in rows if row.difference.is_known]
+    if not 1 <= len(points) <= MOST_POINTS:
+        return None
+    reference = next(row for row in rows if row.is_reference)
+    # A baseline is often fitted in another environment than the others.
+    trained = [row for row in points if not row.is_baseline]
+    is_timed = all(row.time.is_known for row in trained)
+    figure, [axis] = make_panels(1)
+    figure.set_size_inches(5.4, 3.9)
+    axis.axhline(0, color=GREY, linewidth=1, linestyle=":")
+    axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
+    _mark(axis, 100, Ranged(0), reference.name, "#000000")
+    for number, row in enumerate(points):
+        cost, name = row.weights, row.name
+        colour = colour_of(name.split(" (")[0].replace(" ", "_"))
+        style = {"marker": "o", "markersize": 5, "markerfacecolor": colour}
+        if is_timed:
+            cost = row.time.value
+        if row.is_baseline:
+            style = {"marker": "*", "markersize": 9}
+            if math.isnan(cost):
+                cost, name = 0.0, f"{name} (time not compared)"
+        if "(cached)" in name:
+            style["markerfacecolor"] = "white"
+        above = 5 if number % 2 else -11
+        _mark(axis, cost, row.difference, name, colour, above, style)
+    axis.margins(x=0.12)
+    label = points[0].time_of if is_timed else "trained weights"
+    add_frame(
+        axis,
+        f"score minus that of {reference.name}, points",
+        f"{label}, % of {reference.name}",
+    )
+    return finish(
+        figure,
+        {},
+        "costs",
+        f"Score minus that of {reference.name}, {points[0].task}, with 95 % "
+        "intervals. Dashed line: a loss of "
+        f"{advice.describe_points(margin)}. Hollow: the frozen blocks ran once "
+        "and are cached. Star: a regression on the frozen encoder, or words.",
+    )
+
+
+def _mark(
+    axis: Axes,
+    cost: float,
+    difference: Ranged,
+    name: str,
+    colour: str,
+    above: float = 5,
+    style: Mapping[str, Any] | None = None,
+) -> None:
+    """A point with its interval and name."""
+    axis.errorbar(
+        cost,
+        difference.value,
+        yerr=reaches([difference]),
+        capsize=2,
+        elinewidth=1,
+        color=colour,
+        **{"marker": "o", **(style or {})},
+    )
+    is_right = cost > NEAR_THE_END
+    axis.annotate(
+        name,
+        (cost, difference.value),
+        (-5 if is_right else 5, above),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        fontsize=8,
+        color=colour,
+    )

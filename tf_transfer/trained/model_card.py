@@ -3,11 +3,11 @@
 import functools
 import shlex
 import timeit
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tf_transfer.reports import answer
 from tf_transfer.training import records
 from tf_transfer.utils import formatting, machine
 
@@ -40,7 +40,9 @@ NOTES = {
 TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 
-def write_card(predictor: Any, form: str, size: int, serve: Any) -> str:
+def write_card(
+    predictor: Any, form: str, size: int, serve: Any, scores: Sequence[str]
+) -> str:
     """The text of a model card.
 
     Args:
@@ -48,10 +50,10 @@ def write_card(predictor: Any, form: str, size: int, serve: Any) -> str:
         form: one of `USES`.
         size: bytes of the export.
         serve: the serving signature, which is timed.
+        scores: lines on what the run scores.
     """
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
-    run = answer.open_scored(predictor.directory)
     settings = config["settings"]
     sizes = ", ".join(
         f"{n:,} {name}" for name, n in config["split_sizes"].items()
@@ -67,17 +69,7 @@ def write_card(predictor: Any, form: str, size: int, serve: Any) -> str:
         f"- Trained: {config['approach']}, texts up to "
         f"{settings['max_length']} tokens.",
     ]
-    if run is not None:
-        score = answer.format_score(run)
-        lines.append(
-            f"- Score: {run.metric} {score} on {len(run.labels):,} {run.kind} "
-            "examples, which trained nothing. In brackets: a 95 % interval."
-        )
-        majority_score = answer.majority(run)
-        if majority_score is not None:
-            lines.append(
-                f"- The majority baseline scores {majority_score:.1f}."
-            )
+    lines += [f"- {line}" for line in scores]
     command = shlex.join(config["starts"][-1]["command"])
     outputs = {"score": "score", "entities": "tags"}
     texts = [

@@ -1,0 +1,275 @@
+"""What to train: the rule, the sentence, the table, and finished runs."""
+
+import numpy as np
+import pytest
+
+from tests.reports import made_up
+from tf_transfer.reports import advice
+from tf_transfer.reports.predictions import Scored
+
+PAPER = made_up.make_paper()
+
+
+def make_runs(scores, layers, task="rte", **changes):
+    trained = 1000 if layers == "all" else 70 * int(layers)
+    changes = {"trainable_parameters": trained, **changes}
+    return made_up.make_runs(
+        PAPER,
+        task,
+        {"trainable_layers": layers, **changes.pop("settings", {})},
+        scores,
+        **{"majorities": {"accuracy": 0.5}, "commit": None, **changes},
+    )
+
+
+def list_approaches(*groups):
+    runs = made_up.frame([run for group in groups for run in group])
+    return advice.list_approaches(runs)
+
+
+def make_rows(*groups):
+    return advice.make_rows(list_approaches(*groups))
+
+
+def choose(*groups, margin=1.0):
+    rows = advice.take_headline(make_rows(*groups))
+    return advice.choose(rows, margin).name
+
+
+def read_table(*groups, margin=1.0):
+    """The lines of the table by the name of the approach."""
+    lines = advice.make_table(make_rows(*groups), margin)
+    return {line["approach"]: line for line in lines}
+
+
+ALL = make_runs([80, 80.2, 79.8], "all")
+TWO = make_runs([79, 79.2, 78.8], "2", seconds=50.0)
+ONE = make_runs([60, 61, 59], "1", seconds=40.0)
+
+
+# === The rule ===
+
+
+def test_the_cheapest_approach_that_is_shown_to_lose_little_is_chosen():
+    four = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
+    assert choose(ALL, four, TWO, ONE) == "last 4"
+    assert choose(ALL, four, TWO, ONE, margin=2.0) == "last 2"
+
+
+def test_noise_does_not_make_the_cheapest_the_advice():
+    """A loss of 3.7 points keeps 95.9 % of the score; it is named as a loss."""
+    noisy = make_runs([76.0, 84.0, 79.0], "4", seconds=70.0)
+    last = make_runs([76.3, 76.5, 76.1], "1", seconds=12.0)
+    assert choose(ALL, noisy, last) == "everything"
+    table = read_table(ALL, noisy, last)
+    words = {name: line["loses < 1 point"] for name, line in table.items()}
+    assert words == {"everything": "", "last 4": "open", "last 1": "no"}
+    assert "100 seeds would not" in table["last 4"]["open until"]
+
+
+def test_what_takes_longer_than_everything_is_no_advice():
+    slow = make_runs([79.9, 80.1, 79.9], "4", seconds=104.0)
+    assert choose(ALL, slow) == "everything"
+
+
+def test_of_many_alike_approaches_luck_names_few():
+    """Eleven depths lose a point and a half each: none may be advised."""
+    draw, named = np.random.default_rng(0), 0
+    for _ in range(40):
+        groups = [make_runs(list(draw.normal(80, 0.8, 3)), "all")]
+        groups += [
+            make_runs(list(draw.normal(78.5, 0.8, 3)), str(depth))
+            for depth in range(1, 12)
+        ]
+        named += choose(*groups) != "everything"
+    assert named <= 3
+
+
+def test_the_sentence_says_loss_cost_and_how_sure():
+    four = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
+    assert advice.advise(make_rows(ALL, four, ONE)) == (
+        "Train last 4: it scores 0.0 points less than training everything "
+        "(-0.4 to +0.4), in 70 % of its time (rte, 3 seeds, 277 test texts)."
+    )
+    text = advice.advise(make_rows(ALL[:1], TWO[:1]))
+    assert text.startswith("Train everything: nothing cheaper is shown")
+    assert "last 2 scores 1.0 points less than training everything, in" in text
+    assert "1 seed, 277 test texts: not sure" in text
+
+
+def test_one_approach_is_compared_with_nothing():
+    assert make_rows(ALL)[0].note == ""
+    assert advice.take_headline(make_rows(ALL)) == []
+    assert advice.advise(make_rows(ALL)).startswith("No two approaches")
+
+
+# === Rows of a study ===
+
+
+def test_a_mean_is_over_the_tasks_that_every_approach_has():
+    """`last 1` was run on one of two tasks: it is not set beside the mean."""
+    rows = make_rows(
+        ALL,
+        TWO,
+        ONE,
+        make_runs([60, 60.2, 59.8], "all", "mrpc"),
+        make_runs([60, 60.2, 59.8], "2", "mrpc"),
+    )
+    means = advice.take_headline(rows)
+    assert [(row.name, row.task) for row in means] == [
+        ("everything", "mean of 2 tasks"),
+        ("last 2", "mean of 2 tasks"),
+    ]
+    assert means[1].difference.value == pytest.approx(-0.5)
+    assert means[1].scored == "685 test texts"
+
+
+def test_a_part_of_the_data_is_in_no_mean():
+    def part(runs):
+        return [
+            {
+                **run,
+                "sizes": {"train": 100, "test": 277},
+                "path": run["path"] * 2,
+            }
+            | {"key": {**run["key"], "data_identity": "part"}}
+            for run in runs
+        ]
+
+    rows = make_rows(ALL, TWO, part(ALL), part(make_runs([70, 71, 72], "2")))
+    chosen = advice.take_headline(rows)
+    assert {row.task for row in chosen} == {"rte (2,767 texts)"}
+
+
+def test_the_time_of_an_epoch_is_compared_where_the_limit_ended_runs():
+    limited = [
+        make_runs(
+            [80, 80.2, 79.8], layers, seconds=seconds, stop_reason="max_epochs"
+        )
+        for layers, seconds in (("all", 100.0), ("2", 50.0))
+    ]
+    assert read_table(*limited)["last 2"]["time per epoch, %"].startswith("50")
+
+
+def test_times_of_another_machine_are_not_compared():
+    other = {**made_up.ENVIRONMENT, "threads": 64}
+    elsewhere = make_runs([79, 79.2, 78.8], "2", timing_environment=other)
+    assert "time, %" not in read_table(ALL, elsewhere)["last 2"]
+
+
+def test_a_row_at_the_score_of_the_majority_baseline_is_not_compared():
+    line = read_table(ALL, TWO, make_runs([50, 50, 50], "3"))["last 3"]
+    words = "not shown to be above the majority baseline"
+    assert line["minus everything"] == words
+    assert line["loses < 1 point"] == ""
+
+
+def test_without_training_everything_the_best_on_validation_is_the_reference():
+    rows = make_rows(TWO, ONE)
+    assert [row.name for row in rows if row.is_reference] == ["last 2"]
+    assert rows[1].difference.value == pytest.approx(-19)
+
+
+# === Rates ===
+
+
+def rate(runs, lr):
+    return [
+        {**run, "lr": lr, "path": f"{run['path']} {lr}"}
+        | {"key": {**run["key"], "lr": lr}}
+        for run in runs
+    ]
+
+
+def test_an_approach_has_the_rate_that_is_best_on_validation():
+    worse = rate(make_runs([70, 70.2, 69.8], "2"), 1e-4)
+    base = rate(make_runs([70, 70.2, 69.8], "all"), 1e-4)
+    found = list_approaches(ALL, base, TWO, worse)
+    assert [one.name for one in found] == ["everything", "last 2"]
+    assert found[1].first.lr == 2e-5 and found[1].is_compared
+
+
+def test_rates_are_compared_on_the_seeds_that_all_have():
+    """Else the rate that had more seeds would lose to the lucky one."""
+    better = make_runs([72, 60, 60], "2")
+    [found] = list_approaches(better, rate(make_runs([71], "2"), 1e-4))
+    assert found.first.lr == 2e-5 and len(found.runs) == 3
+
+
+def test_the_best_of_several_rates_is_not_compared_with_the_only_one():
+    better = rate(make_runs([85, 85.2, 84.8], "2"), 1e-4)
+    rows = make_rows(ALL, TWO, better)
+    assert not rows[1].difference.is_known
+    assert rows[1].note == "best of 2 rates, everything of 1"
+
+
+def test_where_nothing_validates_each_rate_has_its_row():
+    def blind(runs):
+        return [
+            {**run, "validation": None}
+            | {"epochs": [{**e, "validation": None} for e in run["epochs"]]}
+            for run in runs
+        ]
+
+    runs = [*ALL, *TWO, *rate(TWO, 1e-4)]
+    assert [row.name for row in make_rows(blind(runs))] == [
+        "everything",
+        "last 2, lr 0.0001",
+        "last 2, lr 2e-05",
+    ]
+
+
+# === Finished runs ===
+
+
+def scored(right, count=200, approach="fine_tuning"):
+    """A run that is right on the first so many of the texts."""
+    labels = np.arange(count) % 2
+    answers = np.where(np.arange(count) < right, labels, 1 - labels)
+    record = {
+        "metric": "accuracy",
+        "approach": approach,
+        "test": {"accuracy": right / count},
+        "train_seconds": 3.0,
+        "prefix_seconds": None,
+        "prefix_build_seconds": None,
+        "trainable_parameters": 5,
+    }
+    logits = np.where(answers == 1, 1.0, -1.0)[:, None]
+    return Scored("here", record, "test", np.arange(count), labels, logits)
+
+
+@pytest.mark.parametrize(
+    "ours, theirs, count, reference, sign",
+    [
+        (180, 150, 200, "last 2", "-"),
+        (150, 180, 200, "the probe", "-"),
+        (14, 14, 24, "last 2", "+"),
+    ],
+)
+def test_the_strongest_run_is_the_reference(
+    ours, theirs, count, reference, sign, monkeypatch
+):
+    runs = {
+        "last 2": scored(ours, count),
+        "the probe": scored(theirs, count, "probe"),
+    }
+    monkeypatch.setattr(
+        advice,
+        "open_scored",
+        lambda path, kind: runs[path] if kind == "test" else None,
+    )
+    rows = advice.compare_runs({name: name for name in runs})
+    assert [row.name for row in rows if row.is_reference] == [reference]
+    [other] = [row for row in rows if not row.is_reference]
+    line = advice.make_table([other, *rows])[0]
+    assert line[f"minus {reference}"].startswith(sign)
+
+
+@pytest.mark.parametrize("positives, expected", [(150, 85.7), (50, 0.0)])
+def test_f1_is_next_to_that_of_the_majority_baseline(positives, expected):
+    labels = (np.arange(200) < positives).astype(np.int64)
+    record = {**scored(1).record, "metric": "f1", "test": {"f1": 0.9}}
+    logits = np.where(labels == 1, 1.0, -1.0)[:, None]
+    run = Scored("here", record, "test", np.arange(200), labels, logits)
+    assert run.majority == pytest.approx(expected, abs=0.05)

@@ -1,0 +1,762 @@
+"""What to train: one table and one sentence, for train, search and report.
+
+A row is an approach, compared on the same texts with a reference: in a report
+training everything, at the end of a run or a search the strongest. One rule
+says what to train: the cheapest approach whose loss against the reference is
+shown to be below a margin, else the reference.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.config.settings import METHOD_OPTIONS
+from tf_transfer.reports import (
+    estimates,
+    frames,
+    groups as groups_lib,
+    measures,
+)
+from tf_transfer.reports.claims import plain
+from tf_transfer.reports.contrast import (
+    describe_needed,
+    FAILED,
+    FEWEST_SEEDS,
+)
+from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
+from tf_transfer.reports.groups import count_texts, did_not_train, Group
+from tf_transfer.reports.predictions import open_scored, Scored
+from tf_transfer.utils import formatting
+from tf_transfer.utils.formatting import count
+
+MARGIN = 1.0  # points that a cheaper approach may lose
+ALPHA = 1 - estimates.LEVEL
+YES, NO, OPEN = "yes", "no", "open"
+EVERYTHING = "everything"
+PROBE, TFIDF = "the probe", "the TF-IDF baseline"
+MOST_FREQUENT_TAG = "the most frequent tag"
+BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
+NAMES = {
+    "fine_tuning": EVERYTHING,
+    "last_0": "the head alone",
+    "head": "the output layer alone",
+}
+UNTRAINED = "untrained"  # a setting of runs that train everything
+# Settings that name an approach where its runs differ in them. Methods with
+# other options are other approaches, never chosen by scores.
+NAMED = (*METHOD_OPTIONS, "cache_dtype")
+VARIED = {*frames.VARIED, UNTRAINED}
+
+
+# === The table and the sentence ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What an approach scores, loses and costs.
+
+    Attributes:
+        name: in words, such as `last 2`.
+        task: its name; of a mean over several, the number of them.
+        validation, test: scores in points.
+        difference: its score minus the reference's, in points; unknown of the
+            reference, and where the two are not compared.
+        time: percent of the reference's.
+        time_of: which time, such as `time per epoch`.
+        weights: trained parameters, percent of the reference's.
+        seeds: that it stands on; 0 of what has no seed.
+        scored: number and kind of the scored texts, such as `277 test texts`.
+        is_reference: whether others are compared with it.
+        is_baseline: whether nothing of an encoder trains.
+        note: why it is not compared, or "".
+        tasks: number of tasks.
+        size: number of texts in all of its splits.
+    """
+
+    name: str
+    task: str = ""
+    validation: Ranged = UNKNOWN
+    test: Ranged = UNKNOWN
+    difference: Ranged = UNKNOWN
+    time: Ranged = UNKNOWN
+    time_of: str = "time"
+    weights: float = math.nan
+    seeds: int = 1
+    scored: str = ""
+    is_reference: bool = False
+    is_baseline: bool = False
+    note: str = ""
+    tasks: int = 1
+    size: int = 0
+
+    @property
+    def cost(self) -> tuple[float, float, int]:
+        """Its time in percent of the reference's; then weights, fewer seeds.
+
+        Without a time it is that of its weights. A baseline that was timed
+        elsewhere is the cheapest, as nothing trains.
+        """
+        cost = self.time.value
+        if math.isnan(cost):
+            cost = 0.0 if self.is_baseline else self.weights
+        return cost, self.weights, -self.seeds
+
+
+def judge_losses(rows: Sequence[Row], margin: float) -> list[str]:
+    """Whether each row's loss is below the margin: `YES`, `NO` or `OPEN`.
+
+    `YES` is after Holm's correction over the rows; it is "" where a row is not
+    compared.
+
+    Args:
+        rows: on the same texts.
+        margin: the largest accepted loss, in points.
+    """
+    compared = [row.difference for row in rows if row.difference.is_known]
+    p_values = []
+    for loss in compared:
+        p_values.append(
+            loss.estimate.p_within(-margin, math.inf) if loss.estimate else 1.0
+        )
+    adjusted = iter(estimates.adjust_for_many(p_values))
+    words = []
+    for row in rows:
+        word = ""
+        if row.difference.is_known:
+            word = YES if next(adjusted) <= ALPHA else OPEN
+            if row.difference.high < -margin:
+                word = NO
+        words.append(word)
+    return words
+
+
+def choose(rows: Sequence[Row], margin: float) -> Row:
+    """The cheapest row whose loss is shown to be below the margin.
+
+    Args:
+        rows: on the same texts, the reference among them.
+        margin: the largest accepted loss, in points.
+
+    Returns:
+        The reference, if no cheaper row is shown to lose less.
+    """
+    words = judge_losses(rows, margin)
+    enough = [
+        row
+        for row, word in zip(rows, words)
+        if word == YES and row.cost[0] < 100
+    ]
+    reference = next(row for row in rows if row.is_reference)
+    return min(enough, key=lambda row: row.cost, default=reference)
+
+
+def take_headline(rows: Sequence[Row]) -> list[Row]:
+    """The rows that the sentence is about.
+
+    They are means over the most tasks, or those of the largest task.
+    """
+    compared = [row for row in rows if row.difference.is_known]
+    if not compared:
+        return []
+    first = max(compared, key=lambda row: (row.tasks, row.size))
+    return [row for row in rows if row.task == first.task]
+
+
+def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
+    """What to train, what that loses and costs, and how sure it is.
+
+    Args:
+        rows: of any number of tasks, means over them included.
+        margin: the largest accepted loss, in points.
+    """
+    rows = take_headline(rows)
+    if not rows:
+        return "No two approaches are compared on the same texts."
+    chosen = choose(rows, margin)
+    [reference, *_] = [row for row in rows if row.is_reference]
+    use = f"{'Use' if chosen.is_baseline else 'Train'} {chosen.name}"
+    if not chosen.is_reference:
+        return f"{use}: it {_describe(chosen, reference)}."
+    others = [row for row in rows if row.difference.is_known]
+    cheaper = [row for row in others if row.cost[0] < 100]
+    why = "nothing cheaper was run"
+    if cheaper:
+        least = f"less than {describe_points(margin)}" if margin else "nothing"
+        why = f"nothing cheaper is shown to lose {least}"
+    best = max(cheaper or others, key=lambda row: row.difference.value)
+    text = f"{use}: {why}; {best.name} {_describe(best, reference)}"
+    if judge_losses([best], margin) == [OPEN]:
+        text += f"; {_describe_needed(best, margin)}"
+    return f"{text}."
+
+
+def describe(margin: float) -> str:
+    """How to read the table, a sentence.
+
+    Args:
+        margin: see `advise`.
+    """
+    return (
+        f"Whether it loses less than {describe_points(margin)}: {YES} and {NO} "
+        "are shown at 5 % (Holm), and of what is open it says how many seeds "
+        "would decide. Times are compared where they were measured alike"
+    )
+
+
+def describe_points(margin: float) -> str:
+    """`1 point`, `0.5 points`."""
+    return "1 point" if margin == 1 else f"{margin:g} points"
+
+
+def _describe(row: Row, reference: Row) -> str:
+    """The clause on a row: its loss, its cost, and how sure that is."""
+    value = row.difference.value
+    other = reference.name
+    if not reference.is_baseline:
+        other = f"training {other}"
+    text = f"scores {abs(value):.1f} points "
+    text += f"{'more' if value > 0 else 'less'} than {other}"
+    if row.difference.has_interval:
+        _, interval = row.difference.show(1, "+").split(" ", 1)
+        text += f" {interval}"
+    if row.time.is_known:
+        text += f", in {row.time.value:.0f} % of its {row.time_of}"
+    seeds = [n for n in (row.seeds, reference.seeds) if n]
+    how_sure = [row.task, row.scored]
+    if seeds:
+        how_sure.insert(1, count(min(seeds), "seed"))
+    text += f" ({', '.join(filter(None, how_sure))}"
+    if seeds and min(seeds) < FEWEST_SEEDS:
+        text += ": not sure"
+    return f"{text})"
+
+
+def make_table(
+    rows: Sequence[Row], margin: float = MARGIN
+) -> list[dict[str, str]]:
+    """The cells of each row, by the title of their column.
+
+    Columns that are empty in all rows are left out.
+
+    Args:
+        rows: see `advise`.
+        margin: the largest accepted loss, in points.
+    """
+    references = [row.name for row in rows if row.is_reference]
+    other = references[0] if references else EVERYTHING
+    if len({*references}) > 1:  # each rate, where nothing validates
+        other = other.split(",")[0]
+    title = f"loses < {describe_points(margin)}" if margin else "loses nothing"
+    lines = []
+    for members in groups_lib.group_by(rows, lambda row: row.task).values():
+        for row, word in zip(members, judge_losses(members, margin)):
+            line = {
+                "task": row.task,
+                "approach": row.name,
+                "validation": row.validation.show(1),
+                "test": row.test.show(1),
+                f"minus {other}": row.note or row.difference.show(1, "+"),
+                title: word,
+                "time, %": "",
+                "time per epoch, %": "",
+                "seeds": str(row.seeds or ""),
+                "open until": "",
+            }
+            if word == OPEN:
+                needed = _describe_needed(row, margin)
+                line["open until"] = needed.removesuffix(" would decide")
+            line[f"{row.time_of}, %"] = row.time.show(0)
+            lines.append(line)
+    titles = dict.fromkeys(title for line in lines for title in line)
+    shown = [t for t in titles if any(line.get(t) for line in lines)]
+    if len({row.task for row in rows}) == 1 and "task" in shown:
+        shown.remove("task")
+    return [{title: line.get(title, "") for title in shown} for line in lines]
+
+
+def align(table: Sequence[Mapping[str, str]]) -> str:
+    """The table as a screen shows it; see `make_table`."""
+    lines = [[*table[0]]]
+    lines += [[*line.values()] for line in table]
+    return formatting.aligned(lines)
+
+
+def _describe_needed(row: Row, margin: float) -> str:
+    """About how many seeds would decide whether a loss is below a margin."""
+    loss = row.difference
+    if loss.estimate is None:
+        return f"{FEWEST_SEEDS} seeds or more would decide"
+    room = abs(loss.value + margin)
+    return describe_needed([(loss.estimate, room)], 1, 1, max(row.seeds, 1))
+
+
+# === The approaches of a study ===
+
+
+@dataclasses.dataclass(eq=False)
+class Approach:
+    """Runs of an approach on a task, at its rate.
+
+    Attributes:
+        task: its name, with the size of its files where there are several.
+        name: what is trained, in words.
+        runs: see `frames.runs_frame`.
+        recipe: settings that do not say what trains, as text.
+        rates: that were tried, one of which was chosen on validation.
+        base: what it is compared with, which may be itself; or None.
+    """
+
+    task: str
+    name: str
+    runs: pd.DataFrame
+    recipe: str
+    rates: tuple[float, ...]
+    base: "Approach | None" = None
+
+    @property
+    def first(self) -> Any:
+        """The row of its first run."""
+        return self.runs.iloc[0]
+
+    @property
+    def untrained(self) -> str:
+        """What does not train where everything else does, or ""."""
+        return str(self.first.settings.get(UNTRAINED, ""))
+
+    @property
+    def trains_everything(self) -> bool:
+        """Whether all weights train, or all but what is `untrained`."""
+        settings = self.first.settings
+        return (
+            settings.get("trainable_layers") == "all"
+            and settings.get("method") == "full"
+            and not self.first.cached
+        )
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it is a regression on the frozen encoder."""
+        return self.first.approach.startswith("probe")
+
+    @property
+    def is_base(self) -> bool:
+        """Whether others are compared with it."""
+        return self.base is self
+
+    @functools.cached_property
+    def score(self) -> Ranged:
+        """The mean in points: of the test, or else of validation."""
+        return average([self], "score")
+
+    @functools.cached_property
+    def failed(self) -> bool:
+        """Whether it is not shown to be above the majority baseline."""
+        return did_not_train(self.runs)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether its scores are of the test."""
+        return self.first.record["test"] is not None
+
+    @property
+    def note(self) -> str:
+        """Why it may not be compared with its base, a clause; or "".
+
+        The rates of both are chosen from equally many, or among those that
+        both were tried at.
+        """
+        if self.failed:
+            return FAILED
+        if self.base is None or self.base.failed or self.is_probe:
+            return ""
+        rates, others = {*self.rates}, {*self.base.rates}
+        chosen = {self.first.lr, self.base.first.lr}
+        if len(rates) != len(others) and not chosen <= rates & others:
+            return (
+                f"best of {len(rates)} rates, {self.base.name} of {len(others)}"
+            )
+        return ""
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it is compared with another approach."""
+        if self.base is None or self.is_base or self.base.failed:
+            return False
+        return not self.note
+
+
+def list_approaches(runs: pd.DataFrame) -> list[Approach]:
+    """The approaches of a study, by task, the one that trains most first.
+
+    Of several rates, an approach has the one that is best on validation, over
+    the seeds that all of them have. Where nothing validates, each is an
+    approach.
+
+    Args:
+        runs: of a study, see `frames.runs_frame`.
+    """
+    runs = label_runs(runs)
+
+    def describe(group: Group) -> tuple[str, ...]:
+        """Equal for groups that differ only in their rate."""
+        first = group.first
+        settings = _dump_without(group.settings, ("lr",))
+        return first.text, first.data_identity, first.approach, settings
+
+    found: list[Approach] = []
+    for members in groups_lib.group_by(
+        groups_lib.list_groups(runs), describe
+    ).values():
+        best = groups_lib.keep_best_rate(members)
+        for group in best or members:
+            first, rates = group.first, {group.lr}
+            name = first.trains
+            if left := group.settings.get(UNTRAINED):
+                name += f", {UNTRAINED} {left}"
+            if best:
+                rates = {one.lr for one in members}
+            elif len(members) > 1:
+                name += f", lr {group.lr:g}"
+            recipe = _dump_without(group.settings, VARIED)
+            taken = group.runs
+            known = first.text, name, taken, recipe, tuple(sorted(rates))
+            found.append(Approach(*known))
+    for on_task in groups_lib.group_by(found, lambda one: one.task).values():
+        for one in on_task:
+            one.base = _find_base(one, on_task)
+    return sorted(
+        found,
+        key=lambda one: (
+            *(one.task, not one.is_base, one.first.cached),
+            *(-one.runs.trainable_parameters.mean(), one.name),
+        ),
+    )
+
+
+def _dump_without(settings: Mapping[str, Any], names: Collection[str]) -> str:
+    return frames.dump({n: v for n, v in settings.items() if n not in names})
+
+
+def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
+    """What an approach is compared with, which may be itself.
+
+    That is training everything with the same other settings; without a run that
+    trains every weight, training most. A baseline reads few settings: it is
+    compared with the only base. Where nothing trains everything, the base is
+    the best on validation, or on the test where nothing validates.
+    """
+    whole = [other for other in on_task if other.trains_everything]
+    if not whole and len(on_task) > 1:
+        has_validated = [o.runs.validation.notna().all() for o in on_task]
+        column = "validation" if all(has_validated) else "score"
+        return max(on_task, key=lambda other: other.runs[column].mean())
+    if not one.is_probe:
+        whole = [other for other in whole if other.recipe == one.recipe]
+    least = min((other.untrained for other in whole), default="")
+    bases = [other for other in whole if other.untrained == least]
+    if one in bases:
+        return one
+    if len(bases) > 1:  # several rates, which nothing validates
+        bases = [base for base in bases if base.first.lr == one.first.lr]
+    return bases[0] if len(bases) == 1 else None
+
+
+# === Rows of a study ===
+
+
+def make_rows(
+    approaches: Sequence[Approach], with_probe: bool = True
+) -> list[Row]:
+    """The rows of a study: means over tasks, then each task's.
+
+    A mean is over the same tasks for all of its rows.
+
+    Args:
+        approaches: see `list_approaches`.
+        with_probe: whether the probe is among them.
+    """
+    approaches = [one for one in approaches if with_probe or not one.is_probe]
+    groups = group_approaches(approaches)
+    if not groups or len(groups[0]) == 1:
+        groups = []
+    else:
+        groups.insert(0, [one.base for one in groups[0] if one.base])
+    groups += [[one] for one in approaches]
+    return [*map(_make_row, groups)]
+
+
+def group_approaches(approaches: Sequence[Approach]) -> list[list[Approach]]:
+    """What is compared on the most tasks, a list of tasks for each name.
+
+    Of several files of a task, the largest counts.
+    """
+    by_name: dict[str, dict[str, Approach]] = {}
+    for one in sorted(
+        approaches, key=lambda one: sum(one.first.sizes.values())
+    ):
+        if one.is_compared:
+            by_name.setdefault(one.name, {})[one.first.task] = one
+    most = max(map(len, by_name.values()), default=0)
+    groups = [[*tasks.values()] for tasks in by_name.values()]
+    return [members for members in groups if len(members) == most]
+
+
+def _make_row(members: Sequence[Approach]) -> Row:
+    """The row of an approach on a task, or of its mean over several."""
+    first, score = members[0], average(members, "score")
+    validated = [one.runs.validation.mean() for one in members]
+    kind, scores = "validation", (score, UNKNOWN)
+    if all(one.is_tested for one in members):
+        kind, scores = "test", (Ranged(float(np.mean(validated))), score)
+    texts = sum(count_texts(one.runs) for one in members)
+    row = Row(
+        first.name,
+        first.task if len(members) == 1 else f"mean of {len(members)} tasks",
+        *scores,
+        seeds=0 if first.is_probe else min(_count(one) for one in members),
+        scored=count(texts, f"{kind} text") if texts > 1 else "",
+        is_reference=first.is_base,
+        is_baseline=first.is_probe or not first.first.blocks,
+        note=first.note,
+        tasks=len(members),
+        size=sum(sum(one.first.sizes.values()) for one in members),
+    )
+    if not all(one.is_compared for one in members):
+        return row
+    bases = [one.base.runs for one in members if one.base]
+    share = [
+        one.trainable_parameters.mean() / base.trainable_parameters.mean()
+        for one, base in zip((one.runs for one in members), bases)
+    ]
+    time, time_of = share_of_time(members)
+    return dataclasses.replace(
+        row,
+        difference=compare(members, "score"),
+        time=time,
+        time_of=time_of,
+        weights=100 * float(np.mean(share)),
+    )
+
+
+def _count(one: Approach) -> int:
+    """The number of its scores: seeds, or folds."""
+    return len(measures.known(measures.measure_runs("score", one.runs)))
+
+
+def share_of_time(members: Sequence[Approach]) -> tuple[Ranged, str]:
+    """Percent of the time of the base, and of which time.
+
+    It is the time per epoch where `--max_epochs` ended a run.
+    """
+    runs = [one.runs for one in members]
+    runs += [one.base.runs for one in members if one.base]
+    if any(map(measures.is_cut_off, runs)):
+        return compare(members, "seconds_per_epoch"), "time per epoch"
+    return compare(members, "seconds"), "time"
+
+
+def average(members: Sequence[Approach], measure: str) -> Ranged:
+    """The mean over approaches of a measure; unknown where one has no value."""
+    cells: list[Cell] = []
+    for one in members:
+        cells += groups_lib.measure((measure,), (one.runs,))
+    if not all(len(cell.values) for cell in cells):
+        return UNKNOWN
+    contrasts = [*map(Contrast.of, cells)]
+    return estimates.summarize(estimates.mean(contrasts), cells)
+
+
+def compare(members: Sequence[Approach], measure: str) -> Ranged:
+    """The mean over approaches of a difference to their bases.
+
+    Args:
+        members: each has a base.
+        measure: see `measures.MEASURES`. A time is shown in percent, with an
+            interval where the runs were timed in turn.
+
+    Returns:
+        Nothing where one or its base has no value.
+    """
+    is_time = measure in measures.DURATIONS
+    contrasts: list[Contrast] = []
+    cells: list[Cell] = []
+    for one in members:
+        assert one.base is not None
+        pair = groups_lib.measure(
+            (measure, measure), (one.runs, one.base.runs), logarithms=is_time
+        )
+        is_alike = is_time or one.is_tested == one.base.is_tested
+        if not is_alike or not all(len(cell.values) for cell in pair):
+            return UNKNOWN
+        cells += pair
+        first, second = map(Contrast.of, pair)
+        contrasts.append(first - second)
+    ranged = estimates.summarize(estimates.mean(contrasts), cells, is_time)
+    if is_time and not all(cell.in_turn for cell in cells):
+        return Ranged(ranged.value)
+    return ranged
+
+
+# === Finished runs ===
+
+
+def compare_runs(
+    paths: Mapping[str, str], reference: str = "", kind: str = ""
+) -> list[Row]:
+    """A row for each finished run, with differences over the same texts.
+
+    Args:
+        paths: their directories, by what to call them.
+        reference: the one that others are compared with. Unset: the best on
+            the split that is compared.
+        kind: of that split. Unset: `validation`, where all runs have it, as the
+            test must not choose; else `test`.
+
+    Returns:
+        No row for runs that have stored no predictions.
+    """
+    opened = {}
+    for name, path in paths.items():
+        scored = {k: open_scored(path, k) for k in ("validation", "test")}
+        opened[name] = {k: one for k, one in scored.items() if one is not None}
+    if not kind:
+        kind = (
+            "validation"
+            if all("validation" in o for o in opened.values())
+            else "test"
+        )
+    runs = {name: one[kind] for name, one in opened.items() if kind in one}
+    if reference not in runs:
+        reference = max(runs, key=lambda name: runs[name].score, default="")
+    rows = []
+    for name, run in runs.items():
+        other = runs[reference]
+        is_reference = run is other
+        shown = dict.fromkeys(("validation", "test"), UNKNOWN)
+        shown |= {k: one.ranged for k, one in opened[name].items()}
+        trained = not run.record["approach"].startswith(BASELINES)
+        weights = [one.record["trainable_parameters"] for one in (run, other)]
+        rows.append(
+            Row(
+                name,
+                validation=shown["validation"],
+                test=shown["test"],
+                difference=UNKNOWN if is_reference else run.minus(other),
+                time=Ranged(100 * _seconds(run) / _seconds(other)),
+                weights=100 * weights[0] / max(weights[1], 1),
+                seeds=1 if trained else 0,
+                scored=count(len(run.ids), f"{kind} text"),
+                is_reference=is_reference,
+                is_baseline=not trained,
+            )
+        )
+    return rows
+
+
+def _seconds(run: Scored) -> float:
+    """What a run took, as if it had built its feature cache itself."""
+    record = run.record
+    built = (record["prefix_build_seconds"] or 0.0) - (
+        record["prefix_seconds"] or 0.0
+    )
+    return max(record["train_seconds"] + built, 1e-3)
+
+
+# === Names ===
+
+
+def name_texts(runs: pd.DataFrame) -> list[str]:
+    """Each run's task, with the size where it was run on several files.
+
+    Args:
+        runs: with `task`, `data_identity` and `sizes`.
+    """
+    files = runs.groupby("task").data_identity.transform("nunique")
+    return [
+        f"{task} ({sum(sizes.values()):,} texts)" if count > 1 else task
+        for task, sizes, count in zip(runs.task, runs.sizes, files)
+    ]
+
+
+def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with `text`, the name of their task, and `trains`, in words.
+
+    Runs that train most come first. Times of runs that are not timed are nan.
+
+    Args:
+        runs: of a study, see `frames.runs_frame`.
+    """
+    runs = runs.assign(
+        text=name_texts(runs),
+        trains=[*map(name_approach, runs.approach, runs.cached)],
+        seconds=runs.seconds.where(runs.timed),
+    )
+    for _, members in runs.groupby(["text", "trains"]):
+        differences = describe_differences(
+            [*map(_take_named, members.settings)]
+        )
+        runs.loc[members.index, "trains"] += differences
+    return runs.sort_values(
+        ["text", "cached", "trainable_parameters", "trains", "lr"],
+        ascending=[True, True, False, True, True],
+        kind="stable",
+    )
+
+
+def describe_differences(
+    groups: Sequence[Mapping[str, Any]], form: str = ", {} {}"
+) -> list[str]:
+    """The settings in which some groups differ, in words.
+
+    Args:
+        groups: settings of each.
+        form: of a setting, with its name and value.
+    """
+    names = dict.fromkeys(name for settings in groups for name in settings)
+    shown = [
+        {name: str(plain(settings.get(name, ""))) for name in names}
+        for settings in groups
+    ]
+    texts = [""] * len(shown)
+    for name in names:
+        values = [settings[name] for settings in shown]
+        if len({*values}) > 1:
+            for number, value in enumerate(values):
+                if value:
+                    texts[number] += form.format(name, value)
+    return texts
+
+
+def name_approach(approach: str, cached: bool = False) -> str:
+    """What is trained, in words: `everything`, `last 2 (cached)`."""
+    if approach.startswith("the probe"):
+        return approach
+    if approach.startswith("probe"):
+        return approach.replace("probe", PROBE).replace("_", ", ")
+    name = approach.replace("_", " ")
+    if approach.startswith("fine_tuning_"):
+        name = f"{EVERYTHING}, {approach.removeprefix('fine_tuning_')}"
+    name = NAMES.get(approach, name)
+    return f"{name} (cached)" if cached else name
+
+
+def _take_named(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that name an approach where its runs differ in them."""
+    return {n: v for n, v in settings.items() if n in NAMED or n not in VARIED}
+
+
+def name_baseline(features: str, is_tagging: bool) -> str:
+    """What to call a baseline.
+
+    Args:
+        features: `frozen` or `tfidf`.
+        is_tagging: whether words are labelled.
+    """
+    if features == "frozen":
+        return PROBE
+    return MOST_FREQUENT_TAG if is_tagging else TFIDF
