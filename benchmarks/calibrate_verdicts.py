@@ -20,7 +20,7 @@ from absl import flags
 from benchmarks import documents
 from benchmarks.verdict_scenarios import Scenario, SCENARIOS, SIZE
 from tf_transfer.config import command_line
-from tf_transfer.reports import claims, contrast, frames, resampling
+from tf_transfer.reports import claims, contrast, predictions, runs as runs_lib
 from tf_transfer.utils import formatting
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
@@ -94,14 +94,14 @@ def make_runs(
     seeds: int,
     random: np.random.Generator,
 ) -> pd.DataFrame:
-    """Runs for all claims; see `frames.runs_frame` for the columns."""
+    """Runs for all claims; see `runs.runs_frame` for the columns."""
     rows = []
     for task in paper.sizes:
         for number, layers in enumerate(("2", "all")):
             mean = 0.0
             if layers == "2" and "measure" not in scenario.claim:
                 mean = scenario.difference
-            resampled = random.normal(0, scenario.texts, resampling.RESAMPLES)
+            resampled = random.normal(0, scenario.texts, predictions.RESAMPLES)
             shift = random.normal(0, scenario.texts)
             for rate, seed in itertools.product(paper.rates, range(seeds)):
                 test, validation = draw_scores(scenario, layers, mean, random)
@@ -118,14 +118,14 @@ def make_runs(
                 }
                 if scenario.texts:
                     record["texts"] = task
-                    record["resampled"] = resampling.encode(resampled)
+                    record["resampled"] = predictions.encode(resampled)
                 rows.append(
                     (task, layers, rate, seed, test + shift, validation)
                     + (started, record)
                 )
     runs = pd.DataFrame(
         rows,
-        columns=["task", "layers", "lr", "seed", "score", "validation"]
+        columns=["task", "layers", "lr", "seed", "test", "validation"]
         + ["started", "record"],
     )
     spans = runs.groupby("task").started.transform("max")
@@ -148,9 +148,10 @@ def make_runs(
             for task in runs.task
         ],
         seconds=100 * np.exp(changes / 100),
+        score=runs.test,
         environment="",
         mixed=False,
-        study=frames.letters_of(0),
+        study=runs_lib.letters_of(0),
         data_identity=runs.task,
         model="bert_base_en_uncased",
         blocks=12,

@@ -8,7 +8,7 @@ from tests.reports import made_up
 from tests.support import commands
 from tf_transfer.freezing import experiment as freezing
 from tf_transfer.glue import experiment as glue
-from tf_transfer.reports import claims, frames
+from tf_transfer.reports import claims, runs as runs_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 WANG = claims.read(os.path.join(FOLDER, "glue", "claims.toml"))
@@ -511,7 +511,7 @@ def test_each_family_has_its_number_of_epochs(model, epochs, is_the_papers):
         record["model"] = model
         dropout = LEE.settings_on(model)["pooler_dropout"]
         record["key"]["pooler_dropout"] = dropout
-    verdicts = claims.list_differences(frames.runs_frame(records), LEE)
+    verdicts = claims.list_differences(runs_lib.runs_frame(records), LEE)
     assert (not verdicts) == is_the_papers
     assert is_the_papers or f"max_epochs {epochs}" in verdicts[0]
 

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import contrast, estimates, frames, page, resampling
+from tf_transfer.reports import (
+    contrast,
+    estimates,
+    page,
+    predictions,
+    runs as runs_lib,
+)
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 OTHER = "minilm"  # no paper's encoder
@@ -422,7 +428,7 @@ def test_a_report_is_one_family_of_local_words():
             )
             for group, m in ((LAST, 70), (ALL, 75))
         ]
-        runs = frames.runs_frame([run for group in groups for run in group])
+        runs = runs_lib.runs_frame([run for group in groups for run in group])
         return contrast.test_claims(runs, paper)
 
     tests = [*test(1, "one", model=OTHER), *test(0.9, "two", model=OTHER)]
@@ -447,9 +453,9 @@ def test_verdicts_of_several_encoders_are_one_family():
             paper, "rte", {**group, "model": model}, [m, m + step, m + 2]
         )
     ]
-    judged = contrast.judge(frames.runs_frame(records), paper)
+    judged = contrast.judge(runs_lib.runs_frame(records), paper)
     alone = [
-        contrast.judge(frames.runs_frame(some), paper)[0].p
+        contrast.judge(runs_lib.runs_frame(some), paper)[0].p
         for some in (records[:6], records[6:])
     ]
     assert min(v.p for v in judged) == pytest.approx(2 * min(alone))
@@ -580,7 +586,7 @@ def make_scored(paper):
     return [
         {**record, "texts": "a", "resampled": resampled}
         for group, m in ((LAST, 79), (ALL, 80))
-        for resampled in [resampling.encode(random.normal(0, 3, 100))]
+        for resampled in [predictions.encode(random.normal(0, 3, 100))]
         for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m, m])
     ]
 

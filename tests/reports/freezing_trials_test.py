@@ -8,7 +8,7 @@ import pytest
 from benchmarks import authors_trials
 from tests.reports.claims_test import around, LEE as PAPER, write_trials
 from tests.support import commands
-from tf_transfer.reports import claims, contrast, frames, reading
+from tf_transfer.reports import claims, contrast, reading, runs as runs_lib
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +54,13 @@ def test_the_authors_trials_are_marked_and_make_no_times_up(authors):
     # Which commit of their code it ran at, and so what it trained.
     assert cola["key"]["untrained"] == "unknown"
     assert "untrained" not in by_task["mnli"]["key"]
-    runs = frames.runs_frame(records, PAPER.varied)
+    runs = runs_lib.runs_frame(records, PAPER.varied)
     unknown = ["seconds", "seconds_per_epoch", "memory", "trainable_parameters"]
     assert runs[unknown].isna().all(axis=None)
-    assert frames.epochs_frame(runs).seconds.isna().all()
+    assert runs_lib.epochs_frame(runs).seconds.isna().all()
     # Ours are not their study.
     ours = write_trials("cola", {"all": around(60)}, lr=4e-5)
-    both = frames.runs_frame([*records, *ours], PAPER.varied)
+    both = runs_lib.runs_frame([*records, *ours], PAPER.varied)
     assert both.groupby("study").path.nunique().to_list() == [3, 2]
     assert not claims.list_differences(runs, PAPER)
 
@@ -124,7 +124,7 @@ def authors_verdicts(authors):
         os.path.join(path, "elsa_trials.csv"), encoding="utf-8", newline=""
     ) as file:
         records = authors(csv.DictReader(file))
-    runs = frames.runs_frame(records, PAPER.varied)
+    runs = runs_lib.runs_frame(records, PAPER.varied)
     return {v.claim.id: v for v in contrast.judge(runs, PAPER)}
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import frames, groups
+from tf_transfer.reports import groups, runs as runs_lib
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 FASTER = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
@@ -172,7 +172,7 @@ def test_other_weights_under_the_same_name_are_another_study():
             path=f"{weights}/{group}",
         )
     ]
-    studies = dict(frames.studies(frames.runs_frame(records)))
+    studies = dict(runs_lib.studies(runs_lib.runs_frame(records)))
     assert len(studies) == 2
     for runs in studies.values():
         assert runs.groupby("group").size().tolist() == [3, 3]
@@ -348,7 +348,7 @@ def test_a_time_that_the_limit_cut_off_concludes_nothing():
 def test_an_example_above_the_majority_baseline_is_not_shown_to_be_above_it(
     score, majority, texts, failed
 ):
-    runs = frames.runs_frame(
+    runs = runs_lib.runs_frame(
         made_up.make_runs(
             made_up.make_paper(),
             "rte",
@@ -370,9 +370,9 @@ def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
         majorities={"accuracy": 0.94},
         sizes={"train": 1000, "test": 300},
     )
-    assert groups.did_not_train(frames.runs_frame(runs))
+    assert groups.did_not_train(runs_lib.runs_frame(runs))
     paired = [{**run, "lead_error": 0.4} for run in runs]
-    assert not groups.did_not_train(frames.runs_frame(paired))
+    assert not groups.did_not_train(runs_lib.runs_frame(paired))
 
 
 @pytest.mark.parametrize(
@@ -415,4 +415,4 @@ def test_what_is_above_the_majority_baseline_is_told_by_the_right_texts(
     run = made_up.make_record(
         made_up.make_paper(), "rte", ALL, 0, record.pop("score"), **record
     )
-    assert groups.did_not_train(frames.runs_frame([run])) == failed
+    assert groups.did_not_train(runs_lib.runs_frame([run])) == failed

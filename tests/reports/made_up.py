@@ -13,7 +13,7 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 
 import pandas as pd
 
-from tf_transfer.reports import claims, contrast, frames, study
+from tf_transfer.reports import claims, contrast, runs as runs_lib, study
 
 ENVIRONMENT = {
     "processor": "a processor",
@@ -140,7 +140,7 @@ def time_runs(paper, settings, seconds, starts, machines):
 def judge(paper, *groups):
     """Verdicts by the claim's id, of records of one study."""
     records = [record for group in groups for record in group]
-    runs = frames.runs_frame(records, paper.varied)
+    runs = runs_lib.runs_frame(records, paper.varied)
     return {v.claim.id: v for v in contrast.judge(runs, paper)}
 
 
@@ -186,13 +186,13 @@ def make_paper(*entries, **changes):
 
 def collect(paper, *groups, published=None, **options):
     """The largest study of some records, without verdicts."""
-    runs = frames.runs_frame(
+    runs = runs_lib.runs_frame(
         [record for group in groups for record in group], paper.varied
     )
     return study.Study(
         runs.record.iloc[0]["experiment"],
         "A",
-        dict(frames.studies(runs))["A"],
+        dict(runs_lib.studies(runs))["A"],
         paper,
         published or {},
         (),
@@ -203,5 +203,5 @@ def collect(paper, *groups, published=None, **options):
 
 
 def frame(records, varied=()) -> pd.DataFrame:
-    """See `frames.runs_frame`."""
-    return frames.runs_frame(records, varied)
+    """See `runs.runs_frame`."""
+    return runs_lib.runs_frame(records, varied)

@@ -12,8 +12,8 @@ from tf_transfer.reports import (
     advice,
     claims,
     figures,
-    frames,
     reading,
+    runs as runs_lib,
     study as study_lib,
 )
 from tf_transfer.sweeps import grid as grid_lib
@@ -136,7 +136,7 @@ def test_another_alpha_is_another_row_and_never_a_choice():
         better |= {"path": f"alpha/{seed}", "test": 0.99, "validation": 0.99}
         better["key"]["lora_alpha"] = 64.0
         records.append(better)
-    found = advice.list_approaches(frames.runs_frame(records))
+    found = advice.list_approaches(runs_lib.runs_frame(records))
     named = [x.name for x in found if x.first.approach == "all_lora8"]
     assert named == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
 
@@ -171,7 +171,7 @@ def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():
     for name, value in paper.settings.items():
         if name != "lr":
             assert ours[name] == value, name
-    known = {*frames.VARIED, *paper.varied}
+    known = {*runs_lib.VARIED, *paper.varied}
     for claim in paper.claims:
         for group in (claim.both, *claim.first, *claim.second):
             assert set(group) <= known, claim.id

@@ -13,10 +13,9 @@ import pytest
 from tests.reports import made_up
 from tf_transfer.reports import (
     contrast,
-    frames,
     groups,
-    measures,
     page as page_lib,
+    runs as runs_lib,
     study as study_lib,
 )
 
@@ -249,7 +248,7 @@ def test_an_interval_stands_apart_from_its_value():
 def test_runs_are_timed_in_the_environment_of_most():
     usual = ALL[0]["timing_environment"]
     other = [{}, {}, {"machine": "b"}, {"mixed": True}]
-    runs = frames.runs_frame(
+    runs = runs_lib.runs_frame(
         [
             {
                 **ALL[0],
@@ -262,7 +261,7 @@ def test_runs_are_timed_in_the_environment_of_most():
     assert list(runs.timed) == [True, True, False, False]
     known = runs.seconds_per_epoch.notna()
     assert list(known) == [True, True, False, False]
-    assert len(measures.measure_runs("seconds", runs)) == 2
+    assert len(runs_lib.measure_runs("seconds", runs)) == 2
 
 
 def test_times_are_compared_in_the_environment_that_both_sides_share():
@@ -285,7 +284,7 @@ def test_times_are_compared_in_the_environment_that_both_sides_share():
     mixed = {"machine": "here", "mixed": True}
     first = runs_in(here, there, here, here, mixed)
     second = runs_in(there, there, there, here, here)
-    frame = frames.runs_frame(first + second)
+    frame = runs_lib.runs_frame(first + second)
 
     def measure(name, *sides):
         cells = groups.measure((name,) * len(sides), sides)
@@ -301,6 +300,6 @@ def test_times_are_compared_in_the_environment_that_both_sides_share():
 
 def test_frames_of_records_without_all_metrics_are_made():
     record = {**ALL[0], "metrics": {"accuracy": 0.8, "f1": None}}
-    runs = frames.runs_frame([record])
+    runs = runs_lib.runs_frame([record])
     assert pd.isna(runs.metrics.iloc[0]["f1"])
     json.dumps(record)

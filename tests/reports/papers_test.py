@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import commands
 from tf_transfer.multitask import experiment as multitask
-from tf_transfer.reports import claims, frames
+from tf_transfer.reports import claims, runs as runs_lib
 from tf_transfer.stacking import experiment as stacking
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
@@ -61,7 +61,7 @@ def test_a_paper_s_settings_are_its_command_s_defaults(name):
 @pytest.mark.parametrize("experiment", ["tweets", "multitask", "stacking"])
 def test_what_a_claim_asks_for_may_vary_in_a_study(experiment):
     paper = read(experiment)
-    known = {*frames.VARIED, *paper.varied, "max_epochs"}
+    known = {*runs_lib.VARIED, *paper.varied, "max_epochs"}
     for claim in paper.claims:
         for group in (claim.both, *claim.first, *claim.second):
             assert set(group) <= known, claim.id

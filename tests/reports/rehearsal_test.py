@@ -12,7 +12,7 @@ import pytest
 from tests import experiments_test
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import claims, contrast, frames
+from tf_transfer.reports import claims, contrast, runs as runs_lib
 from tf_transfer.sweeps import grid as grid_lib, plan
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
@@ -114,7 +114,7 @@ def test_every_claim_has_its_word_after_the_paper_s_runs(
             make_record(paper, experiment, run, number, sign)
             for number, run in enumerate(planned)
         ]
-        runs = frames.runs_frame(records, paper.varied)
+        runs = runs_lib.runs_frame(records, paper.varied)
         for verdict in contrast.judge(runs, paper):
             words[verdict.claim.id].add(verdict.word)
     undecided = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import figures, frames, measures, tables
+from tf_transfer.reports import figures, runs as runs_lib, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
@@ -58,7 +58,7 @@ def stopping_time(runs: pd.DataFrame) -> float:
 
 def final_score(runs: pd.DataFrame) -> float:
     """Mean test score at the stopping point, in points."""
-    last = pd.Series(measures.measure_runs("last_score", runs), runs.index)
+    last = pd.Series(runs_lib.measure_runs("last_score", runs), runs.index)
     return last.where(runs.stop_reason == "patience").mean(skipna=False)
 
 
@@ -115,8 +115,8 @@ def table_c(
         if "whole epochs" in point["time"]:
             name = "score_within"
         seconds = point["epochs"] * epoch_time(base)
-        gain = tables.mean(measures.measure_runs(name, last, seconds))
-        gain -= tables.mean(measures.measure_runs(name, base, seconds))
+        gain = tables.mean(runs_lib.measure_runs(name, last, seconds))
+        gain -= tables.mean(runs_lib.measure_runs(name, base, seconds))
         gains.append(tables.number(gain, 2, "+"))
     return pd.DataFrame(published).assign(here=gains)
 
@@ -157,7 +157,7 @@ def table_of_epochs(found: Found, task: str) -> pd.DataFrame:
     for name in APPROACHES:
         runs = found[task, name]
         row = {"approach": name, "lr": tables.rate(runs.lr.mean())}
-        epochs = frames.epochs_frame(runs).dropna(subset="test")
+        epochs = runs_lib.epochs_frame(runs).dropna(subset="test")
         is_timed = epochs.path.isin(runs.path[runs.timed])
         for number, members in epochs.groupby("epoch"):
             seconds = tables.number(members.seconds[is_timed].mean(), 0)
@@ -259,7 +259,7 @@ def list_figures(study: Study) -> list[Figure]:
 def list_epochs(runs: pd.DataFrame) -> list[figures.Point]:
     """Seconds and score after each epoch that all timed runs have."""
     timed = runs[runs.timed]
-    epochs = frames.epochs_frame(timed).dropna(subset=["test", "seconds"])
+    epochs = runs_lib.epochs_frame(timed).dropna(subset=["test", "seconds"])
     count = epochs.groupby("epoch").test.transform("size")
     whole = epochs[count == len(timed)]
     return _list_points(whole.groupby("epoch"), "seconds", "test")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, measures, tables
+from tf_transfer.reports import claims, runs as runs_lib, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
@@ -157,7 +157,7 @@ def list_changes(study: Study) -> pd.DataFrame:
             line = _begin(row, runs)
             line["a pass over"] = task
             for metric in TASKS.values():
-                change = f"{measures.PASS}{task}:{metric}"
+                change = f"{runs_lib.PASS}{task}:{metric}"
                 line[METRICS[metric]] = show(change, runs, "+")
             if line[METRICS[TASKS[task]]]:
                 lines.append(line)
@@ -216,7 +216,7 @@ def _begin(row: dict[str, Any], runs: pd.DataFrame) -> dict[str, Any]:
 
 def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
     """Mean and standard deviation of a measure over runs."""
-    return tables.spread(measures.measure_runs(metric, runs), sign=sign)
+    return tables.spread(runs_lib.measure_runs(metric, runs), sign=sign)
 
 
 def _has(ours: claims.Settings, wanted: claims.Settings) -> bool:

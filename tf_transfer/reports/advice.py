@@ -18,9 +18,8 @@ import pandas as pd
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import (
     estimates,
-    frames,
     groups as groups_lib,
-    measures,
+    runs as runs_lib,
 )
 from tf_transfer.reports.claims import plain
 from tf_transfer.reports.contrast import (
@@ -50,7 +49,7 @@ UNTRAINED = "untrained"  # a setting of runs that train everything
 # Settings that name an approach where its runs differ in them. Methods with
 # other options are other approaches, never chosen by scores.
 NAMED = (*METHOD_OPTIONS, "cache_dtype")
-VARIED = {*frames.VARIED, UNTRAINED}
+VARIED = {*runs_lib.VARIED, UNTRAINED}
 
 
 # === The table and the sentence ===
@@ -305,7 +304,7 @@ class Approach:
     Attributes:
         task: its name, with the size of its files where there are several.
         name: what is trained, in words.
-        runs: see `frames.runs_frame`.
+        runs: see `runs_lib.runs_frame`.
         recipe: settings that do not say what trains, as text.
         rates: that were tried, one of which was chosen on validation.
         base: what it is compared with, which may be itself; or None.
@@ -398,7 +397,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     approach.
 
     Args:
-        runs: of a study, see `frames.runs_frame`.
+        runs: of a study, see `runs_lib.runs_frame`.
     """
     runs = label_runs(runs)
 
@@ -439,7 +438,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
 
 
 def _dump_without(settings: Mapping[str, Any], names: Collection[str]) -> str:
-    return frames.dump({n: v for n, v in settings.items() if n not in names})
+    return runs_lib.dump({n: v for n, v in settings.items() if n not in names})
 
 
 def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
@@ -545,7 +544,7 @@ def _make_row(members: Sequence[Approach]) -> Row:
 
 def _count(one: Approach) -> int:
     """The number of its scores: seeds, or folds."""
-    return len(measures.known(measures.measure_runs("score", one.runs)))
+    return len(runs_lib.known(runs_lib.measure_runs("score", one.runs)))
 
 
 def share_of_time(members: Sequence[Approach]) -> tuple[Ranged, str]:
@@ -555,7 +554,7 @@ def share_of_time(members: Sequence[Approach]) -> tuple[Ranged, str]:
     """
     runs = [one.runs for one in members]
     runs += [one.base.runs for one in members if one.base]
-    if any(map(measures.is_cut_off, runs)):
+    if any(map(runs_lib.is_cut_off, runs)):
         return compare(members, "seconds_per_epoch"), "time per epoch"
     return compare(members, "seconds"), "time"
 
@@ -576,13 +575,13 @@ def compare(members: Sequence[Approach], measure: str) -> Ranged:
 
     Args:
         members: each has a base.
-        measure: see `measures.MEASURES`. A time is shown in percent, with an
+        measure: see `runs_lib.MEASURES`. A time is shown in percent, with an
             interval where the runs were timed in turn.
 
     Returns:
         Nothing where one or its base has no value.
     """
-    is_time = measure in measures.DURATIONS
+    is_time = measure in runs_lib.DURATIONS
     contrasts: list[Contrast] = []
     cells: list[Cell] = []
     for one in members:
@@ -689,7 +688,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     Runs that train most come first. Times of runs that are not timed are nan.
 
     Args:
-        runs: of a study, see `frames.runs_frame`.
+        runs: of a study, see `runs_lib.runs_frame`.
     """
     runs = runs.assign(
         text=name_texts(runs),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import measures
+from tf_transfer.reports import runs as runs_lib
 from tf_transfer.utils.errors import UserError
 
 SIZE_TOLERANCE = 0.01  # of a split: counts of header lines and the like
@@ -65,7 +65,7 @@ class Claim:
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
             (within `margin`).
-        measure: see `measures.MEASURES`; two, where the groups have their own.
+        measure: see `runs.MEASURES`; two, where the groups have their own.
         at: for `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
         relative: whether the difference is in percent of the second group.
@@ -120,7 +120,7 @@ class Claim:
     @property
     def unit(self) -> str:
         """Of its value: `%`, `points`, `s`."""
-        return "%" if self.relative else measures.unit_of(self.measure[0])
+        return "%" if self.relative else runs_lib.unit_of(self.measure[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Paper:
             of a list, each value is the paper's.
         encoders: presets, in the order of preference.
         sizes: examples of `train` (validation included) and `test` by task.
-        varied: settings that the paper varies, besides `frames.VARIED`.
+        varied: settings that the paper varies, besides `runs.VARIED`.
         rates: the learning rates of which each group takes the one that is
             better on validation; none where each claim names its own.
         claims: in the order of the paper.

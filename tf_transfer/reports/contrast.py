@@ -27,13 +27,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from tf_transfer.reports import (
-    claims,
-    estimates,
-    frames,
-    groups,
-    measures,
-)
+from tf_transfer.reports import claims, estimates, groups, runs as runs_lib
 from tf_transfer.reports.claims import Claim, Paper, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Estimate
 from tf_transfer.utils import formatting
@@ -219,7 +213,7 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     names what is missing.
 
     Args:
-        runs: of the paper's experiment, see `frames.runs_frame`.
+        runs: of the paper's experiment, see `runs.runs_frame`.
         paper: its claims.
     """
     return conclude(test_claims(runs, paper))
@@ -412,7 +406,8 @@ TaskGroups = Mapping[str, Sequence[groups.Group]]
 def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     """The test of each claim by each study; see `judge`."""
     studies = [
-        (study, split_tasks(members)) for study, members in frames.studies(runs)
+        (study, split_tasks(members))
+        for study, members in runs_lib.studies(runs)
     ]
     # Claims on several encoders are shown with the largest study. A baseline
     # has no encoder.
@@ -551,12 +546,12 @@ def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
 def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     """Why these runs decide nothing, or an empty string."""
     asked = {*claim.measure}
-    is_time = bool(asked & {*measures.TIMES})
+    is_time = bool(asked & {*runs_lib.TIMES})
     for one in sorted(comparisons, key=lambda c: c.fewest):
         if len({bool(runs.record.iloc[0]["folds"]) for runs in one.runs}) > 1:
             return f"on {one.task}, folds stand against one test set"
-        if asked & {*measures.UNTIL_STOP} and any(
-            map(measures.is_cut_off, one.runs)
+        if asked & {*runs_lib.UNTIL_STOP} and any(
+            map(runs_lib.is_cut_off, one.runs)
         ):
             return (
                 "the limit of epochs came before the stopping point on "
@@ -571,7 +566,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
             for cell, runs in zip(one.cells, one.runs)
         ):
             return f"not all runs have a value on {one.task}"
-        if asked & {*measures.DURATIONS} and not one.cells[0].in_turn:
+        if asked & {*runs_lib.DURATIONS} and not one.cells[0].in_turn:
             return (
                 f"the runs on {one.task} are not known to have been timed in "
                 "turn"
@@ -618,7 +613,7 @@ def _has_seen(model: str, task: str, runs: pd.DataFrame) -> bool:
 
 def in_logs(claim: Claim) -> bool:
     """Whether it is about a ratio of times, which is a difference of logs."""
-    return claim.relative and {*claim.measure} <= {*measures.DURATIONS}
+    return claim.relative and {*claim.measure} <= {*runs_lib.DURATIONS}
 
 
 def _show(claim: Claim, value: float) -> float:

@@ -16,7 +16,7 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     """The profiles of a study's probes, the first of each task.
 
     Args:
-        runs: see `frames.runs_frame`.
+        runs: see `runs.runs_frame`.
     """
     profiles = runs.set_index("task").record.str.get("profile").dropna()
     return profiles.groupby(level=0).first().to_dict()

@@ -17,9 +17,9 @@ import pandas as pd
 from tf_transfer.reports import (
     claims,
     estimates,
-    measures,
+    predictions,
     reading,
-    resampling,
+    runs as runs_lib,
 )
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.estimates import Cell
@@ -36,7 +36,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ by seed alone: a `group` of `frames.runs_frame`.
+    """Runs that differ by seed alone: a `group` of `runs.runs_frame`.
 
     Attributes:
         runs: its rows.
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def settings(self) -> Settings:
-        """See `frames.runs_frame`."""
+        """See `runs.runs_frame`."""
         return self.first.settings
 
     @property
@@ -290,22 +290,24 @@ def measure(
     """The cells of groups that are compared, without unknown values.
 
     Args:
-        names: of the measure of each group; see `measures.MEASURES`.
-        groups: runs of each, see `frames.runs_frame`.
+        names: of the measure of each group; see `runs.MEASURES`.
+        groups: runs of each, see `runs.runs_frame`.
         at: for measures within a time, the time in epochs of the last group.
         logarithms: whether to take those of times.
 
     Returns:
         Of times, those of the timing environment that most runs of all groups
-        share; of runs tested in folds, a value for each fold.
+        share; of scores, those of the split that both groups have, see
+        `runs.choose_split`; of runs tested in folds, a value for each fold.
     """
-    if {*names} & {*measures.TIMES}:
+    if {*names} & {*runs_lib.TIMES}:
         groups = select_shared_environment(groups)
     in_turn = were_timed_in_turn(groups)
-    seconds = at * measures.epoch_seconds(groups[-1]) if at else math.nan
+    seconds = at * runs_lib.epoch_seconds(groups[-1]) if at else math.nan
+    split = runs_lib.choose_split(groups)
     cells = []
     for name, runs in zip(names, groups):
-        cell = _make_cell(name, runs, seconds, in_turn)
+        cell = _make_cell(name, runs, seconds, split, in_turn)
         if logarithms:
             cell = dataclasses.replace(cell, values=np.log(cell.values))
         cells.append(cell)
@@ -313,10 +315,16 @@ def measure(
 
 
 def _make_cell(
-    name: str, runs: pd.DataFrame, seconds: float, in_turn: bool
+    name: str,
+    runs: pd.DataFrame,
+    seconds: float,
+    split: str,
+    in_turn: bool,
 ) -> Cell:
-    values = np.array(measures.known(measures.measure_all(name, runs, seconds)))
-    resampled = runs.record.str["resampled"].dropna()
+    found = runs_lib.measure_all(name, runs, seconds, split)
+    values = np.array(runs_lib.known(found))
+    scored = runs.record[runs.record.map(runs_lib.split_of) == split]
+    resampled = scored.str["resampled"].dropna()
     # The predictions of the last epoch are not stored. The variance over texts
     # is that of the selected epoch.
     has_texts = name in ("score", "last_score", *runs.metric[:1])
@@ -327,16 +335,16 @@ def _make_cell(
     return Cell(
         values,
         (*runs.task[:1], *runs.data_identity[:1]),
-        next(iter(runs.record.str["texts"].dropna()), None),
-        np.stack([*map(resampling.decode, resampled)])
+        next(iter(scored.str["texts"].dropna()), None),
+        np.stack([*map(predictions.decode, resampled)])
         if has_texts and len(resampled)
         else None,
         fold_share=share,
         # A time varies, whatever is trained.
-        is_trained=name in measures.DURATIONS
+        is_trained=name in runs_lib.DURATIONS
         or bool(runs.record.map(reading.trains).any()),
         in_turn=in_turn,
-        key=(name, seconds, *runs.path),
+        key=(name, seconds, split, *runs.path),
     )
 
 

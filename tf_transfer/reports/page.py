@@ -18,7 +18,7 @@ from tf_transfer.reports import (
     contrast,
     depth,
     figures as figures_lib,
-    frames,
+    runs as runs_lib,
 )
 from tf_transfer.reports.contrast import Verdict
 from tf_transfer.reports.figures import Figure
@@ -320,7 +320,7 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
             "run": runs.path,
         }
     )
-    epochs = frames.epochs_frame(runs)[
+    epochs = runs_lib.epochs_frame(runs)[
         ["epoch", "validation", "test", "seconds", "path"]
     ]
     epochs = epochs.rename(columns={"path": "run"}).round(2)

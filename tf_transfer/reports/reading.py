@@ -77,8 +77,8 @@ Answer = TypedDict("Answer", {"lines": list[str]})  # of a search
 
 NOT_FINISHED = "is not finished"
 UNTESTED = (
-    "has no test score, which other runs on its texts have; the same command "
-    "without --score_test=false scores it"
+    "has no test score, which other seeds of its settings have; the same "
+    "command without --score_test=false scores it"
 )
 
 
@@ -122,9 +122,8 @@ def select_runs(
 ) -> tuple[list[Record], list[tuple[str, str]]]:
     """The runs that a report compares, and (path, reason) of the others.
 
-    Of equal runs the first counts. Where runs on some texts have test scores,
-    the others on these texts are left out: scores of two splits are not
-    compared.
+    Of equal runs the first counts. Where seeds of some settings have test
+    scores, other seeds without are left out: a group has scores of one split.
     """
     runs: dict[str, Record] = {}
     left_out = []
@@ -133,7 +132,7 @@ def select_runs(
         if first != record["path"]:
             left_out.append((record["path"], f"is the same run as {first}"))
     tested = {
-        _texts_of(run) for run in runs.values() if run["test"] is not None
+        _settings_of(run) for run in runs.values() if run["test"] is not None
     }
     shown = []
     by_outcome: dict[str, str] = {}  # the path of the first run
@@ -143,7 +142,7 @@ def select_runs(
         if first != path:
             reason = f"has the predictions of {first}, and another seed: "
             left_out.append((path, f"{reason}it is a copy"))
-        elif run["test"] is None and _texts_of(run) in tested:
+        elif run["test"] is None and _settings_of(run) in tested:
             left_out.append((path, UNTESTED))
         else:
             shown.append(run)
@@ -179,10 +178,14 @@ def _outcome_of(run: Record) -> str:
     """
     if not trains(run) or not run.get("predictions"):
         return run["path"]
-    settings = {n: v for n, v in run["key"].items() if n != "seed"}
     scores = [(e["validation"], e["test"]) for e in run["epochs"]]
-    outcome = [settings, run["predictions"], scores]
-    return json.dumps(outcome, sort_keys=True)
+    return json.dumps([_settings_of(run), run["predictions"], scores])
+
+
+def _settings_of(run: Record) -> str:
+    """Equal for runs that differ by seed alone."""
+    settings = {n: v for n, v in run["key"].items() if n != "seed"}
+    return json.dumps([settings, run["max_epochs"]], sort_keys=True)
 
 
 def trains(record: Record) -> bool:
@@ -241,11 +244,6 @@ def read_run(folder: str, path: str) -> Record:
     if "depth_profile.json" in optional:
         record["profile"] = profile
     return record
-
-
-def _texts_of(run: Record) -> tuple[str, str, str]:
-    """Equal for runs on the same texts."""
-    return run["experiment"], run["task"], run["key"]["data_identity"]
 
 
 def _check_content(

@@ -22,8 +22,8 @@ from tf_transfer.reports import (
     advice,
     claims,
     contrast,
-    frames,
     groups as groups_lib,
+    runs as runs_lib,
 )
 from tf_transfer.utils import formatting
 
@@ -35,7 +35,7 @@ class Study:
     Attributes:
         experiment: such as `glue`.
         name: `A`, the largest of the experiment, `B`, ...
-        runs: see `frames.runs_frame`.
+        runs: see `runs.runs_frame`.
         paper: its claims, or None.
         published: other figures of the paper, `published.json`; or {}.
         verdicts: on the paper's claims.
@@ -129,7 +129,7 @@ def collect(
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None
-        runs = frames.runs_frame(records, paper.varied if paper else ())
+        runs = runs_lib.runs_frame(records, paper.varied if paper else ())
         name_approach = getattr(module_of(experiment), "name_approach", None)
         if name_approach is not None:
             names = map(name_approach, runs.approach, runs.settings)
@@ -142,7 +142,7 @@ def collect(
     studies = []
     for experiment, (paper, runs, count) in found.items():
         judged = [*itertools.islice(verdicts, count)]
-        named = dict(frames.studies(runs))
+        named = dict(runs_lib.studies(runs))
         distinct = _describe_differences(named)
         published = claims.read_published(folder, experiment)
         studies += [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, groups as groups_lib, measures
+from tf_transfer.reports import claims, groups as groups_lib, runs as runs_lib
 from tf_transfer.reports.estimates import Ranged
 
 Values = Iterable[float | None]  # one for each run; some are not known
@@ -39,13 +39,13 @@ class Table:
 
 def mean(values: Values) -> float:
     """The mean of the known values; nan without any."""
-    numbers = measures.known(values)
+    numbers = runs_lib.known(values)
     return float(np.mean(numbers)) if numbers else math.nan
 
 
 def deviation(values: Values) -> Ranged:
     """The mean of the known values, and one standard deviation either way."""
-    numbers = measures.known(values)
+    numbers = runs_lib.known(values)
     middle = mean(numbers)
     reach = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return Ranged(middle, middle - reach, middle + reach)
@@ -59,7 +59,7 @@ def spread(values: Values, digits: int = 2, sign: str = "") -> str:
         digits: after the point.
         sign: `+` shows the sign of positive numbers.
     """
-    numbers = measures.known(values)
+    numbers = runs_lib.known(values)
     text = number(mean(numbers), digits, sign)
     if len(numbers) > 1:
         text += f" ± {np.std(numbers, ddof=1):.{digits}f}"

@@ -14,7 +14,7 @@ from tf_transfer.reports import (
     claims,
     figures,
     groups,
-    measures,
+    runs as runs_lib,
     tables,
 )
 from tf_transfer.reports.figures import Figure
@@ -204,7 +204,7 @@ def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
 
 def measure(metric: str, runs: pd.DataFrame) -> list[float]:
     """The known values of a metric in points, one a run or a fold."""
-    return measures.known(measures.measure_runs(metric, runs))
+    return runs_lib.known(runs_lib.measure_runs(metric, runs))
 
 
 def show(metric: str, runs: pd.DataFrame) -> str:

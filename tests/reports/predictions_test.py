@@ -7,10 +7,10 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from tf_transfer.reports import resampling
+from tf_transfer.reports import predictions
 
 
-@pytest.mark.parametrize("metric", resampling.SCORES)
+@pytest.mark.parametrize("metric", predictions.SCORES)
 def test_each_metric_over_samples_is_that_of_a_loop(metric):
     generator = np.random.default_rng(3)
     labels = generator.integers(0, 2, 40)
@@ -27,15 +27,15 @@ def test_each_metric_over_samples_is_that_of_a_loop(metric):
         "spearman": lambda a, b: scipy.stats.spearmanr(a, b).statistic,
     }[metric]
     times = np.stack([np.bincount(rows, minlength=40) for rows in drawn])
-    found = resampling.SCORES[metric](labels, np.array([output]), times)
+    found = predictions.SCORES[metric](labels, np.array([output]), times)
     expected = [one(labels[rows], output[rows]) for rows in drawn]
     np.testing.assert_allclose(found[:, 0], expected)
 
 
-@pytest.mark.parametrize("metric", resampling.SCORES)
+@pytest.mark.parametrize("metric", predictions.SCORES)
 def test_a_constant_answer_scores_nothing_or_its_share(metric):
     labels, output = np.array([1.0, 1.0, 0.0]), np.zeros(3)
-    found = resampling.SCORES[metric](
+    found = predictions.SCORES[metric](
         labels, np.array([output]), np.ones((1, 3), int)
     )
     assert found[0, 0] == pytest.approx(1 / 3 if metric == "accuracy" else 0.0)
@@ -58,9 +58,9 @@ RECORD = {
 def test_the_spread_over_texts_is_that_of_the_formula():
     labels, outputs = np.ones(400, int), np.ones(400, int)
     outputs[:40] = 0  # 90 % right
-    described = resampling.describe(RECORD, write(labels, outputs))
-    spread = resampling.decode(described["resampled"])
-    assert len(spread) == resampling.RESAMPLES
+    described = predictions.resample(RECORD, write(labels, outputs))
+    spread = predictions.decode(described["resampled"])
+    assert len(spread) == predictions.RESAMPLES
     expected = 100 * math.sqrt(0.9 * 0.1 / 400)
     assert spread.std() == pytest.approx(expected, rel=0.2)
     assert abs(spread.mean()) < 0.5 * expected
@@ -69,25 +69,25 @@ def test_the_spread_over_texts_is_that_of_the_formula():
 def test_all_runs_on_the_same_texts_have_the_same_samples():
     labels = np.array([0, 1] * 50)
     first, second, other = (
-        resampling.describe(RECORD, write(labels, outputs))
+        predictions.resample(RECORD, write(labels, outputs))
         for outputs in (labels, 1 - labels, labels % 2)
     )
     assert first["texts"] == second["texts"] == other["texts"]
     half = np.arange(100) < 50
     one, both = (
-        resampling.decode(
-            resampling.describe(RECORD, write(labels, output))["resampled"]
+        predictions.decode(
+            predictions.resample(RECORD, write(labels, output))["resampled"]
         )
         for output in (np.where(half, labels, 1 - labels), labels)
     )
-    opposite = resampling.decode(
-        resampling.describe(
+    opposite = predictions.decode(
+        predictions.resample(
             RECORD, write(labels, np.where(half, 1 - labels, labels))
         )["resampled"]
     )
     np.testing.assert_allclose(one, -opposite, atol=0.02)
     assert not both.any()
-    elsewhere = resampling.describe(RECORD, write(1 - labels, labels))
+    elsewhere = predictions.resample(RECORD, write(1 - labels, labels))
     assert elsewhere["texts"] != first["texts"]
 
 
@@ -101,4 +101,4 @@ def test_all_runs_on_the_same_texts_have_the_same_samples():
 )
 def test_what_is_not_scored_by_texts_has_none(change):
     labels = np.array([0, 1])
-    assert not resampling.describe({**RECORD, **change}, write(labels, labels))
+    assert not predictions.resample({**RECORD, **change}, write(labels, labels))

@@ -1,0 +1,59 @@
+"""The frame of runs, and measures of them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.reports import made_up
+from tf_transfer.reports import groups, runs as runs_lib
+
+PAPER = made_up.make_paper({"published": 1.0})
+
+
+def frame_of(layers, scores, **changes):
+    settings = {"trainable_layers": layers}
+    records = made_up.make_runs(PAPER, "rte", settings, scores, **changes)
+    return runs_lib.runs_frame(records)
+
+
+@pytest.fixture(scope="module")
+def tested():
+    return frame_of("all", [80, 82], validation=0.7)
+
+
+@pytest.fixture(scope="module")
+def untested():
+    return frame_of("2", [75, 76], test=None)
+
+
+def test_the_score_of_a_run_is_that_of_its_test_if_it_has_one(tested, untested):
+    assert list(tested.score) == list(tested.test) == [80, 82]
+    assert list(untested.score) == list(untested.validation) == [75, 76]
+    assert untested.test.isna().all()
+
+
+def test_groups_are_compared_on_the_split_that_both_have(tested, untested):
+    def measure(*frames):
+        cells = groups.measure(("score", "score"), frames)
+        return [list(cell.values) for cell in cells]
+
+    assert measure(tested, tested) == [[80, 82], [80, 82]]
+    assert measure(tested, untested) == [pytest.approx([70, 70]), [75, 76]]
+    assert measure(untested, untested) == [[75, 76], [75, 76]]
+
+
+def test_of_another_split_than_its_own_a_run_has_the_headline_score(tested):
+    def measure(name):
+        return runs_lib.measure_all(name, tested, split="validation")
+
+    assert measure("accuracy") == pytest.approx([70, 70])
+    assert np.isnan(measure("matthews")).all()
+
+
+def test_without_seconds_of_its_epochs_a_run_has_no_score_within_a_time():
+    [record] = frame_of("all", [80]).record
+    for epoch in record["epochs"]:
+        epoch["seconds"] = None
+    assert math.isnan(runs_lib.score_within(record, 1e9))
+    assert math.isnan(runs_lib.interpolated_score(record, 1e9))

@@ -1,0 +1,421 @@
+"""The frame of runs, one row a run, and measures of them: a number a run.
+
+A *group* is runs that differ by seed alone; a *study* is groups that may be
+compared: they differ in what is trained, in rate and seed, and in what their
+paper varies on purpose. Runs without an encoder, *baselines*, have few
+settings; they belong to every study that has the same values of these.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.reports.reading import Record, TIMING_ENVIRONMENT
+
+# What may differ within every study; a paper varies more.
+VARIED = (
+    "trainable_layers",
+    "blocks",
+    "method",
+    *settings_lib.METHOD_OPTIONS,
+    "lr",
+    "frozen_prefix",
+    "cache_dtype",
+    "features",
+)
+# Parts of the key that name a run, or its texts and weights.
+IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
+
+# Fields of a record that are columns.
+COPIED = (
+    *("path", "experiment", "task", "data", "blocks", "metric", "approach"),
+    *("cached", "lr", "seed", "sizes", "epochs_run", "stop_reason"),
+)
+# Columns that a record may not know.
+COUNTS = (
+    *("seconds_per_epoch", "memory", "trainable_parameters"),
+    *("total_parameters", "started"),
+)
+
+# Names and units of measures; any other name is a metric of the run.
+MEASURES = {
+    "score": ("the score", "points"),
+    "seconds": ("the time to the stopping point", "s"),
+    "seconds_per_epoch": ("the time of an epoch", "s"),
+    "epochs_run": ("the epochs to the stopping point", "epochs"),
+    "last_score": ("the score at the stopping point", "points"),
+    "score_within": ("the score within a time", "points"),
+    "interpolated_score": ("the score at a time, interpolated", "points"),
+    "deviation": ("the distance from the group's median", "points"),
+}
+PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
+DURATIONS = ("seconds", "seconds_per_epoch")
+WITHIN = ("score_within", "interpolated_score")  # a time
+TIMES = (*DURATIONS, *WITHIN)
+# Not known of runs that the limit of epochs ended.
+UNTIL_STOP = ("seconds", "epochs_run", "last_score")
+
+dump = json.JSONEncoder(sort_keys=True).encode  # equal texts of equal values
+
+
+# === The frame ===
+
+
+def runs_frame(
+    records: Sequence[Record], varied: Iterable[str] = ()
+) -> pd.DataFrame:
+    """One row for each run of one experiment.
+
+    Args:
+        records: see `reading`.
+        varied: settings that the paper varies, in addition to `VARIED`.
+
+    Returns:
+        Columns, scores and metrics in points and times in seconds; numbers are
+        nan where not known:
+        `path experiment task data data_identity model blocks metric approach
+        cached lr seed epochs_run stop_reason` and `sizes` (dict): as recorded;
+        `baseline`: whether it has no encoder, nor a `model`;
+        `settings` (dict): the key without `IDENTITIES`, and `model`, `weights`
+        (their identity) and `max_epochs`;
+        `test`, `validation`: the headline score of each split; `score`: that of
+        the test, or of validation where the run tests nothing;
+        `metrics` (dict), `majority` (the majority baseline's headline score),
+        `one_answer` (whether all examples have the same answer): of the split
+        of `score`;
+        `seconds`: to the stopping point, a cached prefix as if this run had
+        built it; `seconds_per_epoch` (of runs that are `timed`); `memory`
+        (bytes); `trainable_parameters`; `total_parameters`; `started`;
+        `environment`: equal for runs timed under the same conditions; `mixed`:
+        whether its epochs were timed in several; `timed`: whether its times may
+        be compared with those of most runs on its texts;
+        `record` (dict): what the row is made from;
+        `study`: `A`, the largest, `B`, ...; of a baseline that belongs to
+        others an empty string, see `studies`; `shared` (dict): settings that a
+        study's runs have in common; `group`: a number.
+    """
+    frame = pd.DataFrame([_make_row(record) for record in records])
+    frame["shared"] = [
+        {n: v for n, v in s.items() if n not in {*VARIED, *varied}}
+        for s in frame.settings
+    ]
+    encoders = frame.shared[~frame.baseline]
+    distinct = [*{dump(shared): shared for shared in encoders}.values()]
+    belongs = [
+        baseline and any(shared.items() <= other.items() for other in distinct)
+        for shared, baseline in zip(frame.shared, frame.baseline)
+    ]
+    shared_texts = frame.shared.map(dump).where(~np.array(belongs, dtype=bool))
+    sizes = shared_texts.value_counts()
+    ranked = sorted(sizes.index, key=lambda text: (-sizes[text], text))
+    letters = {text: letters_of(rank) for rank, text in enumerate(ranked)}
+    frame["study"] = [letters.get(text, "") for text in shared_texts]
+    settings = frame.settings.map(dump).rename("settings_text")
+    frame["group"] = frame.groupby(
+        ["study", "task", "data_identity", "approach", settings]
+    ).ngroup()
+    frame["timed"] = _has_modal_environment(frame)
+    frame.loc[~frame.timed, "seconds_per_epoch"] = np.nan
+    # Columns of a type lie together: rows are taken several times as fast.
+    text_columns = frame.select_dtypes(["string"]).columns
+    return frame.astype(dict.fromkeys(text_columns, object)).copy()
+
+
+def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yields each study's name and runs, including baselines on its tasks."""
+    baselines = runs[runs.study == ""]
+    for name, members in runs[runs.study != ""].groupby("study"):
+        shared = members.shared.iloc[0]
+        fits = [few.items() <= shared.items() for few in baselines.shared]
+        fitting = baselines[
+            np.array(fits, dtype=bool) & baselines.task.isin(members.task)
+        ].copy()
+        # A baseline is timed where the encoders are.
+        where = members[members.timed].set_index(["task", "environment"]).index
+        fitting["timed"] &= pd.MultiIndex.from_frame(
+            fitting[["task", "environment"]]
+        ).isin(where)
+        # A copy has columns of a type together, as in `runs_frame`.
+        yield str(name), pd.concat([members, fitting]).copy()
+
+
+def _make_row(record: Record) -> dict[str, Any]:
+    key = record["key"]
+    settings = {n: v for n, v in key.items() if n not in IDENTITIES}
+    baseline = not record["blocks"]
+    model = "" if baseline else record["model"]
+    if not baseline:
+        settings |= {
+            "model": model,
+            "weights": key["model_identity"],
+            "max_epochs": record["max_epochs"],
+        }
+        if "combine" in settings:  # the key lacks an equal `head_combine`
+            settings.setdefault("head_combine", settings["combine"])
+    conditions = record["timing_environment"]
+    row = {name: record[name] for name in COPIED}
+    row |= {name: number(record.get(name)) for name in COUNTS}
+    return row | {
+        "model": model,
+        "baseline": baseline,
+        "data_identity": key["data_identity"],
+        "settings": settings,
+        "metrics": {n: points(v) for n, v in record["metrics"].items()},
+        "score": points(record[split_of(record)]),
+        "test": points(record["test"]),
+        "validation": points(record["validation"]),
+        "majority": points(record["majorities"].get(record["metric"])),
+        "one_answer": record["one_answer"],
+        "seconds": number(record["seconds"]) + _unpaid_seconds(record),
+        # Stored summaries may lack a name that was added later.
+        "environment": dump([conditions.get(n) for n in TIMING_ENVIRONMENT]),
+        "mixed": conditions["mixed"],
+        "record": record,
+    }
+
+
+def number(value: float | None) -> float:
+    """A number; nan where it is not known."""
+    return np.nan if value is None else float(value)
+
+
+def points(score: float | None) -> float:
+    """A score in points; nan where there is none."""
+    return np.nan if score is None else 100 * score
+
+
+def letters_of(number: int) -> str:
+    """`A`, `B`, ... `Z`, `AA`, ... for 0, 1, ..."""
+    more, last = divmod(number, 26)
+    return (letters_of(more - 1) if more else "") + chr(ord("A") + last)
+
+
+def _has_modal_environment(frame: pd.DataFrame) -> pd.Series:
+    """Whether each run was timed as most runs on its texts in its study."""
+    runs = frame[~frame.mixed]
+    of_texts = runs.groupby(["study", "task", "data_identity"]).environment
+    is_so = runs.environment == of_texts.transform(lambda v: v.mode().iloc[0])
+    return is_so.reindex(frame.index, fill_value=False)
+
+
+class Epoch(NamedTuple):
+    """An epoch of a run.
+
+    Attributes:
+        epoch: from 1.
+        validation, test: scores in points, or nan.
+        seconds: since the start, a cached prefix as if built by this run.
+    """
+
+    path: str
+    epoch: int
+    validation: float
+    test: float
+    seconds: float
+
+
+def _unpaid_seconds(record: Record) -> float:
+    """What building its cached prefix took, as far as it was not built here.
+
+    A run counts as if it had built its prefix itself.
+    """
+    if not record["cached"]:
+        return 0.0
+    return record["prefix_build_seconds"] - record["prefix_seconds"]
+
+
+def list_epochs(record: Record) -> list[Epoch]:
+    """The epochs of a run."""
+    unpaid = _unpaid_seconds(record)
+    return [
+        Epoch(
+            record["path"],
+            count,
+            points(epoch["validation"]),
+            points(epoch["test"]),
+            number(epoch["seconds"]) + unpaid,
+        )
+        for count, epoch in enumerate(record["epochs"], 1)
+    ]
+
+
+def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each epoch of each run; columns as in `Epoch`."""
+    return pd.DataFrame(
+        [epoch for record in runs.record for epoch in list_epochs(record)],
+        columns=Epoch._fields,
+    )
+
+
+# === Splits ===
+
+
+def split_of(record: Record) -> str:
+    """The split of a run's `score`.
+
+    Its `metrics`, `majorities`, `texts`, `resampled` and `lead_error` are of
+    that split, too.
+    """
+    return "validation" if record["test"] is None else "test"
+
+
+def choose_split(groups: Sequence[pd.DataFrame]) -> str:
+    """The split on which groups are compared.
+
+    It is the test, where all of them have test scores.
+    """
+    if all(runs.test.notna().any() for runs in groups):
+        return "test"
+    return "validation"
+
+
+# === Measures ===
+
+
+def describe(measure: str) -> str:
+    """A measure in words."""
+    if measure.startswith(PASS):
+        _, task, metric = measure.split(":")
+        return f"the change of {metric} during a pass over {task}"
+    return MEASURES.get(measure, (measure, "points"))[0]
+
+
+def unit_of(measure: str) -> str:
+    """`points`, `s` or `epochs`."""
+    return MEASURES.get(measure, (measure, "points"))[1]
+
+
+def known(values: Iterable[Any]) -> list[float]:
+    """The values that are known."""
+    return [float(v) for v in values if not pd.isna(v)]
+
+
+def measure_runs(
+    name: str, runs: pd.DataFrame, seconds: float = math.nan
+) -> list[float]:
+    """A measure of each run, to be shown next to those of all other runs.
+
+    See `measure_all`; times are those of runs that were timed as most.
+    """
+    if name in TIMES:
+        runs = runs[runs.timed]
+    return measure_all(name, runs, seconds)
+
+
+def measure_all(
+    name: str,
+    runs: pd.DataFrame,
+    seconds: float = math.nan,
+    split: str = "score",
+) -> list[float]:
+    """A measure of each run, or of each of its folds; nan where not known.
+
+    Args:
+        name: of the measure.
+        runs: see `runs_frame`.
+        seconds: those of measures within a time.
+        split: `test` or `validation`, of scores; `score` for each run's own.
+    """
+    if name == "deviation":
+        return list(np.abs(runs[split] - runs[split].median()))
+    if name in ("seconds", "epochs_run"):
+        return list(runs[name])
+    if name == "seconds_per_epoch":  # the frame's are those timed as most
+        return [number(record[name]) for record in runs.record]
+    values: list[float] = []
+    for record, score in zip(runs.record, runs[split]):
+        if split in ("score", split_of(record)):
+            values += _measure(name, record, score, seconds)
+        elif name in ("score", record["metric"]):
+            values.append(score)
+        else:  # of the other split, the headline score alone is recorded
+            values.append(math.nan)
+    return values
+
+
+def _measure(
+    name: str, record: Record, score: float, seconds: float
+) -> list[float]:
+    """The measure of a run, or of each of its folds."""
+    if name == "score_within":
+        return [score_within(record, seconds)]
+    if name == "interpolated_score":
+        return [interpolated_score(record, seconds)]
+    if name == "last_score":
+        return [epoch.test for epoch in list_epochs(record)[-1:]]
+    if name.startswith(PASS):
+        return [mean_change(record, *name.split(":")[1:])]
+    metric = record["metric"] if name == "score" else name
+    if record["folds"]:
+        return [points(fold.get(metric)) for fold in record["folds"]]
+    if name == "score":
+        return [score]
+    return [points(record["metrics"].get(name))]
+
+
+def is_cut_off(runs: pd.DataFrame) -> bool:
+    """Whether a run that stops by itself was ended by `--max_epochs`."""
+    return any(
+        settings.get("patience") and reason == "max_epochs"
+        for settings, reason in zip(runs.settings, runs.stop_reason)
+    )
+
+
+def epoch_seconds(runs: pd.DataFrame) -> float:
+    """Mean seconds per epoch, the unit of "within a time"; nan if unknown."""
+    times = known(measure_all("seconds_per_epoch", runs))
+    return float(np.mean(times)) if times else math.nan
+
+
+def score_within(record: Record, seconds: float) -> float:
+    """The test score in points that a run has reached within a time.
+
+    That is the score of the epoch that is best on validation among those that
+    are over by then; of the last one, where runs select that, or where nothing
+    validates. nan where none is over.
+    """
+    over = [
+        epoch
+        for epoch in list_epochs(record)
+        if epoch.seconds <= seconds and not math.isnan(epoch.test)
+    ]
+    if not over:
+        return math.nan
+    is_last = record["key"].get("select") == "last"
+    if is_last or math.isnan(over[0].validation):
+        return over[-1].test
+    return max(over, key=lambda epoch: epoch.validation).test
+
+
+def interpolated_score(record: Record, seconds: float) -> float:
+    """The test score in points at a time, on a curve through all epochs.
+
+    Between the ends of two epochs the curve is a line; after the last epoch it
+    stays. nan before the first epoch ends.
+    """
+    epochs = list_epochs(record)
+    ends, scores = zip(*((epoch.seconds, epoch.test) for epoch in epochs))
+    if math.isnan(ends[-1]):
+        return math.nan
+    return float(np.interp(seconds, ends, scores, left=math.nan))
+
+
+def mean_change(record: Record, task: str, metric: str) -> float:
+    """Mean change in points of a metric during passes over one task.
+
+    The first pass of a phase has no evaluation before it: it begins from the
+    selected weights of the phase before, not from its last.
+    """
+    passes = record["passes"]
+    changes = [
+        after["validation"][metric] - before["validation"][metric]
+        for before, after in itertools.pairwise(passes)
+        if after["task"] == task
+    ]
+    return 100 * float(np.mean(changes)) if changes else math.nan
