@@ -38,6 +38,14 @@ if TYPE_CHECKING:
     from tf_transfer.training.strategy import Devices
     from tf_transfer.training.trainer import Trainer
 
+# Settings that a search, a sweep or a user adds to a run, and that change none
+# of its numbers: commands that are offered leave them out.
+ADDED = (
+    *("baseline", "max_seconds", "also_cache", "score_test"),
+    *("learning_curve", "rerun", "describe"),
+)
+# Settings that say what trains: each has its own learning rate.
+TRAINED = {"trainable_layers", "blocks", "method", "features", "head"}
 BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
@@ -120,6 +128,34 @@ class Experiment:
     def command_module(self) -> str:
         """The module in the command `python -m ...` of a run."""
         return EXPERIMENTS.get(self.name, type(self).__module__)
+
+    def command(self, **changes: Any) -> list[str]:
+        """The command of this run, or of one like it, to be offered.
+
+        It has none of the flags that a search or a sweep added (`ADDED`), none
+        without an effect, and none at its default. The learning rate stays
+        where the same weights train; else it is the usual one of what trains.
+
+        Args:
+            changes: settings in place of this run's.
+        """
+        cls = type(self.settings)
+        values = settings_lib.given_flags(self.settings, ADDED)
+        if TRAINED & changes.keys():
+            values.pop("lr", None)
+        values |= changes
+        for name in cls(**values).unread():
+            values.pop(name, None)
+        for name, value in [*values.items()]:
+            others = {n: v for n, v in values.items() if n != name}
+            try:
+                usual = getattr(cls(**others).resolve(), name)
+            except UserError:  # the run needs it
+                continue
+            if usual == value:
+                values = others
+        words = [f"--{name}={value}" for name, value in values.items()]
+        return ["python", "-m", self.command_module, *words]
 
     def find_run(self, replicas: int = 1) -> records.RunDirectory:
         """The directory of the run, known before anything is loaded.

@@ -35,14 +35,6 @@ OBJECTIVES = {
     "parameters": "the fewest trained parameters",
 }
 TRAIN, PREDICT = "Train it again", "To predict"
-# Flags of a run that its command does without.
-LEFT_OUT = (
-    "--max_seconds=",
-    "--max_epochs=",
-    "--baseline=",
-    "--score_test=",
-    "--also_cache=",
-)
 
 
 def give(search: Any) -> None:
@@ -172,12 +164,10 @@ def _list_commands(
         scored: its scores.
         chosen: the row of the answer.
     """
-    words = ["python", "-m", model.experiment.command_module]
-    for word in model.words:
-        if not word.startswith(LEFT_OUT):
-            words.append(word)
+    changes = {}
     if not chosen.is_baseline:
-        words.append(f"--max_epochs={scored.record['epochs_run']}")
+        changes["max_epochs"] = scored.record["epochs_run"]
+    words = model.experiment.command(**changes)
     commands = {TRAIN: shlex.join(words)}
     if not chosen.is_baseline or chosen.name == advice.PROBE:
         words = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
