@@ -186,7 +186,7 @@ def _time_warm(runs: list[Planned], out: str) -> list[float]:
 
     def study() -> None:
         with execute.open_pool(runs) as pool:
-            execute.collect_results(runs, out, pool)
+            execute.run_completely(runs, out, pool)
         _report(out)
 
     return _time(study).tolist()

@@ -290,9 +290,9 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     assert {s.validation_fraction for s in search} == {0.1}
     assert [(s.approach, s.seed) for s in trials] == [
         ("fine_tuning", 0),
-        ("fine_tuning", 1),
         ("last_0", 0),
         ("last_0", 1),
+        ("fine_tuning", 1),
     ]
     assert {s.lr for s in trials} == {1e-3}  # the better one
     assert {s.validation_fraction for s in trials} == {0.0}
@@ -306,6 +306,24 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     # Again: nothing is done twice.
     freezing.run_studies(parsed(*words))
     assert len(scored) == 7
+
+
+def test_a_dry_run_lists_the_runs_of_a_study(scored, tmp_path, capsys):
+    """A trial is counted at one of the rates."""
+    freezing.run_studies(
+        parsed(
+            *SMALL,
+            f"--out={tmp_path}",
+            "--tasks=wnli,rte",
+            "--frozen_blocks=2,3",
+            "--dry_run",
+            "--flops=1e9",
+        )
+    )
+    assert not scored
+    output = capsys.readouterr().out
+    assert "80 runs, 80 of them pending." in output  # 25 and 15 of each task
+    assert "operations per second by --flops" in output
 
 
 def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
@@ -364,7 +382,7 @@ def test_a_study_goes_on_without_a_probe(scored, tmp_path, monkeypatch, capsys):
 
     words = (*SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1")
     study = freezing.Study(parsed(*words), fakes.make_pool(refuse))
-    monkeypatch.setattr(study, "train", lambda *_: {})
+    monkeypatch.setattr(study, "plan", list)
     study.run()
     assert "scores" not in capsys.readouterr().out
 

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import authors_trials
 from tests.support import commands
-from tf_transfer import experiment, predict, sweep
+from tf_transfer import experiment, predict
 from tf_transfer.config import command_line
 from tf_transfer.reports import claims, page, study, summary
-from tf_transfer.sweeps import grid
+from tf_transfer.sweeps import estimate, grid
 
 PAPERS = {
     "Wang": "glue",
@@ -58,7 +58,8 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
     name = module.removeprefix("tf_transfer.")
     if name == "sweep":
         [path] = words
-        assert grid.read(path)["experiment"] == PAPERS[paper]
+        for name in grid.list_files(path):
+            assert grid.read(name)["experiment"] == PAPERS[paper]
     elif name == "predict":
         with commands.flags_of(predict.define_flags, *words):
             pass
@@ -196,20 +197,32 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
         ]
 
 
-@pytest.mark.parametrize("row", COSTS, ids=lambda row: row[1])
-def test_the_page_has_the_cost_of_each_papers_grid(row, monkeypatch, tmp_path):
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_has_the_cost_of_each_papers_grids(
+    paper, monkeypatch, tmp_path
+):
     """As `--dry_run --flops=30e12` prints it, without texts and weights."""
     monkeypatch.chdir(commands.ROOT)
-    paper, path, count, *printed = row
-    path = path.strip("`")
-    content = grid.read(path)
-    assert content["experiment"] == PAPERS[paper]
-    runs = grid.expand(path, content, str(tmp_path), is_located=False)
-    assert len(runs) == int(count)
-    lines = sweep.describe(runs, [], 1, 30e12).splitlines()
-    operations = re.search(r"Operations: (\S+),", lines[-2])[1]
-    hours = re.search(r"Time: (\S+) hours", lines[-1])[1]
-    assert printed == [operations, hours]
+    folder = f"experiments/{PAPERS[paper]}"
+    paths = [*grid.list_files(folder), folder]
+    printed = []
+    for path in paths:
+        runs = grid.expand_all(path, str(tmp_path))
+        *_, count, operations, time = estimate.describe(
+            runs, [], 1, 30e12
+        ).splitlines()
+        printed.append(
+            [
+                paper,
+                f"`{path}`",
+                count.split()[0],
+                re.search(r"Operations: (\S+),", operations)[1],
+                re.search(r"Time: (\S+) hours", time)[1],
+            ]
+        )
+    if len(paths) == 2:  # the only grid is the whole
+        del printed[0]
+    assert [row for row in COSTS if row[0] == paper] == printed
 
 
 def test_every_paper_has_the_cost_of_its_grid():

@@ -23,7 +23,7 @@ from tf_transfer.models import tiny
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.stacking import experiment as stacking
-from tf_transfer.sweeps import grid
+from tf_transfer.sweeps import grid, subset
 from tf_transfer.tweets import experiment as tweets
 
 DOCUMENTS = (
@@ -226,19 +226,15 @@ def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch, eager):
         assert run_here(module, words) == 0
 
 
-def test_what_a_sweep_is_held_to_stands_in_its_grid():
+def test_what_a_sweep_is_held_to_stands_in_its_grid(monkeypatch):
+    monkeypatch.chdir(commands_lib.ROOT)
     for line in commands():
         named = re.search(r"tf_transfer.sweep (experiments/\S+)", line)
         only = re.search(r"--only=(\S+)", line)
         if named is None or only is None:
             continue
-        axes = grid.read(os.path.join(commands_lib.ROOT, named[1]))["axes"]
-        for name, value in (part.split("=") for part in only[1].split(",")):
-            values = axes.get(name, ())
-            assert value in {
-                *map(str, values),
-                *(str(float(v)) for v in values if isinstance(v, float)),
-            }, line
+        runs = grid.expand_all(named[1], "runs")
+        assert subset.select(named[1], runs, only[1].split(",")), line
 
 
 def test_files_that_commands_name_exist():
@@ -281,7 +277,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     }
     known |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
     known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
-    known |= {"best_of", "margin", "nodrop_last"}
+    known |= {"margin", "nodrop_last"}
     known |= {"attack", "attack_seed", "epochs", "gpu"}
     known |= {"engine", "ray_address", "address", "head"}
     known |= {
@@ -347,17 +343,21 @@ def test_the_python_of_the_documents_runs(tmp_path, eager, monkeypatch):
     assert logged.data.metrics[f"validation.{metric}"] == score
 
 
-def test_the_grid_of_the_documents_is_one(tmp_path, monkeypatch):
-    """Six pairs of blocks and rate for each of two tasks, three seeds."""
-    [text] = re.findall(
+def test_the_grids_of_the_documents_are_some(tmp_path, monkeypatch):
+    """Six pairs of blocks and rate; a search of those of two tasks."""
+    texts = re.findall(
         r"^```json\n(.*?)^```", read("docs/sweeps.md"), re.M | re.S
     )
-    (tmp_path / "mine.json").write_text(text)
     monkeypatch.chdir(tmp_path)
     for name in ("tickets", "reviews"):
         own_data.write_task(tmp_path, name)
-    found = grid.expand("mine.json", grid.read("mine.json"), str(tmp_path))
-    assert len(found) == 2 * 6 * 3
+    counts = []
+    for text in texts:
+        (tmp_path / "mine.json").write_text(text)
+        runs = grid.expand_all("mine.json", str(tmp_path))
+        assert all(run.directory.key for run in runs)
+        counts.append((len(runs), sum(bool(run.searched) for run in runs)))
+    assert counts == [(6 * 3, 0), (12 * 3, 12 * 2)]
 
 
 def test_the_citation_names_this_version():

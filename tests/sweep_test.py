@@ -12,9 +12,10 @@ import pytest
 import rich.console
 
 from tests.support import commands
+from tests.sweeps import fakes
 from tests.sweeps.fakes import plan_runs
 from tf_transfer import sweep
-from tf_transfer.sweeps import display as display_lib
+from tf_transfer.sweeps import display as display_lib, grid as grid_lib
 from tf_transfer.sweeps.states import RunStates
 
 FLAGS = {
@@ -114,9 +115,8 @@ def test_a_finished_run_measures_the_speed_of_this_machine(swept):
     assert code == 0 and "1 runs, 0 of them pending." in output
     code, output = call(*swept.arguments, "--dry_run")
     assert code == 0 and "2 runs, 1 of them pending." in output
-    measured = "as measured by the last finished run."
-    assert re.search(r"Time: about .* operations per second", output)
-    assert measured in output
+    measured = r"Time: .* operations per second as the last finished run measu"
+    assert re.search(measured, output)
 
 
 # === Before anything runs ===
@@ -134,19 +134,26 @@ def test_a_dry_run_lists_and_counts_and_runs_nothing(tmp_path):
     [operations] = re.findall(r"Operations: (\S+),", output)
     code, output = call(*arguments, "--flops=1e3", "--jobs=2")
     hours = float(operations) / 1e3 / 2 / 3600
-    assert f"Time: {hours:,.1f} hours at --flops=1000." in output
+    said = f"Time: {hours:,.1f} hours, 1e+03 operations per second by --flops."
+    assert said in output
 
 
 def test_a_dry_run_needs_neither_texts_nor_weights(tmp_path, monkeypatch):
     monkeypatch.chdir(commands.ROOT)
     out = f"--out={tmp_path}"
-    for paper, count in (("glue", 160), ("tweets", 166), ("multitask", 72)):
-        path = f"experiments/{paper}/grid.json"
+    for path, count in (
+        ("experiments/glue", 360),
+        ("experiments/tweets/grid.json", 76),
+        ("experiments/multitask", 51),
+    ):
         code, output = call(path, "--dry_run", "--flops=30e12", out)
         assert code == 0 and f"{count} runs, {count} of them" in output
         assert re.search(r"Operations: \d", output)
-        missing = "Not known which runs are finished: experiments/"
-        assert (missing in output) == (paper != "glue")
+        missing = "Not known which runs are finished: "
+        assert (missing in output) == ("glue" not in path)
+        for name in grid_lib.list_files(path):
+            is_named = re.search(f"{name} +\\d+ +\\d.* h\n", output)
+            assert bool(is_named) == os.path.isdir(path)
     assert os.listdir(tmp_path) == [".sweep"]
     code, _ = call("experiments/tweets/grid.json", out)
     assert code == 1  # the texts are not here
@@ -160,8 +167,25 @@ def test_a_dry_run_without_a_count_says_why(tmp_path):
     assert "1 runs, 1 of them pending." in output
 
 
-def test_a_dry_run_of_nothing_says_so():
-    assert sweep.describe([], [], 1, None).startswith("0 runs")
+def test_a_dry_run_counts_what_follows_a_search_once(tmp_path):
+    """At one of the rates; once the search is done, at the best one."""
+    axes = {"task": ["rte"], "lr": [1e-4, 1e-3]}
+    [path, out] = write_grid(tmp_path, axes)
+    content = json.load(open(path))
+    content |= {
+        "best_of": "lr",
+        "search": {**axes, "seed": [0]},
+        "axes": {**axes, "seed": [1, 2]},
+    }
+    with open(path, "w") as file:
+        json.dump(content, file)
+    _, output = call(path, out, "--dry_run")
+    assert "4 runs, 4 of them pending." in output
+    for run in grid_lib.expand_all(path, str(tmp_path / "runs")):
+        if run.axes["lr"] == "0.001" or not run.searched:
+            fakes.finish(run)
+    _, output = call(path, out, "--dry_run")
+    assert "4 runs, 0 of them pending." in output
 
 
 @pytest.mark.parametrize(

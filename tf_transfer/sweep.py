@@ -2,11 +2,13 @@
 
     python -m tf_transfer.sweep experiments/glue/embedded.json --dry_run
     python -m tf_transfer.sweep experiments/glue/embedded.json
+    python -m tf_transfer.sweep experiments/glue
 
 The grid names an experiment, flags that are fixed, and axes: flags with a list
-of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it at any time,
-even with kill -9: the same command continues. With several GPUs, each run has
-its own. --engine=ray spreads the runs over the nodes of a Ray cluster.
+of values each (`tf_transfer/sweeps/grid.py` shows one). A paper's folder stands
+for all grids that the paper needs. Stop it at any time, even with kill -9: the
+same command continues. With several GPUs, each run has its own. --engine=ray
+spreads the runs over the nodes of a Ray cluster.
 
 --jobs workers do the runs. TensorFlow, the encoder, texts and traced programs
 stay in memory from run to run; they change no number.
@@ -16,16 +18,13 @@ Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 
 import math
 import sys
-from collections.abc import Sequence
 
 from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import estimate, execute, grid, subset
-from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
-from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 
@@ -98,12 +97,6 @@ def define_flags() -> None:
         [],
         "Only the runs with these flags, such as task=rte,seed=0.",
     )
-    flags.DEFINE_string(
-        "best_of",
-        "",
-        "Only the runs with the value of this axis, such as lr, that is best "
-        "on validation in runs that are finished.",
-    )
     flags.DEFINE_bool(
         "retry_failed",
         False,
@@ -119,36 +112,28 @@ def main(argv: list[str]) -> None:
     values = flags.FLAGS
     if len(argv) != 2:
         raise UserError(
-            "Give one grid file, such as experiments/glue/embedded.json."
+            "Give one grid file, such as experiments/glue/embedded.json, or "
+            "the folder of a paper, such as experiments/glue."
         )
     if values.ray_address and values.engine != "ray":
         raise UserError(
             "--ray_address: only --engine=ray reads it. Give --engine=ray as "
             "well, or leave it out."
         )
-    path, problem = argv[1], ""
-    content = grid.read(path)
+    path = argv[1]
     most = math.inf if values.yes else grid.MOST_RUNS
-    arguments = path, content, values.out, values.cache_dir, most
-    try:
-        runs = grid.expand(*arguments)
-    except UserError as error:
-        if not values.dry_run or values.best_of:
-            raise
-        problem = f"Not known which runs are finished: {error}"
-        runs = grid.expand(*arguments, is_located=False)
+    runs = grid.expand_all(path, values.out, values.cache_dir, most)
     selected = subset.select(path, runs, values.only)
-    if values.best_of:
-        run_states = RunStates(values.out, runs)
-        selected = subset.select_best(
-            path, run_states, values.best_of, selected
-        )
     run_states = RunStates(values.out, selected)
     if values.dry_run:
-        finished = [] if problem else run_states.select(State.FINISHED)
-        print(describe(selected, finished, values.jobs or 1, values.flops))
-        if problem:
-            print(problem)
+        finished, problem = [], ""
+        try:
+            finished = run_states.select(State.FINISHED)
+        except UserError as error:
+            problem = f"\nNot known which runs are finished: {error}"
+        jobs = values.jobs or 1
+        text = estimate.describe(selected, finished, jobs, values.flops)
+        print(text + problem)
         return
     with execute.open_pool(
         selected,
@@ -162,87 +147,11 @@ def main(argv: list[str]) -> None:
     ) as pool:
         tensorboard.write_columns(values.out)
         run_states = execute.run_all(
-            selected,
-            values.out,
-            pool,
-            values.retry_failed,
+            selected, values.out, pool, values.retry_failed
         )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
     if run_states.select(State.FAILED):
         sys.exit(1)
-
-
-# === What `--dry_run` prints ===
-
-
-def describe(
-    runs: Sequence[Planned],
-    finished: Sequence[Planned],
-    jobs: int,
-    flops: float | None,
-) -> str:
-    """Every run with its operations and its time, and the sums.
-
-    Args:
-        runs: of the sweep.
-        finished: those of them that are known to be finished.
-        jobs: the number of runs at the same time.
-        flops: operations per second of the device; None to take those of the
-            last finished run of this machine.
-    """
-    if not runs:
-        return "0 runs: the flags leave none."
-    pending = [run for run in runs if run not in finished]
-    estimator = estimate.Estimator()
-    try:
-        total = estimator.count_all(pending)
-        estimator.measure_all(finished)
-    except UserError as error:
-        return f"{_count(runs, pending)}\nNo estimate: {error}"
-    speed = 1 / flops if flops else estimator.seconds_per_operation
-    rows = [("state", *runs[0].axes, "operations", "about")]
-    for run in runs:
-        operations = estimator.count_one(run)
-        rows.append(
-            (
-                "pending" if run in pending else "finished",
-                *run.axes.values(),
-                f"{operations:.2e}",
-                formatting.duration(speed * operations) if speed else "-",
-            )
-        )
-    lines = [formatting.aligned(rows), _count(runs, pending)]
-    if pending:
-        lines.append(
-            f"Operations: {total:.2e}, if every text has --max_length tokens "
-            "and every run --max_epochs epochs."
-        )
-        lines.append(_describe_time(total / jobs, flops, estimator))
-    return "\n".join(lines)
-
-
-def _count(runs: Sequence[Planned], pending: Sequence[Planned]) -> str:
-    return f"{len(runs)} runs, {len(pending)} of them pending."
-
-
-def _describe_time(
-    operations: float, flops: float | None, estimator: estimate.Estimator
-) -> str:
-    """The sentence on the time of all operations; see `describe`."""
-    if flops:
-        hours = operations / flops / 3600
-        return f"Time: {hours:,.1f} hours at --flops={flops:g}."
-    speed = estimator.seconds_per_operation
-    if speed is None:
-        return (
-            "Time: not known before a run is finished here. --flops=30e12 "
-            "gives it for a device that does 30e12 operations per second."
-        )
-    return (
-        f"Time: about {formatting.duration(speed * operations)} at "
-        f"{1 / speed:.2g} operations per second, as measured by the last "
-        "finished run."
-    )
 
 
 if __name__ == "__main__":

@@ -336,9 +336,11 @@ def test_a_hostile_grid_is_expanded_or_refused(attempts, rng, tmp_path):
     path = tmp_path / "grid.json"
     whole = {
         "experiment": "glue",
-        "flags": {"model": "tiny", "data": "sample", "lr": 1e-3},
-        "axes": {"seed": [0, 1], "trainable_layers": ["all", 1]},
-        "exclude": [{"seed": 1, "trainable_layers": "all"}],
+        "flags": {"model": "tiny", "data": "sample"},
+        "best_of": "lr",
+        "search": [{"lr": [1e-3, 1e-4], "trainable_layers": ["all"]}],
+        "axes": {"lr": [1e-3, 1e-4], "trainable_layers": ["all", 1]},
+        "folder": "some",
     }
     content = json.dumps(whole).encode()
     for _ in range(attempts(1500)):

@@ -95,19 +95,9 @@ def test_without_a_finished_task_the_records_stay(tmp_path, capsys):
 def test_the_grids_hold_the_rates_that_a_search_tries(name):
     path = os.path.join(commands.ROOT, "experiments", "search", f"{name}.json")
     grid = grid_lib.read(path)
-    for layers in grid["axes"]["trainable_layers"]:
-        rates = [
-            rate
-            for rate in grid["axes"]["lr"]
-            if not any(
-                str(layers) in map(str, _as_list(rule["trainable_layers"]))
-                and rate in rule["lr"]
-                for rule in grid["exclude"]
-            )
-        ]
-        usual = RATES.of(str(layers))
-        assert tuple(rates) == space_lib.rates_around(usual)
-
-
-def _as_list(value):
-    return value if isinstance(value, list) else [value]
+    assert grid["best_of"] == "lr"
+    for key in ("search", "axes"):
+        for axes in grid[key]:
+            for layers in axes["trainable_layers"]:
+                usual = RATES.of(str(layers))
+                assert tuple(axes["lr"]) == space_lib.rates_around(usual)

@@ -46,8 +46,6 @@ def test_a_paper_s_settings_are_its_command_s_defaults(name):
     paper = read(EXPERIMENTS.get(name, name))
     ours = {**settings.hashed(), "max_epochs": settings.max_epochs}
     theirs = {n: v for n, v in paper.settings.items() if n in ours}
-    for name_of_phase in ("phase_one_epochs", "phase_one_gap"):
-        theirs.pop(name_of_phase, None)  # claims have a longer first phase
     for setting, value in theirs.items():  # of several, ours is one
         assert claims.is_same(ours[setting], value), setting
     if name != "sparse tweets":

@@ -68,6 +68,8 @@ def settings_of(folder, task="ner", **changes):
             "max_length": 16,
             "batch_size": 8,
             "max_epochs": 1,
+            "phase_one_epochs": 1,
+            "phase_one_gap": -1.0,
             "lr": 1e-3,
             "head_lr": 1e-2,
             "validation_fraction": 0.2,

@@ -12,15 +12,25 @@ from tf_transfer.utils.errors import UserError
 GRID = {
     "experiment": "glue",
     "flags": {"model": "tiny", "data": "sample"},
-    "axes": {
-        "task": ["rte", "sst2"],
-        "trainable_layers": ["all", 2, 1],
-        "lr": [2e-5, 1e-3],
-        "seed": [0, 1],
-    },
-    "exclude": [
-        {"trainable_layers": "all", "lr": 1e-3},
-        {"task": "sst2", "trainable_layers": [1, 2], "seed": 1},
+    "axes": [
+        {
+            "task": ["rte", "sst2"],
+            "trainable_layers": ["all"],
+            "lr": [2e-5],
+            "seed": [0, 1],
+        },
+        {
+            "task": ["rte"],
+            "trainable_layers": [2, 1],
+            "lr": [2e-5, 1e-3],
+            "seed": [0, 1],
+        },
+        {
+            "task": ["sst2"],
+            "trainable_layers": [2, 1],
+            "lr": [2e-5, 1e-3],
+            "seed": [0],
+        },
     ],
 }
 
@@ -37,10 +47,10 @@ def expand(tmp_path):
     return expand
 
 
-def test_a_grid_is_every_combination_except_the_excluded(expand):
+def test_a_grid_is_every_combination_of_each_object(expand):
     runs = expand(GRID)
     points = {tuple(run.axes.values()) for run in runs}
-    assert len(runs) == len(points) == 24 - 4 - 4
+    assert len(runs) == len(points) == 4 + 8 + 4
     assert ("rte", "all", "2e-05", "1") in points
     assert ("rte", "all", "0.001", "0") not in points
     assert ("sst2", "1", "0.001", "0") in points
@@ -76,7 +86,8 @@ def test_flags_of_a_flag_file_come_first(expand, tmp_path):
 def test_one_run_named_twice_is_done_once(expand):
     """`cached` with all blocks training is the live run."""
     axes = {"trainable_layers": ["all"], "frozen_prefix": ["live", "cached"]}
-    assert len(expand({**GRID, "axes": axes, "exclude": []})) == 1
+    assert len(expand({**GRID, "axes": axes})) == 1
+    assert len(expand({**GRID, "axes": 2 * GRID["axes"]})) == 16
 
 
 def test_runs_are_selected_by_any_flag(expand):
@@ -113,30 +124,26 @@ def changed(**changes):
             '{"experiment": "glue",\n "axes": {,}}',
             r"grid.json, line 2: is not JSON",
         ),
-        ("[]", "is not a JSON object"),
-        (changed(axis={}), "axis: is not a key"),
+        ("[]", "A grid is a JSON object with experiment, flagfile"),
+        (changed(axis={}), "unknown field `axis`"),
+        (changed(exclude=[]), "unknown field `exclude`"),
+        ({"flags": {}}, "missing required field `experiment`"),
         (changed(experiment="glu"), "experiment: .*glu.*freezing.*glue"),
-        (changed(experiment=3), "experiment: give the name"),
-        (changed(flags=[]), "flags: give an object"),
-        (changed(flagfile=3), "flagfile: give the name"),
+        (changed(experiment=3), "Expected `str`.*experiment"),
+        (changed(flags=[]), "Expected `object`.*flags"),
+        (changed(flagfile=3), "Expected `str`.*flagfile"),
         (changed(axes={"task": "rte"}), "axes.task: give a list"),
         (changed(axes={"task": []}), "axes.task: give a list"),
-        (changed(axes={"seed": [1, 1]}), "axes.seed: has a value twice"),
-        (changed(axes={"model": ["tiny"]}), "model: is in flags and in axes"),
         (changed(flags={"out": "runs"}), "out: belongs to the sweep"),
-        (changed(flags={"rerun": True}), "rerun: a sweep skips"),
-        (changed(axes={"max_epochs": [1, 2]}, exclude=[]), "max_epochs: 1"),
-        (changed(exclude={}), "exclude: give a list"),
-        (changed(exclude=[{}]), "exclude: give a list"),
-        (changed(exclude=[{"lrs": 1}]), "exclude: 'lrs' is no axis"),
-        (changed(exclude=[{"seed": 7}]), r"seed=7 is not on the axis \(0, 1\)"),
-        (changed(exclude=[{"seed": [0, 1]}]), "excludes all"),
+        (changed(flags={"rerun": True}), "rerun: belongs to the sweep"),
+        (changed(axes={"max_epochs": [1, 2]}), "max_epochs: 1 and 2"),
+        (changed(folder="../x"), "Expected `str` matching regex.*folder"),
+        (changed(best_of="lrs"), "best_of: give the name of an axis"),
+        (changed(best_of="lr"), "search: has no runs for task=rte"),
         (changed(flags={"lrr": 1}), "flag 'lrr'.*There are"),
-        (changed(flags={"lr": "high"}, axes={}, exclude=[]), "--lr=high"),
-        (changed(flags={"task": "xyz"}, axes={}, exclude=[]), "task=xyz.*cola"),
-        (changed(flags={"lr": -1}, axes={}, exclude=[]), "--lr=-1"),
-        (changed(flags={"data": "/nowhere", "model": "tiny"}), "such folder"),
-        (changed(flags={"model": "bort"}), "bort"),
+        (changed(flags={"lr": "high"}, axes={}), "--lr=high"),
+        (changed(flags={"task": "xyz"}, axes={}), "task=xyz.*cola"),
+        (changed(flags={"lr": -1}, axes={}), "--lr=-1"),
         (changed(flagfile="/nowhere"), "/nowhere"),
     ],
 )
@@ -145,6 +152,82 @@ def test_a_wrong_grid_is_an_error_with_its_file(grid, message, expand):
         message = f"grid.json.*{message}"
     with pytest.raises(UserError, match=f"(?s){message}"):
         expand(grid)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"data": "/nowhere", "model": "tiny"}, "such folder"),
+        ({"model": "bort"}, "bort"),
+    ],
+)
+def test_only_the_directory_of_a_run_needs_its_model_and_data(
+    flags, message, expand
+):
+    run, *_ = expand(changed(flags=flags))
+    with pytest.raises(UserError, match=message):
+        _ = run.directory
+
+
+# === A search, then its best value ===
+
+
+def test_the_runs_of_a_search_come_first_and_the_others_wait(expand):
+    """Each task has its own best rate; seeds and blocks have none."""
+    axes = {
+        "task": ["rte", "sst2"],
+        "trainable_layers": ["all"],
+        "lr": [1e-5, 2e-5],
+    }
+    runs = expand(
+        {
+            **GRID,
+            "best_of": "lr",
+            "search": {**axes, "seed": [0, 1]},
+            "axes": {**axes, "trainable_layers": ["all", 1], "seed": [0, 1, 2]},
+        }
+    )
+    searched = [run for run in runs if not run.searched]
+    waiting = [run for run in runs if run.searched]
+    assert (len(searched), len(waiting)) == (8, 24 - 8)  # each run once
+    assert runs[:8] == searched
+    assert {run.searched for run in waiting} == {"lr"}
+    tasks = {run.group: run.settings.task for run in searched}
+    assert len(tasks) == 2
+    assert all(tasks[run.group] == run.settings.task for run in waiting)
+    some = subset.select("grid.json", runs, ["task=rte", "trainable_layers=1"])
+    assert [run.searched for run in some] == 4 * [""] + 6 * ["lr"]
+
+
+# === A paper's folder ===
+
+
+def test_a_folder_stands_for_its_grids_each_run_once(expand, tmp_path):
+    expand({**GRID, "axes": {"seed": [0, 1]}}, "a.json")
+    expand({**GRID, "axes": {"seed": [1, 2]}}, "b.json")
+    flags = {**GRID["flags"], "max_epochs": 99}
+    longer = {**GRID, "flags": flags, "axes": {"seed": [0]}}
+    expand(longer, "c.json")
+    claims = tmp_path / "claims.toml"
+    claims.write_text('grids = ["b.json", "a.json"]')
+    runs = grid_lib.expand_all(str(tmp_path), "runs")
+    assert [run.axes["seed"] for run in runs] == ["1", "2", "0"]
+    assert [run.path[-6:] for run in runs] == ["b.json", "b.json", "a.json"]
+    claims.write_text('grids = ["a.json", "c.json"]')
+    with pytest.raises(UserError, match="c.json: max_epochs: 30 and 99 are"):
+        grid_lib.expand_all(str(tmp_path), "runs")
+    expand({**longer, "folder": "long"}, "c.json")
+    runs = grid_lib.expand_all(str(tmp_path), "runs")
+    assert [run.settings.out for run in runs] == ["runs", "runs", "runs/long"]
+    assert len({run.name for run in runs}) == 3
+    assert runs[2].name.startswith("long~glue~")
+
+
+@pytest.mark.parametrize("text", ["", "grids = [", "grids = 3"])
+def test_a_folder_without_a_list_is_refused(text, tmp_path):
+    (tmp_path / "claims.toml").write_text(text)
+    with pytest.raises(UserError, match="without a claims.toml that lists"):
+        grid_lib.expand_all(str(tmp_path), "runs")
 
 
 def test_a_missing_file_is_an_error(tmp_path):

@@ -1,4 +1,6 @@
-"""Runs that share a feature cache stay together."""
+"""Runs are done in turn, and those that share a feature cache together."""
+
+import collections
 
 import pytest
 
@@ -12,23 +14,46 @@ def runs(tmp_path):
     return plan_sixteen(tmp_path)
 
 
-def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(runs):
-    runs = plan.order(runs)
-    cached = [
-        (run.axes["task"], run.axes["trainable_layers"])
-        for run in runs
-        if run.settings.runs_cached
+def test_a_round_has_one_seed_and_the_lowest_cut_first(runs):
+    """Every other round is in reverse order."""
+    found = [
+        (
+            run.axes["task"],
+            run.axes["seed"],
+            run.axes["frozen_prefix"],
+            run.axes["trainable_layers"],
+        )
+        for run in plan.order(runs)
     ]
-    assert cached == [
-        *[("rte", "2")] * 2,
-        *[("rte", "1")] * 2,
-        *[("sst2", "2")] * 2,
-        *[("sst2", "1")] * 2,
+    first = [("live", "1"), ("live", "2"), ("cached", "2"), ("cached", "1")]
+    assert found == [
+        *(("rte", "0", *what) for what in first),
+        *(("rte", "1", *what) for what in reversed(first)),
+        *(("sst2", "0", *what) for what in first),
+        *(("sst2", "1", *what) for what in reversed(first)),
     ]
-    live = [run for run in runs if not run.settings.runs_cached]
-    # Seeds share all; the approaches of a task its encoder and texts.
-    assert [run.axes["seed"] for run in live] == ["0", "1"] * 4
-    assert [run.axes["task"] for run in live] == ["rte"] * 4 + ["sst2"] * 4
+
+
+def test_groups_that_are_compared_are_timed_in_turn(tmp_path):
+    """Their mean starts differ by less than a third of the span."""
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample"},
+        "axes": {"trainable_layers": ["all", 2, 1], "seed": [0, 1, 2]},
+    }
+    seconds = {"all": 10, "2": 6, "1": 4}
+    starts, now = collections.defaultdict(list), 0
+    todo = plan.order(grid_lib.expand("grid.json", grid, str(tmp_path)))
+    recent = []
+    while todo:
+        run = plan.choose(recent, todo, [])
+        todo.remove(run)
+        recent = [*recent, run][-4:]
+        starts[run.axes["trainable_layers"]].append(now)
+        now += seconds[run.axes["trainable_layers"]]
+    means = [sum(of) / len(of) for of in starts.values()]
+    every = sum(starts.values(), [])
+    assert max(means) - min(means) < (max(every) - min(every)) / 3
 
 
 def test_sparse_baselines_have_workers_of_their_own(tmp_path):
@@ -45,41 +70,18 @@ def alike(run):
     return run.axes["task"], run.axes["trainable_layers"]
 
 
-def test_a_worker_goes_on_with_what_shares_most(runs):
+def test_a_worker_goes_on_with_a_program_that_it_has(runs):
+    """Of the round that is not yet done."""
     todo = plan.order(runs)
-    last = todo.pop(4)
-    following = plan.choose(last, todo, [])
-    assert alike(following) == alike(last)
-    assert following.settings.runs_cached == last.settings.runs_cached
+    done = [todo.pop(0) for _ in range(4)]
+    following = plan.choose(done, todo, [])
+    assert alike(following) == alike(done[-1])
+    assert following.settings.seed == 1
+    assert plan.choose(done[:1], todo, []) == todo[3]
 
 
 def test_a_new_worker_begins_where_no_other_is(runs):
     first, *todo = plan.order(runs)
-    other = plan.choose(None, todo, [first])
+    other = plan.choose([], todo, [first])
     assert other.axes["task"] != first.axes["task"]
-
-
-@pytest.mark.parametrize("prefix", ["live", "cached"])
-def test_two_workers_trace_each_program_once(prefix, tmp_path):
-    grid = {
-        "experiment": "glue",
-        "flags": {"model": "tiny", "data": "sample", "frozen_prefix": prefix},
-        "axes": {
-            "batch_size": [1, 2, 4, 8],
-            "trainable_layers": [1],
-            "seed": [0, 1],
-        },
-    }
-    todo = plan.order(grid_lib.expand("grid.json", grid, str(tmp_path)))
-    last = [None, None]
-    traced = []
-    while todo:
-        for worker in (0, 1):  # they take turns, as runs are alike
-            others = [last[1 - worker]] if last[1 - worker] else []
-            run = plan.choose(last[worker], todo, others)
-            todo.remove(run)
-            before = last[worker]
-            if before is None or plan.sharing(run) != plan.sharing(before):
-                traced.append(run.axes["batch_size"])
-            last[worker] = run
-    assert sorted(traced) == ["1", "2", "4", "8"]
+    assert other.settings.seed == 0

@@ -20,15 +20,14 @@ SCORES = {
 
 @pytest.fixture
 def sweep(tmp_path):
-    """A grid of two approaches, two rates and two seeds, and its states."""
+    """A search of two approaches' rates, and the runs that wait for it."""
+    axes = {"trainable_layers": [1, 2], "lr": [0.001, 0.002]}
     grid = {
         "experiment": "glue",
         "flags": {"model": "tiny", "data": "sample", "task": "rte"},
-        "axes": {
-            "trainable_layers": [1, 2],
-            "lr": [0.001, 0.002],
-            "seed": [0, 1],
-        },
+        "best_of": "lr",
+        "search": {**axes, "seed": [0, 1]},
+        "axes": {**axes, "seed": [2]},
     }
     runs = grid_lib.expand("grid.json", grid, str(tmp_path))
     return RunStates(str(tmp_path), runs)
@@ -49,19 +48,26 @@ def do_first_seed(sweep, **scores):
             do(run, scores.get("score", SCORES[where(run)]))
 
 
-def test_each_approach_keeps_its_best_rate_with_all_seeds(sweep):
+def choose(sweep):
+    """What follows the search."""
+    waiting = [run for run in sweep.runs if run.searched]
+    searched = [run for run in sweep.runs if not run.searched]
+    sweep.runs = searched
+    try:
+        return subset.select_best(sweep, waiting)
+    finally:
+        sweep.runs = [*searched, *waiting]
+
+
+def test_each_approach_has_its_best_rate(sweep):
     do_first_seed(sweep)
-    found = subset.select_best("grid.json", sweep, "lr", sweep.runs)
+    found = choose(sweep)
     chosen = [(*where(run), run.axes["seed"]) for run in found]
-    assert chosen == [
-        ("1", "0.002", "0"),
-        ("1", "0.002", "1"),
-        ("2", "0.001", "0"),
-        ("2", "0.001", "1"),
-    ]
-    # What more seeds say of the chosen one changes nothing.
-    do(found[1], 0.1)
-    assert subset.select_best("grid.json", sweep, "lr", sweep.runs) == found
+    assert chosen == [("1", "0.002", "2"), ("2", "0.001", "2")]
+    # One more seed of one rate alone changes nothing.
+    extra = next(run for run in sweep.runs if run.axes["seed"] == "1")
+    do(extra, 0.9)
+    assert choose(sweep) == found
 
 
 def test_a_rate_that_fails_is_the_worst(sweep):
@@ -74,31 +80,20 @@ def test_a_rate_that_fails_is_the_worst(sweep):
                 sweep.record_failure(run, 1, "diverged")
             else:
                 do(run, SCORES[where(run)])
-    found = subset.select_best("grid.json", sweep, "lr", sweep.runs)
+    found = choose(sweep)
     assert {where(run) for run in found} == {("1", "0.001"), ("2", "0.001")}
 
 
-def test_what_is_not_wanted_need_not_be_done(sweep):
-    few = [run for run in sweep.runs if run.axes["trainable_layers"] == "1"]
-    for run in few:
-        if run.axes["seed"] == "0":
-            do(run, SCORES[where(run)])
-    wanted = [run for run in few if run.axes["seed"] == "1"]
-    [found] = subset.select_best("grid.json", sweep, "lr", wanted)
-    assert (*where(found), found.axes["seed"]) == ("1", "0.002", "1")
-    with pytest.raises(UserError) as raised:
-        subset.select_best("grid.json", sweep, "lr", sweep.runs)
-    assert "trainable_layers=2 lr=0.001 seed=0. Run" in str(raised.value)
-    assert str(raised.value).endswith("--only=seed=0")
-
-
-@pytest.mark.parametrize("axis", ["seed", "dropout"])
-def test_what_is_no_axis_is_refused(sweep, axis):
-    with pytest.raises(UserError, match="These are: trainable_layers, lr"):
-        subset.select_best("grid.json", sweep, axis, sweep.runs)
+def test_without_a_common_seed_nothing_can_be_chosen(sweep):
+    seeds = {"0.001": "0", "0.002": "1"}
+    for run in sweep.runs:
+        if run.axes["seed"] == seeds[run.axes["lr"]]:
+            do(run, 0.5)
+    with pytest.raises(UserError, match="no seed is done with each lr of"):
+        choose(sweep)
 
 
 def test_without_validation_nothing_can_be_chosen(sweep):
     do_first_seed(sweep, score=None)
-    with pytest.raises(UserError, match="--best_of=lr.*no validation"):
-        subset.select_best("grid.json", sweep, "lr", sweep.runs)
+    with pytest.raises(UserError, match="search: .*no validation to choose lr"):
+        choose(sweep)

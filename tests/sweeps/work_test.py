@@ -102,16 +102,17 @@ def test_a_failed_run_is_tried_again_only_where_asked(sweep, tmp_path, capsys):
     scheduler.work()
     failing = fakes.make_pool(lambda run: "failed")
     with pytest.raises(UserError, match="1 of 1 runs have failed"):
-        execute.collect_results(run_states.runs, str(tmp_path), failing)
+        execute.run_completely(run_states.runs, str(tmp_path), failing)
     output = capsys.readouterr().out
     assert "started" not in output and "--retry_failed" in output
     finished = {"metric": "accuracy", "test": {"accuracy": 0.5}}
     working = fakes.make_pool(
         lambda run: finish(run, train_seconds=3, **finished)
     )
-    [result] = execute.collect_results(
+    states = execute.run_completely(
         run_states.runs, str(tmp_path), working, retry_failed=True
     )
+    result = states.result(states.runs[0])
     assert result["test"] == finished["test"]
     output = capsys.readouterr().out
     assert "accuracy 0.5000  3 s of training" in output
@@ -346,3 +347,33 @@ def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
     finish(run, stop_reason="max_epochs", phases=[run_files.phase(2)])
     run_states = RunStates(str(tmp_path), [run])
     assert run_states.read()[run.name] == State.PENDING  # of 30 epochs
+
+
+def test_the_best_rate_of_a_search_is_used_by_what_follows(tmp_path):
+    axes = {"lr": [1e-4, 1e-3], "task": ["rte", "sst2"]}
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample"},
+        "best_of": "lr",
+        "search": {**axes, "trainable_layers": ["all"]},
+        "axes": {**axes, "trainable_layers": ["all", 1], "seed": [1]},
+    }
+    best = {"rte": 1e-3, "sst2": 1e-4}
+    done = []
+
+    def do(run):
+        settings = run.settings
+        done.append((settings.task, settings.lr, settings.seed))
+        score = float(settings.lr == best[settings.task])
+        scores = {"accuracy": score}
+        finish(run, validation=scores, test=scores, metric="accuracy")
+
+    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    pool = fakes.make_pool(do)
+    states = execute.run_completely(runs, str(tmp_path), pool)
+    assert {seed for *_, seed in done[:4]} == {0}
+    chosen = [(task, lr, 1) for task, lr in best.items()]
+    assert sorted(done[4:]) == sorted(2 * chosen)
+    assert len(states.runs) == 8
+    execute.run_completely(runs, str(tmp_path), pool)
+    assert len(done) == 8  # nothing is done twice

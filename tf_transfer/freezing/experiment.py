@@ -29,7 +29,6 @@ set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
-import collections
 import dataclasses
 import os
 import re
@@ -45,7 +44,9 @@ from tf_transfer.data import glue, table_source, task_file
 from tf_transfer.freezing import operating
 from tf_transfer.models import loading
 from tf_transfer.models.freezing import Trainable
-from tf_transfer.sweeps import execute, grid
+from tf_transfer.sweeps import estimate, execute, grid
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
@@ -167,6 +168,19 @@ class Settings(
     retry_failed: bool = setting(
         False,
         "Try runs again that have failed before.",
+        read_by=Reader.STUDY,
+    )
+    dry_run: bool = setting(
+        False,
+        "List the runs of the study with their operations and their time, and "
+        "stop.",
+        read_by=Reader.STUDY,
+    )
+    flops: float = setting(
+        None,
+        "Operations per second of the device, for the time that --dry_run "
+        "prints. Unset: those of the last finished run of this machine.",
+        above=0,
         read_by=Reader.STUDY,
     )
 
@@ -370,14 +384,37 @@ class Study:
     def run(self) -> None:
         """Fits the probe, searches the rate, and trains."""
         self._fit_probe()
-        lr = self.settings.lr or self.find_best_rate()
+        self._do(self.plan())
+
+    def plan(self) -> list[Planned]:
+        """The trials, and the runs that search their rate, unless it is given.
+
+        The rate is the one whose runs are best on validation where everything
+        trains.
+        """
+        settings = self.settings
+        rates = [settings.lr] if settings.lr else rates_of(settings)
         layers = sorted(self.blocks - frozen for frozen in self.frozen)
-        self.train(lr, [operating.ALL, *reversed(layers)])
+        axes = {
+            "trainable_layers": [operating.ALL, *reversed(layers)],
+            "lr": rates,
+            "seed": list(range(settings.trials)),
+        }
+        if settings.lr:
+            return self._expand({"axes": axes})
+        validates = settings.own_data and settings.own_task.validation
+        search = {
+            **axes,
+            "trainable_layers": [operating.ALL],
+            "seed": list(range(settings.search_trials)),
+            "validation_fraction": [0.0 if validates else SEARCH_FRACTION],
+        }
+        return self._expand({"axes": axes, "best_of": "lr", "search": search})
 
     def _fit_probe(self) -> None:
         """Fits and prints the probe; the study continues if that fails."""
         try:
-            [(_, result)] = self._sweep({}, features="frozen")
+            [result] = self._do(self._expand({}, features="frozen"))
         except UserError as error:
             logging.warning("No probe: %s", error)
             return
@@ -387,45 +424,8 @@ class Study:
             f"scores {score:.1f} ({result['metric']}, test)."
         )
 
-    def find_best_rate(self) -> float:
-        """The rate whose trials are best on validation, training everything."""
-        settings = self.settings
-        validates = settings.own_data and settings.own_task.validation
-        scores = self._scores(
-            "validation",
-            {
-                "lr": rates_of(settings),
-                "seed": list(range(settings.search_trials)),
-            },
-            validation_fraction=0.0 if validates else SEARCH_FRACTION,
-        )
-        return float(
-            max(scores, key=lambda lr: operating.plain_mean(scores[lr]))
-        )
-
-    def train(self, lr: float, layers: Sequence[Any]) -> dict[Any, list[float]]:
-        """Test scores of the trials, by number of trained blocks."""
-        seeds = list(range(self.settings.trials))
-        scores = self._scores(
-            "test", {"trainable_layers": layers, "seed": seeds}, lr=lr
-        )
-        return {
-            layers if layers == operating.ALL else int(layers): of_trials
-            for layers, of_trials in scores.items()
-        }
-
-    def _scores(
-        self, kind: str, axes: dict[str, Any], **changes: Any
-    ) -> dict[str, list[float]]:
-        """The scores of a grid's runs, by their values on its first axis."""
-        axis, *_ = axes
-        scores = collections.defaultdict(list)
-        for values, result in self._sweep(axes, **changes):
-            scores[values[axis]].append(result[kind][result["metric"]])
-        return scores
-
-    def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
-        """Does the missing runs of a grid; returns (axes, result) of all."""
+    def _expand(self, content: dict[str, Any], **changes: Any) -> list[Planned]:
+        """The runs of a grid with the study's settings, partly changed."""
         run = dataclasses.replace(self.settings, trial=True, **changes)
         given = {
             **settings_lib.given_flags(self.settings, OWN_TO_A_RUN),
@@ -436,25 +436,25 @@ class Study:
         given = {
             name: value
             for name, value in given.items()
-            if name not in axes and (not run.is_probe or run.reads(name))
+            if not run.is_probe or run.reads(name)
         }
-        out = self.settings.out
-        runs = grid.expand(
-            "freezing",
-            {"experiment": "freezing", "flags": given, "axes": axes},
-            out,
-            self.settings.cache_dir,
+        content = {"experiment": "freezing", "flags": given, **content}
+        out, cache_dir = self.settings.out, self.settings.cache_dir
+        return grid.expand("freezing", content, out, cache_dir)
+
+    def _do(self, runs: list[Planned]) -> list[dict[str, Any]]:
+        """Does the missing runs; returns the results of all that are done."""
+        states = execute.run_completely(
+            runs, self.settings.out, self.pool, self.settings.retry_failed
         )
-        results = execute.collect_results(
-            runs, out, self.pool, self.settings.retry_failed
-        )
-        self.runs += runs
-        return [(run.axes, result) for run, result in zip(runs, results)]
+        self.runs += states.runs
+        results = map(states.result, states.runs)
+        return [result for result in results if result is not None]
 
 
 # What the study sets in each of its runs, or reads itself.
 OWN_TO_A_RUN = (
-    *("out", "cache_dir", "rerun", "describe", "trial", "tasks"),
+    *("out", "cache_dir", "rerun", "describe", "dry_run", "trial", "tasks"),
     *("lr", "trainable_layers", "seed"),
 )
 
@@ -496,8 +496,11 @@ def format_report(
 
 def run_studies(settings: Settings) -> None:
     """Studies each task, and prints its tables as soon as it is done."""
-    runs: list[Any] = []
+    runs: list[Planned] = []
     tasks = tasks_of(settings)
+    if settings.dry_run:
+        _describe(settings, tasks)
+        return
     with execute.open_pool(jobs=settings.jobs) as pool:
         for task in tasks:
             study = Study(
@@ -513,6 +516,20 @@ def run_studies(settings: Settings) -> None:
         "All tables, the figure and the paper's claims: python -m "
         f"tf_transfer.report {settings.out}"
     )
+
+
+def _describe(settings: Settings, tasks: Sequence[str]) -> None:
+    """Prints the runs of the studies of some tasks, with their costs."""
+    runs: list[Planned] = []
+    for task in tasks:
+        of_task = dataclasses.replace(settings, task=task, tasks="")
+        runs += Study(of_task, None).plan()
+    try:
+        finished = RunStates(settings.out, runs).select(State.FINISHED)
+    except UserError:  # models or data are not here
+        finished = []
+    jobs = settings.jobs or 1
+    print(estimate.describe(runs, finished, jobs, settings.flops))
 
 
 def _refuse(names: Sequence[str], why: str) -> None:

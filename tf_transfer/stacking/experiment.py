@@ -12,7 +12,7 @@ everything at a small rate, is better than fine-tuning BERT with a small head.
 As in the paper: the first phase at 1e-3; dropout 0.1 on all layers; Kaiming
 initialisation; BERT's Adam with weight decay; fine-tuning alone with two dense
 layers. The paper's other settings are not in our copy. Ours: 2e-5 in the second
-phase; one epoch in the first and three in the second, or of the head alone;
+phase; five epochs in the first and three in the second, or of the head alone;
 batch 32; decay 0.01; the cased encoder for entities; the last epoch of a phase
 is its result. Sizes of heads: see `models/heads`.
 
@@ -59,6 +59,7 @@ ADAPTATIONS = {
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
 LR = 2e-5
+GAP = 0.01  # of accuracies, at the end of the first phase
 RECIPE = {
     "model": "",
     "max_epochs": 3,
@@ -189,16 +190,16 @@ class Settings(
         needs={"has_head_lr": True},
     )
     phase_one_epochs: int = setting(
-        1,
+        5,
         "Epochs of the first phase.",
         at_least=1,
         needs={"adaptation": "stack_and_finetune"},
     )
     phase_one_gap: float = setting(
-        -1.0,
+        None,
         "The first phase ends with its last epoch whose accuracies on training "
-        "and validation set differ by this much at most, such as 0.01 (below "
-        "0: with its last).",
+        "and validation set differ by this much at most (below 0: with its "
+        f"last). Unset: {GAP:g}; with stack_only, below 0.",
         needs={"freezes": True},
     )
 
@@ -264,11 +265,15 @@ class Settings(
     @property
     def selects_by_gap(self) -> bool:
         """Whether --phase_one_gap chooses the epoch that is the result."""
-        return self.adaptation == "stack_only" and self.phase_one_gap >= 0
+        gap = self.phase_one_gap
+        return self.adaptation == "stack_only" and gap is not None and gap >= 0
 
     def defaults(self) -> dict[str, Any]:
         """Head and encoder, by task; the rate that is shown."""
         values = super().defaults() | {"head": self.head_name}
+        if self.phase_one_gap is None:
+            is_alone = self.adaptation == "stack_only"
+            values["phase_one_gap"] = -1.0 if is_alone else GAP
         if not self.model:
             cased = "" if self.head_kind == "ner" else "_uncased"
             values["model"] = f"bert_base_en{cased}"

@@ -18,6 +18,7 @@ from tf_transfer.experiment import Experiment
 from tf_transfer.models import cost, loading
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 
@@ -256,3 +257,77 @@ class Estimator:
 
         for run in sorted(runs, key=find_end):
             self.measure(run)
+
+
+# === What a dry run prints ===
+
+
+def describe(
+    runs: Sequence[Planned],
+    finished: Sequence[Planned],
+    jobs: int,
+    flops: float | None,
+) -> str:
+    """Each run that is pending, or each of several grids, with its costs.
+
+    The sums follow; they include the feature caches, which runs share.
+
+    Args:
+        runs: of the sweep. Those that wait for a search are counted at one of
+            the values that it compares.
+        finished: those of them that are known to be finished.
+        jobs: the number of runs at the same time.
+        flops: operations per second of the device; None to take those of the
+            last finished run of this machine.
+    """
+    values = {r.group: r.axes[r.searched] for r in finished if r.searched}
+    runs = [
+        run
+        for run in runs
+        if not run.searched
+        or values.setdefault(run.group, run.axes[run.searched])
+        == run.axes[run.searched]
+    ]
+    pending = [run for run in runs if run not in finished]
+    count = f"{len(runs)} runs, {len(pending)} of them pending."
+    estimator = Estimator()
+    try:
+        total = estimator.count_all(pending)
+        estimator.measure_all(finished)
+    except UserError as error:
+        return f"{count}\nNo estimate: {error}"
+    speed = 1 / flops if flops else estimator.seconds_per_operation
+    by_grid = len({run.path for run in runs}) > 1
+    groups: dict[str, list[Planned]] = {}
+    for run in pending:
+        name = run.path if by_grid else run.label
+        groups.setdefault(name, []).append(run)
+    rows = [("pending", "runs", "operations", "about")]
+    for name, own in groups.items():
+        operations = sum(map(estimator.count_one, own))
+        time = formatting.duration(speed * operations) if speed else "-"
+        rows.append((name, str(len(own)), f"{operations:.2e}", time))
+    lines = [formatting.aligned(rows), count]
+    if pending:
+        lines.append(
+            f"Operations: {total:.2e}, if every text has --max_length tokens "
+            "and every run --max_epochs epochs."
+        )
+        lines.append(_describe_time(total / jobs, flops, speed))
+    return "\n".join(lines)
+
+
+def _describe_time(
+    operations: float, flops: float | None, speed: float | None
+) -> str:
+    """The sentence on the time of all operations; see `describe`."""
+    if speed is None:
+        return (
+            "Time: not known before a run is finished here. --flops=30e12 "
+            "gives it for a device that does 30e12 operations per second."
+        )
+    source = "by --flops" if flops else "as the last finished run measured"
+    return (
+        f"Time: {operations * speed / 3600:,.1f} hours, {1 / speed:.2g} "
+        f"operations per second {source}."
+    )

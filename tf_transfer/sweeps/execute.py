@@ -5,9 +5,8 @@ import fcntl
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from tf_transfer.sweeps import cluster, local, plan
+from tf_transfer.sweeps import cluster, local, plan, subset
 from tf_transfer.sweeps.display import Display
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
@@ -85,6 +84,8 @@ def run_all(
 ) -> RunStates:
     """Does the runs that are not finished; returns the states of all.
 
+    Runs that wait for a search are done after it, at the best value alone.
+
     Args:
         runs: the runs.
         out: root of the run directories.
@@ -96,7 +97,7 @@ def run_all(
             there.
         Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
     """
-    run_states = RunStates(out, plan.order(runs))
+    run_states = RunStates(out, runs)
     with lock(run_states.folder):
         failed = run_states.select(State.FAILED)
         if retry_failed:
@@ -107,13 +108,25 @@ def run_all(
                 f"{len(failed)} runs have failed before and are left out; "
                 "--retry_failed tries them again."
             )
-        display = Display(run_states, pool.jobs)
-        with contextlib.closing(display):
-            todo = run_states.select(State.PENDING)
-            Scheduler(
-                run_states, pool, todo, display.report, display.refresh
-            ).work()
+        first = plan.order([run for run in runs if not run.searched])
+        run_states = RunStates(out, first)
+        _do_pending(run_states, pool)
+        waiting = [run for run in runs if run.searched]
+        if waiting:
+            chosen = subset.select_best(run_states, waiting)
+            run_states = RunStates(out, [*first, *plan.order(chosen)])
+            _do_pending(run_states, pool)
     return run_states
+
+
+def _do_pending(run_states: RunStates, pool: Pool) -> None:
+    """Does the runs that are neither finished nor failed."""
+    display = Display(run_states, pool.jobs)
+    with contextlib.closing(display):
+        todo = run_states.select(State.PENDING)
+        Scheduler(
+            run_states, pool, todo, display.report, display.refresh
+        ).work()
 
 
 @contextlib.contextmanager
@@ -141,26 +154,20 @@ def lock(folder: str) -> Iterator[None]:
         yield
 
 
-def collect_results(
+def run_completely(
     runs: list[Planned], out: str, pool: Pool, retry_failed: bool = False
-) -> list[dict[str, Any]]:
-    """Does the runs that are not finished; returns the results of all.
-
-    The arguments are those of `run_all`.
-
-    Returns:
-        The content of each run's `result.json`.
+) -> RunStates:
+    """Does the runs that are not finished; see `run_all`.
 
     Raises:
         UserError: a run has failed.
     """
-    run_states = run_all(runs, out, pool, retry_failed=retry_failed)
-    results = [run_states.result(run) for run in runs]
-    finished = [result for result in results if result is not None]
-    if len(finished) < len(runs):
+    run_states = run_all(runs, out, pool, retry_failed)
+    failed = run_states.select(State.FAILED)
+    if failed:
         raise UserError(
-            f"{len(runs) - len(finished)} of {len(runs)} runs have failed; "
+            f"{len(failed)} of {len(run_states.runs)} runs have failed; "
             f"their logs are in {run_states.folder}/logs. Remove the cause, "
             "and give the same command with --retry_failed."
         )
-    return finished
+    return run_states

@@ -3,43 +3,56 @@
     {"experiment": "glue",
      "flagfile": "flags/glue/wang.flags",
      "flags": {"batch_size": 16},
-     "axes": {"task": ["rte", "mrpc"], "trainable_layers": ["all", 4],
-              "lr": [2e-5, 1e-3], "seed": [0, 1]},
-     "exclude": [{"trainable_layers": "all", "lr": 1e-3}]}
+     "axes": [{"task": ["rte", "mrpc"], "trainable_layers": ["all"],
+               "lr": [2e-5], "seed": [0, 1]},
+              {"task": ["rte", "mrpc"], "trainable_layers": [4],
+               "lr": [2e-5, 1e-3], "seed": [0, 1]}]}
 
-stands for every combination of the axes' values, except those that an entry of
-`exclude` describes; a list in such an entry means any of its values. The
-experiment may be a module of your own, such as `my_paper`.
+stands for every combination of the axes' values, for each of the objects in
+`axes`; one object needs no list. The experiment may be a module of your own,
+such as `my_paper`.
+
+With `"best_of": "lr"` and a key `search`, of the same form as `axes`, the runs
+of `search` are done first. Of the runs of `axes`, those at the rate follow that
+is best on validation. Each combination of the other axes that `search` varies,
+`seed` apart, has its own best rate.
+
+A paper's folder has the list of its grids: `grids` in `claims.toml`.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
 import json
 import math
 import os
-from collections.abc import Iterator
+import tomllib
 from typing import Annotated, Any
 
-from msgspec import Meta
+import msgspec
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.training import records
-from tf_transfer.utils import files, json_files
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
-Rule = Annotated[dict[str, Any], Meta(min_length=1)]
-# Every key of a grid: the type of its value, and what it stands for.
-KEYS: dict[str, tuple[Any, str]] = {
-    "experiment": (str, "the name of an experiment, such as glue"),
-    "flagfile": (str, "the name of one flag file"),
-    "flags": (dict[str, Any], "an object of flags"),
-    "axes": (dict[str, Any], "an object of flags, each with a list of values"),
-    "exclude": (list[Rule], "a list of objects of flags"),
-}
+Axes = dict[str, Any] | list[dict[str, Any]]
+
+
+class Content(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys of a grid file; the module's docstring explains them."""
+
+    experiment: str
+    flagfile: str = ""
+    flags: dict[str, Any] = {}
+    axes: Axes = []
+    search: Axes = []
+    best_of: str = ""
+    folder: Annotated[str, msgspec.Meta(pattern=r"^\w*$")] = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,11 +63,20 @@ class Planned:
         experiment: the experiment, with this run's settings.
         words: the flags of the run's command.
         axes: dict from each axis to this run's value, as text.
+        path: of the grid file.
+        folder: below the sweep's `--out`, in which its directory is.
+        searched: the axis whose best value the search of `group` decides;
+            empty for a run that waits for no search.
+        group: the runs that a search compares, and those that wait for it.
     """
 
     experiment: experiment_lib.Experiment
     words: tuple[str, ...]
     axes: dict[str, str]
+    path: str = ""
+    folder: str = ""
+    searched: str = ""
+    group: tuple[str, ...] = ()
 
     @functools.cached_property
     def directory(self) -> records.RunDirectory:
@@ -72,9 +94,18 @@ class Planned:
 
     @functools.cached_property
     def name(self) -> str:
-        """The run's path below `--out`, as a single word."""
+        """The run's path below the sweep's `--out`, as a single word."""
         path = os.path.relpath(self.directory.path, self.settings.out)
-        return path.replace(os.sep, "~")
+        return os.path.join(self.folder, path).replace(os.sep, "~")
+
+    @property
+    def identity(self) -> str:
+        """Its settings as text: it needs neither the model nor the data."""
+        settings: Any = self.settings
+        values = settings_lib.Settings.hashed(settings)  # of no table's content
+        task = getattr(settings, "task", "")
+        sources = settings.out, settings.model, settings.data, task
+        return f"{self.experiment.name} {sources} {values}"
 
     @property
     def label(self) -> str:
@@ -119,36 +150,31 @@ def _check(path: str, grid: Any) -> None:
         if not is_right:
             raise UserError(f"{path}: {key}: {reason}")
 
-    known = ", ".join(KEYS)
-    if not isinstance(grid, dict):
-        raise UserError(f"{path}: is not a JSON object with {known}.")
-    for key, value in {"experiment": None, **grid}.items():
+    try:
+        msgspec.convert(grid, Content)
+    except msgspec.ValidationError as error:
+        keys = ", ".join(Content.__struct_fields__)
+        raise UserError(
+            f"{path}: {cut(str(error))}. A grid is a JSON object with {keys}; "
+            "`experiment` must be there."
+        ) from None
+    flags = grid.get("flags", {})
+    axes = [pair for _, block in _list_blocks(grid) for pair in block.items()]
+    names = [name for name, _ in axes]
+    for name in ("out", "rerun"):
         check(
-            key in KEYS,
-            cut(key),
-            f"is not a key of a grid. These are: {known}.",
-        )
-        declared, meaning = KEYS[key]
-        check(json_files.is_valid(value, declared), key, f"give {meaning}.")
-    flags, axes = grid.get("flags", {}), grid.get("axes", {})
-    for name in (*flags, *axes):
-        check(name != "rerun", name, "a sweep skips finished runs.")
-        check(
-            name != "out",
+            name not in (*flags, *names),
             name,
             "belongs to the sweep, not to its grid: "
             f"python -m tf_transfer.sweep {path} --out=...",
         )
-        check(
-            not (name in flags and name in axes),
-            name,
-            "is in flags and in axes.",
-        )
-    for key, values in {
-        "flagfile": [grid.get("flagfile", "")],
-        **{f"flags.{name}": [value] for name, value in flags.items()},
-        **{f"axes.{name}": values for name, values in axes.items()},
-    }.items():
+    is_axis = grid.get("best_of", "") in ("", *names)
+    check(is_axis, "best_of", "give the name of an axis.")
+    for key, values in (
+        ("flagfile", [grid.get("flagfile", "")]),
+        *((f"flags.{name}", [value]) for name, value in flags.items()),
+        *((f"axes.{name}", values) for name, values in axes),
+    ):
         is_list = isinstance(values, list) and bool(values)
         check(is_list, key, "give a list of the flag's values.")
         for value in values:
@@ -159,33 +185,60 @@ def _check(path: str, grid: Any) -> None:
                 "number, true or false.",
             )
             check("\0" not in str(value), key, "holds a NUL character.")
-        is_unique = len(set(map(str, values))) == len(values)
-        check(is_unique, key, "has a value twice.")
-    for name, value in [
-        rule for rules in grid.get("exclude", []) for rule in rules.items()
-    ]:
-        check(
-            name in axes,
-            "exclude",
-            f"{cut(name)!r} is no axis. The axes are: {', '.join(axes)}.",
-        )
-        on_axis = [str(value) for value in axes[name]]
-        for excluded in _texts(value):
-            check(
-                excluded in on_axis,
-                "exclude",
-                f"{name}={cut(excluded)} is not on the axis "
-                f"({cut(', '.join(on_axis))}).",
-            )
 
 
-def _texts(value: Any) -> list[str]:
-    """The values of a rule, one or a list, as texts."""
-    values = value if isinstance(value, list) else [value]
-    return [str(value) for value in values]
+def _list_blocks(grid: dict[str, Any]) -> list[tuple[bool, dict[str, Any]]]:
+    """The objects of axes; each with whether it is the search's."""
+    blocks: list[tuple[bool, dict[str, Any]]] = []
+    for key in ("search", "axes"):
+        found = grid.get(key, [])
+        for axes in found if isinstance(found, list) else [found]:
+            blocks.append((key == "search", axes))
+    return blocks or [(False, {})]
+
+
+def list_files(path: str) -> list[str]:
+    """The grid files of a path: the file itself, or those of a paper's folder.
+
+    Raises:
+        UserError: the folder has no list of its grids.
+    """
+    if not os.path.isdir(path):
+        return [path]
+    claims = os.path.join(path, "claims.toml")
+    try:
+        content = tomllib.loads(files.read_bytes(claims).decode())
+        return [os.path.join(path, name) for name in content["grids"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path}: is a folder without a claims.toml that lists its "
+            '`grids`. Give a grid file, such as "experiments/glue/grid.json".'
+        ) from None
 
 
 # === The runs ===
+
+
+def expand_all(
+    path: str,
+    out: str,
+    cache_dir: str = "",
+    most_runs: float = MOST_RUNS,
+) -> list[Planned]:
+    """Returns the runs of a grid file or of a paper's folder, each once.
+
+    Args:
+        path: of the file or the folder.
+        out, cache_dir, most_runs: see `expand`.
+
+    Raises:
+        UserError: see `read`, `list_files` and `expand`.
+    """
+    runs: dict[str, Planned] = {}
+    for name in list_files(path):
+        grid = read(name)
+        expand(name, grid, out, cache_dir, most_runs, runs)
+    return list(runs.values())
 
 
 def expand(
@@ -194,9 +247,11 @@ def expand(
     out: str,
     cache_dir: str = "",
     most_runs: float = MOST_RUNS,
-    is_located: bool = True,
+    runs: dict[str, Planned] | None = None,
 ) -> list[Planned]:
-    """Returns the runs of a grid, each once.
+    """Returns the runs of a grid, each once; those of its search come first.
+
+    Neither models nor data need to be there.
 
     Args:
         path: of the grid file, for messages.
@@ -204,74 +259,84 @@ def expand(
         out: root of the run directories.
         cache_dir: folder of the feature cache; empty for the runs' default.
         most_runs: a larger grid is refused before it is expanded.
-        is_located: whether models and data must be there. Without, runs are
-            distinguished by their flags alone.
+        runs: those of other grids; gets those of this one.
 
     Raises:
         UserError: too many runs, an experiment, flag or value that does not
-            exist, settings that exclude each other, a model or data that is
-            not there.
+            exist, settings that exclude each other.
     """
     try:
         experiment_class = experiment_lib.load(grid["experiment"])
     except UserError as error:
         raise UserError(f"{path}: experiment: {error}") from None
-    count = math.prod(map(len, grid.get("axes", {}).values()))
+    blocks = _list_blocks(grid)
+    count = sum(math.prod(map(len, axes.values())) for _, axes in blocks)
     if count > most_runs:
         raise UserError(
             f"{path}: has {count:,} combinations of its axes. Give --yes if "
             "you want all of them."
         )
+    folder = grid.get("folder", "")
     fixed = {"out": out, **grid.get("flags", {})}
+    if folder:
+        fixed["out"] = os.path.join(out, folder)
     if cache_dir:
         fixed["cache_dir"] = cache_dir
     if grid.get("flagfile"):
         fixed = {"flagfile": grid["flagfile"], **fixed}
-    runs: dict[str, Planned] = {}
-    for point in _combinations(grid):
+    points = [
+        (is_search, dict(zip(axes, values)))
+        for is_search, axes in blocks
+        for values in itertools.product(*axes.values())
+    ]
+    best_of = grid.get("best_of", "")
+    # Each combination of what a search varies has its own best value.
+    varied = collections.defaultdict(set)
+    for is_search, point in points:
+        for name, value in point.items():
+            if is_search and name not in (best_of, "seed"):
+                varied[name].add(value)
+    runs = {} if runs is None else runs
+    for is_search, point in points:
         flags = {n: show_value(v) for n, v in {**fixed, **point}.items()}
         words = [f"--{name}={value}" for name, value in flags.items()]
         try:
             experiment = experiment_class(
                 command_line.parse(experiment_class.Settings, words)
             )
-            axes = {name: flags[name] for name in point}
-            run = Planned(experiment, tuple(words), axes)
-            name = run.directory.path if is_located else run.label
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        _check_equal(path, runs.setdefault(name, run), run)
-    if not runs:
-        raise UserError(f"{path}: has no runs left: `exclude` excludes all.")
+        group = [flags.get(n, "") for n in varied if len(varied[n]) > 1]
+        run = Planned(
+            experiment,
+            tuple(words),
+            {name: flags[name] for name in point},
+            path,
+            folder,
+            "" if is_search else best_of,
+            (path, *group),
+        )
+        _check_equal(path, runs.setdefault(run.identity, run), run)
+    groups = {run.group for run in runs.values() if not run.searched}
+    for run in runs.values():
+        if run.group not in groups:
+            raise UserError(f"{path}: search: has no runs for {run.label}.")
     return list(runs.values())
 
 
-def _combinations(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the axes' values of each run that is not excluded."""
-    axes = grid.get("axes", {})
-    for values in itertools.product(*axes.values()):
-        point = dict(zip(axes, values))
-        if not any(
-            all(str(point[name]) in _texts(rule[name]) for name in rule)
-            for rule in grid.get("exclude", [])
-        ):
-            yield point
-
-
 def _check_equal(path: str, run: Planned, other: Planned) -> None:
-    """Raises `UserError` where two points are one run without a reason.
+    """Raises `UserError` where two points are one run, but not as long.
 
-    `cached` with nothing frozen is the live run. A flag that is not part of a
-    run's name, such as --max_epochs under a constant rate, cannot be an axis.
+    A flag that is not part of a run's name cannot be an axis. That is
+    --max_epochs under a constant rate, where more epochs extend a run.
     """
-    for name, value in run.axes.items():
-        is_reason = name in ("frozen_prefix", "cache_dtype")
-        if value != other.axes[name] and not is_reason:
-            raise UserError(
-                f"{path}: axes.{name}: {value} and {other.axes[name]} are the "
-                "same run, since this flag is not part of a run's name. Give "
-                "it one value, in `flags`."
-            )
+    epochs, others = run.settings.max_epochs, other.settings.max_epochs
+    if epochs != others:
+        raise UserError(
+            f"{path}: max_epochs: {epochs} and {others} are the same run, as "
+            "this flag is not part of its name. Give it one value, or give "
+            "the longer runs a grid with a `folder` of their own."
+        )
 
 
 def show_value(value: Any) -> str:

@@ -1,7 +1,6 @@
 """The order in which workers do the runs of a sweep."""
 
 import dataclasses
-import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -9,21 +8,38 @@ from tf_transfer.sweeps.grid import Planned
 
 
 def order(runs: list[Planned]) -> list[Planned]:
-    """Sorts runs so that those that share most follow each other.
+    """Sorts runs so that what is compared is timed in turn.
+
+    On the same texts all runs of one seed come before those of the next, in
+    rounds. Within a round, runs that share most follow each other. Every other
+    round is in reverse order: then groups start at the same time on average,
+    and the next round begins with the programs that the last one ended with.
 
     Among the feature caches of one data set the lowest cut comes first: a
     higher one continues from its states. Otherwise the grid's order stays.
     """
     first: dict[Any, int] = {}  # index of the first run of each group
+    rounds: dict[Any, dict[int, int]] = {}  # on some texts, of each seed
 
     def rank(indexed: tuple[int, Planned]) -> tuple[int, ...]:
         index, run = indexed
         shared, cache = sharing(run), feature_cache(run)
-        groups = [shared[:level] for level in range(1, len(shared) + 1)]
-        groups.insert(CACHE, (*shared[:CACHE], bool(cache)))
-        indices = [first.setdefault(group, index) for group in groups]
-        indices.insert(CACHE + 1, cache[1] if cache else 0)
-        return tuple(indices)
+        texts, seed = shared[:CACHE], run.settings.seed
+        seeds = rounds.setdefault(texts, {})
+        number = seeds.setdefault(seed, len(seeds))
+        outside = [
+            first.setdefault(shared[:level], index)
+            for level in range(1, CACHE + 1)
+        ]
+        inside = [
+            first.setdefault((*texts, bool(cache)), index),
+            cache[1] if cache else 0,
+            first.setdefault(shared, index),
+            index,
+        ]
+        if number % 2:
+            inside = [-rank for rank in inside]
+        return *outside, number, *inside
 
     return [run for _, run in sorted(enumerate(runs), key=rank)]
 
@@ -67,39 +83,36 @@ def kind(run: Planned) -> Hashable:
 
 
 def choose(
-    last: Planned | None, todo: Sequence[Planned], running: Sequence[Planned]
+    recent: Sequence[Planned],
+    todo: Sequence[Planned],
+    running: Sequence[Planned],
 ) -> Planned:
     """The run that a worker does next.
 
-    It is the run that shares most with the last one, if that is more than the
-    texts; otherwise a run on texts that no other worker has. Among equals it
-    shares least with the runs of other workers: two workers trace no program
-    twice while there are other programs.
+    On each data set, it is of the round that is not yet done. First come runs
+    whose program the worker has, then others on its texts, then those on texts
+    that no other worker has.
 
     Args:
-        last: what the worker did last.
+        recent: what the worker did last.
         todo: what may be done, in the order of `order`; not empty.
         running: what other workers do.
     """
+    own = [sharing(run) for run in recent]
+    others = [sharing(run)[:CACHE] for run in running]
+    rounds: dict[Any, int] = {}  # the seed of each data set's round
 
-    def count_shared(run: Planned, others: Sequence[Planned]) -> int:
-        """The most levels, from the first on, shared with one of the others."""
-        pairs = [zip(sharing(run), sharing(other)) for other in others]
-        equal = [[a == b for a, b in levels] for levels in pairs]
-        return max(
-            (sum(itertools.takewhile(bool, levels)) for levels in equal),
-            default=0,
+    def rank(run: Planned) -> tuple[bool, ...]:
+        shared, seed = sharing(run), run.settings.seed
+        texts = shared[:CACHE]
+        return (
+            rounds.setdefault(texts, seed) != seed,
+            shared not in own,
+            texts not in [last[:CACHE] for last in own[-1:]],
+            texts in others,
         )
 
-    before = [last] if last else []
-    counts = {
-        index: (count_shared(run, before), -count_shared(run, running))
-        for index, run in enumerate(todo)
-    }
-    best = max(counts, key=lambda index: counts[index])
-    if counts[best][0] <= CACHE:
-        best = max(counts, key=lambda index: counts[index][::-1])
-    return todo[best]
+    return min(todo, key=rank)
 
 
 def feature_cache(run: Planned) -> tuple[Any, int] | None:

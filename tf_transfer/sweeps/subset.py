@@ -1,7 +1,8 @@
-"""The runs of a grid that a sweep does: `--only` and `--best_of`."""
+"""The runs of a grid that a sweep does: by `--only`, and after a search."""
 
+import collections
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from tf_transfer.sweeps.grid import Planned, show_value
 from tf_transfer.sweeps.states import RunStates
@@ -16,9 +17,12 @@ def select(
 ) -> list[Planned]:
     """The runs that fulfil all conditions, such as `task=rte`.
 
+    The whole search that one of them waits for is among them.
+
     Raises:
         UserError: no such flag, or no such run.
     """
+    chosen = runs
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals or not hasattr(runs[0].settings, name):
@@ -26,14 +30,20 @@ def select(
                 f"--only={condition}: give a flag of the runs and its value, "
                 "such as task=rte."
             )
-        known = {_read_flag(run, name) for run in runs}
-        runs = [run for run in runs if _is_equal(_read_flag(run, name), value)]
-        if not runs:
+        known = {_read_flag(run, name) for run in chosen}
+        chosen = [r for r in chosen if _is_equal(_read_flag(r, name), value)]
+        if not chosen:
             raise UserError(
                 f"--only={condition}: no run of {path} has this value. There "
                 f"are: {', '.join(sorted(known))}."
             )
-    return runs
+    names = {id(run) for run in chosen}
+    groups = {run.group for run in chosen if run.searched}
+    return [
+        run
+        for run in runs
+        if id(run) in names or (run.group in groups and not run.searched)
+    ]
 
 
 def _is_equal(value: str, other: str) -> bool:
@@ -51,71 +61,59 @@ def _read_flag(run: Planned, name: str) -> str:
 
 
 def select_best(
-    path: str, run_states: RunStates, axis: str, wanted: Collection[Planned]
+    run_states: RunStates, waiting: Iterable[Planned]
 ) -> list[Planned]:
-    """The wanted runs whose value of an axis, such as lr, validates best.
+    """The waiting runs whose value of the searched axis validates best.
 
-    Among runs that differ only in this axis and in their seeds, one value is
-    selected: the one with the highest mean validation score, over the seeds
-    that all values have. A failed run counts as the worst. A grid whose rates
-    are tried with one seed first takes about half the time of the whole grid.
+    Of each group one value is selected: the one with the highest mean
+    validation score, over the seeds that all values have. A failed run counts
+    as the worst.
 
     Args:
-        path: of the grid, for messages.
-        run_states: of the whole grid.
-        axis: its name.
-        wanted: runs of the grid.
+        run_states: of the runs of the searches, which are done.
+        waiting: runs that wait for them.
 
     Raises:
-        UserError: no such axis, no validation scores, or no seed with which
-            all values are finished.
+        UserError: no validation scores, or no seed with which all values are
+            finished.
     """
-    axes = [name for name in run_states.runs[0].axes if name != "seed"]
-    if axis not in axes:
-        raise UserError(
-            f"--best_of={axis}: is no axis of {path}. These are: "
-            f"{', '.join(axes)}."
-        )
-    groups: dict[tuple[str, ...], list[Planned]] = {}
+    searched = collections.defaultdict(list)
     for run in run_states.runs:
-        others = tuple(run.axes[name] for name in axes if name != axis)
-        groups.setdefault(others, []).append(run)
-    names = {run.name for run in wanted}
+        searched[run.group].append(run)
+    best: dict[tuple[str, ...], str] = {}
     chosen = []
-    for group in groups.values():
-        members = [run for run in group if run.name in names]
-        if members:
-            best = _find_best(run_states, axis, group)
-            chosen += [run for run in members if run.axes[axis] == best]
+    for run in waiting:
+        if run.group not in best:
+            best[run.group] = _find_best(
+                run_states, run.searched, searched[run.group]
+            )
+        if run.axes[run.searched] == best[run.group]:
+            chosen.append(run)
     return chosen
 
 
-def _find_best(run_states: RunStates, axis: str, group: list[Planned]) -> str:
+def _find_best(
+    run_states: RunStates, axis: str, searched: Iterable[Planned]
+) -> str:
     """The best value of an axis; see `select_best`."""
     # Seed and validation score of the finished runs of each value.
     scored: dict[str, list[tuple[int, float]]] = {}
-    for run in group:
+    for run in searched:
         scores = scored.setdefault(run.axes[axis], [])
         result = run_states.result(run)
         if result is not None and not result["validation"]:
             raise UserError(
-                f"--best_of={axis}: {run.name} has no validation to choose by. "
-                "Give the grid a validation_fraction."
+                f"{run.path}: search: {run.name} has no validation to choose "
+                f"{axis} by. Give it a validation_fraction."
             )
         if result is not None:
             score = result["validation"][result["metric"]]
             scores.append((run.settings.seed, score))
         elif run_states.failure(run):
             scores.append((run.settings.seed, -math.inf))
-    if len(scored) == 1:
-        return group[0].axes[axis]
     if not selection.common_seeds(scored):
-        value = min(scored, key=lambda value: len(scored[value]))
-        run = next(run for run in group if run.axes[axis] == value)
         raise UserError(
-            f"--best_of={axis}: no seed is done with each of "
-            f"{', '.join(scored)}; missing is, among others, {run.label}. Run "
-            "the grid without this flag first, with one seed: "
-            f"--only=seed={run.settings.seed}"
+            f"{run.path}: search: no seed is done with each {axis} of "
+            f"{', '.join(scored)}, as for {run.label}."
         )
     return selection.best_on_validation(scored)

@@ -21,6 +21,7 @@ from tf_transfer.utils.errors import Interrupted, UserError
 
 POLL_SECONDS = 0.05
 MOST_FAILED_STARTS = 5  # of workers, one after another
+RECENT = 4  # runs of a worker: a network keeps as many traced programs
 REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 
 Event = Literal["started", "finished", "failed", "retried"]
@@ -37,7 +38,7 @@ class Handle(abc.ABC):
         is_ready: whether it can be given a run; one that waits for room cannot.
         slot: its number in the pool, from 0.
         run: the run that it does now.
-        last: the run that it did last.
+        recent: the runs that it did last.
         building: the texts whose feature cache its run builds.
         last_report: when it last reported.
         reason: why it is being stopped.
@@ -46,7 +47,7 @@ class Handle(abc.ABC):
     is_ready = True
     slot = 0
     run: Planned | None = None
-    last: Planned | None = None
+    recent: Sequence[Planned] = ()
     building: Hashable = None
     last_report = 0.0
     reason = ""
@@ -191,7 +192,7 @@ class Scheduler:
             if idle and todo:
                 self._give_run(idle[0], todo)
             elif len(todo) > len(free):
-                first = plan.choose(None, todo, self.run_states.running)
+                first = plan.choose([], todo, self.run_states.running)
                 pool.add_worker(self.run_states.log_file(first))
             else:
                 return
@@ -206,8 +207,9 @@ class Scheduler:
 
     def _give_run(self, worker: Handle, todo: list[Planned]) -> None:
         """Gives a worker the run that it does best, if it can do that."""
-        run = plan.choose(worker.last, todo, self.run_states.running)
-        if worker.last and plan.kind(worker.last) != plan.kind(run):
+        run = plan.choose(worker.recent, todo, self.run_states.running)
+        kinds = {plan.kind(last) for last in worker.recent}
+        if kinds - {plan.kind(run)}:
             worker.reason = "of another kind"
             worker.end("close")
             return
@@ -277,7 +279,8 @@ class Scheduler:
         """
         run = worker.run
         assert run is not None
-        worker.last, worker.run, worker.building = run, None, None
+        worker.recent = [*worker.recent, run][-RECENT:]
+        worker.run = worker.building = None
         self.run_states.running.remove(run)
         result = self.run_states.result(run)
         reason = worker.reason or states.explain(exit_code)

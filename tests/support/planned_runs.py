@@ -1,0 +1,63 @@
+"""The runs of a paper's one command, in the order in which a sweep does them.
+
+They need neither data nor weights.
+"""
+
+import dataclasses
+import os
+import tomllib
+
+from tests.support import commands
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.reports import claims, reading
+from tf_transfer.sweeps import grid, plan
+
+FOLDER = os.path.join(commands.ROOT, "experiments")
+PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
+
+
+def read_paper(name):
+    """The paper whose claims are judged, by the name of its experiment."""
+    return claims.read(os.path.join(FOLDER, name, "claims.toml"))
+
+
+def plan_runs(name):
+    """The runs of `python -m tf_transfer.sweep experiments/<name>`.
+
+    A run that waits for a search is there at the first of the values that the
+    search compares. The working directory is the root of the project, since
+    flag files are named from there.
+    """
+    runs = grid.expand_all(os.path.join(FOLDER, name), "runs")
+    first = [run for run in runs if not run.searched]
+    best = {run.group: run.axes.get("lr") for run in reversed(first)}
+    waiting = [
+        run
+        for run in runs
+        if run.searched and run.axes["lr"] == best[run.group]
+    ]
+    return [*plan.order(first), *plan.order(waiting)]
+
+
+def read_undecidable(name):
+    """The claims that these runs do not decide, and why."""
+    with open(os.path.join(FOLDER, name, "claims.toml"), "rb") as file:
+        return tomllib.load(file).get("undecidable", {})
+
+
+def key_of(run):
+    """The settings of a planned run, as the record of the run has them.
+
+    A user's table keeps the task's name, and nothing that a file decides.
+    """
+    settings = run.settings
+    key = settings_lib.Settings.hashed(settings)
+    if not settings.is_sparse:
+        key = reading.complete_key(key, dataclasses.asdict(settings))
+    return {**key, "max_epochs": settings.max_epochs}
+
+
+def task_of(run):
+    """The task under which a report has the run."""
+    names = {"multitask": "cs224n", "tweets": "tweets"}
+    return names.get(run.experiment.name, run.settings.task)
