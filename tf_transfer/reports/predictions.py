@@ -8,11 +8,8 @@ import base64
 import dataclasses
 import functools
 import hashlib
-import json
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,14 +25,6 @@ from tf_transfer.utils import json_files
 
 Arrays = dict[str, np.ndarray]
 
-# Settings that say which examples train, validate and test.
-SPLITTING = (
-    "split_seed",
-    "validation_fraction",
-    "max_train_examples",
-    "folds",
-    "max_length",
-)
 PREDICTIONS = "predictions.npz"
 SAMPLES = 500  # of the texts, for the intervals of one run
 
@@ -60,7 +49,7 @@ def read_arrays(
         `sentiment_`, where there is one.
 
     Raises:
-        Damaged, OSError, ValueError and others: they cannot be read.
+        Damaged, OSError, ValueError: they cannot be read.
     """
     if result is None or PREDICTIONS not in result["sha256"]:
         return {}
@@ -93,7 +82,7 @@ class Predictions:
         """The fields that complete a record.
 
         They describe its test split, or without one its validation split. The
-        majority baseline is scored once for all runs with the same splits.
+        majority baseline is scored once for all runs with the same labels.
 
         Args:
             record: of a run, or of an ensemble.
@@ -103,16 +92,19 @@ class Predictions:
             `majorities`: dict from the run's metrics to what the majority
             baseline scores, 0..1, of those that are known; `one_answer`:
             whether the run gives all examples the same label; and what
-            `predictions.describe` returns.
+            `resample` returns.
         """
         kind = "validation" if record["test"] is None else "test"
         if arrays is None:
             arrays = self.read(record, kind)
-        texts = _describe_texts(record)
-        if arrays and texts not in self._majorities:
+        digest = hashlib.sha256(str(sorted(record["metrics"])).encode())
+        for labels in _pick(arrays, "labels").values():
+            digest.update(labels.tobytes())
+        texts = digest.hexdigest()
+        if texts not in self._majorities:
             self._majorities[texts] = _score_majority(record, arrays)
         return {
-            "majorities": self._majorities.get(texts, {}),
+            "majorities": self._majorities[texts],
             "one_answer": _has_one_answer(arrays),
             **resample(record, arrays),
         }
@@ -124,33 +116,9 @@ class Predictions:
         )
         try:
             return read_arrays(directory, directory.result(), kind)
-        except (
-            json_files.Damaged,
-            OSError,
-            ValueError,
-            KeyError,
-            EOFError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ):
+        except (json_files.Damaged, OSError, ValueError):
             self.damaged.add(record["path"])
             return {}
-
-
-def _describe_texts(record: Record) -> str:
-    """Equal for runs with the same examples in the same splits."""
-    key = record["key"]
-    return json.dumps(
-        [
-            record["experiment"],
-            record["task"],
-            key.get("data_identity"),
-            [key.get(name) for name in SPLITTING],
-            record["sizes"],
-            sorted(record["metrics"]),
-        ],
-        sort_keys=True,
-    )
 
 
 def _pick(arrays: Arrays, name: str) -> Arrays:
@@ -168,19 +136,20 @@ def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
     Of tagged words that is the tag of no entity, which finds none.
     """
     scores = {}
-    for name in record["metrics"]:
-        # Every name begins with the empty prefix: a longer one counts.
-        for prefix, labels in _pick(arrays, "labels").items():
+    # Every name begins with the empty prefix, the first: a longer one counts.
+    for prefix, labels in _pick(arrays, "labels").items():
+        is_tagged = f"{prefix}token_f1" in record["metrics"]
+        for name in record["metrics"]:
             metric = name.removeprefix(prefix)
-            if prefix + metric != name or not len(labels):
+            if not len(labels) or not name.startswith(prefix):
                 continue
-            if f"{prefix}token_f1" in record["metrics"]:
-                scores[name] = float(
-                    np.mean(metric == "accuracy" and labels == OUTSIDE)
-                )
+            if is_tagged:
+                scores[name] = 0.0
+                if metric == "accuracy":
+                    scores[name] = float(np.mean(labels == OUTSIDE))
             elif metric in metrics.METRICS:
                 scores[name] = metrics.majority(metric, labels)
-    if record["task"] == "cs224n":
+    if record["task"] == "cs224n" and scores:
         scores["overall"] = cs224n.overall(scores)
     return scores
 

@@ -15,7 +15,6 @@ from typing import Any, TypedDict
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records
-from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -48,15 +47,13 @@ Reported = TypedDict(
         "starts": list[records.Start],
     },
 )
-# Copied into a record from `result.json`, and from the settings of
-# `config.json`.
+# Copied into a record from `result.json`.
 COPIED = (
     "task",
     "metric",
     "approach",
     "seed",
     "epochs_run",
-    "best_epoch",
     "stop_reason",
     "seconds_per_epoch",
     "prefix_seconds",
@@ -64,7 +61,6 @@ COPIED = (
     "trainable_parameters",
     "total_parameters",
 )
-COPIED_SETTINGS = ("max_epochs", "model", "data")
 # Settings that describe every run of an encoder. A run's own key lacks those
 # that it does not read, and usual values.
 DESCRIBING = (
@@ -75,7 +71,6 @@ DESCRIBING = (
 
 Answer = TypedDict("Answer", {"lines": list[str]})  # of a search
 
-NOT_FINISHED = "is not finished"
 UNTESTED = (
     "has no test score, which other seeds of its settings have; the same "
     "command without --score_test=false scores it"
@@ -179,7 +174,7 @@ def _outcome_of(run: Record) -> str:
     if not trains(run) or not run.get("predictions"):
         return run["path"]
     scores = [(e["validation"], e["test"]) for e in run["epochs"]]
-    return json.dumps([_settings_of(run), run["predictions"], scores])
+    return f"{_settings_of(run)} {run['predictions']} {scores}"
 
 
 def _settings_of(run: Record) -> str:
@@ -224,7 +219,7 @@ def read_run(folder: str, path: str) -> Record:
         directory.key = config["key"]  # of the run that the result belongs to
         result = directory.result()
         if result is None:
-            raise LeftOut(NOT_FINISHED)
+            raise LeftOut("is not finished")
         epochs = directory.epochs()
         optional = {"depth_profile.json", "errors.json"} & {*result["sha256"]}
         for name in ("config.json", "epochs.jsonl", *optional):
@@ -303,16 +298,11 @@ def _make_record(
     starts = config["starts"]
     environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
     # A start that lacks what another one has was in another environment.
-    names = set().union(*starts).intersection(TIMING_ENVIRONMENT)
-    environment["mixed"] = any(
-        start.get(name) != environment[name]
-        for start in starts
-        for name in names
-    )
+    conditions = [[s.get(name) for name in TIMING_ENVIRONMENT] for s in starts]
+    environment["mixed"] = any(one != conditions[-1] for one in conditions)
     # Without it, the seconds of a run contain those of tracing.
     trace_seconds = result.get("trace_seconds")
     is_timed = trace_seconds is not None
-    curve, passes = _list_validation(result, epochs)
     ends = [
         {
             "validation": headline(line["validation"]),
@@ -327,7 +317,9 @@ def _make_record(
     memory = max(line["peak_memory_bytes"] or 0 for line in epochs)
     return {
         **{name: result[name] for name in COPIED},
-        **{name: config["settings"][name] for name in COPIED_SETTINGS},
+        "max_epochs": config["settings"]["max_epochs"],
+        "model": config["settings"]["model"],
+        "data": config["settings"]["data"],
         "path": path,
         "experiment": key["module"],
         "cached": result["prefix_seconds"] is not None,
@@ -341,9 +333,7 @@ def _make_record(
         "sizes": config["split_sizes"],
         "started": _seconds_at(starts[0].get("started")) if starts else None,
         "epochs": ends,
-        "passes": passes,
-        "phases": result.get("phases", []),
-        "curve": curve,
+        "passes": _list_passes(result, epochs),
         "folds": folds,
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
@@ -351,34 +341,24 @@ def _make_record(
         "warnings": result.get("warnings", []),
         "seconds": result["train_seconds"] if is_timed else None,
         "trace_seconds": trace_seconds,
-        "checkpoint_bytes": result.get("checkpoint_bytes"),
         "memory": memory or None,
     }
 
 
-def _list_validation(
+def _list_passes(
     result: dict[str, Any], epochs: Iterable[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The `curve` and the `passes` of a record.
+) -> list[dict[str, Any]]:
+    """Task and validation scores of each pass over one of several tasks.
 
-    A curve has scores on the training sample and on the validation texts.
     Passes of the head alone, which may be hundreds, are in no table.
     """
-    metric, curve, passes = result["metric"], [], []
+    passes = []
     for line in epochs:
-        scores = line["validation"] or {}
-        if f"{SAMPLE}_{metric}" in scores:
-            point = {"phase": line["phase"], "epoch": line["phase_epoch"]}
-            for name, score in scores.items():
-                if name.removeprefix(f"{SAMPLE}_") in ("accuracy", metric):
-                    point[name] = score
-            curve.append(point)
         if line.get("task"):
             phase = result["phases"][line["phase"] - 1]
             if phase["trainable_layers"] != "head":
-                task_scores = line["validation"]
-                passes.append({"task": line["task"], "validation": task_scores})
-    return curve, passes
+                passes.append({n: line[n] for n in ("task", "validation")})
+    return passes
 
 
 def _seconds_at(text: str | None) -> float | None:

@@ -252,21 +252,16 @@ COLUMNS = (
     "epochs",
     "s/epoch",
     "trained",
-    "share",
 )
 
 
 def format_runs(runs: Iterable[Record]) -> str:
-    """The records as aligned text, sorted by task and share trained."""
-    ordered = sorted(
-        runs,
-        key=lambda r: (
-            r["task"],
-            -(r["trainable_parameters"] or 0),
-            r["lr"],
-            r["seed"],
-        ),
-    )
+    """The records as aligned text, sorted by task and trained parameters."""
+
+    def rank(record: Record) -> tuple[str, int]:
+        return record["task"], -(record["trainable_parameters"] or 0)
+
+    ordered = sorted(runs, key=rank)
     return formatting.aligned([COLUMNS, *map(_format_run, ordered)])
 
 
@@ -276,12 +271,9 @@ def _format_run(record: Record) -> tuple[str, ...]:
         score = record[split]
         scores.append("-" if score is None else f"{score:.4f}")
     seconds = record["seconds_per_epoch"]
-    trained, share = "-", "-"
+    trained = "-"
     if record["trainable_parameters"] is not None:
         trained = f"{record['trainable_parameters']:,}"
-        if record["total_parameters"]:
-            part = record["trainable_parameters"] / record["total_parameters"]
-            share = f"{part:.1%}"
     cached = " cached" if record["cached"] else ""
     return (
         record["task"],
@@ -293,5 +285,4 @@ def _format_run(record: Record) -> tuple[str, ...]:
         str(record["epochs_run"]),
         f"{seconds:.1f}" if seconds else "-",
         trained,
-        share,
     )
