@@ -127,12 +127,12 @@ def written_names(name):
         if runs
         for found in study.collect({**kept, "runs": runs}, FOLDER)
     ]
-    pages = [page.make_part(found, found.rows) for found in studies]
+    pages = [page.make_section(found) for found in studies]
     return {
         kind: {
-            made.name.removeprefix(f"{part.id}_")
-            for part in pages
-            for made in getattr(part, f"{kind}s")
+            made.name.removeprefix(f"{section.id}_")
+            for section in pages
+            for made in getattr(section, f"own_{kind}s")
         }
         for kind in ("table", "figure")
     }

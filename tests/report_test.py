@@ -15,6 +15,7 @@ import sys
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
@@ -351,7 +352,7 @@ def test_scores_of_a_search_are_called_validation_scores(tmp_path):
     summary = summary_lib.summarize_folder(str(tmp_path))
     assert len(summary["runs"]) == 3 and not summary["left_out"]
     [study] = study_lib.collect(summary)
-    table = page_lib.make_part(study).table.frame
+    table = page_lib.make_section(study).table.frame
     assert [*table.columns] == ["approach", "validation", "seeds"]
 
 
@@ -475,17 +476,14 @@ def test_a_generated_document_is_not_stale(name):
     summary = summary_lib.read(os.path.join(folder, "summary.json"))
     page = report.compose(summary, os.path.join(commands.ROOT, "experiments"))
     assert report.fill_in(text, page) == text
-    assert page.parts and page.parts[0].short
+    assert page.sections and page.sections[0].advice
     shown = page_lib.to_html(page)
     shown = re.sub(r"base64,\S+|[a-z]*nan[a-z]+", "", shown)
     assert "nan" not in shown[shown.index("<main>") :]
     [runs] = [table.frame for table in page.tables if table.name == "runs"]
     assert {*runs["run"]} == {record["path"] for record in summary["runs"]}
-    for part in page.parts:
-        if part.figure is not None:
-            assert os.path.exists(
-                os.path.join(folder, f"{part.figure.name}.png")
-            )
+    for figure in page.shown_figures:
+        assert os.path.exists(os.path.join(folder, f"{figure.name}.png"))
 
 
 def test_the_summaries_that_are_kept_name_no_folder_of_a_machine():
@@ -498,13 +496,18 @@ def test_the_summaries_that_are_kept_name_no_folder_of_a_machine():
 
 
 def test_studies_of_one_title_are_all_printed(capsys):
-    parts = [
+    frame = pd.DataFrame({"approach": ["everything"]})
+    sections = [
         types.SimpleNamespace(
-            study=types.SimpleNamespace(title="glue"), short=[sentence]
+            study=types.SimpleNamespace(title="glue"),
+            advice=sentence,
+            table=types.SimpleNamespace(frame=frame),
         )
         for sentence in ("The first.", "The second.")
     ]
-    report._print_short(types.SimpleNamespace(parts=parts, summary={}))
+    page = types.SimpleNamespace(sections=sections, summary={})
+    report._print_advice(page)
     assert capsys.readouterr().out == (
-        "\nglue\n- The first.\n\nglue\n- The second.\n"
+        "\nglue\nThe first.\napproach\neverything\n"
+        "\nglue\nThe second.\napproach\neverything\n"
     )

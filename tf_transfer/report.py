@@ -23,7 +23,7 @@ from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.utils import files
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ MARKED = re.compile(
 )
 SHOWN_RUNS = 50  # on the screen
 SHOWN_LEFT_OUT = 20
-SHOWN_PARTS = 3
+SHOWN_STUDIES = 3
+SHOWN_ROWS = 12
 
 
 def define_flags() -> None:
@@ -105,7 +106,7 @@ def main(argv: Sequence[str]) -> None:
     if len(left_out) > SHOWN_LEFT_OUT:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
     page = compose(summary, values.published, values.margin)
-    _print_short(page)
+    _print_advice(page)
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     out = values.out or os.path.join(folder, "report")
     write(page, summary, out)
@@ -119,15 +120,15 @@ def main(argv: Sequence[str]) -> None:
         print(f"To look closer: tensorboard --logdir {root}")
 
 
-def _print_short(page: "Page") -> None:
-    shown = [(part.study.title, part.short) for part in page.parts]
+def _print_advice(page: "Page") -> None:
+    """Prints the sentence and the table of the first studies; searches."""
+    for section in page.sections[:SHOWN_STUDIES]:
+        print(f"\n{section.study.title}\n{textwrap.fill(section.advice, 79)}")
+        frame = section.table.frame.head(SHOWN_ROWS)
+        rows = [(*frame.columns,), *frame.itertuples(index=False, name=None)]
+        print(formatting.aligned(rows))
     for search in page.summary.get("searches", ()):
-        shown.append((f"Search in {search['path']}", search["lines"]))
-    fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
-    for title, sentences in shown[:SHOWN_PARTS]:
-        print(f"\n{title}")
-        for sentence in sentences:
-            print(fill.fill(sentence))
+        print(f"\nSearch in {search['path']}", *search["lines"], sep="\n")
 
 
 def compose(
@@ -230,7 +231,7 @@ def fill_in(text: str, page: "Page") -> str:
 
 def _render_pngs(page: "Page") -> dict[str, bytes]:
     """The figures that a document shows, by the names of their files."""
-    return {f"{figure.name}.png": figure.png for figure in page.first_figures}
+    return {f"{figure.name}.png": figure.png for figure in page.shown_figures}
 
 
 def _write(out: str, contents: Mapping[str, bytes]) -> None:

@@ -13,7 +13,13 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 
 import pandas as pd
 
-from tf_transfer.reports import claims, contrast, runs as runs_lib, study
+from tf_transfer.reports import (
+    advice,
+    claims,
+    contrast,
+    runs as runs_lib,
+    study,
+)
 
 ENVIRONMENT = {
     "processor": "a processor",
@@ -192,12 +198,10 @@ def collect(paper, *groups, published=None, **options):
     return study.Study(
         runs.record.iloc[0]["experiment"],
         "A",
-        dict(runs_lib.studies(runs))["A"],
+        advice.label_runs(dict(runs_lib.studies(runs))["A"]),
+        runs,
         paper,
         published or {},
-        (),
-        runs,
-        {"runs": list(runs.record)},
         **options,
     )
 

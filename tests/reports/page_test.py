@@ -1,6 +1,7 @@
 """The page: what it says first, how sure it is, and that texts stay texts."""
 
 import csv
+import dataclasses
 import html
 import io
 import json
@@ -16,7 +17,6 @@ from tf_transfer.reports import (
     groups,
     page as page_lib,
     runs as runs_lib,
-    study as study_lib,
 )
 
 PAPER = made_up.make_paper(
@@ -38,11 +38,15 @@ def make_runs(scores, layers, task="rte", **changes):
     )
 
 
-def make_study(*groups, paper=PAPER):
-    runs = made_up.frame([run for group in groups for run in group])
-    judged = contrast.judge(runs, paper) if paper else []
+def make_page(*groups, paper=PAPER):
+    records = [run for group in groups for run in group]
+    study = made_up.collect(paper or made_up.make_paper(), records)
+    judged = contrast.judge(study.all_runs, paper) if paper else []
+    study = dataclasses.replace(
+        study, experiment="paper", paper=paper, verdicts=judged
+    )
     summary = {
-        "runs": list(runs.record),
+        "runs": records,
         "left_out": [],
         "made": {
             "on": "2026-01-01",
@@ -51,17 +55,7 @@ def make_study(*groups, paper=PAPER):
             "versions": {},
         },
     }
-    return study_lib.Study("paper", "A", runs, paper, {}, judged, runs, summary)
-
-
-def make_page(*groups, paper=PAPER):
-    study = make_study(*groups, paper=paper)
-    return page_lib.make_page([study], study.summary)
-
-
-def shorten(*groups, paper=PAPER):
-    study = make_study(*groups, paper=paper)
-    return " ".join(page_lib.write_short(study))
+    return page_lib.make_page([study], summary)
 
 
 ALL = make_runs([80, 80.2, 79.8], "all")
@@ -69,20 +63,21 @@ TWO = make_runs([79, 79.2, 78.8], "2", seconds=50.0)
 ONE = make_runs([60, 61, 59], "1", seconds=40.0)
 
 
-# === In short ===
-
-
 def test_runs_on_the_sample_mean_nothing():
     runs = [{**run, "data": "sample"} for run in [*ALL, *TWO]]
-    assert shorten(runs).startswith("These runs are on the hand-written sample")
+    [section] = make_page(runs).sections
+    assert section.advice.startswith("On the hand-written sample")
 
 
-def test_claims_are_counted_by_their_words():
-    comparable = shorten(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
-    assert "2 claims (A paper): 1 agrees; 1 without" in comparable
-    other = [{**run, "model": "minilm"} for run in [*ALL, *TWO]]
-    text = shorten(other)
-    assert "1 not comparable" in text
+def test_the_probe_heads_no_paper_s_page():
+    """It loses less than all that the paper has, and costs less."""
+    probe = make_runs([80, 80.2, 79.8], "0", approach="probe", seconds=1.0)
+    [section] = make_page(ALL, TWO, probe).sections
+    assert "probe" not in section.advice
+    names = [*section.table.frame.approach]
+    assert "the probe (not in the paper)" in names
+    [own] = make_page(ALL, TWO, probe, paper=None).sections
+    assert own.advice.startswith("Use the probe")
 
 
 def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
@@ -93,13 +88,15 @@ def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
         origins={"patience": "authors_code"},
     )
     other = {"settings": {"patience": 5}}
-    [part] = make_page(
+    [section] = make_page(
         make_runs([80, 80.2, 79.8], "all", **other),
         make_runs([79, 79.2, 78.8], "2", **other),
         paper=paper,
-    ).parts
-    assert part.study.differences == ["patience 5 (authors' code: 2 or 3)"]
-    assert [claim.reason for claim in part.local] == [""]
+    ).sections
+    differences = section.study.differences
+    assert differences == ["patience 5 (authors' code: 2 or 3)"]
+    [local] = section.local
+    assert "patience" not in local.local
 
 
 # === The page ===
@@ -114,8 +111,8 @@ def test_what_is_not_comparable_has_none_of_the_papers_words():
     text = page_lib.to_html(make_page(other))
     body = text[text.index("<main>") :]
     words = re.findall(r'<p class="word"><span>(.*?)</span>', body, re.S)
-    assert [word.strip() for word in words] == ["lower"]
-    assert "On this encoder and data" in body
+    assert [word.strip() for word in words] == ["lower", "no result"]
+    assert "on this encoder and data" in body
     assert "agrees" not in body and "contradicts" not in body
 
 
@@ -149,7 +146,7 @@ def test_a_verdict_has_its_word_figures_and_reason():
     text = page_lib.to_html(
         make_page(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
     )
-    [claim] = parts_of(text[: text.index("Claims without runs")], "li")[-1:]
+    [claim] = parts_of(text[: text.index("Claims without enough")], "li")[-1:]
     claim = html.unescape(re.sub(r"<.*?>|\s+", " ", claim))
     assert "✓ agrees" in claim and "-5 points" in claim
     assert re.search(r"-5.00 points \(-5.\d+ to -4.\d+\), n = 3", claim)
@@ -162,10 +159,11 @@ def test_a_hostile_text_in_a_run_stays_text():
         | {"stop_reason": HOSTILE, "path": f"{HOSTILE}{run['path']}"}
         for run in [*ALL, *TWO]
     ]
-    study = make_study(runs, paper=PAPER)
-    study.summary["left_out"].append((HOSTILE, HOSTILE))
-    study.summary["made"]["machine"] = HOSTILE
-    page = page_lib.make_page([study], study.summary)
+    page = make_page(runs)
+    page.summary["left_out"].append((HOSTILE, HOSTILE))
+    made = {**page.summary["made"], "machine": HOSTILE}
+    origin = page_lib.describe_origin({**page.summary, "made": made})
+    page = dataclasses.replace(page, origin=origin)
     text = page_lib.to_html(page)
     assert "<img src=x" not in text and "&lt;img src=x" in text
     assert "7 * 7" in text and "{{ 49 }}" not in text
@@ -199,7 +197,7 @@ def test_a_table_holds_no_formula_and_a_document_no_link():
 def test_what_runs_warned_of_is_a_note():
     warned = [{**run, "warnings": ["rte: is one class."]} for run in TWO]
     page = make_page(ALL, warned)
-    assert "rte: is one class. (3 runs)" in page.parts[0].notes
+    assert "rte: is one class. (3 runs)" in page.sections[0].notes
 
 
 def test_nan_and_missing_values_do_not_break_the_page():
@@ -218,7 +216,7 @@ def test_each_table_of_a_page_has_a_name_and_few_columns():
     names = [table.name for table in tables]
     assert len(set(names)) == len(names)
     assert {"paper_A_approaches", "runs", "epochs"} <= set(names)
-    assert len(page.parts[0].table.frame.columns) <= 8
+    assert len(page.sections[0].table.frame.columns) <= 8
 
 
 def test_every_run_of_the_study_is_in_a_table():

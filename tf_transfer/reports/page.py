@@ -1,11 +1,11 @@
-"""The report as a page: the results first, everything else folded away."""
+"""The report as a page, in HTML and Markdown: the result first."""
 
 import base64
 import collections
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -17,7 +17,7 @@ from tf_transfer.reports import (
     advice,
     contrast,
     depth,
-    figures as figures_lib,
+    figures,
     runs as runs_lib,
 )
 from tf_transfer.reports.contrast import Verdict
@@ -33,42 +33,51 @@ MARKS = {  # before the word, for those who do not see its colour
     contrast.AGREES: "✓",
     contrast.CONTRADICTS: "✗",
     contrast.INCONCLUSIVE: "?",
-    contrast.NOT_COMPARABLE: "–",
 }
 
 
+# === The page ===
+
+
 @dataclasses.dataclass(frozen=True)
-class Part:
+class Section:
     """What the page shows of a study.
 
     Attributes:
         id: of the HTML element, and what its files' names begin with.
         study: its title and its differences from the paper are shown.
-        short: the sentences of *In short*.
-        figure: the first one, or None.
-        table: what each approach scores, loses and costs.
-        tables, figures, notes: folded, the paper's own among them.
-        shown: the tables that a document has, too.
+        advice: one sentence.
+        own_tables, own_figures: the paper's.
         judged: verdicts on the paper's claims.
-        local: those for this encoder and data only, in none of the paper's
-            words.
-        few: those that need more runs, or runs that train.
-        unrun: those without runs to compare.
+        local: those for this encoder and data only.
+        undecided: those without runs enough to report.
+        table, figure: scores and costs; the figure may be None.
+        figures: what any study has, folded.
+        notes: sentences, folded.
     """
 
     id: str
     study: Study
-    short: list[str]
-    figure: Figure | None
-    table: Table
-    tables: list[Table]
-    shown: list[Table]
-    figures: list[Figure]
-    notes: list[str]
+    advice: str
+    own_tables: list[Table]
+    own_figures: list[Figure]
     judged: list[Verdict]
     local: list[Verdict]
-    few: list[Verdict]
-    unrun: list[Verdict]
+    undecided: list[Verdict]
+    table: Table
+    figure: Figure | None
+    figures: list[Figure]
+    notes: list[str]
+
+    @property
+    def all_tables(self) -> list[Table]:
+        """Those of the paper first."""
+        return [*self.own_tables, self.table]
+
+    @property
+    def shown_figures(self) -> list[Figure]:
+        """Those that are not folded, which a document has, too."""
+        return self.own_figures + [f for f in [self.figure] if f is not None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,140 +85,146 @@ class Page:
     """A report.
 
     Attributes:
-        parts: of studies that compare something.
+        sections: of studies that compare something.
         tables: of all runs.
         summary: what the runs were read into.
         origin: when, where and by which code the runs were made.
     """
 
-    parts: list[Part]
+    sections: list[Section]
     tables: list[Table]
-    summary: dict[str, Any]
+    summary: Mapping[str, Any]
     origin: str
 
     @property
-    def first_figures(self) -> list[Figure]:
-        """The figure at the top of each part that has one."""
-        return [part.figure for part in self.parts if part.figure is not None]
+    def shown_figures(self) -> list[Figure]:
+        """See `Section.shown_figures`."""
+        return [f for section in self.sections for f in section.shown_figures]
 
     @property
     def all_figures(self) -> list[Figure]:
         """All figures, folded ones last."""
-        folded = [figure for part in self.parts for figure in part.figures]
-        return self.first_figures + folded
+        folded = [f for section in self.sections for f in section.figures]
+        return self.shown_figures + folded
 
     @property
     def all_tables(self) -> list[Table]:
         """All tables, those of all runs last."""
-        return [
-            table for part in self.parts for table in (part.table, *part.tables)
-        ] + self.tables
+        own = [t for section in self.sections for t in section.all_tables]
+        return own + self.tables
 
 
-def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
+def make_page(studies: Sequence[Study], summary: Mapping[str, Any]) -> Page:
     """The page of some studies.
 
     Args:
         studies: see `study.collect`.
         summary: see `summary.summarize`.
     """
-    parts = []
-    for study in studies:
-        is_judged = any(verdict.study for verdict in study.verdicts)
-        # With training everything, or an encoder with the TF-IDF baseline.
-        compares = any(row.difference.is_known for row in study.rows)
-        compares |= study.runs.baseline.nunique() == 2
-        if compares or is_judged or study.name == "A":
-            parts.append(make_part(study))
-    return Page(parts, _list_runs(studies), summary, describe_origin(summary))
-
-
-def make_part(study: Study) -> Part:
-    """What the page shows of a study.
-
-    Args:
-        study: its runs.
-    """
-    name = f"{study.experiment}_{study.name}"
-    tables: list[Table] = []
-    figures: list[Figure] = []
-    module = module_of(study.experiment)
-    if module is not None:
-        tables = module.list_tables(study)
-        figures = module.list_figures(study)
-    if profiles := depth.profiles_of(study.runs):
-        figures.append(depth.draw(profiles))
-    first = figures_lib.draw_costs(study.rows, study.margin)
-    if first is not None:
-        first = dataclasses.replace(first, name=f"{name}_{first.name}")
-    return Part(
-        name,
-        study,
-        write_short(study),
-        first,
-        tabulate(study),
-        [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
-        tables,
-        [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
-        _list_notes(study),
-        **_sort_verdicts(study),
+    shown = [one for one in studies if one.compares or one.name == "A"]
+    return Page(
+        [*map(make_section, shown)],
+        _list_runs(studies),
+        summary,
+        describe_origin(summary),
     )
 
 
-# === In short ===
+def make_section(study: Study) -> Section:
+    """What the page shows of a study."""
+    name = f"{study.experiment}_{study.name}"
+    module = module_of(study.experiment)
+    own_tables: list[Table] = []
+    own_figures: list[Figure] = []
+    if module is not None:
+        own_tables = module.list_tables(study)
+        own_figures = module.list_figures(study)
+    table, figure = _show_costs(name, study)
+    profile = []
+    if profiles := depth.profiles_of(study.runs):
+        profile.append(depth.draw(profiles))
+    judged, local, undecided = _sort_verdicts(study.verdicts)
+    return Section(
+        name,
+        study,
+        _advise(study),
+        _prefix(name, own_tables),
+        _prefix(name, own_figures),
+        judged,
+        local,
+        undecided,
+        table,
+        figure,
+        _prefix(name, profile),
+        _list_notes(study),
+    )
 
 
-def write_short(study: Study) -> list[str]:
-    """The sentences at the top of a study's part of the report."""
-    sentences = []
+def _advise(study: Study) -> str:
+    """The sentence of a study; the probe is ours, and heads no paper's page."""
+    rows = advice.make_rows(study.approaches, study.paper is None)
+    sentence = advice.advise(rows, study.margin)
     if set(study.runs.data) == {SAMPLE}:
-        sentences.append(
-            "These runs are on the hand-written sample: their scores mean "
-            "nothing."
-        )
-    sentences.append(advice.advise(study.rows, study.margin))
-    return sentences + describe_verdicts(study)
+        return f"On the hand-written sample scores mean nothing. {sentence}"
+    return sentence
 
 
-def describe_verdicts(study: Study) -> list[str]:
-    """How many of the paper's claims have each word, in a sentence."""
-    first = [v for v in study.verdicts if not v.claim.reading_of]
-    judged = [verdict for verdict in first if verdict.study]
-    if study.paper is None or not judged:
-        return []
-    counts = contrast.count_words(judged)
-    words = [f"{number} {word}" for word, number in counts.items() if number]
-    without_runs = len(first) - len(judged)
-    if without_runs:
-        words.append(f"{without_runs} without runs to compare")
-    claimed = formatting.count(len(first), "claim")
-    return [f"{claimed} ({study.paper.name}): {'; '.join(words)}."]
+def _prefix(name: str, shown: Sequence[Any]) -> list[Any]:
+    """Tables or figures whose files begin with the name of a section."""
+    return [dataclasses.replace(x, name=f"{name}_{x.name}") for x in shown]
+
+
+def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
+    """The table of all approaches, and the figure of those with a cost."""
+    rows = study.rows
+    if study.paper is not None:
+        rows = [_mark_probe(row) for row in rows]
+    known = study.runs.groupby("text")
+    metrics = {f"{task}: {x}" for task, x in known.metric.first().items()}
+    caption = (
+        f"Scores in points ({', '.join(sorted(metrics))}), means over seeds or "
+        "folds; in brackets 95 % intervals. "
+        f"{advice.describe(study.margin)}"
+    )
+    majorities = [
+        f"{majority:.1f} on {task}"
+        for task, majority in known.majority.first().dropna().items()
+    ]
+    if majorities:
+        caption += f". The majority baseline scores {', '.join(majorities)}"
+    frame = pd.DataFrame(advice.make_table(rows, study.margin))
+    table = Table(f"{name}_approaches", caption, frame)
+    figure = figures.draw_costs(rows, study.margin)
+    if figure is not None:
+        figure = dataclasses.replace(figure, name=f"{name}_{figure.name}")
+    return table, figure
+
+
+def _mark_probe(row: advice.Row) -> advice.Row:
+    """A row that says of the probe that no paper has it."""
+    if row.name.startswith(advice.PROBE):
+        return dataclasses.replace(row, name=f"{row.name} (not in the paper)")
+    return row
 
 
 # === Claims ===
 
 
-def _sort_verdicts(study: Study) -> dict[str, list[Verdict]]:
-    """The verdicts by the list of `Part` that has them."""
-    with_runs = [v for v in study.verdicts if v.study]
-    others = [v for v in with_runs if v.word == contrast.NOT_COMPARABLE]
-    local = [v for v in others if v.is_reported]
-    few = [v for v in others if not v.is_reported]
-    without_runs = [v for v in study.verdicts if not v.study]
-    return {
-        "judged": [v for v in with_runs if v.word != contrast.NOT_COMPARABLE],
-        "local": [_use_neutral_words(v) for v in local],
-        "few": [_use_neutral_words(v) for v in few],
-        "unrun": [v for v in without_runs if not v.claim.reading_of],
-    }
-
-
-def _use_neutral_words(verdict: Verdict) -> Verdict:
-    """A verdict in none of the paper's words.
-
-    Differences of the study are listed once for all of its claims.
-    """
-    return dataclasses.replace(verdict, word=verdict.local, reason="")
+def _sort_verdicts(
+    verdicts: Sequence[Verdict],
+) -> tuple[list[Verdict], list[Verdict], list[Verdict]]:
+    """Those judged, those of this encoder and data, and the others."""
+    judged, local, undecided = [], [], []
+    for verdict in verdicts:
+        if not verdict.study:
+            undecided.append(verdict)
+        elif verdict.word != contrast.NOT_COMPARABLE:
+            judged.append(verdict)
+        elif verdict.is_reported:
+            local.append(verdict)
+        else:
+            undecided.append(verdict)
+    return judged, local, undecided
 
 
 def describe_note(verdict: Verdict) -> str:
@@ -246,36 +261,10 @@ def describe_ours(verdict: Verdict) -> str:
         text += f" against {100 * claim.factor:g} % of it"
     if not math.isnan(verdict.low):
         text += f" ({verdict.low:+.2f} to {verdict.high:+.2f})"
-    if len(verdict.errors) > 1:
-        errors = (f"{name} {e:.2f}" for name, e in verdict.errors.items())
-        text += f"; standard errors: {', '.join(errors)}"
     return f"{text}, {runs}"
 
 
-# === Tables ===
-
-
-def tabulate(study: Study) -> Table:
-    """The table of what each approach scores, loses and costs."""
-    rows = study.rows
-    known = study.runs.groupby("task")
-    majorities = []
-    for task, majority in known.majority.first().items():
-        if not math.isnan(majority):
-            majorities.append(f"{majority:.1f} on {task}")
-    metrics = {*study.runs.metric}
-    if len(metrics) > 1:
-        metrics = {f"{t}: {m}" for t, m in known.metric.first().items()}
-    caption = (
-        f"Scores in points ({', '.join(sorted(metrics))}), means over seeds or "
-        "folds; in brackets 95 % intervals. "
-        f"{advice.describe(study.margin)}"
-    )
-    if majorities:
-        caption += f". The majority baseline scores {', '.join(majorities)}"
-    frame = pd.DataFrame(advice.make_table(rows, study.margin))
-    name = f"{study.experiment}_{study.name}_approaches"
-    return Table(name, caption, frame, open=True)
+# === What stands below ===
 
 
 def _list_notes(study: Study) -> list[str]:
@@ -330,7 +319,7 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
     ]
 
 
-def describe_origin(summary: dict[str, Any]) -> str:
+def describe_origin(summary: Mapping[str, Any]) -> str:
     """When, where and by which code the runs were made, as a sentence."""
     made = summary["made"]
     packages = ", ".join(

@@ -1,9 +1,10 @@
-"""The content of one study, before it is put on a page.
+"""The studies of a report: runs that may be compared.
 
-A paper's folder has a module `tables` with
+An experiment's module `tables` may have
 
-    list_tables(study), list_figures(study): the paper's own, filled with runs
-    name_approach(approach, settings): what is trained, as the paper calls it
+    list_tables(study), list_figures(study): the paper's own
+    name_approach(approach, settings): what trains, as its paper calls it
+    ensembles(records, predictions): see `summary.summarize`
 """
 
 import dataclasses
@@ -22,42 +23,40 @@ from tf_transfer.reports import (
     advice,
     claims,
     contrast,
-    groups as groups_lib,
+    groups,
     runs as runs_lib,
 )
+from tf_transfer.reports.contrast import Verdict
 from tf_transfer.utils import formatting
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Runs that may be compared, and what else the report knows.
+    """Runs that may be compared.
 
     Attributes:
         experiment: such as `glue`.
         name: `A`, the largest of the experiment, `B`, ...
-        runs: see `runs.runs_frame`.
+        runs: see `runs.runs_frame`; with `text`, the task in words, and
+            `trains`, the approach in words.
+        all_runs: of the experiment, other studies included.
         paper: its claims, or None.
         published: other figures of the paper, `published.json`; or {}.
         verdicts: on the paper's claims.
-        all_runs: of the experiment, other studies included.
-        summary: what the runs were read into.
-        margin: largest loss in points that is accepted for a cheaper approach.
+        margin: the largest loss in points that the reader accepts.
         distinct: settings by which it differs from the experiment's other
             studies, with values; empty of the only one.
-        folder: with the experiments' claims and tables.
     """
 
     experiment: str
     name: str
     runs: pd.DataFrame
-    paper: claims.Paper | None
-    published: dict[str, Any]
-    verdicts: Sequence[contrast.Verdict]
     all_runs: pd.DataFrame
-    summary: dict[str, Any]
+    paper: claims.Paper | None = None
+    published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    verdicts: Sequence[Verdict] = ()
     margin: float = advice.MARGIN
     distinct: str = ""
-    folder: str = "experiments"
 
     @functools.cached_property
     def approaches(self) -> list[advice.Approach]:
@@ -92,25 +91,30 @@ class Study:
     @functools.cached_property
     def differences(self) -> list[str]:
         """What of its runs is not as in the paper, a clause each."""
-        paper = self.paper
-        return claims.list_differences(self.runs, paper) if paper else []
+        if self.paper is None:
+            return []
+        return claims.list_differences(self.runs, self.paper)
+
+    @property
+    def compares(self) -> bool:
+        """Whether anything of it is compared or judged."""
+        is_judged = any(verdict.study for verdict in self.verdicts)
+        is_compared = any(row.difference.is_known for row in self.rows)
+        # The TF-IDF baseline stands beside an encoder.
+        return is_judged or is_compared or self.runs.baseline.nunique() == 2
 
 
 @functools.cache
 def module_of(experiment: str) -> ModuleType | None:
     """The module of an experiment's tables, or None."""
-    if experiment not in FOLDERS:
-        return None
     name = f"tf_transfer.{experiment}.tables"
-    return (
-        importlib.import_module(name)
-        if importlib.util.find_spec(name)
-        else None
-    )
+    if experiment in FOLDERS and importlib.util.find_spec(name):
+        return importlib.import_module(name)
+    return None
 
 
 def collect(
-    summary: dict[str, Any],
+    summary: Mapping[str, Any],
     folder: str = "experiments",
     margin: float = advice.MARGIN,
 ) -> list[Study]:
@@ -119,48 +123,42 @@ def collect(
     Args:
         summary: see `summary.summarize`.
         folder: with the papers' claims and figures.
-        margin: see `Study.margin`.
+        margin: see `Study`.
     """
-    by_experiment = groups_lib.group_by(
-        summary["runs"], lambda r: r["experiment"]
-    )
-    found = {}
-    tests: list[contrast.Test] = []
+    found, tests = [], []
+    by_experiment = groups.group_by(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None
-        runs = runs_lib.runs_frame(records, paper.varied if paper else ())
+        frame = runs_lib.runs_frame(records, paper.varied if paper else ())
         name_approach = getattr(module_of(experiment), "name_approach", None)
         if name_approach is not None:
-            names = map(name_approach, runs.approach, runs.settings)
-            runs = runs.assign(approach=[*names])
-        of_paper = contrast.test_claims(runs, paper) if paper else []
-        found[experiment] = paper, runs, len(of_paper)
-        tests += of_paper
-    # What is not comparable is one family of all papers.
+            names = map(name_approach, frame.approach, frame.settings)
+            frame = frame.assign(approach=[*names])
+        own = contrast.test_claims(frame, paper) if paper else []
+        found.append((experiment, frame, paper, len(own)))
+        tests += own
+    # Claims on runs unlike their paper's are one family of the whole report.
     verdicts = iter(contrast.conclude(tests))
     studies = []
-    for experiment, (paper, runs, count) in found.items():
+    for experiment, frame, paper, count in found:
         judged = [*itertools.islice(verdicts, count)]
-        named = dict(runs_lib.studies(runs))
+        named = dict(runs_lib.studies(frame))
         distinct = _describe_differences(named)
-        published = claims.read_published(folder, experiment)
-        studies += [
-            Study(
-                experiment,
-                name,
-                members,
-                paper,
-                published,
-                [v for v in judged if v.study in (name, "")],
-                runs,
-                summary,
-                margin,
-                distinct[name],
-                folder,
+        for name, members in named.items():
+            studies.append(
+                Study(
+                    experiment,
+                    name,
+                    advice.label_runs(members),
+                    frame,
+                    paper,
+                    claims.read_published(folder, experiment),
+                    [v for v in judged if v.study in (name, "")],
+                    margin,
+                    distinct[name],
+                )
             )
-            for name, members in named.items()
-        ]
     return studies
 
 
@@ -171,17 +169,17 @@ def _describe_differences(
 
     Studies that differ in none of these have their letter, too.
     """
+    if len(studies) == 1:
+        return dict.fromkeys(studies, "")
     shared = [members.shared.iloc[0] for members in studies.values()]
     common = set.intersection(*map(set, shared)) - {"model"}
     differences = advice.describe_differences(
         [{n: s[n] for n in shared[0] if n in common} for s in shared], ", {}={}"
     )
-    if len(studies) == 1:
-        return dict.fromkeys(studies, "")
     texts = [text.removeprefix(", ") for text in differences]
-    return {
-        name: text
-        if text and texts.count(text) == 1
-        else ", ".join(filter(None, [text, f"study {name}"]))
-        for name, text in zip(studies, texts)
-    }
+    named = {}
+    for name, text in zip(studies, texts):
+        if not text or texts.count(text) > 1:
+            text = ", ".join(filter(None, [text, f"study {name}"]))
+        named[name] = text
+    return named
