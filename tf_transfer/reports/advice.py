@@ -189,8 +189,9 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
         why = f"nothing cheaper is shown to lose {least}"
     best = max(cheaper or others, key=lambda row: row.difference.value)
     text = f"{use}: {why}; {best.name} {_describe(best, reference)}"
-    if judge_losses([best], margin) == [OPEN]:
-        text += f"; {_describe_needed(best, margin)}"
+    needed = _describe_needed(best, margin)
+    if needed and judge_losses([best], margin) == [OPEN]:
+        text += f"; {needed}"
     return f"{text}."
 
 
@@ -346,11 +347,6 @@ class Approach:
     def is_base(self) -> bool:
         """Whether others are compared with it."""
         return self.base is self
-
-    @functools.cached_property
-    def score(self) -> Ranged:
-        """The mean in points: of the test, or else of validation."""
-        return average([self], "score")
 
     @functools.cached_property
     def failed(self) -> bool:
@@ -685,26 +681,20 @@ def name_texts(runs: pd.DataFrame) -> list[str]:
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with `text`, the name of their task, and `trains`, in words.
 
-    Runs that train most come first. Times of runs that are not timed are nan.
-
     Args:
         runs: of a study, see `runs_lib.runs_frame`.
     """
     runs = runs.assign(
         text=name_texts(runs),
         trains=[*map(name_approach, runs.approach, runs.cached)],
-        seconds=runs.seconds.where(runs.timed),
     )
     for _, members in runs.groupby(["text", "trains"]):
-        differences = describe_differences(
-            [*map(_take_named, members.settings)]
-        )
-        runs.loc[members.index, "trains"] += differences
-    return runs.sort_values(
-        ["text", "cached", "trainable_parameters", "trains", "lr"],
-        ascending=[True, True, False, True, True],
-        kind="stable",
-    )
+        named = [
+            {n: v for n, v in known.items() if n in NAMED or n not in VARIED}
+            for known in members.settings
+        ]
+        runs.loc[members.index, "trains"] += describe_differences(named)
+    return runs
 
 
 def describe_differences(
@@ -742,11 +732,6 @@ def name_approach(approach: str, cached: bool = False) -> str:
         name = f"{EVERYTHING}, {approach.removeprefix('fine_tuning_')}"
     name = NAMES.get(approach, name)
     return f"{name} (cached)" if cached else name
-
-
-def _take_named(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that name an approach where its runs differ in them."""
-    return {n: v for n, v in settings.items() if n in NAMED or n not in VARIED}
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
