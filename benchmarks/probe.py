@@ -25,7 +25,6 @@ from benchmarks import documents
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.data import metrics
-from tf_transfer.reports import depth
 from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.warm import WarmState

@@ -9,7 +9,7 @@ import pytest
 from tests.support import own_data
 from tf_transfer import train
 from tf_transfer.models.heads import pooled
-from tf_transfer.reports import learning_curve, predictions
+from tf_transfer.reports import advice, predictions
 from tf_transfer.utils.errors import UserError
 
 
@@ -132,7 +132,7 @@ def score(right, count=200):
 )
 def test_the_verdict_follows_the_interval_of_the_last_half(rights, verdict):
     runs = dict(zip((25, 50, 100), map(score, rights)))
-    line = learning_curve.describe(runs)
+    line = advice.describe_curve(runs)
     assert verdict in line
     assert line.startswith(
         "Learning curve, accuracy on 200 test texts: 50.0 with 25"

@@ -261,7 +261,7 @@ class Train(experiment.Experiment):
 
     def _print_answer(self, result: Result) -> None:
         """Prints what to use, and a table of this run and its baselines."""
-        from tf_transfer.reports import advice, depth, errors, predictions
+        from tf_transfer.reports import advice, errors, predictions
 
         run = predictions.open_scored(result.directory)
         if run is None:  # nothing was scored
@@ -288,7 +288,7 @@ class Train(experiment.Experiment):
             f"{_describe_majority(run)}",
         ]
         if profile is not None:
-            lines.append(depth.describe_profile(profile))
+            lines.append(advice.describe_profile(profile))
         wrong = own.errors().get(run.kind)
         if wrong is not None:
             lines.append(f"Errors (all of them in {run.path}/errors.json):")
@@ -328,7 +328,7 @@ class Train(experiment.Experiment):
         return paths
 
     def _print_learning_curve(self, result: Result) -> None:
-        from tf_transfer.reports import learning_curve, predictions
+        from tf_transfer.reports import advice, predictions
 
         run = predictions.open_scored(result.directory)
         config = RunDirectory(result.directory, None).config()
@@ -345,7 +345,7 @@ class Train(experiment.Experiment):
             if one is not None:  # too few texts may train nothing
                 scored[count] = one
         if scored:
-            print(f"\n{learning_curve.describe({**scored, size: run})}")
+            print(f"\n{advice.describe_curve({**scored, size: run})}")
 
     def _score_another(
         self, settings: Any, kind: str, most: int | None = None

@@ -6,7 +6,6 @@ from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import (
     advice,
-    depth,
     figures,
     study as study_lib,
     summary,
@@ -61,6 +60,6 @@ def test_its_star_is_in_the_first_figure(study):
 
 
 def test_its_depth_profile_is_a_figure(study):
-    profiles = depth.profiles_of(study.runs)
+    profiles = figures.profiles_of(study.runs)
     assert [*profiles] == ["news"]
-    assert b"<svg" in depth.draw(profiles).svg
+    assert b"<svg" in figures.draw_profile(profiles).svg

@@ -10,10 +10,10 @@ from tests.support import own_data
 from tf_transfer import report, train
 from tf_transfer.data import errors as errors_lib
 from tf_transfer.reports import (
-    error_tables,
     errors,
     reading,
     summary as summary_lib,
+    tables as tables_lib,
 )
 
 MARKUP = "<script>alert(1)</script>"
@@ -39,7 +39,7 @@ def test_the_residuals_of_scores_are_a_table():
         "quantiles": [-1.0, -0.5, 0.0, 0.5, 1.25],
     }
     worst = [{"id": 3, "text": "t", "label": 1.0, "answer": 3.0, "residual": 2}]
-    [table, texts] = error_tables.tabulate(
+    [table, texts] = tables_lib.tabulate_errors(
         {"validation": {"residuals": residuals, "worst": worst}}, "The run"
     )
     assert table.caption.startswith("The run: errors on validation, answers")
@@ -90,7 +90,7 @@ def test_a_document_publishes_no_texts(reported, tmp_path):
 
 def test_errors_are_tables_by_label_and_of_the_worst_texts(reported):
     with open(os.path.join(reported.paths[0], "errors.json")) as file:
-        tables = [*error_tables.tabulate(json.load(file), "The run")]
+        tables = [*tables_lib.tabulate_errors(json.load(file), "The run")]
     assert [table.caption.partition(", ")[2] for table in tables[:3]] == [
         "by label, in points",
         "the labels most often taken for another",

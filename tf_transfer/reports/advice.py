@@ -744,3 +744,59 @@ def name_baseline(features: str, is_tagging: bool) -> str:
     if features == "frozen":
         return PROBE
     return MOST_FREQUENT_TAG if is_tagging else TFIDF
+
+
+# === What else a run knows ===
+
+
+def describe_profile(profile: Mapping[str, Any]) -> str:
+    """The depth profile in a line.
+
+    Args:
+        profile: what `depth_profile.json` says.
+    """
+    scores = " ".join(
+        f"{100 * line['score']:.1f}" for line in profile["blocks"]
+    )
+    needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
+    if 0 < needed < last:
+        scores += (
+            f"; {needed} of {last} blocks are within a standard error of the "
+            f"best: --keep_blocks={needed}"
+        )
+    return (
+        f"Depth profile, {profile['metric']} of the probe below block 1 and "
+        f"above each block: {scores}."
+    )
+
+
+def describe_curve(runs: Mapping[int, Scored]) -> str:
+    """The scores, and how much the last texts added.
+
+    Args:
+        runs: By number of training texts, rising, two at least. Each has the
+            texts of those before it, and all are scored on the same texts.
+    """
+    *_, fewer, size = runs
+    run = runs[size]
+    scores = ", ".join(
+        f"{one.score:.1f} with {count:,}" for count, one in runs.items()
+    )
+    texts = "sentences" if run.is_tagged else "texts"
+    line = (
+        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} {texts}: "
+        f"{scores} training {texts}."
+    )
+    gain = run.minus(runs[fewer])
+    if not gain.has_interval:
+        return f"{line} The last {size - fewer:,} changed no score."
+    verdict = "More labelled texts are likely to help."
+    if gain.high < 0:
+        verdict = "More labelled texts of this kind are unlikely to help."
+    elif gain.low <= 0:
+        verdict = (
+            f"This may be chance: {len(run.ids):,} {run.kind} {texts} do not "
+            "show whether more labelled texts would help."
+        )
+    points = gain.show(1, unit=" points")
+    return f"{line} The last {size - fewer:,} added {points}. {verdict}"

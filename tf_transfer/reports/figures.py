@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 import matplotlib.figure
 import matplotlib.ticker
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -35,11 +36,17 @@ LEGEND_ROW = 0.23  # inches
 MOST_LEGEND_ROWS = 4  # before the figure becomes higher
 
 MARKERS = "os^Dv<>p"
-STYLE = {"marker": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
+STYLE: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 4,
+    "capsize": 2,
+    "elinewidth": 1,
+}
 GREY = "#7F7F7F"
 MOST_POINTS = 14  # of the first figure, that have room for a name
 NEAR_THE_END = 80  # percent, from which on names stand on the left
 
+Profiles = Mapping[str, Mapping[str, Any]]  # by task; `depth_profile.json`
 Handles = dict[str, Any]  # what a legend shows, by its label
 Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
 
@@ -351,4 +358,47 @@ def _mark(
         ha="right" if is_right else "left",
         fontsize=8,
         color=colour,
+    )
+
+
+# === The depth profile ===
+
+
+def profiles_of(runs: pd.DataFrame) -> Profiles:
+    """The depth profiles of a study's probes, the first of each task.
+
+    Args:
+        runs: see `runs.runs_frame`.
+    """
+    profiles = runs.set_index("task").record.str.get("profile").dropna()
+    return profiles.groupby(level=0).first().to_dict()
+
+
+def draw_profile(profiles: Profiles) -> Figure:
+    """What the probe scores above each block, a line for each task.
+
+    Args:
+        profiles: see `profiles_of`; one at least.
+    """
+    figure, [axis] = make_panels(1, 3.0)
+    figure.set_figwidth(5.4)
+    lines = {}
+    for number, (task, profile) in enumerate(sorted(profiles.items())):
+        points = pd.DataFrame(profile["blocks"])
+        lines[f"{task}, {profile['metric']}"] = axis.errorbar(
+            points.block,
+            100 * points.score,
+            100 * points.standard_error,
+            **STYLE,
+            color=PALETTE[(number + 2) % len(PALETTE)],
+        )
+    use_whole_numbers(axis)
+    add_frame(axis, "score of the probe, points", "block")
+    return finish(
+        figure,
+        lines,
+        "depth_profile",
+        "What the probe scores on the states above each block (0: the "
+        "embeddings), by cross-validation inside the training texts, with a "
+        "standard error.",
     )

@@ -16,7 +16,6 @@ import pandas as pd
 from tf_transfer.reports import (
     advice,
     contrast,
-    depth,
     figures,
     runs as runs_lib,
 )
@@ -141,8 +140,8 @@ def make_section(study: Study) -> Section:
         own_figures = module.list_figures(study)
     table, figure = _show_costs(name, study)
     profile = []
-    if profiles := depth.profiles_of(study.runs):
-        profile.append(depth.draw(profiles))
+    if profiles := figures.profiles_of(study.runs):
+        profile.append(figures.draw_profile(profiles))
     judged, local, undecided = _sort_verdicts(study.verdicts)
     return Section(
         name,

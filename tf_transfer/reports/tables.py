@@ -5,16 +5,23 @@ A value that is not known is an empty text.
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, groups as groups_lib, runs as runs_lib
+from tf_transfer.reports import (
+    claims,
+    errors as errors_lib,
+    groups as groups_lib,
+    runs as runs_lib,
+)
 from tf_transfer.reports.estimates import Ranged
 
 Values = Iterable[float | None]  # one for each run; some are not known
+NAMES = {"id": "row", "standard_deviation": "standard deviation"}
+RATES = ("precision", "recall", "f1", "probability")  # shown in points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,24 +117,41 @@ def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
     return chosen.runs
 
 
-def find_published(
-    runs: pd.DataFrame, paper: claims.Paper | None, row: claims.Settings
-) -> pd.DataFrame:
-    """The runs at exactly the settings of a published row.
+# === The errors of a run ===
 
-    They are the paper's in all that the row does not name, and on its encoder
-    and data; see `claims.list_differences`.
+
+def tabulate_errors(
+    errors: Mapping[str, Mapping[str, Any]], run: str
+) -> Iterator[Table]:
+    """Yields the errors by label, confusions, residuals, and the worst texts.
 
     Args:
-        runs: on one task.
-        paper: theirs.
-        row: settings by which it differs from the paper's usual ones.
+        errors: the content of `errors.json`.
+        run: what captions begin with.
     """
-    if paper is None:
-        return runs.iloc[:0]
-    chosen = groups_lib.select_runs(runs, row)
-    names = set[str]().union(*chosen.settings) - set(row)
-    usual = {n: v for n, v in paper.settings.items() if n in names}
-    chosen = groups_lib.select_runs(chosen, usual)
-    differs = claims.list_differences(chosen, paper, row)
-    return runs.iloc[:0] if differs else chosen
+    for number, (split, described) in enumerate(errors.items(), 1):
+        residuals = []
+        if known := described.get("residuals"):
+            shown = [f"{value:+.3g}" for value in known["quantiles"]]
+            residuals.append({**known, "quantiles": "; ".join(shown)})
+        contents = {
+            "by label, in points": described.get("labels", []),
+            "the labels most often taken for another": (
+                errors_lib.rank_confusions(described)
+            ),
+            "answers minus scores, with the quantiles 5, 25, 50, 75, 95 %": (
+                residuals
+            ),
+            "the worst texts, by row from 0 on": described["worst"],
+        }
+        for part, (title, rows) in enumerate(contents.items(), 1):
+            frame = pd.DataFrame(rows).rename(columns=NAMES)
+            rates = frame.columns.intersection(RATES)
+            frame[rates] = (100 * frame[rates]).round(1)
+            if rows:
+                yield Table(
+                    f"errors_{number}_{part}",
+                    f"{run}: errors on {split}, {title}",
+                    frame.round(4),
+                    open=number == 1,
+                )

@@ -15,13 +15,12 @@ import pandas as pd
 
 from tf_transfer.reports import (
     advice,
-    depth,
-    error_tables,
+    figures,
     page as reports_page,
     predictions,
+    tables as tables_lib,
 )
 from tf_transfer.reports.errors import describe_confusions
-from tf_transfer.reports.tables import Table
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
 from tf_transfer.searches.space import Choice
@@ -87,7 +86,7 @@ def write_lines(values: Mapping[str, Any]) -> list[str]:
     environment.filters["approach"] = answer.describe_approach
     environment.filters["duration"] = _duration
     environment.filters["counted"] = formatting.count
-    environment.filters["profile"] = depth.describe_profile
+    environment.filters["profile"] = advice.describe_profile
     template = environment.get_template("search.txt.jinja")
     lines = []
     for paragraph in re.split(r"\n\s*\n", template.render(values)):
@@ -143,7 +142,7 @@ def _describe_answer(search: Any, rows: Sequence[Row]) -> dict[str, Any]:
         "explorations": planner.explorations(search.settings.seconds),
         "commands": _list_commands(model, scored, chosen),
         "confusions": describe_confusions(errors.get(scored.kind, {})),
-        "errors": list(error_tables.tabulate(errors, "The answer")),
+        "errors": list(tables_lib.tabulate_errors(errors, "The answer")),
     }
 
 
@@ -199,13 +198,13 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
         lines=lines,
         commands=values["commands"],
         errors=values["errors"],
-        depth_profile=depth.draw(profiles),
+        depth_profile=figures.draw_profile(profiles),
         tables=tables,
         most_shown=reports_page.MOST_SHOWN,
     )
 
 
-def _list_approaches(values: Mapping[str, Any]) -> Table:
+def _list_approaches(values: Mapping[str, Any]) -> tables_lib.Table:
     """The table of the answer, with the setting of each approach.
 
     Args:
@@ -227,7 +226,7 @@ def _list_approaches(values: Mapping[str, Any]) -> Table:
     for line in values["table"]:
         lines.append({**line, **settings.get(line["approach"], {})})
     max_loss = values["search"].settings.max_loss
-    return Table(
+    return tables_lib.Table(
         "approaches",
         "The best setting of each approach, and the baselines. Scores in "
         "points, in brackets with 95 % intervals, over seeds where there are "
