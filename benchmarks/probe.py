@@ -25,6 +25,7 @@ from benchmarks import documents
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.data import metrics
+from tf_transfer.reports import figures
 from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.warm import WarmState
@@ -190,7 +191,7 @@ def measure(out: str) -> Case:
     for task in values.tasks:
         measured["tasks"][task] = measure_task(task)
         files.write_json(os.path.join(out, "measured.json"), measured)
-    figure = depth.draw(
+    figure = figures.draw_profile(
         {
             task: cases["frozen"][0]["profile"]
             for task, cases in measured["tasks"].items()
