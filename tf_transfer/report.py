@@ -60,6 +60,12 @@ def define_flags() -> None:
         lower_bound=0.0,
         **module,
     )
+    flags.DEFINE_bool(
+        "baseline",
+        True,
+        "Show the probe of the frozen encoder, which no paper has.",
+        **module,
+    )
     flags.DEFINE_string(
         "published",
         "experiments",
@@ -105,7 +111,10 @@ def main(argv: Sequence[str]) -> None:
         print(f"Not shown: {path} {reason}.")
     if len(left_out) > SHOWN_LEFT_OUT:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
-    page = compose(summary, values.published, values.margin)
+    if not values.baseline:
+        runs = [run for run in runs if not run["approach"].startswith("probe")]
+    shown = {**summary, "runs": runs}
+    page = compose(shown, values.published, values.margin)
     _print_advice(page)
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     out = values.out or os.path.join(folder, "report")
