@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from tf_transfer.freezing import operating
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
 from tf_transfer.reports import figures, tables
-from tf_transfer.reports.estimates import Ranged, subtract
+from tf_transfer.reports.estimates import Cell, Contrast, Ranged
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
@@ -377,9 +378,13 @@ def list_figures(study: Study) -> list[Figure]:
 
 def _relate(trials: operating.Trials) -> list[figures.Point]:
     """Score less that of the full model, by number of blocks."""
-    return [
-        (Ranged(float(number)), subtract(scores, trials[ALL]))
+    means = {
+        number: Contrast.of(Cell(np.array(scores)))
         for number, scores in trials.items()
+    }
+    return [
+        (Ranged(float(number)), (mean - means[ALL]).ranged())
+        for number, mean in means.items()
         if number != ALL
     ]
 

@@ -563,7 +563,7 @@ def average(members: Sequence[Approach], measure: str) -> Ranged:
     if not all(len(cell.values) for cell in cells):
         return UNKNOWN
     contrasts = [*map(Contrast.of, cells)]
-    return estimates.summarize(estimates.mean(contrasts), cells)
+    return estimates.mean(contrasts).ranged()
 
 
 def compare(members: Sequence[Approach], measure: str) -> Ranged:
@@ -591,7 +591,7 @@ def compare(members: Sequence[Approach], measure: str) -> Ranged:
         cells += pair
         first, second = map(Contrast.of, pair)
         contrasts.append(first - second)
-    ranged = estimates.summarize(estimates.mean(contrasts), cells, is_time)
+    ranged = estimates.mean(contrasts).ranged(is_time)
     if is_time and not all(cell.in_turn for cell in cells):
         return Ranged(ranged.value)
     return ranged

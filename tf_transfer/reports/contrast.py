@@ -643,9 +643,9 @@ def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
         return first
     [second] = others
     if in_logs(claim):
-        return first - second + -math.log(claim.factor)
+        return first - second - Contrast(math.log(claim.factor), {})
     if claim.relative:
-        return (first / second * (1 / claim.factor) + -1) * 100
+        return (first / second * (1 / claim.factor) - Contrast(1, {})) * 100
     return first - second * claim.factor
 
 

@@ -78,16 +78,14 @@ class Contrast:
         """The mean of a cell."""
         return cls(float(np.mean(cell.values)), {cell: 1.0})
 
-    def __add__(self, other: "Contrast | float") -> "Contrast":
-        if not isinstance(other, Contrast):
-            other = Contrast(other, {})
+    def __add__(self, other: "Contrast") -> "Contrast":
         weights = {
             cell: self.weights.get(cell, 0.0) + other.weights.get(cell, 0.0)
             for cell in {**self.weights, **other.weights}
         }
         return Contrast(self.value + other.value, weights)
 
-    def __sub__(self, other: "Contrast | float") -> "Contrast":
+    def __sub__(self, other: "Contrast") -> "Contrast":
         return self + other * -1
 
     def __mul__(self, factor: float) -> "Contrast":
@@ -103,29 +101,38 @@ class Contrast:
     def estimate(self) -> "Estimate":
         """The value with its standard error."""
         weights = {c: w for c, w in self.weights.items() if w}
-        parts = [
-            part
-            for list_parts in (_seeds, _texts, _folds)
-            for part in list_parts(weights)
-            if part.variance > 0
-        ]
-        varies = {"seeds", "folds"} & {part.name for part in parts}
-        if not parts or (not varies and any(c.is_trained for c in weights)):
-            return Estimate(self.value, 0.0, math.nan)  # chance is not known
-        total = sum(part.variance for part in parts)
+        parts = [*_seeds(weights), *_texts(weights), *_folds(weights)]
+        parts = [part for part in parts if part.variance > 0]
         by_name: dict[str, float] = collections.defaultdict(float)
-        by_source: dict[Hashable, float] = collections.defaultdict(float)
         for part in parts:
             by_name[part.name] += part.variance
-            by_source[part.source] += part.variance
-        freedom = {part.source: part.freedom for part in parts}
-        squares = sum(v**2 / freedom[source] for source, v in by_source.items())
+        if not by_name.keys() - {"texts"}:
+            # Where no run differs, the luck of training is not known.
+            if not parts or any(cell.is_trained for cell in weights):
+                return Estimate(self.value, 0.0, math.nan)
+        total = sum(part.variance for part in parts)
+        squares = sum(part.variance**2 / part.freedom for part in parts)
         return Estimate(
             self.value,
             math.sqrt(total),
-            total**2 / squares if squares else math.inf,
+            total**2 / squares,
             {name: math.sqrt(v) for name, v in by_name.items()},
         )
+
+    def ranged(self, logs: bool = False) -> "Ranged":
+        """The value with its 95 % interval.
+
+        It has none where a cell that is trained has one run. `logs` shows a
+        difference of logarithms as a ratio in percent.
+        """
+        ends = [self.value, math.nan, math.nan]
+        estimate = None
+        if all(len(c.values) > 1 or not c.is_trained for c in self.weights):
+            estimate = self.estimate()
+            ends[1:] = estimate.interval()
+        if logs:
+            ends = [100 * math.exp(end) for end in ends]
+        return Ranged(*ends, estimate)
 
 
 def mean(contrasts: Sequence[Contrast]) -> Contrast:
@@ -134,15 +141,11 @@ def mean(contrasts: Sequence[Contrast]) -> Contrast:
 
 
 class Component(NamedTuple):
-    """A component of a variance: its name and degrees of freedom.
-
-    Components of one `source` share their degrees of freedom.
-    """
+    """A component of a variance: its name and degrees of freedom."""
 
     name: str
     variance: float
     freedom: float
-    source: Hashable
 
 
 Weights = Mapping[Cell, float]
@@ -153,21 +156,21 @@ def _seeds(weights: Weights) -> Iterable[Component]:
         if not cell.fold_share:
             count = len(cell.values)
             variance = weight**2 * cell.variance / count
-            yield Component("seeds", variance, count - 1, cell)
+            yield Component("seeds", variance, count - 1)
 
 
 def _texts(weights: Weights) -> Iterable[Component]:
-    by_texts: dict[Hashable, list[tuple[np.ndarray, float]]] = {}
+    # A group alone would not be paired.
     unknown = {c.task for c in weights if c.resampled is None}
+    by_texts = collections.defaultdict(list)
     for cell, weight in weights.items():
-        # A group alone would not be paired.
-        if cell.resampled is not None and cell.task not in unknown:
-            by_texts.setdefault(cell.texts, []).append((cell.resampled, weight))
-    for texts, members in by_texts.items():
+        if cell.task not in unknown:
+            by_texts[cell.texts].append((cell.resampled, weight))
+    for members in by_texts.values():
         total = sum(w * resampled.mean(axis=0) for resampled, w in members)
         counted = sum(w**2 * _interaction(r) / len(r) for r, w in members)
         variance = float(np.var(total, ddof=1)) - counted
-        yield Component("texts", variance, np.size(total) - 1, ("texts", texts))
+        yield Component("texts", variance, np.size(total) - 1)
 
 
 def _interaction(resampled: np.ndarray) -> float:
@@ -187,7 +190,7 @@ def _folds(weights: Weights) -> Iterable[Component]:
         count = len(members[0][0].values)
         share = 1 / count + max(cell.fold_share for cell, _ in members)
         variance = share * float(np.var(differences, ddof=1))
-        yield Component("folds", variance, count - 1, "folds")
+        yield Component("folds", variance, count - 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,28 +312,6 @@ class Ranged:
 
 
 UNKNOWN = Ranged()
-
-
-def summarize(
-    contrast: Contrast, cells: Sequence[Cell], logs: bool = False
-) -> Ranged:
-    """Without an interval where a cell that is trained has one run."""
-
-    def show(value: float) -> float:
-        return 100 * math.exp(value) if logs else float(value)
-
-    if any(len(cell.values) < 2 and cell.is_trained for cell in cells):
-        return Ranged(show(contrast.value))
-    estimate = contrast.estimate()
-    low, high = map(show, estimate.interval())
-    return Ranged(show(estimate.value), low, high, estimate)
-
-
-def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
-    """The difference of the means of two groups of values."""
-    cells = [Cell(np.array(values)) for values in (first, second)]
-    ours, theirs = map(Contrast.of, cells)
-    return summarize(ours - theirs, cells)
 
 
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:

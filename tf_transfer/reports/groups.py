@@ -80,12 +80,6 @@ def group_by(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:
     return lists
 
 
-def select_runs(runs: pd.DataFrame, wanted: Settings) -> pd.DataFrame:
-    """The runs with some settings; runs that lack one of them are left out."""
-    chosen = _filter(list_groups(runs), wanted)
-    return pd.concat([runs[:0], *(group.runs for group in chosen)])
-
-
 def _filter(groups: Iterable[Group], wanted: Settings) -> list[Group]:
     return [
         group
