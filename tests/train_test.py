@@ -198,14 +198,15 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
     np.testing.assert_array_equal(run.labels, other.labels)
 
 
-def test_a_run_without_a_test_score_is_named_beside_those_with_one(tmp_path):
+def test_a_run_without_a_test_score_is_compared_on_validation(tmp_path):
     path = own_data.write_task(tmp_path)
     with quick.eagerly():
         train.run(settings_of(path, tmp_path / "runs", score_test=False))
     summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
-    assert {run["approach"] for run in summary["runs"]} == {"probe", "tfidf"}
-    [(name, reason)] = summary["left_out"]
-    assert "last_1" in name and "without --score_test=false" in reason
+    approaches = {run["approach"] for run in summary["runs"]}
+    assert approaches == {"last_1", "probe", "tfidf"}
+    [study] = study_lib.collect(summary)
+    [table] = ({bool(row.test.is_known) for row in study.rows},)
 
 
 def test_a_baseline_alone_is_reported(tmp_path):

@@ -350,7 +350,7 @@ def test_a_finished_run_s_task_has_all_its_metrics(metric):
 
 @pytest.mark.parametrize("command", ["glue", "train", "methods", "freezing"])
 def test_cola_is_scored_by_matthews_but_where_wang_is_run_again(command):
-    module = importlib.import_module(f"tf_transfer.{command}")
+    module = importlib.import_module(f"tf_transfer.{command}.experiment")
     settings = module.Settings(
         task="cola", data="sample", model="tiny", lr=1e-3
     )

@@ -4,8 +4,9 @@ Published figures are in `experiments/multitask/published.json`. Its rows with
 a `reading` are another reading of the row above them. All are in points.
 """
 
+import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def name_approach(approach: str, settings: claims.Settings) -> str:
 
 
 def list_tables(study: Study) -> list[Table]:
-    """Tables 1 to 8, then the tasks' effects on each other and our controls.
+    """Tables 1 to 8, then the tasks' effects on each other.
 
     There are none without runs of the paper's three tasks.
     """
@@ -86,26 +87,20 @@ def list_tables(study: Study) -> list[Table]:
         number = table["number"]
         caption = (
             f"Table {number}: {table['caption']}. In points, here with the "
-            "standard deviation over runs. Empty: not run"
+            "standard deviation over runs, whose number, rate and epochs stand "
+            "next to it. Empty: not run"
         )
         frame = fill_table(study, table["rows"])
         made.append(Table(f"table_{number}", caption, frame))
-    made += [
-        Table(
-            "forgetting",
+    changes = list_changes(study)
+    if len(changes):
+        caption = (
             "Sections 4.1 and 4.4, which have no figures: change on dev during "
             "a pass over one task, in points. Mean over all passes but a "
-            "phase's first; standard deviation over runs",
-            list_changes(study),
-        ),
-        Table(
-            "combinations",
-            "Ours: ways to combine the tasks, and orders of the tasks, with "
-            "the mean of the tokens, dev, in points",
-            list_combinations(study),
-        ),
-    ]
-    return [table for table in made if len(table.frame)]
+            "phase's first; standard deviation over runs"
+        )
+        made.append(Table("forgetting", caption, changes))
+    return made
 
 
 def list_figures(study: Study) -> list[Figure]:
@@ -119,72 +114,54 @@ def table_1(study: Study, sizes: dict[str, int]) -> pd.DataFrame:
     for row in study.published["sizes"]:
         line = {"task": row["task"], "data": row["data"]}
         for split in ("train", "validation"):
-            line[f"{split}, published"] = row[split]
-            line[f"{split}, here"] = sizes.get(f"{split}_{row['task']}")
+            ours = sizes.get(f"{split}_{row['task']}")
+            line |= tables.pair(split, row[split], ours)
         line["test, published"] = row["test"]
         lines.append(line)
     return pd.DataFrame(lines)
 
 
 def fill_table(study: Study, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """A table of scores; readings have a row where they were run.
-
-    Args:
-        study: theirs.
-        rows: of `published.json`.
-    """
+    """A table of scores, from rows of `published.json`."""
     lines = []
-    for row in rows:
-        found = find_groups(study, row["settings"])
-        if not found and "reading" not in row:
-            found = [study.runs.iloc[:0]]
-        for runs in found:
-            line = _begin(row, runs)
-            scores = zip(METRICS.items(), row["figures"])
-            for (metric, title), published in scores:
-                line[f"{title}, published"] = f"{100 * published:.1f}"
-                line[f"{title}, here"] = show(metric, runs)
-            lines.append(line)
+    for row, runs in _find_rows(study, rows):
+        line = {**row["cells"], "runs here": describe_runs(runs)}
+        scores = zip(METRICS.items(), row["figures"])
+        for (metric, title), published in scores:
+            theirs = tables.number(100 * published, 1)
+            line |= tables.pair(title, theirs, tables.show(metric, runs))
+        lines.append(line)
     return pd.DataFrame(lines)
 
 
 def list_changes(study: Study) -> pd.DataFrame:
     """Changes of each task's score in passes over one, of models of table 2."""
     lines = []
-    for row in study.published["tables"][0]["rows"]:
-        found = find_groups(study, row["settings"])
-        for runs, task in itertools.product(found, TASKS):
-            line = _begin(row, runs)
-            line["a pass over"] = task
-            for metric in TASKS.values():
-                change = f"{runs_lib.PASS}{task}:{metric}"
-                line[METRICS[metric]] = show(change, runs, "+")
-            if line[METRICS[TASKS[task]]]:
-                lines.append(line)
-    return pd.DataFrame(lines)
-
-
-def list_combinations(study: Study) -> pd.DataFrame:
-    """Our controls that were run, with their scores."""
-    wanted = [{"combine": name} for name in ("sum", "pcgrad", "sampled")]
-    for order in itertools.permutations(TASKS):
-        wanted.append({"order": ",".join(order)})
-    lines = []
-    for settings in wanted:
-        [name] = settings.values()
-        for runs in find_groups(study, settings):
-            line = {"tasks": _say(name), "runs here": describe_runs(runs)}
-            for metric, title in METRICS.items():
-                line[title] = show(metric, runs)
+    rows = _find_rows(study, study.published["tables"][0]["rows"])
+    for (row, runs), task in itertools.product(rows, TASKS):
+        line = {**row["cells"], "runs here": describe_runs(runs)}
+        line["a pass over"] = task
+        for metric in TASKS.values():
+            change = f"{runs_lib.PASS}{task}:{metric}"
+            line[METRICS[metric]] = tables.show(change, runs, "+")
+        if line[METRICS[TASKS[task]]]:
             lines.append(line)
     return pd.DataFrame(lines)
 
 
-def find_groups(study: Study, settings: claims.Settings) -> list[pd.DataFrame]:
+def _find_rows(
+    study: Study, rows: Iterable[dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """See `tables.find_rows`."""
+    return tables.find_rows(rows, functools.partial(find_runs, study))
+
+
+def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
     """The runs of a row: of the paper's settings in all that it leaves open.
 
-    If there are none, the groups of other learning rates and epochs: those
-    that differ from the paper in no other setting that it varies.
+    If there are none, those of other learning rates and epochs that differ
+    from the paper in no other setting that it varies. Of several groups it is
+    the one with the most epochs, at the smallest rate.
     """
     assert study.paper is not None
     usual = study.paper.settings
@@ -196,8 +173,10 @@ def find_groups(study: Study, settings: claims.Settings) -> list[pd.DataFrame]:
         fits = [_has(values, wanted) for values in runs.settings]
         found = runs[np.array(fits, dtype=bool)]
         if len(found):
-            return [members for _, members in found.groupby("group")]
-    return []
+            epochs = found.settings.str["max_epochs"]
+            longest = found[epochs == epochs.max()].sort_values("lr")
+            return found[found.group == longest.group.iloc[0]]
+    return runs.iloc[:0]
 
 
 def describe_runs(runs: pd.DataFrame) -> str:
@@ -207,16 +186,6 @@ def describe_runs(runs: pd.DataFrame) -> str:
     first = runs.iloc[0]
     epochs = first.settings["max_epochs"]
     return f"{len(runs)}, lr {first.lr:g}, {epochs} epochs"
-
-
-def _begin(row: dict[str, Any], runs: pd.DataFrame) -> dict[str, Any]:
-    """The first cells of a published row, with the runs that fill it."""
-    return {**row["cells"], "runs here": describe_runs(runs)}
-
-
-def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
-    """Mean and standard deviation of a measure over runs."""
-    return tables.spread(runs_lib.measure_runs(metric, runs), sign=sign)
 
 
 def _has(ours: claims.Settings, wanted: claims.Settings) -> bool:

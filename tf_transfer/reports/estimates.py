@@ -106,10 +106,10 @@ class Contrast:
         by_name: dict[str, float] = collections.defaultdict(float)
         for part in parts:
             by_name[part.name] += part.variance
-        if not by_name.keys() - {"texts"}:
-            # Where no run differs, the luck of training is not known.
-            if not parts or any(cell.is_trained for cell in weights):
-                return Estimate(self.value, 0.0, math.nan)
+        # Where no run differs, the luck of training is not known.
+        trains = any(cell.is_trained for cell in weights)
+        if not by_name.keys() - {"texts"} and (trains or not parts):
+            return Estimate(self.value, 0.0, math.nan)
         total = sum(part.variance for part in parts)
         squares = sum(part.variance**2 / part.freedom for part in parts)
         return Estimate(

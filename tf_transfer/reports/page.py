@@ -76,7 +76,9 @@ class Section:
     @property
     def shown_figures(self) -> list[Figure]:
         """Those that are not folded, which a document has, too."""
-        return self.own_figures + [f for f in [self.figure] if f is not None]
+        if self.figure is None:
+            return self.own_figures
+        return [*self.own_figures, self.figure]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ A value that is not known is an empty text.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -155,3 +155,32 @@ def tabulate_errors(
                     frame.round(4),
                     open=number == 1,
                 )
+
+
+# === Rows of a paper's tables ===
+
+
+def find_rows(
+    rows: Iterable[dict[str, Any]],
+    find: Callable[[claims.Settings], pd.DataFrame],
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Published rows with their runs; a `reading` only where it was run.
+
+    Args:
+        rows: of a paper's `published.json`, each with `settings`.
+        find: the runs of some settings.
+    """
+    for row in rows:
+        runs = find(row["settings"])
+        if len(runs) or "reading" not in row:
+            yield row, runs
+
+
+def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
+    """Mean and standard deviation of a measure over runs, or over folds."""
+    return spread(runs_lib.measure_runs(metric, runs), sign=sign)
+
+
+def pair(title: str, published: Any, here: Any) -> dict[str, Any]:
+    """Cells of two neighbouring columns: the paper's value, and ours."""
+    return {f"{title}, published": published, f"{title}, here": here}
