@@ -106,9 +106,9 @@ class Contrast:
         by_name: dict[str, float] = collections.defaultdict(float)
         for part in parts:
             by_name[part.name] += part.variance
-        # Where no run differs, the luck of training is not known.
-        trains = any(cell.is_trained for cell in weights)
-        if not by_name.keys() - {"texts"} and (trains or not parts):
+        is_lucky = any(cell.is_trained for cell in weights)
+        if not parts or (is_lucky and by_name.keys() == {"texts"}):
+            # Where no run differs, the luck of training is not known.
             return Estimate(self.value, 0.0, math.nan)
         total = sum(part.variance for part in parts)
         squares = sum(part.variance**2 / part.freedom for part in parts)
@@ -125,14 +125,15 @@ class Contrast:
         It has none where a cell that is trained has one run. `logs` shows a
         difference of logarithms as a ratio in percent.
         """
-        ends = [self.value, math.nan, math.nan]
         estimate = None
+        low = high = math.nan
         if all(len(c.values) > 1 or not c.is_trained for c in self.weights):
             estimate = self.estimate()
-            ends[1:] = estimate.interval()
+            low, high = estimate.interval()
+        found = self.value, low, high
         if logs:
-            ends = [100 * math.exp(end) for end in ends]
-        return Ranged(*ends, estimate)
+            found = tuple(100 * np.exp(found))
+        return Ranged(*found, estimate)
 
 
 def mean(contrasts: Sequence[Contrast]) -> Contrast:
@@ -164,7 +165,7 @@ def _texts(weights: Weights) -> Iterable[Component]:
     unknown = {c.task for c in weights if c.resampled is None}
     by_texts = collections.defaultdict(list)
     for cell, weight in weights.items():
-        if cell.task not in unknown:
+        if cell.resampled is not None and cell.task not in unknown:
             by_texts[cell.texts].append((cell.resampled, weight))
     for members in by_texts.values():
         total = sum(w * resampled.mean(axis=0) for resampled, w in members)
