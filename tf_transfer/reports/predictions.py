@@ -27,8 +27,6 @@ Arrays = dict[str, np.ndarray]
 
 PREDICTIONS = "predictions.npz"
 SAMPLES = 500  # of the texts, for the intervals of one run
-
-
 RESAMPLES = 100
 OUTSIDE = 0  # the tag of a word that is in no entity
 
