@@ -317,8 +317,10 @@ def _make_cell(
 ) -> Cell:
     found = runs_lib.measure_all(name, runs, seconds, split)
     values = np.array(runs_lib.known(found))
-    scored = runs.record[runs.record.map(runs_lib.split_of) == split]
-    resampled = scored.str["resampled"].dropna()
+    # Plain loops: of so few runs, each method of a series takes longer.
+    scored = [r for r in runs.record if runs_lib.split_of(r) == split]
+    resampled = [r["resampled"] for r in scored if "resampled" in r]
+    texts = [r["texts"] for r in scored if "texts" in r]
     # The predictions of the last epoch are not stored. The variance over texts
     # is that of the selected epoch.
     has_texts = name in ("score", "last_score", *runs.metric[:1])
@@ -329,14 +331,14 @@ def _make_cell(
     return Cell(
         values,
         (*runs.task[:1], *runs.data_identity[:1]),
-        next(iter(scored.str["texts"].dropna()), None),
+        texts[0] if texts else None,
         np.stack([*map(predictions.decode, resampled)])
-        if has_texts and len(resampled)
+        if has_texts and resampled
         else None,
         fold_share=share,
         # A time varies, whatever is trained.
         is_trained=name in runs_lib.DURATIONS
-        or bool(runs.record.map(reading.trains).any()),
+        or any(map(reading.trains, runs.record)),
         in_turn=in_turn,
         key=(name, seconds, split, *runs.path),
     )
