@@ -157,10 +157,9 @@ def compose(
         study,
     )
 
-    return page.make_page(
-        study.collect(summary, published_folder, margin),
-        summary,
-    )
+    studies = study.collect(summary, published_folder, margin)
+    gc.freeze()  # statsmodels collects garbage at each of its corrections
+    return page.make_page(studies, summary)
 
 
 # === Writing ===

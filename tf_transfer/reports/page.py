@@ -163,7 +163,9 @@ def make_section(study: Study) -> Section:
 
 def _advise(study: Study) -> str:
     """The sentence of a study; the probe is ours, and heads no paper's page."""
-    rows = advice.make_rows(study.approaches, study.paper is None)
+    rows = study.rows
+    if study.paper is not None and any(x.is_probe for x in study.approaches):
+        rows = advice.make_rows(study.approaches, with_probe=False)
     sentence = advice.advise(rows, study.margin)
     if set(study.runs.data) == {SAMPLE}:
         return f"On the hand-written sample scores mean nothing. {sentence}"

@@ -59,6 +59,11 @@ class Study:
     distinct: str = ""
 
     @functools.cached_property
+    def groups(self) -> dict[str, list[groups.Group]]:
+        """The groups of its runs by task."""
+        return contrast.split_tasks(self.runs)
+
+    @functools.cached_property
     def approaches(self) -> list[advice.Approach]:
         """See `advice.list_approaches`."""
         return advice.list_approaches(self.runs)

@@ -105,15 +105,14 @@ def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
     Returns:
         Runs that differ by seed alone; none if there is no such group.
     """
-    runs = study.runs[study.runs.task == task]
-    if study.paper is None or runs.empty:
-        return runs.iloc[:0]
+    if study.paper is None:
+        return study.runs.iloc[:0]
     try:
         [chosen] = groups_lib.find_groups(
-            groups_lib.list_groups(runs), study.paper, [wanted]
+            study.groups.get(task, []), study.paper, [wanted]
         )
     except groups_lib.NotFound:
-        return runs.iloc[:0]
+        return study.runs.iloc[:0]
     return chosen.runs
 
 
