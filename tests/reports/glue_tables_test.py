@@ -2,7 +2,7 @@
 
 import os
 
-import pytest
+import pandas as pd
 
 from tests.reports import made_up
 from tests.support import commands
@@ -56,9 +56,9 @@ def test_the_time_saved_is_a_share_of_that_of_fine_tuning():
     assert row["last 4, here"] == "36.00" and row["last 1, here"] == "50.00"
     assert row["last 4, published"] == ""
     row = find(rows, task="QQP")
-    assert (row["last 4, published"], row["last 4, here"]) == (6.43, "")
+    assert (row["last 4, published"], row["last 4, here"]) == ("6.43", "")
     means = "CoLA, STS-B, MRPC, RTE, mean"
-    assert find(rows, task=means)["last 3, published"] == 53.24
+    assert find(rows, task=means)["last 3, published"] == "53.24"
     assert find(rows, task=means)["last 3, here"] == ""  # three are missing
 
 
@@ -72,14 +72,12 @@ def test_the_final_score_is_that_of_the_last_epoch():
     rows = fill(records)["table_b"]
     assert find(rows, task="RTE")["last 4, here"] == "-6.00"
     row = find(rows, task="CoLA, STS-B, MRPC, RTE, mean")
-    assert (row["last 4, published"], row["last 4, here"]) == (-2.36, "-3.00")
+    assert (row["last 4, published"], row["last 4, here"]) == ("-2.36", "-3.00")
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_run_that_the_limit_ended_has_no_stopping_point(count):
+def test_a_run_that_the_limit_ended_has_no_stopping_point():
     records = write({"all": 70, "4": 68})
-    for record in records[:count]:
-        record["stop_reason"] = "max_epochs"
+    records[0]["stop_reason"] = "max_epochs"
     found = fill(records)
     tasks = [row["task"] for name in "ab" for row in found[f"table_{name}"]]
     assert "RTE" not in tasks
@@ -88,11 +86,8 @@ def test_a_run_that_the_limit_ended_has_no_stopping_point(count):
 
 def test_each_approach_has_the_rate_that_is_better_on_validation():
     high = write({"all": 40}, lr=1e-3, validation=0.9)
-    found = fill(write(validation=0.8), high)
-    assert find(found["table_9"], approach="fine-tuning")["lr"] == "0.001"
-    text = "score at 1e-3, % below 2e-5: fine-tuning, mean"
-    row = find(found["table_d"], number=text)
-    assert (row["published"], row["here"]) == (64, "42.9")  # 40 of 70
+    rows = fill(write(validation=0.8), high)["table_9"]
+    assert find(rows, approach="fine-tuning")["lr"] == "0.001"
 
 
 def test_within_a_time_the_unit_is_an_epoch_of_fine_tuning():
@@ -107,20 +102,11 @@ def test_within_a_time_the_unit_is_an_epoch_of_fine_tuning():
     assert find(rows, time="40,000 s")["here"] == ""
 
 
-def test_other_numbers_stand_beside_ours():
-    rows = {row["number"]: row for row in fill(write())["table_d"]}
-    shares = "an epoch of the last blocks, % of fine-tuning's, mean"
-    assert rows[shares]["here"] == "57.2"  # of 64, 60, 55 and 50
-    assert rows["RTE: seconds of fine-tuning"]["here"] == "400.0"
-    assert rows["RTE: seconds of the last 4"]["published"] == "1526 or 1737"
-    assert rows["RTE: seconds of the last 4"]["here"] == "256.0"
-
-
-def test_each_epoch_has_its_score_and_seconds():
+def test_each_epoch_that_all_seeds_ran_has_its_score_and_seconds():
     records = write()
     records[0]["epochs"] = records[0]["epochs"][:1]
     found = fill(records)
-    assert {*found} == {*(f"table_{name}" for name in "abcd"), "table_9"}
+    assert {*found} == {*(f"table_{name}" for name in "abc"), "table_9"}
     row = find(found["table_9"], approach="last 4")
     assert [row[f"epoch {n}"] for n in (1, 2, 3, 4)] == [
         f"{score}.00 ± 0.71 / {64 * epoch}"
@@ -128,7 +114,7 @@ def test_each_epoch_has_its_score_and_seconds():
     ]
     row = find(found["table_9"], approach="fine-tuning")
     assert row["epoch 1"] == "64.00 ± 0.71 / 100"
-    assert row["epoch 2"] == "66.50 / 200 (1)"
+    assert pd.isna(row["epoch 2"])
 
 
 def test_times_of_another_machine_are_left_out():

@@ -1,12 +1,12 @@
 """Wang's tables and figures, from runs of `tf_transfer.glue`.
 
 The cells of the paper's tables 2 to 9 and the points of its figures are lost.
-Tables A to D, which the paper does not have, hold the numbers of its text.
+Tables A to C, which the paper does not have, hold the numbers of its text.
 Each approach has the rate that is better on validation: "we will only compare
 the better performance scores".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -23,30 +23,21 @@ BASE = "fine-tuning"
 LAST = {"last 4": "4", "last 3": "3", "last 2": "2", "last 1": "1"}
 APPROACHES = {BASE: "all", **LAST}  # with `--trainable_layers`
 EMPTY = (
-    "Empty where the paper has no number, nothing was run, or --max_epochs "
-    "ended a run before it stopped"
+    "Empty: no number in the paper, not run, or a run that --max_epochs ended"
 )
 
 # The runs of a task and an approach; none where nothing was run.
 Found = Mapping[tuple[str, str], pd.DataFrame]
 
 
-def find_runs(study: Study, **rate: float) -> Found:
-    """The runs of each task and approach, at a rate or at the better one."""
+def find_runs(study: Study) -> Found:
+    """The runs of each task and approach, at the better rate."""
     found = {}
     for task, flag in TASKS.items():
         for name, layers in APPROACHES.items():
-            wanted = {"trainable_layers": layers, **rate}
+            wanted = {"trainable_layers": layers}
             found[task, name] = tables.find_runs(study, flag, wanted)
     return found
-
-
-def measure(
-    found: Found, take_mean: Callable[[pd.DataFrame], float]
-) -> pd.DataFrame:
-    """A mean of the runs of each task (row) and approach (column), or nan."""
-    values = pd.Series({key: take_mean(runs) for key, runs in found.items()})
-    return values.unstack(sort=False)
 
 
 def stopping_time(runs: pd.DataFrame) -> float:
@@ -62,9 +53,16 @@ def final_score(runs: pd.DataFrame) -> float:
     return last.where(runs.stop_reason == "patience").mean(skipna=False)
 
 
-def epoch_time(runs: pd.DataFrame) -> float:
-    """Mean seconds of an epoch."""
-    return runs.seconds_per_epoch.mean()
+def list_epochs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Test score and seconds after each epoch that all runs have.
+
+    Seconds are nan in a run that was timed unlike most.
+    """
+    epochs = runs_lib.epochs_frame(runs).dropna(subset="test")
+    is_timed = epochs.path.isin(runs.path[runs.timed])
+    count = epochs.groupby("epoch").test.transform("size")
+    shared = epochs.assign(seconds=epochs.seconds.where(is_timed))
+    return shared[count == len(runs)]
 
 
 # === Tables ===
@@ -72,18 +70,26 @@ def epoch_time(runs: pd.DataFrame) -> float:
 
 def table_a(found: Found, published: Mapping[str, Any]) -> pd.DataFrame:
     """The time that the last blocks save, in percent of fine-tuning's."""
-    times = measure(found, stopping_time)
+    times = _measure(found, stopping_time)
     saved = 100 - 100 * times.div(times[BASE], axis=0)
-    return _list_with_means(saved, published)
+    return _add_means(saved, published)
 
 
 def table_b(found: Found, published: Mapping[str, Any]) -> pd.DataFrame:
     """The final score of the last blocks less fine-tuning's, in points."""
-    scores = measure(found, final_score)
-    return _list_with_means(scores.sub(scores[BASE], axis=0), published)
+    scores = _measure(found, final_score)
+    return _add_means(scores.sub(scores[BASE], axis=0), published)
 
 
-def _list_with_means(
+def _measure(
+    found: Found, take_mean: Callable[[pd.DataFrame], float]
+) -> pd.DataFrame:
+    """A mean of the runs of each task (row) and approach (column), or nan."""
+    values = pd.Series({key: take_mean(runs) for key, runs in found.items()})
+    return values.unstack(sort=False)
+
+
+def _add_means(
     here: pd.DataFrame, published: Mapping[str, Any]
 ) -> pd.DataFrame:
     """Published numbers and ours, of each task and the mean of four.
@@ -93,19 +99,20 @@ def _list_with_means(
     for tasks in (LARGE, SMALL):
         mean = here.loc[[*tasks]].mean(skipna=False)
         here.loc[f"{', '.join(tasks)}, mean"] = mean
-    columns = {}
-    for name in LAST:
-        known = [published.get(row, {}).get(name, "") for row in here.index]
-        columns[f"{name}, published"] = known
-        columns[f"{name}, here"] = here[name].map(tables.number)
-    rows = pd.DataFrame(columns, here.index)
-    rows = rows[(rows != "").any(axis=1)]
-    return rows.reset_index(names="task")
+    rows = []
+    for task, values in here.iterrows():
+        known = published.get(task, {})
+        row = {"task": task}
+        for name in LAST:
+            ours = tables.number(values[name])
+            theirs = str(known.get(name, ""))
+            row |= tables.pair(name, theirs, ours)
+        if known or values[[*LAST]].notna().any():
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def table_c(
-    found: Found, published: Sequence[Mapping[str, Any]]
-) -> pd.DataFrame:
+def table_c(found: Found, published: list[dict[str, Any]]) -> pd.DataFrame:
     """The last 4 blocks less fine-tuning within the same time, in points."""
     gains = []
     for point in published:
@@ -114,73 +121,37 @@ def table_c(
         name = "interpolated_score"
         if "whole epochs" in point["time"]:
             name = "score_within"
-        seconds = point["epochs"] * epoch_time(base)
+        seconds = point["epochs"] * base.seconds_per_epoch.mean()
         gain = tables.mean(runs_lib.measure_runs(name, last, seconds))
         gain -= tables.mean(runs_lib.measure_runs(name, base, seconds))
         gains.append(tables.number(gain, 2, "+"))
     return pd.DataFrame(published).assign(here=gains)
 
 
-def table_d(
-    found: Found, low: Found, high: Found, published: Sequence[Sequence[Any]]
-) -> pd.DataFrame:
-    """The other numbers of the text; means are of the tasks that were run.
-
-    Args:
-        found, low, high: runs at the better rate, at 2e-5 and at 1e-3.
-        published: texts and the paper's numbers.
-    """
-    epochs, times = measure(found, epoch_time), measure(found, stopping_time)
-    epochs = 100 * epochs[[*LAST]].div(epochs[BASE], axis=0)
-    lower = 100 - 100 * measure(low, final_score) / measure(high, final_score)
-    base = 100 - 100 * measure(high, final_score) / measure(low, final_score)
-    rates = 100 * measure(low, stopping_time) / measure(high, stopping_time)
-    here = [
-        epochs.stack().mean(),
-        epochs["last 4"]["MNLI"],
-        base[BASE].mean(),
-        lower[[*LAST]].stack().mean(),
-        rates.stack().mean(),
-        times[BASE]["RTE"],
-        times["last 4"]["RTE"],
-    ]
-    rows = pd.DataFrame(published, columns=["number", "published"])
-    return rows.assign(here=[tables.number(value, 1) for value in here])
-
-
 def table_of_epochs(found: Found, task: str) -> pd.DataFrame:
-    """The paper's tables 2 to 9: score / seconds after each epoch.
-
-    `(1)` follows where only one of several runs has the epoch.
-    """
+    """The paper's tables 2 to 9: score / seconds after each epoch."""
     rows = []
     for name in APPROACHES:
         runs = found[task, name]
         row = {"approach": name, "lr": tables.rate(runs.lr.mean())}
-        epochs = runs_lib.epochs_frame(runs).dropna(subset="test")
-        is_timed = epochs.path.isin(runs.path[runs.timed])
-        for number, members in epochs.groupby("epoch"):
-            seconds = tables.number(members.seconds[is_timed].mean(), 0)
-            cell = f"{tables.spread(members.test)} / {seconds}"
-            if len(members) < len(runs):
-                cell += f" ({len(members)})"
+        for number, members in list_epochs(runs).groupby("epoch"):
+            cell = tables.spread(members.test)
+            if members.seconds.any():
+                cell += f" / {members.seconds.mean():.0f}"
             row[f"epoch {number}"] = cell
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def list_tables(study: Study) -> list[Table]:
-    """Tables A to D, and those of the tables 2 to 9 whose task was run."""
+    """Tables A to C, and those of the tables 2 to 9 whose task was run."""
     found, published = find_runs(study), study.published
-    low, high = find_runs(study, lr=2e-5), find_runs(study, lr=1e-3)
     made = [
         Table(
             "table_a",
             "Table A, numbers of the paper's text: training time saved "
-            "against fine-tuning, in %, both to the stopping point. The paper "
-            'calls the last 4 "9 to 12"; the tasks of its means follow from '
-            "the order of its sentences. Each approach has the rate that is "
-            "better on validation. " + EMPTY,
+            "against fine-tuning, in %, both to the stopping point and at the "
+            "rate that is better on validation. " + EMPTY,
             table_a(found, published["time_saved"]),
         ),
         Table(
@@ -194,29 +165,20 @@ def list_tables(study: Study) -> list[Table]:
             "table_c",
             "Table C, numbers of the paper's text: test score of the last 4 "
             "less that of fine-tuning within the same time, in points. Times "
-            "are epochs of fine-tuning; those without seconds are ours. Scores "
-            "between two epochs are interpolated. Empty where nothing was run",
+            "are epochs of fine-tuning; those without seconds are ours. "
+            "Empty: not run",
             table_c(found, published["fixed_times"]),
-        ),
-        Table(
-            "table_d",
-            "Table D, other numbers of the paper's text. It calls both 1,526 "
-            "and 1,737 s the saving on RTE. " + EMPTY,
-            table_d(found, low, high, published["others"]),
         ),
     ]
     for number, task in enumerate(TASKS, 2):
         frame = table_of_epochs(found, task)
         if "epoch 1" in frame:
-            made.append(
-                Table(
-                    f"table_{number}",
-                    f"Table {number}, {task}: test score / seconds of training "
-                    "after each epoch; mean ± standard deviation over seeds. "
-                    "The paper's cells are lost",
-                    frame,
-                )
+            caption = (
+                f"Table {number}, {task}: test score / seconds of training "
+                "after each epoch that all seeds ran, ± standard deviation. "
+                "The paper's cells are lost"
             )
+            made.append(Table(f"table_{number}", caption, frame))
     return made
 
 
@@ -224,7 +186,7 @@ def list_tables(study: Study) -> list[Table]:
 
 
 def list_figures(study: Study) -> list[Figure]:
-    """The paper's figure 2, and its figures 3 to 6 as one."""
+    """The paper's figure 2, and its figures 3 to 6 as one; of what was run."""
     found = find_runs(study)
     live = study.runs[~study.runs.cached]
     rates, curves = {}, {}
@@ -233,36 +195,33 @@ def list_figures(study: Study) -> list[Figure]:
         runs = live[is_so & (live.task == TASKS[task])]
         if runs.lr.nunique() > 1:
             rates[task, name] = _list_points(runs.groupby("lr"), "lr", "score")
-        curves[task, name] = list_epochs(found[task, name])
-    return [
-        *_draw(
+        epochs = list_epochs(found[task, name]).groupby("epoch")
+        curves[task, name] = _list_points(epochs, "seconds", "test")
+    drawn = [
+        (
             "figure_2",
             "Figure 2, as far as can be inferred: test score at each learning "
             "rate, mean and standard deviation over seeds. The paper's points "
             "are lost",
-            rates,
+            _make_panels(rates),
             "learning rate",
             figures.SCALES["log"],
         ),
-        *_draw(
+        (
             "figures_3_to_6",
             "Figures 3 to 6: test score after each epoch against training "
             "time, up to the last epoch that all seeds ran; bars are one "
             "standard deviation. The paper's points are lost",
-            curves,
+            _make_panels(curves),
             "training time, s",
             figures.SCALES["zero"],
         ),
     ]
-
-
-def list_epochs(runs: pd.DataFrame) -> list[figures.Point]:
-    """Seconds and score after each epoch that all timed runs have."""
-    timed = runs[runs.timed]
-    epochs = runs_lib.epochs_frame(timed).dropna(subset=["test", "seconds"])
-    count = epochs.groupby("epoch").test.transform("size")
-    whole = epochs[count == len(timed)]
-    return _list_points(whole.groupby("epoch"), "seconds", "test")
+    return [
+        figures.draw_panels(name, caption, panels, xlabel, dress=dress)
+        for name, caption, panels, xlabel, dress in drawn
+        if panels
+    ]
 
 
 def _name_approach(name: str) -> str:
@@ -271,28 +230,22 @@ def _name_approach(name: str) -> str:
 
 
 def _list_points(groups: Any, x: str, y: str) -> list[figures.Point]:
-    """Means and deviations of two columns."""
+    """Means and deviations of two columns, where both are known."""
     return [
         (tables.deviation(group[x]), tables.deviation(group[y]))
         for _, group in groups
+        if group[x].any()
     ]
 
 
-def _draw(
-    name: str,
-    caption: str,
+def _make_panels(
     points: Mapping[tuple[str, str], list[figures.Point]],
-    xlabel: str,
-    dress: Callable[..., Any],
-) -> list[Figure]:
+) -> list[figures.Panel]:
     """A panel for each task, a curve for each approach; none without any."""
-    curves: dict[str, dict[str, figures.Curve]] = {}
+    panels: dict[str, dict[str, figures.Curve]] = {}
     for (task, approach), known in points.items():
         if known:
             colour = figures.colour_of(_name_approach(approach))
             curve = figures.Curve(known, {"color": colour})
-            curves.setdefault(task, {})[approach] = curve
-    panels = [figures.Panel(*entry) for entry in curves.items()]
-    if not panels:
-        return []
-    return [figures.draw_panels(name, caption, panels, xlabel, dress=dress)]
+            panels.setdefault(task, {})[approach] = curve
+    return [figures.Panel(*panel) for panel in panels.items()]
