@@ -65,7 +65,7 @@ def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):
     assert json.loads(json.dumps(ensemble)) == ensemble
     [study] = collect(members, [ensemble])
     frame = {t.name: t.frame for t in tables.list_tables(study)}["texts"]
-    assert frame["accuracy gain, here"].iloc[-1] == "-12.50"
+    assert frame["gain, here"][3] == "-12.50"
 
 
 def test_members_are_found_by_the_settings_that_runs_record(tmp_path):
@@ -83,11 +83,7 @@ def test_members_are_found_by_the_settings_that_runs_record(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, value",
-    [
-        *(("lr", 1e-5), ("head_lr", 1e-2), ("phase_one_epochs", 2)),
-        *(("max_epochs", 7), ("frozen_prefix", "cached"), ("batch_size", 8)),
-    ],
+    "name, value", [("lr", 1e-5), ("max_epochs", 7), ("batch_size", 8)]
 )
 def test_members_differ_in_nothing_else(tmp_path, name, value):
     base, densenet, highway = trio(tmp_path)

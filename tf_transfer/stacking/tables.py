@@ -7,8 +7,8 @@ like that of a run whose head is `ensemble` and whose adaptation is `mean`.
 """
 
 import collections
-import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.data import metrics
-from tf_transfer.reports import tables
+from tf_transfer.reports import runs as runs_lib, tables
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.predictions import Arrays, Predictions
@@ -43,20 +43,6 @@ ADAPTATIONS = {
     "two_rates": "joint at two rates",
     "mean": "mean of probabilities",
 }
-WAYS = (  # of table 1: what trains first, and then
-    ("stack_only", "the head", ""),
-    ("finetune_only", "everything, with two dense layers", ""),
-    ("stack_and_finetune", "the head", "everything"),
-)
-TITLES = {  # of the metrics that the text names
-    "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
-    "text": {"accuracy": "accuracy", "f1": "F1"},
-    "pairs": {"accuracy": "accuracy"},
-}
-OURS = (
-    "Here: test scores in points, mean ± standard deviation over n seeds at "
-    "the best rate on validation; empty where not run"
-)
 # Head and adaptation of the three models of the ensemble.
 MEMBERS = (
     ("dense", "finetune_only"),
@@ -75,26 +61,24 @@ def name_approach(approach: str, settings: Settings) -> str:
 
 
 def list_tables(study: Study) -> list[Table]:
-    """Table 1, and those on the tasks of a study.
-
-    A table without runs in any study belongs to the first study.
-    """
-    made = []
-    if study.name == "A":
-        caption = (
-            "Table 1 of the paper: three ways of adapting BERT, from its text, "
-            "and how many runs of each there are here"
+    """Table 1, and those on the tasks of a study."""
+    strategies = study.published.get("strategies", ())
+    made = [
+        Table(
+            "table_1",
+            "Table 1: three ways of adapting BERT, from the paper's text, and "
+            "how many runs of each there are here",
+            table_1(study, strategies),
         )
-        made.append(Table("table_1", caption, table_1(study.all_runs)))
-    for published in study.published.get("tables", ()):
-        tasks = {*study.runs.task}
-        if study.name == "A":
-            others = {*study.all_runs.task} - tasks
-            tasks = {*TITLES} - others
-        if published["task"] in tasks:
-            caption = f"{published['caption']} {OURS}"
-            frame = compare_rows(study, published["task"], published["rows"])
-            made.append(Table(published["name"], caption, frame))
+    ]
+    for table in study.published.get("tables", ()):
+        if table["task"] in {*study.runs.task}:
+            caption = (
+                f"{table['caption']} In points. Here: mean ± standard "
+                "deviation over n seeds at the best rate on validation. "
+                "Empty: not in our copy, or not run"
+            )
+            made.append(Table(table["name"], caption, compare(study, table)))
     return made
 
 
@@ -103,71 +87,53 @@ def list_figures(study: Study) -> list[Figure]:
     return []
 
 
-def table_1(runs: pd.DataFrame) -> pd.DataFrame:
+def table_1(study: Study, strategies: Iterable[dict[str, str]]) -> pd.DataFrame:
     """What trains first and then, by strategy."""
-    adaptations = [*runs.settings.str["adaptation"]]
-    lines = []
-    for name, first, then in WAYS:
-        count = adaptations.count(name)
-        lines.append((ADAPTATIONS[name], first, then, count))
-    return pd.DataFrame(lines, columns=["strategy", "first", "then", "runs"])
+    frame = pd.DataFrame(strategies)
+    adaptations = list(study.runs.settings.str["adaptation"])
+    runs = frame.pop("adaptation").map(adaptations.count)
+    return frame.assign(runs=runs)
 
 
-def compare_rows(
-    study: Study, task: str, rows: Sequence[dict[str, Any]]
-) -> pd.DataFrame:
+def compare(study: Study, table: dict[str, Any]) -> pd.DataFrame:
     """Scores of models and strategies, and their gains over other rows.
 
     Args:
         study: whose runs are ours.
-        task: of the table.
-        rows: dicts of `model`, `strategy`, `settings` and, where the text
-            compares the row, `gains`: dicts of `over` (model and strategy of
-            another row) and the published gain by metric.
+        table: dict of `task`, `metrics` and `rows`. A row has `model`,
+            `strategy`, `settings` and, where the text compares the row,
+            `gains`: dicts of `over` (model and strategy of another row) and
+            the published gain by metric.
 
     Returns:
-        A line for each row, or for each of its gains.
+        For each metric, a line for each row, or for each of its gains.
     """
-    groups = {}
-    for row in rows:
+    found = {}
+    for row in table["rows"]:
         name = f"{row['model']}, {row['strategy']}"
-        groups[name] = find_largest(study, task, row["settings"])
+        found[name] = tables.find_runs(study, table["task"], row["settings"])
     lines = []
-    for row, runs in zip(rows, groups.values()):
-        for gain in row.get("gains", [{"over": ""}]):
-            line = {"model": row["model"], "strategy": row["strategy"]}
-            line["n"] = str(len(runs) or "")
-            line["gain over"] = gain["over"]
-            base = groups.get(gain["over"], runs.iloc[:0])
-            for metric, title in TITLES[task].items():
-                ours, theirs = _measure(runs, metric), _measure(base, metric)
-                difference = tables.mean(ours) - tables.mean(theirs)
-                line[f"{title}, here"] = tables.spread(ours)
-                line[f"{title} gain, published"] = _show(gain.get(metric, ""))
-                line[f"{title} gain, here"] = tables.number(
-                    difference, sign="+"
-                )
-            lines.append(line)
+    for metric, title in table["metrics"].items():
+        for row, (name, runs) in zip(table["rows"], found.items()):
+            score = runs_lib.measure_runs(metric, runs)
+            for gain in row.get("gains", [{}]):
+                line = {
+                    "measure": title,
+                    "model and strategy": name.strip(", "),
+                }
+                line["n"] = str(len(runs) or "")
+                line["here"] = tables.spread(score)
+                line["gain over"] = gain.get("over", "")
+                difference = math.nan
+                if line["gain over"]:
+                    base = found[line["gain over"]]
+                    difference = tables.mean(score) - tables.mean(
+                        runs_lib.measure_runs(metric, base)
+                    )
+                ours = tables.number(difference, sign="+")
+                line |= tables.pair("gain", gain.get(metric, ""), ours)
+                lines.append(line)
     return pd.DataFrame(lines)
-
-
-def _measure(runs: pd.DataFrame, metric: str) -> list[float | None]:
-    return [scores.get(metric) for scores in runs.metrics]
-
-
-def _show(gain: float | str) -> str:
-    return gain if isinstance(gain, str) else f"{gain:+g}"
-
-
-def find_largest(study: Study, task: str, settings: Settings) -> pd.DataFrame:
-    """The runs of a row, see `tables.find_runs`, on the most examples."""
-    runs = study.runs[study.runs.task == task]
-    examples = runs.sizes.str["train"].fillna(0)
-    runs = runs[examples == examples.max()]
-    runs = runs[runs.data_identity == runs.data_identity.min()]
-    return tables.find_runs(
-        dataclasses.replace(study, runs=runs), task, settings
-    )
 
 
 # === The ensemble of experiment B ===
