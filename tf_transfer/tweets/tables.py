@@ -4,6 +4,7 @@ Published figures are in `experiments/tweets/published.json`: the printed ones,
 and those of the author's own runs, which are public. All are in points.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -59,18 +60,16 @@ def list_tables(study: Study) -> list[Table]:
         ),
         Table(
             "table_2",
-            "Table 2: BERT, in points, with the standard deviation over n "
-            "runs. The paper exchanges the figures of two rows. Its F1 is the "
-            "harmonic mean of the recall of disasters and the precision of "
-            "other tweets. His runs: the named model's, from the author's "
-            "public predictions. Majority baseline: 57.3. Empty: not "
-            "published, or not run",
+            "Table 2: BERT, in points, ± the standard deviation over n runs. "
+            "The paper exchanges two rows; its F1 is of the recall of "
+            "disasters and the precision of other tweets. His runs: from the "
+            "author's predictions. Empty: not published, or not run",
             table_2(study),
         ),
         Table(
             "t_tests",
             "Section 5.2: Welch's t-tests of accuracy. Empty: not run, or a "
-            "model is not shown to be above the majority baseline",
+            "model is not shown to be above the majority baseline (57.3)",
             t_tests(study),
         ),
     ]
@@ -78,23 +77,23 @@ def list_tables(study: Study) -> list[Table]:
 
 def list_figures(study: Study) -> list[Figure]:
     """Figures 1 and 2, where boxes have runs; see `list_tables`."""
-    drawn: list[Figure] = []
-    if _has_as_many_texts(study):
-        drawn += draw_boxes(
+    if not _has_as_many_texts(study):
+        return []
+    return [
+        *draw_boxes(
             study,
             1,
             "Figure 1: accuracy and F1 of the sparse features over ten folds. "
             "Boxes: here; diamonds: the author's folds",
-        )
-        drawn += draw_boxes(
+        ),
+        *draw_boxes(
             study,
             2,
-            "Figure 2: accuracy and F1 of BERT over trials. Boxes: here; "
-            "diamonds: the lowest, the median and the highest accuracy of the "
-            "author's ten runs, and their mean F1. The F1 is the standard "
-            "one, not the paper's",
-        )
-    return drawn
+            "Figure 2: accuracy and standard F1 of BERT over trials. Boxes: "
+            "here; diamonds: the lowest, the median and the highest accuracy "
+            "of the author's ten runs, and their mean F1",
+        ),
+    ]
 
 
 def table_1(study: Study) -> pd.DataFrame:
@@ -104,9 +103,9 @@ def table_1(study: Study) -> pd.DataFrame:
         runs = find_runs(study, row["settings"])
         line = {"model": row["name"]}
         for metric, title in METRICS.items():
-            line[f"{title}, published"] = _show_printed(row, metric)
+            line[f"{title}, published"] = f"{row[f'printed_{metric}']:.1f}"
             line[f"{title}, his folds"] = _show_his(row, metric)
-            line[f"{title}, here"] = show(metric, runs)
+            line[f"{title}, here"] = tables.show(metric, runs)
         lines.append(line)
     return pd.DataFrame(lines)
 
@@ -116,23 +115,23 @@ def table_2(study: Study) -> pd.DataFrame:
     rows = study.published["table_2"]
     printed = {row["printed_as"]: row for row in rows}
     lines = []
-    for row in [*rows, *study.published["ours"]]:
-        runs = find_runs(study, row["settings"])
-        if len(runs) or "reading" not in row:
-            theirs = printed.get(row["name"], {})
-            line = {
-                "model": _name(row),
-                "n": len(runs) or "",
-                "accuracy, published": _show_printed(theirs, "accuracy"),
-                "accuracy, his runs": _show_his(row, "accuracy"),
-                "accuracy, here": show("accuracy", runs),
-                "paper's F1, published": _show_printed(theirs, "f1"),
-                "paper's F1, his runs": _show_printed(row, "f1"),
-                "paper's F1, here": show("f1_hart", runs),
-                "F1, his runs": _show_his(row, "f1"),
-                "F1, here": show("f1", runs),
-            }
-            lines.append(line)
+    for row, runs in tables.find_rows(
+        [*rows, *study.published["ours"]], functools.partial(find_runs, study)
+    ):
+        theirs = printed.get(row["name"], {})
+        line = {
+            "model": _name(row),
+            "n": len(runs) or "",
+            "accuracy, published": str(theirs.get("printed_accuracy", "")),
+            "accuracy, his runs": _show_his(row, "accuracy"),
+            "accuracy, here": tables.show("accuracy", runs),
+            "paper's F1, published": str(theirs.get("printed_f1", "")),
+            "paper's F1, his runs": str(row.get("printed_f1", "")),
+            "paper's F1, here": tables.show("f1_hart", runs),
+            "F1, his runs": _show_his(row, "f1"),
+            "F1, here": tables.show("f1", runs),
+        }
+        lines.append(line)
     return pd.DataFrame(lines)
 
 
@@ -140,24 +139,22 @@ def t_tests(study: Study) -> pd.DataFrame:
     """Welch's tests of two models' accuracies; readings, if run."""
     lines = []
     for test in study.published["t_tests"]:
-        first = find_runs(study, test["first"])
-        second = find_runs(study, test["second"])
+        both = [find_runs(study, test[name]) for name in ("first", "second")]
         ours: dict[str, str] = {}
-        if _can_test(first) and _can_test(second):
-            result = scipy.stats.ttest_ind(
-                first.score, second.score, equal_var=False
-            )
+        if all(
+            len(runs) > 1 and not groups.did_not_train(runs) for runs in both
+        ):
+            scores = [runs.score for runs in both]
+            result = scipy.stats.ttest_ind(*scores, equal_var=False)
             ours = {
                 "t": f"{result.statistic:.2f}",
                 "df": f"{result.df:.0f}",
                 "p": f"{result.pvalue:.2g}",
-                "n": f"{len(first)} and {len(second)}",
             }
         if ours or "reading" not in test:
-            line = {"models": _name(test), "n": ours.get("n")}
+            line = {"models": _name(test)}
             for name in ("t", "df", "p"):
-                line[f"{name}, published"] = test[name]
-                line[f"{name}, here"] = ours.get(name)
+                line |= tables.pair(name, test[name], ours.get(name))
             lines.append(line)
     return pd.DataFrame(lines)
 
@@ -173,24 +170,24 @@ def draw_boxes(study: Study, number: int, caption: str) -> list[Figure]:
     Returns:
         One figure; none, if no row has several values.
     """
-    labels, drawn = [], []
+    boxes = []
     for row in study.published[f"table_{number}"]:
         runs = find_runs(study, row["settings"])
-        if len(measure("accuracy", runs)) > 1:
-            labels.append(_name(row))
-            drawn.append((row["points"], runs))
-    if not drawn:
+        if len(runs_lib.measure_runs("accuracy", runs)) > 1:
+            boxes.append((row, runs))
+    if not boxes:
         return []
-    figure, axes = figures.make_panels(len(METRICS), 1.2 + 0.5 * len(drawn))
+    figure, axes = figures.make_panels(len(METRICS), 1.2 + 0.5 * len(boxes))
     for axis, (metric, title) in zip(axes, METRICS.items()):
         axis.boxplot(
-            [measure(metric, runs) for _, runs in drawn],
+            [runs_lib.measure_runs(metric, runs) for _, runs in boxes],
             orientation="horizontal",
-            tick_labels=labels,
+            tick_labels=[_name(row) for row, _ in boxes],
         )
-        for height, (points, _) in enumerate(drawn, 1):
-            for value in points[metric]:
-                axis.plot(value, height + 0.3, "d", color=figures.OTHERS[0])
+        for height, (row, _) in enumerate(boxes, 1):
+            points = row["points"][metric]
+            heights = [height + 0.3] * len(points)
+            axis.plot(points, heights, "d", color=figures.OTHERS[0])
         axis.invert_yaxis()
         figures.add_frame(axis, "", f"{title}, points")
     axes[1].set_yticklabels([])
@@ -202,19 +199,9 @@ def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
     return tables.find_runs(study, "tweets", settings)
 
 
-def measure(metric: str, runs: pd.DataFrame) -> list[float]:
-    """The known values of a metric in points, one a run or a fold."""
-    return runs_lib.known(runs_lib.measure_runs(metric, runs))
-
-
-def show(metric: str, runs: pd.DataFrame) -> str:
-    """Mean and standard deviation of a metric over runs or folds."""
-    return tables.spread(measure(metric, runs))
-
-
 def _has_as_many_texts(study: Study) -> bool:
-    sizes = [size.get("test", 0) for size in study.runs.sizes]
-    return any(HELD_OUT - 1 <= size <= HELD_OUT for size in sizes)
+    tested = study.runs.sizes.str["test"]
+    return bool(tested.between(HELD_OUT - 1, HELD_OUT).any())
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -222,17 +209,8 @@ def _name(row: dict[str, Any]) -> str:
     return f"{row['name']}: {reading}" if reading else row["name"]
 
 
-def _show_printed(row: dict[str, Any], metric: str) -> str:
-    """The paper's mean, with its digits."""
-    return tables.number(row.get(f"printed_{metric}", math.nan), 1)
-
-
 def _show_his(row: dict[str, Any], metric: str) -> str:
     """Mean of the author's runs, with the deviation if it is known."""
     text = tables.number(row.get(metric, math.nan))
     deviation = row.get(f"{metric}_deviation")
     return f"{text} ± {deviation:.2f}" if deviation else text
-
-
-def _can_test(runs: pd.DataFrame) -> bool:
-    return len(runs) > 1 and not groups.did_not_train(runs)
