@@ -99,6 +99,7 @@ def test_cached_members_share_the_build_and_two_machines_no_timing(tmp_path):
         record["key"] |= {"frozen_prefix": "cached", "cache_dtype": "float16"}
         record |= {"prefix_seconds": paid, "prefix_build_seconds": 8.0}
         record["cached"] = True
+    base |= {"prefix_seconds": None, "prefix_build_seconds": None}
     base["timing_environment"] = {**base["timing_environment"], "threads": 7}
     [ensemble], _ = join(tmp_path, [base, densenet, highway])
     assert ensemble["cached"] and ensemble["prefix_build_seconds"] == 8.0

@@ -49,6 +49,10 @@ MEMBERS = (
     ("densenet", "stack_and_finetune"),
     ("highway", "stack_and_finetune"),
 )
+SUMS = (
+    *("epochs_run", "seconds"),
+    *("trainable_parameters", "total_parameters"),
+)
 
 
 def name_approach(approach: str, settings: Settings) -> str:
@@ -159,8 +163,9 @@ def ensembles(
         validated = [predictions.read(record, "validation") for record in trio]
         if not all("ids" in arrays for arrays in (*tested, *validated)):
             continue
-        problem = _compare_labels(trio, tested)
-        problem = problem or _compare_labels(trio, validated)
+        problem = _compare_labels(trio, tested) or _compare_labels(
+            trio, validated
+        )
         if problem:
             refused.append((trio[-1]["path"], f"is in no ensemble: {problem}"))
             continue
@@ -186,8 +191,7 @@ def find_trios(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
             key = record["key"]
             by_model[key.get("head"), key.get("adaptation")].append(record)
         for trio in itertools.product(*(by_model[m] for m in MEMBERS)):
-            settings = [*map(_list_settings, trio)]
-            if all(_agree(*p) for p in itertools.combinations(settings, 2)):
+            if _agree(trio):
                 yield trio
 
 
@@ -200,10 +204,13 @@ def _list_settings(record: Record) -> Settings:
     return {n: v for n, v in settings.items() if n not in own}
 
 
-def _agree(first: Settings, second: Settings) -> bool:
-    """Whether settings are equal where both have them."""
-    shared = first.keys() & second.keys()
-    return all(first[name] == second[name] for name in shared)
+def _agree(trio: Iterable[Record]) -> bool:
+    """Whether settings are equal where several members have them."""
+    values = collections.defaultdict(set)
+    for record in trio:
+        for name, value in _list_settings(record).items():
+            values[name].add(value)
+    return all(len(known) == 1 for known in values.values())
 
 
 def _compare_labels(trio: Sequence[Record], members: Sequence[Arrays]) -> str:
@@ -235,7 +242,7 @@ def make_record(
         trio: records of the members, the one that is not stacked first.
         test, validation: see `_average`.
     """
-    base, _, last = trio
+    base, *stacked = trio
     settings = {}
     for member in trio:
         settings.update(member["key"])
@@ -246,13 +253,23 @@ def make_record(
     ).values()
     environments = [member["timing_environment"] for member in trio]
     mixed = any(e["mixed"] or e != environments[0] for e in environments)
-    record = {
+    summed = {}
+    for name in SUMS:
+        values = [member[name] for member in trio]
+        summed[name] = None if None in values else sum(values)
+    if stacked[0]["cached"]:  # they share a prefix
+        paid = [member["prefix_seconds"] for member in stacked]
+        builds = [member["prefix_build_seconds"] for member in stacked]
+        summed["prefix_seconds"] = sum(paid)
+        summed["prefix_build_seconds"] = max(builds)
+    return {
         **base,
+        **summed,
         "path": "mean of " + " + ".join(member["path"] for member in trio),
         "members": [member["path"] for member in trio],
         "key": {**settings, "head": "ensemble", "adaptation": "mean"},
         "approach": "mean_ensemble",
-        "cached": last["cached"],
+        "cached": stacked[0]["cached"],
         "timing_environment": {**environments[0], "mixed": mixed},
         "epochs": [],
         "passes": [],
@@ -263,17 +280,3 @@ def make_record(
         "seconds_per_epoch": None,
         "memory": None,
     }
-    for name in (
-        "epochs_run",
-        "seconds",
-        "trainable_parameters",
-        "total_parameters",
-    ):
-        values = [member[name] for member in trio]
-        record[name] = None if None in values else sum(values)
-    if last["cached"]:  # the stacked members share a prefix
-        stacked = trio[1:]
-        record["prefix_seconds"] = sum(m["prefix_seconds"] for m in stacked)
-        builds = [member["prefix_build_seconds"] for member in stacked]
-        record["prefix_build_seconds"] = max(builds)
-    return record
