@@ -5,14 +5,13 @@ a `reading` are another reading of the row above them. All are in points.
 """
 
 import functools
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, runs as runs_lib, tables
+from tf_transfer.reports import claims, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
@@ -23,11 +22,6 @@ METRICS = {
     "sentiment_accuracy": "SST",
     "paraphrase_accuracy": "Quora",
     "similarity_pearson": "STS r",
-}
-TASKS = {
-    "paraphrase": "paraphrase_accuracy",
-    "similarity": "similarity_pearson",
-    "sentiment": "sentiment_accuracy",
 }
 AMOUNTS = ("lr", "max_epochs", "head_epochs")
 WORDS = {
@@ -68,10 +62,7 @@ def name_approach(approach: str, settings: claims.Settings) -> str:
 
 
 def list_tables(study: Study) -> list[Table]:
-    """Tables 1 to 8, then the tasks' effects on each other.
-
-    There are none without runs of the paper's three tasks.
-    """
+    """Tables 1 to 8; none without runs of the paper's three tasks."""
     runs = study.runs[study.runs.task == TASK]
     if runs.empty:
         return []
@@ -92,14 +83,6 @@ def list_tables(study: Study) -> list[Table]:
         )
         frame = fill_table(study, table["rows"])
         made.append(Table(f"table_{number}", caption, frame))
-    changes = list_changes(study)
-    if len(changes):
-        caption = (
-            "Sections 4.1 and 4.4, which have no figures: change on dev during "
-            "a pass over one task, in points. Mean over all passes but a "
-            "phase's first; standard deviation over runs"
-        )
-        made.append(Table("forgetting", caption, changes))
     return made
 
 
@@ -124,7 +107,8 @@ def table_1(study: Study, sizes: dict[str, int]) -> pd.DataFrame:
 def fill_table(study: Study, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """A table of scores, from rows of `published.json`."""
     lines = []
-    for row, runs in _find_rows(study, rows):
+    find = functools.partial(find_runs, study)
+    for row, runs in tables.find_rows(rows, find):
         line = {**row["cells"], "runs here": describe_runs(runs)}
         scores = zip(METRICS.items(), row["figures"])
         for (metric, title), published in scores:
@@ -132,28 +116,6 @@ def fill_table(study: Study, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
             line |= tables.pair(title, theirs, tables.show(metric, runs))
         lines.append(line)
     return pd.DataFrame(lines)
-
-
-def list_changes(study: Study) -> pd.DataFrame:
-    """Changes of each task's score in passes over one, of models of table 2."""
-    lines = []
-    rows = _find_rows(study, study.published["tables"][0]["rows"])
-    for (row, runs), task in itertools.product(rows, TASKS):
-        line = {**row["cells"], "runs here": describe_runs(runs)}
-        line["a pass over"] = task
-        for metric in TASKS.values():
-            change = f"{runs_lib.PASS}{task}:{metric}"
-            line[METRICS[metric]] = tables.show(change, runs, "+")
-        if line[METRICS[TASKS[task]]]:
-            lines.append(line)
-    return pd.DataFrame(lines)
-
-
-def _find_rows(
-    study: Study, rows: Iterable[dict[str, Any]]
-) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """See `tables.find_rows`."""
-    return tables.find_rows(rows, functools.partial(find_runs, study))
 
 
 def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
