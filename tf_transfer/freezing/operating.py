@@ -66,22 +66,10 @@ def operating_point(
     return min(enough, default=None)
 
 
-def list_untried(trials: Trials, point: int) -> range:
-    """The numbers just below the point that were not tried.
-
-    They lie between the point and the next smaller number that was tried; the
-    fewest blocks that are enough may be one of them.
-    """
-    smaller = [n for n in trials if isinstance(n, int) and n < point]
-    return range(1 + max(smaller, default=-1), point)
-
-
 def interval(
     trials: Trials,
     quality: float,
     level: float = LEVEL,
-    seed: int = 0,
-    count: int = RESAMPLES,
 ) -> tuple[int | None, int | None]:
     """A bootstrap interval of `operating_point`.
 
@@ -89,8 +77,6 @@ def interval(
         trials: see `operating_point`; two or more for each number.
         quality: see `operating_point`.
         level: confidence level.
-        seed: of the random numbers.
-        count: how many samples are drawn.
 
     Returns:
         Its low and its high end; None stands for "never". Numbers that were
@@ -102,9 +88,9 @@ def interval(
     if min(map(len, trials.values())) < 2:
         raise ValueError("an interval needs two trials of each")
     numbers = sorted(blocks for blocks in trials if isinstance(blocks, int))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     means = {
-        blocks: random.choice(scores, (count, len(scores))).mean(axis=1)
+        blocks: random.choice(scores, (RESAMPLES, len(scores))).mean(axis=1)
         for blocks, scores in trials.items()
     }
     passes = np.stack([means[n] >= quality * means[ALL] for n in numbers])
@@ -112,8 +98,9 @@ def interval(
     indices = np.where(passes.any(axis=0), passes.argmax(axis=0), len(numbers))
     tails = (1 - level) / 2, (1 + level) / 2
     low, high = np.quantile(indices, tails, method="inverted_cdf").astype(int)
-    lowest = [list_untried(trials, n).start for n in numbers]
-    return [*lowest, None][low], [*numbers, None][high]
+    # Numbers that were not tried may be enough, down to the one below.
+    lowest = [0, *(number + 1 for number in numbers[:-1]), None]
+    return lowest[low], [*numbers, None][high]
 
 
 def parse_qualities(text: str) -> tuple[float, ...]:
@@ -126,8 +113,8 @@ def parse_qualities(text: str) -> tuple[float, ...]:
         numbers = tuple(map(float, text.split(",")))
     except ValueError:
         numbers = ()
-    distinct = {number for number in numbers if 0 < number <= 1}
-    if not numbers or len(distinct) < len(numbers):
+    known = {number for number in numbers if 0 < number <= 1}
+    if not numbers or len(known) < len(numbers):
         raise UserError(
             f"--quality={text}: give shares of the full score, above 0 and up "
             "to 1, each once, such as 0.9 or 0.9,0.95."

@@ -6,6 +6,7 @@ trials at 0 or not above 0.9 of the best. An encoder that is none of the
 paper's is shown next to its BERT-base.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from matplotlib.axes import Axes
 from tf_transfer.freezing import operating
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
 from tf_transfer.reports import figures, tables
+from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
@@ -35,13 +37,14 @@ TITLES = {
     "stsb": "STS-B",
     "qqp": "QQP",
     "mnli": "MNLI",
+    "mnli-mm": "MNLI-MM",
     "qnli": "QNLI",
     "rte": "RTE",
 }
 QUALITY = 0.9  # of the paper's operating points
 OUTLIER = "CoLA"  # which the paper's number of blocks leaves out
 MISMATCHED = "mismatched_accuracy"
-YLABEL = "relative score, points"
+AUTHORS = "authors' averaging"
 DOTTED = {"color": "#000000", "linestyle": ":", "marker": ""}
 UNKNOWN = (math.nan,) * 5
 
@@ -76,48 +79,41 @@ def list_curves(runs: pd.DataFrame) -> Curves:
     both its development sets were scored.
 
     Args:
-        runs: see `label_runs`.
+        runs: of a study; those that train all or the last blocks count.
     """
+    runs = runs[runs.approach.str.fullmatch(r"fine_tuning|last_\d+")]
+    mismatched = runs[runs.task == "mnli"].assign(
+        task="mnli-mm", score=lambda mnli: mnli.metrics.str[MISMATCHED]
+    )
+    runs = pd.concat([runs, mismatched.dropna(subset="score")])
+    order = {task: number for number, task in enumerate(TITLES)}
+    runs = runs.sort_values("task", key=lambda t: t.map(order), kind="stable")
+    names = runs.approach.replace("fine_tuning", f"last_{ALL}")
+    runs = runs.assign(
+        tuned=[_number(name.removeprefix("last_")) for name in names],
+        way=[_name_way(*row) for row in zip(runs.approach, runs.settings)],
+    )
     curves = {}
     columns = ["task", "data_identity", "lr"]
     for (task, _, lr), group in runs.groupby(columns, sort=False):
-        full, frozen = group[group.tuned == ALL], group[group.tuned != ALL]
-        for mode, others in frozen.groupby("mode"):
-            for untrained, base in full.groupby("mode"):
-                both = pd.concat([base, others])
-                scores = {TITLES.get(task, task): both.score}
-                if task == "mnli":
-                    scores["MNLI-MM"] = both.metrics.str[MISMATCHED]
-                for title, values in scores.items():
-                    trials = values.groupby(both.tuned, sort=False).agg(list)
-                    key = Key(title, lr, mode + untrained)
-                    curves[key] = trials.to_dict()
+        is_full = group.tuned == ALL
+        ways = itertools.product(
+            group[~is_full].groupby("way"), group[is_full].groupby("way")
+        )
+        for (way, frozen), (untrained, full) in ways:
+            both = pd.concat([full, frozen]).groupby("tuned", sort=False)
+            key = Key(TITLES.get(task, task), lr, way + untrained)
+            curves[key] = both.score.agg(list).to_dict()
     return curves
 
 
-def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs that train all or the last blocks, in the paper's order of tasks.
-
-    `tuned`: the number of trained blocks, or `all`; `mode`: how frozen blocks
-    ran, or what a full model leaves untrained.
-    """
-    runs = runs[runs.approach.str.fullmatch(r"fine_tuning|last_\d+")]
-    order = {task: number for number, task in enumerate(TITLES)}
-    runs = runs.sort_values(
-        "task", key=lambda tasks: tasks.map(order), kind="stable"
-    )
-    tuned: list[int | str] = []
-    modes = []
-    for approach, settings in zip(runs.approach, runs.settings):
-        untrained = settings.get("untrained")
-        if approach != "fine_tuning":
-            tuned.append(int(approach.removeprefix("last_")))
-            dtype = settings.get("cache_dtype", "")
-            modes.append(f"{settings['frozen_prefix']} {dtype}".strip())
-        else:
-            tuned.append(ALL)
-            modes.append(f", untrained {untrained}" if untrained else "")
-    return runs.assign(tuned=tuned, mode=modes)
+def _name_way(approach: str, settings: Settings) -> str:
+    """How frozen blocks ran, or what a full model leaves untrained."""
+    if approach != "fine_tuning":
+        dtype = settings.get("cache_dtype", "")
+        return f"{settings['frozen_prefix']} {dtype}".strip()
+    untrained = settings.get("untrained")
+    return f", untrained {untrained}" if untrained else ""
 
 
 def read_published(study: Study) -> tuple[str, Published]:
@@ -169,24 +165,18 @@ def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
         numbers = {*known, *trials} - {ALL}
         for tuned in (ALL, *sorted(numbers, reverse=True)):
             mean, plain, deviation, count, _ = known.get(tuned, UNKNOWN)
+            theirs = tables.number(plain)
+            if deviation:
+                theirs += f" ± {deviation:.2f}"
             here = trials.get(tuned, ())
-            share = authors = math.nan
-            if here:
-                authors = authors_mean(here)
-                share = 100 * plain_mean(here) / plain_mean(trials[ALL])
+            authors = tables.number(authors_mean(here)) if here else ""
             row = {
                 **key._asdict(),
                 "tuned": tuned,
-                "published": tables.number(plain),
-                "here": tables.spread(here),
-                "authors' averaging, published": tables.number(mean),
-                "authors' averaging, here": tables.number(authors),
-                "trials, published": tables.whole(count),
-                "trials, here": len(here),
-                "of full score, %": tables.number(share, 1),
+                **tables.pair("score", theirs, tables.spread(here)),
+                **tables.pair(AUTHORS, tables.number(mean), authors),
+                **tables.pair("trials", tables.whole(count), len(here)),
             }
-            if deviation:
-                row["published"] += f" ± {deviation:.2f}"
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -222,21 +212,19 @@ def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
     columns = {}
     for task, scores in cells.groupby("task", sort=False):
         for kind in ("published", "here"):
-            means = scores[f"authors' averaging, {kind}"]
+            means = scores[f"{AUTHORS}, {kind}"]
             columns[f"{task}, {kind}"] = means.reindex(tuned, fill_value="")
     return pd.DataFrame(columns).reset_index(names="tuned")
 
 
 def find_enough(curves: Curves) -> int | None:
     """The fewest blocks that keep 90 % on every task except CoLA, or None."""
-    most = 0
-    for key, trials in curves.items():
-        if key.task != OUTLIER:
-            point = operating.operating_point(trials, QUALITY, authors_mean)
-            if point is None:
-                return None
-            most = max(most, point)
-    return most
+    points = [
+        operating.operating_point(trials, QUALITY, authors_mean)
+        for key, trials in curves.items()
+        if key.task != OUTLIER
+    ]
+    return None if None in points else max(points, default=0)
 
 
 # === Ours ===
@@ -264,22 +252,19 @@ def table_of_points(
         for quality in qualities:
             point = operating.operating_point(trials, quality)
             authors = operating.operating_point(trials, quality, authors_mean)
-            row = {
-                **key._asdict(),
-                "quality": f"≥ {100 * quality:.4g} %",
-                "tuned, published": "",
-                "tuned, here": _name_blocks(point),
-                "here, authors' averaging": _name_blocks(authors),
-                "interval": "",
-            }
+            row = {**key._asdict(), "quality": f"≥ {100 * quality:.4g} %"}
             if majorities.get(key.task, 0) >= quality * full:
                 row["quality"] += "*"
+            theirs = interval = ""
             if means:
-                theirs = operating.operating_point(means, quality)
-                row["tuned, published"] = _name_blocks(theirs)
+                published_point = operating.operating_point(means, quality)
+                theirs = _name_blocks(published_point)
             if min(map(len, trials.values())) > 1:
-                low, high = operating.interval(trials, quality, level)
-                row["interval"] = f"{_name_blocks(low)} to {_name_blocks(high)}"
+                ends = operating.interval(trials, quality, level)
+                interval = " to ".join(map(_name_blocks, ends))
+            row |= tables.pair("tuned", theirs, _name_blocks(point))
+            row[f"here, {AUTHORS}"] = _name_blocks(authors)
+            row["interval"] = interval
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -297,20 +282,20 @@ def list_tables(
     level: float = operating.LEVEL,
 ) -> list[Table]:
     """The paper's tables 4 to 9, then ours; none of a search."""
-    runs, known = label_runs(study.runs), study.published
-    curves = list_curves(runs)
+    known = study.published
+    curves = list_curves(study.runs)
     if not curves:
         return []
     encoder, scores = read_published(study)
-    majorities = runs.majority.groupby(runs.task.replace(TITLES)).max()
+    tasks = study.runs.task.replace(TITLES)
+    majorities = study.runs.majority.groupby(tasks).max()
     enough = known["operating_points"]["trained_blocks"][encoder]
     ours = find_enough(curves)
     points = [enough] if ours is None else [enough, ours]
     layers = table_of_layers(curves, scores)
     source = (
-        f"Published: {encoder}, from the authors' trials, since the printed "
-        "digits are lost. Their averaging leaves out trials at 0 or not above "
-        "0.9 of the best. Empty where nothing was run"
+        f"Published: {encoder}, from the authors' trials; the printed digits "
+        "are lost. Their averaging: see table 5. Empty: not run"
     )
     return [
         Table(
@@ -322,7 +307,9 @@ def list_tables(
         Table(
             "table_5",
             "Table 5: test scores of full models in points, mean ± standard "
-            f"deviation over trials, and their learning rates. {source}",
+            f"deviation over trials. Published: {encoder}, from the authors' "
+            "trials. Their averaging leaves out trials at 0 or not above 0.9 "
+            "of the best",
             table_5(layers, known["rates"], encoder),
         ),
         Table(
@@ -335,8 +322,8 @@ def list_tables(
         Table(
             "operating_points",
             "Fewest tuned blocks whose mean keeps a share of the full score. "
-            f"The interval holds {100 * level:g} % of resampled trials, by "
-            f"their plain mean. *: the majority baseline keeps it. {source}",
+            f"The interval holds {100 * level:g} % of resampled trials. "
+            f"*: the majority baseline keeps it. {source}",
             table_of_points(curves, scores, majorities, qualities, level),
         ),
         Table(
@@ -351,16 +338,17 @@ def list_tables(
 def list_figures(study: Study) -> list[Figure]:
     """The paper's figure; none of a search."""
     encoder, published = read_published(study)
-    panels: dict[str, dict[str, figures.Curve]] = {}
-    for key, trials in list_curves(label_runs(study.runs)).items():
-        lines = panels.setdefault(key.task, {})
+    curves: dict[str, dict[str, figures.Curve]] = {}
+    for key, trials in list_curves(study.runs).items():
         means = take_means(published, key.task)
+        of_task = curves.setdefault(key.task, {})
         if means:
-            lines[f"published, {encoder}"] = figures.Curve(
-                _relate(means), DOTTED
-            )
+            theirs = figures.Curve(_relate(means), DOTTED)
+            of_task[f"published, {encoder}"] = theirs
         style = {"color": figures.colour_of(key.runs)}
-        lines[key.runs] = figures.Curve(_relate(trials), style)
+        of_task[key.runs] = figures.Curve(_relate(trials), style)
+    label = "relative score, points"
+    panels = [figures.Panel(*panel, label) for panel in curves.items()]
     if not panels:
         return []
     return [
@@ -369,7 +357,7 @@ def list_figures(study: Study) -> list[Figure]:
             "The paper's figure: test score less that of the full model "
             "against the number of tuned blocks; plain means with 95 % "
             "intervals. Dotted: the authors' trials by their averaging",
-            [figures.Panel(*panel, YLABEL) for panel in panels.items()],
+            panels,
             "tuned blocks",
             dress=_dress,
         )
