@@ -24,7 +24,7 @@ def make_runs(scores, layers, task="rte", **changes):
 
 def list_approaches(*groups):
     runs = made_up.frame([run for group in groups for run in group])
-    return advice.list_approaches(runs)
+    return advice.list_approaches(advice.label_runs(runs))
 
 
 def make_rows(*groups):

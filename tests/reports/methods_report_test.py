@@ -136,7 +136,8 @@ def test_another_alpha_is_another_row_and_never_a_choice():
         better |= {"path": f"alpha/{seed}", "test": 0.99, "validation": 0.99}
         better["key"]["lora_alpha"] = 64.0
         records.append(better)
-    found = advice.list_approaches(runs_lib.runs_frame(records))
+    runs = advice.label_runs(runs_lib.runs_frame(records))
+    found = advice.list_approaches(runs)
     named = [x.name for x in found if x.first.approach == "all_lora8"]
     assert named == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
 

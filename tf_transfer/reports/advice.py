@@ -7,7 +7,6 @@ shown to be below a margin, else the reference.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -30,6 +29,7 @@ from tf_transfer.reports.contrast import (
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.groups import count_texts, did_not_train, Group
 from tf_transfer.reports.predictions import open_scored, Scored
+from tf_transfer.reports.runs import known
 from tf_transfer.utils import formatting
 from tf_transfer.utils.formatting import count
 
@@ -40,16 +40,11 @@ EVERYTHING = "everything"
 PROBE, TFIDF = "the probe", "the TF-IDF baseline"
 MOST_FREQUENT_TAG = "the most frequent tag"
 BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
-NAMES = {
-    "fine_tuning": EVERYTHING,
-    "last_0": "the head alone",
-    "head": "the output layer alone",
-}
-UNTRAINED = "untrained"  # a setting of runs that train everything
-# Settings that name an approach where its runs differ in them. Methods with
+NAMES = {"last_0": "the head alone", "head": "the output layer alone"}
+# Settings that do not divide approaches, and those that name none. Methods with
 # other options are other approaches, never chosen by scores.
-NAMED = (*METHOD_OPTIONS, "cache_dtype")
-VARIED = {*runs_lib.VARIED, UNTRAINED}
+VARIED = {*runs_lib.VARIED, "untrained"}
+UNNAMED = {*runs_lib.VARIED} - {*METHOD_OPTIONS, "cache_dtype"}
 
 
 # === The table and the sentence ===
@@ -306,17 +301,17 @@ class Approach:
         task: its name, with the size of its files where there are several.
         name: what is trained, in words.
         runs: see `runs_lib.runs_frame`.
-        recipe: settings that do not say what trains, as text.
         rates: that were tried, one of which was chosen on validation.
         base: what it is compared with, which may be itself; or None.
+        note: why it may not be compared, a clause; or "".
     """
 
     task: str
     name: str
     runs: pd.DataFrame
-    recipe: str
-    rates: tuple[float, ...]
+    rates: set[float]
     base: "Approach | None" = None
+    note: str = ""
 
     @property
     def first(self) -> Any:
@@ -324,65 +319,21 @@ class Approach:
         return self.runs.iloc[0]
 
     @property
-    def untrained(self) -> str:
-        """What does not train where everything else does, or ""."""
-        return str(self.first.settings.get(UNTRAINED, ""))
-
-    @property
-    def trains_everything(self) -> bool:
-        """Whether all weights train, or all but what is `untrained`."""
-        settings = self.first.settings
-        return (
-            settings.get("trainable_layers") == "all"
-            and settings.get("method") == "full"
-            and not self.first.cached
-        )
-
-    @property
     def is_probe(self) -> bool:
         """Whether it is a regression on the frozen encoder."""
         return self.first.approach.startswith("probe")
 
     @property
-    def is_base(self) -> bool:
-        """Whether others are compared with it."""
-        return self.base is self
-
-    @functools.cached_property
-    def failed(self) -> bool:
-        """Whether it is not shown to be above the majority baseline."""
-        return did_not_train(self.runs)
-
-    @property
-    def is_tested(self) -> bool:
-        """Whether its scores are of the test."""
-        return self.first.record["test"] is not None
-
-    @property
-    def note(self) -> str:
-        """Why it may not be compared with its base, a clause; or "".
-
-        The rates of both are chosen from equally many, or among those that
-        both were tried at.
-        """
-        if self.failed:
-            return FAILED
-        if self.base is None or self.base.failed or self.is_probe:
-            return ""
-        rates, others = {*self.rates}, {*self.base.rates}
-        chosen = {self.first.lr, self.base.first.lr}
-        if len(rates) != len(others) and not chosen <= rates & others:
-            return (
-                f"best of {len(rates)} rates, {self.base.name} of {len(others)}"
-            )
-        return ""
+    def size(self) -> int:
+        """Number of texts in all of its splits."""
+        return sum(self.first.sizes.values())
 
     @property
     def is_compared(self) -> bool:
         """Whether it is compared with another approach."""
-        if self.base is None or self.is_base or self.base.failed:
+        if self.base is None or self.base is self:
             return False
-        return not self.note
+        return not self.note and not self.base.note
 
 
 def list_approaches(runs: pd.DataFrame) -> list[Approach]:
@@ -393,72 +344,97 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     approach.
 
     Args:
-        runs: of a study, see `runs_lib.runs_frame`.
+        runs: of a study, see `label_runs`.
     """
-    runs = label_runs(runs)
 
     def describe(group: Group) -> tuple[str, ...]:
         """Equal for groups that differ only in their rate."""
-        first = group.first
-        settings = _dump_without(group.settings, ("lr",))
-        return first.text, first.data_identity, first.approach, settings
+        first, settings = group.first, _leave_out(group.settings, {"lr"})
+        return first.data_identity, first.trains, runs_lib.dump(settings)
 
     found: list[Approach] = []
-    for members in groups_lib.group_by(
-        groups_lib.list_groups(runs), describe
-    ).values():
-        best = groups_lib.keep_best_rate(members)
-        for group in best or members:
-            first, rates = group.first, {group.lr}
-            name = first.trains
-            if left := group.settings.get(UNTRAINED):
-                name += f", {UNTRAINED} {left}"
-            if best:
-                rates = {one.lr for one in members}
-            elif len(members) > 1:
-                name += f", lr {group.lr:g}"
-            recipe = _dump_without(group.settings, VARIED)
-            taken = group.runs
-            known = first.text, name, taken, recipe, tuple(sorted(rates))
-            found.append(Approach(*known))
-    for on_task in groups_lib.group_by(found, lambda one: one.task).values():
+    by_text = groups_lib.group_by(
+        groups_lib.list_groups(runs), lambda group: group.first.text
+    )
+    for text, groups in sorted(by_text.items()):
+        on_task = []
+        for members in groups_lib.group_by(groups, describe).values():
+            best = groups_lib.keep_best_rate(members)
+            rates = {group.lr for group in members}
+            for group in best or members:
+                one = Approach(text, group.first.trains, group.runs, rates)
+                if not best:
+                    one.name += f", lr {group.lr:g}"
+                    one.rates = {group.lr}
+                on_task.append(one)
         for one in on_task:
             one.base = _find_base(one, on_task)
-    return sorted(
-        found,
-        key=lambda one: (
-            *(one.task, not one.is_base, one.first.cached),
-            *(-one.runs.trainable_parameters.mean(), one.name),
-        ),
-    )
+            one.note = _find_reason(one)
+        on_task.sort(
+            key=lambda one: (
+                *(one.base is not one, one.first.cached),
+                *(-one.runs.trainable_parameters.mean(), one.name),
+            )
+        )
+        found += on_task
+    return found
 
 
-def _dump_without(settings: Mapping[str, Any], names: Collection[str]) -> str:
-    return runs_lib.dump({n: v for n, v in settings.items() if n not in names})
+def _leave_out(
+    settings: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
+    return {n: v for n, v in settings.items() if n not in names}
 
 
 def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     """What an approach is compared with, which may be itself.
 
-    That is training everything with the same other settings; without a run that
-    trains every weight, training most. A baseline reads few settings: it is
-    compared with the only base. Where nothing trains everything, the base is
-    the best on validation, or on the test where nothing validates.
+    That is training everything with the same other settings. A baseline reads
+    few settings: it is compared with the only base. Where nothing trains
+    everything, the base is the best on validation, or on the test where nothing
+    validates.
     """
-    whole = [other for other in on_task if other.trains_everything]
-    if not whole and len(on_task) > 1:
+    whole = [other for other in on_task if _trains_everything(other.first)]
+    if not whole:
         has_validated = [o.runs.validation.notna().all() for o in on_task]
         column = "validation" if all(has_validated) else "score"
         return max(on_task, key=lambda other: other.runs[column].mean())
-    if not one.is_probe:
-        whole = [other for other in whole if other.recipe == one.recipe]
-    least = min((other.untrained for other in whole), default="")
-    bases = [other for other in whole if other.untrained == least]
+    recipe = _leave_out(one.first.settings, VARIED)
+    bases = [
+        other
+        for other in whole
+        if one.is_probe or _leave_out(other.first.settings, VARIED) == recipe
+    ]
     if one in bases:
         return one
     if len(bases) > 1:  # several rates, which nothing validates
         bases = [base for base in bases if base.first.lr == one.first.lr]
     return bases[0] if len(bases) == 1 else None
+
+
+def _trains_everything(run: Any) -> bool:
+    settings = run.settings
+    if run.cached or settings.get("untrained"):
+        return False
+    layers, method = settings.get("trainable_layers"), settings.get("method")
+    return layers == "all" and method == "full"
+
+
+def _find_reason(one: Approach) -> str:
+    """Why an approach may not be compared with its base; or "".
+
+    The rates of both are chosen from equally many, or among those that both
+    were tried at.
+    """
+    if did_not_train(one.runs):
+        return FAILED
+    if one.base is None or one.is_probe:
+        return ""
+    rates, others = one.rates, one.base.rates
+    chosen = {one.first.lr, one.base.first.lr}
+    if len(rates) == len(others) or chosen <= rates & others:
+        return ""
+    return f"best of {len(rates)} rates, {one.base.name} of {len(others)}"
 
 
 # === Rows of a study ===
@@ -469,128 +445,102 @@ def make_rows(
 ) -> list[Row]:
     """The rows of a study: means over tasks, then each task's.
 
-    A mean is over the same tasks for all of its rows.
+    Means are over the most tasks on which an approach is compared. Of several
+    files of a task, the largest counts.
 
     Args:
         approaches: see `list_approaches`.
         with_probe: whether the probe is among them.
     """
     approaches = [one for one in approaches if with_probe or not one.is_probe]
-    groups = group_approaches(approaches)
-    if not groups or len(groups[0]) == 1:
-        groups = []
-    else:
-        groups.insert(0, [one.base for one in groups[0] if one.base])
-    groups += [[one] for one in approaches]
-    return [*map(_make_row, groups)]
-
-
-def group_approaches(approaches: Sequence[Approach]) -> list[list[Approach]]:
-    """What is compared on the most tasks, a list of tasks for each name.
-
-    Of several files of a task, the largest counts.
-    """
     by_name: dict[str, dict[str, Approach]] = {}
-    for one in sorted(
-        approaches, key=lambda one: sum(one.first.sizes.values())
-    ):
+    for one in sorted(approaches, key=lambda one: one.size):
         if one.is_compared:
             by_name.setdefault(one.name, {})[one.first.task] = one
-    most = max(map(len, by_name.values()), default=0)
-    groups = [[*tasks.values()] for tasks in by_name.values()]
-    return [members for members in groups if len(members) == most]
+    most = max(by_name.values(), key=len, default={})
+    groups = []
+    if len(most) > 1:
+        groups.append([one.base for one in most.values() if one.base])
+        for tasks in by_name.values():
+            if tasks.keys() == most.keys():
+                groups.append([*tasks.values()])
+    return [_make_row(members) for members in groups] + [
+        _make_row([one]) for one in approaches
+    ]
 
 
 def _make_row(members: Sequence[Approach]) -> Row:
     """The row of an approach on a task, or of its mean over several."""
-    first, score = members[0], average(members, "score")
-    validated = [one.runs.validation.mean() for one in members]
-    kind, scores = "validation", (score, UNKNOWN)
-    if all(one.is_tested for one in members):
-        kind, scores = "test", (Ranged(float(np.mean(validated))), score)
-    texts = sum(count_texts(one.runs) for one in members)
+    first, runs = members[0], [one.runs for one in members]
+    kind, score = runs_lib.choose_split(runs), average([[r] for r in runs])
+    validation, test = score, UNKNOWN
+    if kind == "test":
+        validated = [one.validation.mean() for one in runs]
+        validation, test = Ranged(float(np.mean(validated))), score
+    scores = [runs_lib.measure_runs("score", one) for one in runs]
+    texts = sum(map(count_texts, runs))
     row = Row(
         first.name,
         first.task if len(members) == 1 else f"mean of {len(members)} tasks",
-        *scores,
-        seeds=0 if first.is_probe else min(_count(one) for one in members),
+        validation,
+        test,
+        seeds=0 if first.is_probe else min(map(len, map(known, scores))),
         scored=count(texts, f"{kind} text") if texts > 1 else "",
-        is_reference=first.is_base,
+        is_reference=first.base is first,
         is_baseline=first.is_probe or not first.first.blocks,
         note=first.note,
         tasks=len(members),
-        size=sum(sum(one.first.sizes.values()) for one in members),
+        size=sum(one.size for one in members),
     )
-    if not all(one.is_compared for one in members):
-        return row
-    bases = [one.base.runs for one in members if one.base]
-    share = [
-        one.trainable_parameters.mean() / base.trainable_parameters.mean()
-        for one, base in zip((one.runs for one in members), bases)
+    pairs = [
+        (one.runs, one.base.runs)
+        for one in members
+        if one.base is not None and one.is_compared
     ]
-    time, time_of = share_of_time(members)
+    if len(pairs) < len(members):
+        return row
+    weights = [
+        one.trainable_parameters.mean() / base.trainable_parameters.mean()
+        for one, base in pairs
+    ]
+    measure, time_of = "seconds", "time"
+    if any(runs_lib.is_cut_off(runs) for pair in pairs for runs in pair):
+        measure, time_of = "seconds_per_epoch", "time per epoch"
     return dataclasses.replace(
         row,
-        difference=compare(members, "score"),
-        time=time,
+        difference=average(pairs),
+        time=average(pairs, measure),
         time_of=time_of,
-        weights=100 * float(np.mean(share)),
+        weights=100 * float(np.mean(weights)),
     )
 
 
-def _count(one: Approach) -> int:
-    """The number of its scores: seeds, or folds."""
-    return len(runs_lib.known(runs_lib.measure_runs("score", one.runs)))
-
-
-def share_of_time(members: Sequence[Approach]) -> tuple[Ranged, str]:
-    """Percent of the time of the base, and of which time.
-
-    It is the time per epoch where `--max_epochs` ended a run.
-    """
-    runs = [one.runs for one in members]
-    runs += [one.base.runs for one in members if one.base]
-    if any(map(runs_lib.is_cut_off, runs)):
-        return compare(members, "seconds_per_epoch"), "time per epoch"
-    return compare(members, "seconds"), "time"
-
-
-def average(members: Sequence[Approach], measure: str) -> Ranged:
-    """The mean over approaches of a measure; unknown where one has no value."""
-    cells: list[Cell] = []
-    for one in members:
-        cells += groups_lib.measure((measure,), (one.runs,))
-    if not all(len(cell.values) for cell in cells):
-        return UNKNOWN
-    contrasts = [*map(Contrast.of, cells)]
-    return estimates.mean(contrasts).ranged()
-
-
-def compare(members: Sequence[Approach], measure: str) -> Ranged:
-    """The mean over approaches of a difference to their bases.
+def average(
+    on_tasks: Sequence[Sequence[pd.DataFrame]], measure: str = "score"
+) -> Ranged:
+    """The mean over tasks of a measure, or of its difference.
 
     Args:
-        members: each has a base.
-        measure: see `runs_lib.MEASURES`. A time is shown in percent, with an
-            interval where the runs were timed in turn.
+        on_tasks: runs; or those of an approach and of its base.
+        measure: see `runs_lib.MEASURES`. A time is percent of the base's, with
+            an interval where the runs were timed in turn.
 
     Returns:
-        Nothing where one or its base has no value.
+        Nothing where some have no value.
     """
     is_time = measure in runs_lib.DURATIONS
     contrasts: list[Contrast] = []
     cells: list[Cell] = []
-    for one in members:
-        assert one.base is not None
-        pair = groups_lib.measure(
-            (measure, measure), (one.runs, one.base.runs), logarithms=is_time
-        )
-        is_alike = is_time or one.is_tested == one.base.is_tested
-        if not is_alike or not all(len(cell.values) for cell in pair):
+    for groups in on_tasks:
+        names = [measure] * len(groups)
+        found = groups_lib.measure(names, groups, logarithms=is_time)
+        if not all(len(cell.values) for cell in found):
             return UNKNOWN
-        cells += pair
-        first, second = map(Contrast.of, pair)
-        contrasts.append(first - second)
+        cells += found
+        value, *others = map(Contrast.of, found)
+        for other in others:
+            value -= other
+        contrasts.append(value)
     ranged = estimates.mean(contrasts).ranged(is_time)
     if is_time and not all(cell.in_turn for cell in cells):
         return Ranged(ranged.value)
@@ -665,34 +615,22 @@ def _seconds(run: Scored) -> float:
 # === Names ===
 
 
-def name_texts(runs: pd.DataFrame) -> list[str]:
-    """Each run's task, with the size where it was run on several files.
-
-    Args:
-        runs: with `task`, `data_identity` and `sizes`.
-    """
-    files = runs.groupby("task").data_identity.transform("nunique")
-    return [
-        f"{task} ({sum(sizes.values()):,} texts)" if count > 1 else task
-        for task, sizes, count in zip(runs.task, runs.sizes, files)
-    ]
-
-
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs with `text`, the name of their task, and `trains`, in words.
+    """Runs with `text` and `trains`: what they read and train, in words.
+
+    A text is the task, with the size where it was run on several files.
 
     Args:
         runs: of a study, see `runs_lib.runs_frame`.
     """
+    files = runs.groupby("task").data_identity.transform("nunique")
+    sizes = [f" ({sum(sizes.values()):,} texts)" for sizes in runs.sizes]
     runs = runs.assign(
-        text=name_texts(runs),
+        text=runs.task + pd.Series(sizes, runs.index).where(files > 1, ""),
         trains=[*map(name_approach, runs.approach, runs.cached)],
     )
     for _, members in runs.groupby(["text", "trains"]):
-        named = [
-            {n: v for n, v in known.items() if n in NAMED or n not in VARIED}
-            for known in members.settings
-        ]
+        named = [_leave_out(known, UNNAMED) for known in members.settings]
         runs.loc[members.index, "trains"] += describe_differences(named)
     return runs
 
@@ -706,14 +644,9 @@ def describe_differences(
         groups: settings of each.
         form: of a setting, with its name and value.
     """
-    names = dict.fromkeys(name for settings in groups for name in settings)
-    shown = [
-        {name: str(plain(settings.get(name, ""))) for name in names}
-        for settings in groups
-    ]
-    texts = [""] * len(shown)
-    for name in names:
-        values = [settings[name] for settings in shown]
+    texts = [""] * len(groups)
+    for name in dict.fromkeys(name for settings in groups for name in settings):
+        values = [str(plain(settings.get(name, ""))) for settings in groups]
         if len({*values}) > 1:
             for number, value in enumerate(values):
                 if value:
@@ -723,15 +656,13 @@ def describe_differences(
 
 def name_approach(approach: str, cached: bool = False) -> str:
     """What is trained, in words: `everything`, `last 2 (cached)`."""
-    if approach.startswith("the probe"):
-        return approach
-    if approach.startswith("probe"):
-        return approach.replace("probe", PROBE).replace("_", ", ")
-    name = approach.replace("_", " ")
-    if approach.startswith("fine_tuning_"):
-        name = f"{EVERYTHING}, {approach.removeprefix('fine_tuning_')}"
-    name = NAMES.get(approach, name)
-    return f"{name} (cached)" if cached else name
+    name = NAMES.get(approach, approach.replace("_", " "))
+    for start, words in (("probe", PROBE), ("fine_tuning", EVERYTHING)):
+        if approach.startswith(start):
+            name = words + approach.removeprefix(start).replace("_", ", ")
+    if cached and not name.startswith(PROBE):
+        name += " (cached)"
+    return name
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
