@@ -11,7 +11,6 @@ from tf_transfer.methods import experiment as methods
 from tf_transfer.reports import (
     advice,
     claims,
-    figures,
     reading,
     runs as runs_lib,
     study as study_lib,
@@ -152,15 +151,6 @@ def test_another_alpha_is_another_row_and_never_a_choice():
 )
 def test_shortened_encoders_and_probes_have_names(approach, words):
     assert advice.name_approach(approach) == words
-
-
-def test_a_long_legend_has_room():
-    figure, [axis] = figures.make_panels(1)
-    handles = {str(n) * 30: axis.plot([0, 1])[0] for n in range(40)}
-    before = figure.get_figheight()
-    figures.finish(figure, handles, "long", "Long.").render("png")
-    assert figure.get_figheight() > before + 1.0
-    assert axis.get_position().height * figure.get_figheight() > 1.0
 
 
 def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():

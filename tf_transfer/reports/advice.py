@@ -111,12 +111,13 @@ def judge_losses(rows: Sequence[Row], margin: float) -> list[str]:
         rows: on the same texts.
         margin: the largest accepted loss, in points.
     """
-    compared = [row.difference for row in rows if row.difference.is_known]
     p_values = []
-    for loss in compared:
-        p_values.append(
-            loss.estimate.p_within(-margin, math.inf) if loss.estimate else 1.0
-        )
+    for row in rows:
+        if row.difference.is_known:
+            loss, p_value = row.difference.estimate, 1.0
+            if loss is not None:
+                p_value = loss.p_within(-margin, math.inf)
+            p_values.append(p_value)
     adjusted = iter(estimates.adjust_for_many(p_values))
     words = []
     for row in rows:
@@ -242,14 +243,16 @@ def make_table(
         rows: see `advise`.
         margin: the largest accepted loss, in points.
     """
-    references = [row.name for row in rows if row.is_reference]
-    other = references[0] if references else EVERYTHING
-    if len({*references}) > 1:  # each rate, where nothing validates
-        other = other.split(",")[0]
+    references = {row.name for row in rows if row.is_reference}
+    other = references.pop() if len(references) == 1 else EVERYTHING
     title = f"loses < {describe_points(margin)}" if margin else "loses nothing"
     lines = []
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
         for row, word in zip(members, judge_losses(members, margin)):
+            if word == OPEN:
+                needed = _describe_needed(row, margin)
+                needed = needed.removesuffix(" would decide")
+                word = "; ".join(filter(None, [OPEN, needed]))
             line = {
                 "task": row.task,
                 "approach": row.name,
@@ -260,18 +263,14 @@ def make_table(
                 "time, %": "",
                 "time per epoch, %": "",
                 "seeds": str(row.seeds or ""),
-                "open until": "",
             }
-            if word == OPEN:
-                needed = _describe_needed(row, margin)
-                line["open until"] = needed.removesuffix(" would decide")
             line[f"{row.time_of}, %"] = row.time.show(0)
             lines.append(line)
     titles = dict.fromkeys(title for line in lines for title in line)
-    shown = [t for t in titles if any(line.get(t) for line in lines)]
+    shown = [t for t in titles if any(line[t] for line in lines)]
     if len({row.task for row in rows}) == 1 and "task" in shown:
         shown.remove("task")
-    return [{title: line.get(title, "") for title in shown} for line in lines]
+    return [{title: line[title] for title in shown} for line in lines]
 
 
 def align(table: Sequence[Mapping[str, str]]) -> str:
@@ -396,8 +395,9 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     """
     whole = [other for other in on_task if _trains_everything(other.first)]
     if not whole:
-        has_validated = [o.runs.validation.notna().all() for o in on_task]
-        column = "validation" if all(has_validated) else "score"
+        column = "validation"
+        if any(other.runs.validation.isna().any() for other in on_task):
+            column = "score"
         return max(on_task, key=lambda other: other.runs[column].mean())
     recipe = _leave_out(one.first.settings, VARIED)
     bases = [
@@ -567,36 +567,31 @@ def compare_runs(
     """
     opened = {}
     for name, path in paths.items():
-        scored = {k: open_scored(path, k) for k in ("validation", "test")}
-        opened[name] = {k: one for k, one in scored.items() if one is not None}
+        splits = (open_scored(path, split) for split in ("validation", "test"))
+        opened[name] = {one.kind: one for one in splits if one is not None}
     if not kind:
-        kind = (
-            "validation"
-            if all("validation" in o for o in opened.values())
-            else "test"
-        )
+        has_validated = ["validation" in splits for splits in opened.values()]
+        kind = "validation" if all(has_validated) else "test"
     runs = {name: one[kind] for name, one in opened.items() if kind in one}
     if reference not in runs:
         reference = max(runs, key=lambda name: runs[name].score, default="")
     rows = []
     for name, run in runs.items():
         other = runs[reference]
-        is_reference = run is other
-        shown = dict.fromkeys(("validation", "test"), UNKNOWN)
-        shown |= {k: one.ranged for k, one in opened[name].items()}
         trained = not run.record["approach"].startswith(BASELINES)
-        weights = [one.record["trainable_parameters"] for one in (run, other)]
+        parameters = max(other.record["trainable_parameters"], 1)
+        shown = {split: one.ranged for split, one in opened[name].items()}
         rows.append(
             Row(
                 name,
-                validation=shown["validation"],
-                test=shown["test"],
-                difference=UNKNOWN if is_reference else run.minus(other),
+                validation=shown.get("validation", UNKNOWN),
+                test=shown.get("test", UNKNOWN),
+                difference=UNKNOWN if run is other else run.minus(other),
                 time=Ranged(100 * _seconds(run) / _seconds(other)),
-                weights=100 * weights[0] / max(weights[1], 1),
+                weights=100 * run.record["trainable_parameters"] / parameters,
                 seeds=1 if trained else 0,
                 scored=count(len(run.ids), f"{kind} text"),
-                is_reference=is_reference,
+                is_reference=run is other,
                 is_baseline=not trained,
             )
         )
@@ -606,10 +601,8 @@ def compare_runs(
 def _seconds(run: Scored) -> float:
     """What a run took, as if it had built its feature cache itself."""
     record = run.record
-    built = (record["prefix_build_seconds"] or 0.0) - (
-        record["prefix_seconds"] or 0.0
-    )
-    return max(record["train_seconds"] + built, 1e-3)
+    seconds = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
+    return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
 
 
 # === Names ===
@@ -710,24 +703,13 @@ def describe_curve(runs: Mapping[int, Scored]) -> str:
     """
     *_, fewer, size = runs
     run = runs[size]
-    scores = ", ".join(
-        f"{one.score:.1f} with {count:,}" for count, one in runs.items()
-    )
-    texts = "sentences" if run.is_tagged else "texts"
-    line = (
-        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} {texts}: "
-        f"{scores} training {texts}."
-    )
+    scores = [f"{one.score:.1f} with {n:,}" for n, one in runs.items()]
     gain = run.minus(runs[fewer])
-    if not gain.has_interval:
-        return f"{line} The last {size - fewer:,} changed no score."
-    verdict = "More labelled texts are likely to help."
-    if gain.high < 0:
-        verdict = "More labelled texts of this kind are unlikely to help."
-    elif gain.low <= 0:
-        verdict = (
-            f"This may be chance: {len(run.ids):,} {run.kind} {texts} do not "
-            "show whether more labelled texts would help."
-        )
-    points = gain.show(1, unit=" points")
-    return f"{line} The last {size - fewer:,} added {points}. {verdict}"
+    verdict = "It is not shown that more labelled texts would help."
+    if gain.low > 0:
+        verdict = "More labelled texts are likely to help."
+    return (
+        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} texts: "
+        f"{', '.join(scores)} training texts. The last {size - fewer:,} added "
+        f"{gain.show(1, '+', ' points')}. {verdict}"
+    )

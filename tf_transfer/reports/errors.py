@@ -8,6 +8,7 @@ from tf_transfer.utils import formatting
 MOST_LABELS = 12  # of a table in a terminal
 MOST_CONFUSIONS = 3
 MOST_TEXTS = 3
+RATES = ("precision", "recall", "f1")
 
 
 def summarize(errors: Mapping[str, Any]) -> str:
@@ -25,21 +26,17 @@ def summarize(errors: Mapping[str, Any]) -> str:
             f"deviation {residuals['standard_deviation']:.3g}, 90 % between "
             f"{low:+.3g} and {high:+.3g}."
         )
-    if 1 < len(errors.get("labels", ())) <= MOST_LABELS:
-        lines.append(_tabulate(errors["labels"]))
+    labels = errors.get("labels", [])
+    if 1 < len(labels) <= MOST_LABELS:
+        rows = [["label", "count", *RATES]]
+        for label in labels:
+            points = [f"{100 * label[rate]:.1f}" for rate in RATES]
+            name = formatting.cut(label["label"])
+            rows.append([name, f"{label['count']:,}", *points])
+        lines.append(formatting.aligned(rows))
     lines.append(describe_confusions(errors))
     lines += map(_describe_text, errors["worst"][:MOST_TEXTS])
     return "\n".join(filter(None, lines))
-
-
-def _tabulate(labels: list[dict[str, Any]]) -> str:
-    rates = ("precision", "recall", "f1")
-    rows = [["label", "count", *rates]]
-    for label in labels:
-        points = [f"{100 * label[rate]:.1f}" for rate in rates]
-        name = formatting.cut(label["label"])
-        rows.append([name, f"{label['count']:,}", *points])
-    return formatting.aligned(rows)
 
 
 def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -54,12 +51,12 @@ def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "confusion" not in errors:
         return []
     names, counts = errors["confusion"]["names"], errors["confusion"]["counts"]
-    pairs = []
-    for label, row in zip(names, counts):
-        for answer, count in zip(names, row):
-            if label != answer and count:
-                pair = {"label": label, "answer": answer, "count": count}
-                pairs.append({**pair, "of": sum(row)})
+    pairs = [
+        {"label": label, "answer": answer, "count": count, "of": sum(row)}
+        for label, row in zip(names, counts)
+        for answer, count in zip(names, row)
+        if label != answer and count
+    ]
     return sorted(pairs, key=lambda pair: -pair["count"])
 
 
@@ -80,8 +77,8 @@ def _describe_text(error: Mapping[str, Any]) -> str:
     text = formatting.cut(error["text"])
     if "word" in error:
         text = f"{formatting.cut(error['word'])!r} in {text}"
-    label, answer = map(_show, (error["label"], error["answer"]))
-    line = f"Row {error['id']} (from 0 on): {text}: {label}, answered {answer}"
+    line = f"Row {error['id']} (from 0 on): {text}: {_show(error['label'])}"
+    line += f", answered {_show(error['answer'])}"
     if "probability" in error:
         line += f" ({100 * error['probability']:.0f} % sure)"
     return f"{line}."
@@ -89,6 +86,4 @@ def _describe_text(error: Mapping[str, Any]) -> str:
 
 def _show(value: float | str) -> str:
     """A label or a score."""
-    if isinstance(value, float):
-        return f"{value:.7g}"
-    return value or "no label"
+    return f"{value:.7g}" if isinstance(value, float) else value or "no label"

@@ -16,7 +16,6 @@ import matplotlib.figure
 import matplotlib.ticker
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from tf_transfer.reports import advice
 from tf_transfer.reports.estimates import Ranged
@@ -32,10 +31,8 @@ APPROACH_COLOURS = {
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
-LEGEND_ROW = 0.23  # inches
-MOST_LEGEND_ROWS = 4  # before the figure becomes higher
+LEGEND_COLUMNS = 3
 
-MARKERS = "os^Dv<>p"
 STYLE: dict[str, Any] = {
     "marker": "o",
     "markersize": 4,
@@ -95,30 +92,19 @@ class Panel:
 
     Attributes:
         title: above it, or "".
-        curves: by label; the legend leaves out labels that begin with `_`.
+        curves: by label.
         ylabel: what the curves show.
-        bounds: where vertical lines are.
     """
 
     title: str
     curves: Mapping[str, Curve]
     ylabel: str = "test score, points"
-    bounds: Sequence[float] = ()
 
 
-def colour_of(approach: str, number: int | None = None) -> str:
-    """The colour of an approach, the same in all figures.
-
-    Args:
-        approach: or anything else that has a colour.
-        number: what is no approach has the colour of this number.
-    """
+def colour_of(approach: str) -> str:
+    """The colour of an approach or another name, the same in all figures."""
     name = approach.split(",")[0]
-    other = (
-        OTHERS[sum(name.encode()) % len(OTHERS)]
-        if number is None
-        else PALETTE[number % len(PALETTE)]
-    )
+    other = OTHERS[sum(name.encode()) % len(OTHERS)]
     return APPROACH_COLOURS.get(name, other)
 
 
@@ -165,9 +151,7 @@ def use_log_scale(axis: Axes) -> None:
 
 
 SCALES: Mapping[str, Callable[[Axes], object]] = {
-    "": lambda axis: None,
     "log": use_log_scale,
-    "whole": use_whole_numbers,
     "zero": lambda axis: axis.set_xlim(left=0),
 }
 
@@ -185,9 +169,7 @@ def draw_panels(
     caption: str,
     panels: Sequence[Panel],
     xlabel: str,
-    height: float = 3.3,
-    dress: Callable[[Axes], object] = lambda axis: None,
-    width: float | None = None,
+    dress: Callable[[Axes], object],
 ) -> Figure:
     """Curves with error bars, in panels.
 
@@ -195,37 +177,23 @@ def draw_panels(
         name, caption: see `Figure`.
         panels: one or more.
         xlabel: of each.
-        height: of a panel, in inches.
         dress: what else is done to a panel, such as its scale.
-        width: of the figure, in inches, if not the usual one.
     """
-    figure, axes = make_panels(len(panels), height)
-    figure.set_figwidth(width or figure.get_figwidth())
+    figure, axes = make_panels(len(panels))
     shown: Handles = {}
     for axis, panel in zip(axes, panels):
         for label, curve in panel.curves.items():
-            shown[label] = _draw_curve(axis, curve)
-        for bound in {*panel.bounds}:
-            axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
+            across, along = zip(*curve.points)
+            shown[label] = axis.errorbar(
+                [x.value for x in across],
+                [y.value for y in along],
+                reaches(along),
+                reaches(across),
+                **{**STYLE, **curve.style},
+            )
         dress(axis)
         add_frame(axis, panel.ylabel, xlabel, panel.title)
-    return finish(
-        figure,
-        {n: artist for n, artist in shown.items() if n[:1] != "_"},
-        name,
-        caption,
-    )
-
-
-def _draw_curve(axis: Axes, curve: Curve) -> Any:
-    x, y = zip(*curve.points)
-    costs, values = ([v.value for v in ends] for ends in (x, y))
-    style = {**STYLE, **curve.style}
-    across, along = (
-        reaches(ends) if any(v.has_interval for v in ends) else None
-        for ends in (x, y)
-    )
-    return axis.errorbar(costs, values, along, across, **style)
+    return finish(figure, shown, name, caption)
 
 
 def finish(
@@ -241,25 +209,14 @@ def finish(
         handles: what the legend shows.
         name, caption: see `Figure`.
     """
-    for axis in figure.axes:
-        for artist in (*axis.lines, *axis.collections):
-            artist.set_in_layout(False)  # inside its panel; hundreds take long
     if handles:
-        entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
-        columns = max(1, int(figure.get_figwidth() // entry))
-        rows = -(-len(handles) // columns)
-        more = LEGEND_ROW * max(rows - MOST_LEGEND_ROWS, 0)
-        figure.set_figheight(figure.get_figheight() + more)
         figure.legend(
             handles.values(),
             handles.keys(),
             loc="outside lower center",
-            ncols=min(len(handles), columns),
+            ncols=LEGEND_COLUMNS,
             frameon=False,
         )
-    # Once; `savefig` would do it for every file, and draw it for nothing.
-    ConstrainedLayoutEngine().execute(figure)
-    figure.set_layout_engine("none")
     return Figure(name, caption, functools.partial(_render, figure, name))
 
 
@@ -299,19 +256,16 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
     _mark(axis, 100, Ranged(0), reference.name, "#000000")
     for number, row in enumerate(points):
-        cost, name = row.weights, row.name
-        colour = colour_of(name.split(" (")[0].replace(" ", "_"))
-        style = {"marker": "o", "markersize": 5, "markerfacecolor": colour}
+        cost, name, marker = row.weights, row.name, "o"
         if is_timed:
             cost = row.time.value
         if row.is_baseline:
-            style = {"marker": "*", "markersize": 9}
+            marker = "*"
             if math.isnan(cost):
                 cost, name = 0.0, f"{name} (time not compared)"
-        if "(cached)" in name:
-            style["markerfacecolor"] = "white"
+        colour = colour_of(row.name.split(" (")[0].replace(" ", "_"))
         above = 5 if number % 2 else -11
-        _mark(axis, cost, row.difference, name, colour, above, style)
+        _mark(axis, cost, row.difference, name, colour, marker, above)
     axis.margins(x=0.12)
     label = points[0].time_of if is_timed else "trained weights"
     add_frame(
@@ -325,8 +279,8 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
         "costs",
         f"Score minus that of {reference.name}, {points[0].task}, with 95 % "
         "intervals. Dashed line: a loss of "
-        f"{advice.describe_points(margin)}. Hollow: the frozen blocks ran once "
-        "and are cached. Star: a regression on the frozen encoder, or words.",
+        f"{advice.describe_points(margin)}. Star: a regression on the frozen "
+        "encoder, or words.",
     )
 
 
@@ -336,18 +290,19 @@ def _mark(
     difference: Ranged,
     name: str,
     colour: str,
+    marker: str = "o",
     above: float = 5,
-    style: Mapping[str, Any] | None = None,
 ) -> None:
     """A point with its interval and name."""
     axis.errorbar(
         cost,
         difference.value,
-        yerr=reaches([difference]),
+        reaches([difference]),
+        color=colour,
+        marker=marker,
+        markersize=9 if marker == "*" else 5,
         capsize=2,
         elinewidth=1,
-        color=colour,
-        **{"marker": "o", **(style or {})},
     )
     is_right = cost > NEAR_THE_END
     axis.annotate(
