@@ -224,7 +224,8 @@ def find_enough(curves: Curves) -> int | None:
         for key, trials in curves.items()
         if key.task != OUTLIER
     ]
-    return None if None in points else max(points, default=0)
+    known = [point for point in points if point is not None]
+    return max(known, default=0) if len(known) == len(points) else None
 
 
 # === Ours ===
