@@ -69,14 +69,6 @@ def test_wang_s_settings_are_those_of_the_experiment():
     assert WANG.encoders == (ours.model,)
 
 
-def test_both_rates_are_the_papers_and_defaults():
-    resolved = {
-        glue.Settings(task="rte", trainable_layers=layers).resolve().lr
-        for layers in ("all", "4")
-    }
-    assert resolved == set(WANG.rates) == set(WANG.settings["lr"])
-
-
 def test_every_claim_has_runs_that_it_agrees_on():
     """With the published numbers put into runs, nothing is contradicted."""
     large = {"all": 0.0, "4": -0.2, "3": -0.5, "2": -1.7, "1": -2.2}
@@ -108,14 +100,6 @@ def test_every_claim_has_runs_that_it_agrees_on():
     assert set(words.values()) == {"agrees"}, words
 
 
-def test_one_task_of_four_is_not_enough():
-    found = judge(write_tasks(["rte"]))
-    verdict = found["score_small_last_4"]
-    assert verdict.word == "inconclusive"
-    assert verdict.reason == "no runs on cola, and 2 more"
-    assert verdict.value == pytest.approx(-2.4)
-
-
 def test_runs_that_the_limit_cut_off_say_nothing_of_time():
     records = write_tasks(SMALL, stop_reason="max_epochs")
     verdict = judge(records)["time_small_last_2"]
@@ -124,71 +108,6 @@ def test_runs_that_the_limit_cut_off_say_nothing_of_time():
     stopped = judge(write_tasks(SMALL))["time_small_last_2"]
     assert stopped.word == "agrees"
     assert stopped.value == pytest.approx(-45, abs=0.1)
-
-
-def test_three_epochs_for_all_are_not_the_papers_thirty():
-    """A ratio of epochs, guaranteed by the limit, is no saving of time."""
-    found = judge(write_tasks(SMALL, max_epochs=3, stop_reason="max_epochs"))
-    for claim in ("time_small_last_4", "time_small_last_1", "epoch"):
-        assert found[claim].word == "not comparable"
-        assert "max_epochs 3 (paper: 30)" in found[claim].reason
-
-
-def test_wnli_and_a_cut_sst2_are_in_no_average():
-    sizes = {"train": 540, "validation": 60, "test": 872}
-    alone = judge(write_tasks(SMALL))
-    wide = {"all": 0.0, "4": -30.0}
-    joined = judge(
-        write_tasks(SMALL),
-        write_tasks(["wnli"], wide),
-        write_tasks(["sst2"], wide, sizes=sizes),
-    )
-    assert joined["score_small_last_4"] == alone["score_small_last_4"]
-    assert joined["fixed_start"].word != "agrees"
-    cut = judge(
-        write_tasks(LARGE[:3]),
-        write_tasks(["sst2"], sizes=sizes),
-    )["score_large_last_2"]
-    assert cut.word == "not comparable"
-    assert "600 examples in train and validation (official" in cut.reason
-
-
-def test_the_better_rate_is_chosen_on_validation():
-    records = [
-        *write_tasks(SMALL),
-        *(
-            record
-            for task in SMALL
-            for layers in LOSSES
-            for record in write(
-                task,
-                layers,
-                95,  # on test; validation says otherwise
-                lr=1e-3 if layers == "all" else 2e-5,
-                validation=0.5,
-            )
-        ),
-    ]
-    assert judge(records)["score_small_last_4"].value == pytest.approx(-2.4)
-
-
-def judge_epochs(shares):
-    records = [
-        record
-        for task in (*LARGE, *SMALL)
-        for layers, share in shares.items()
-        for record in write(task, layers, 80, 100 * share)
-    ]
-    return judge(records)["epoch"]
-
-
-def test_epoch_shares_of_approaches_are_not_averaged():
-    close = judge_epochs({"all": 1, "4": 0.7, "3": 0.6, "2": 0.5, "1": 0.44})
-    assert close.word == "agrees"
-    far = judge_epochs({"all": 1, "4": 0.88, "3": 0.6, "2": 0.5, "1": 0.44})
-    assert far.reason == "32 of 32 lower; the size on 24"
-    slower = judge_epochs({"all": 1, "4": 1.2, "3": 0.6, "2": 0.5, "1": 0.1})
-    assert slower.word == "contradicts"
 
 
 def write_curves(task, behind):
@@ -219,30 +138,6 @@ def test_ahead_at_every_fixed_time_survives_one_tie():
     lost = judge_with(-9.0)
     assert lost.word == "contradicts"
     assert "not last_4 on rte at 1.1 epochs" in lost.reason
-
-
-def test_before_an_epoch_is_over_there_is_no_score():
-    slow = [
-        *write_curves("rte", {"3": 9.0, "2": 9.0, "1": 9.0}),
-        *write("rte", "4", [60.0] * 5, 400),
-    ]
-    rest = {"4": 9.0, "3": 9.0, "2": 9.0, "1": 9.0}
-    found = judge(slow, *(write_curves(task, rest) for task in SMALL[:3]))
-    assert found["fixed_small"].word == "inconclusive"
-
-
-def test_twenty_hours_are_a_multiple_of_a_fine_tuning_epoch():
-    """At 1.82 epochs one of fine-tuning is over, and two of the last 4."""
-    records = [
-        *write("mnli", "all", [80.0, 84.0, 84.0], 100),
-        *write("mnli", "4", [80.0, 81.2, 84.0], 65),
-    ]
-    found = judge(records)
-    assert found["budget"].value == pytest.approx(1.2)
-    assert found["budget"].word == "agrees"
-    steps = {n: found[f"fixed_mnli_{n}_by_validation"] for n in (50000, 100000)}
-    assert steps[50000].value == pytest.approx(0)
-    assert steps[100000].value == pytest.approx(0)  # three epochs
 
 
 def test_a_collapsed_side_is_the_claim_or_spoils_it():
@@ -316,30 +211,6 @@ def test_the_stated_rates_and_the_stopping_point_come_first():
     assert verdicts["score_small_last_4_as_bert"].reason.startswith("no runs")
 
 
-def test_runs_with_bert_s_schedule_are_judged_as_that_reading():
-    records = [
-        record
-        for task in SMALL
-        for layers in ("all", "4")
-        for record in write(task, layers, 80 + LOSSES[layers])
-    ]
-    for record in records:
-        record["key"] |= {"schedule": "linear", "warmup_fraction": 0.1}
-    verdicts = judge(records)
-    assert verdicts["score_small_last_4_as_bert"].word == "agrees"
-    first = verdicts["score_small_last_4"]
-    assert first.word == "not comparable"
-    assert "schedule linear (our reading: constant)" in first.reason
-
-
-def test_a_run_that_the_limit_ended_has_no_score_at_the_stopping_point():
-    verdicts = judge(write_tasks(SMALL, stop_reason="max_epochs"))
-    first = verdicts["score_small_last_4"]
-    assert first.word == "inconclusive"
-    assert first.reason.startswith("the limit of epochs came before")
-    assert verdicts["score_small_last_4_by_validation"].word == "agrees"
-
-
 # === Lee ===
 
 
@@ -396,22 +267,6 @@ def test_lee_s_settings_are_those_of_the_experiment(model):
     assert settings["lr"] == freezing.rates_of(ours)
 
 
-def test_each_encoder_has_its_claims():
-    kinds = {}
-    for claim in LEE.claims:
-        kinds.setdefault(claim.encoder, set()).add(claim.id.split("_")[0])
-        assert "cola" not in claim.tasks or not claim.id.startswith(
-            ("enough", "fewest")
-        )
-    assert kinds.pop("") == {"none"}  # of all encoders together
-    assert set(kinds) == set(LEE.encoders)
-    assert kinds.pop("bert_base_en_uncased") - {"choices"} == {
-        *("none", "fourth", "enough", "fewest", "outlier", "half"),
-        *("first", "diminishing", "all", "sst2"),
-    }
-    assert len({frozenset(names) for names in kinds.values()}) == 1
-
-
 def test_a_fourth_is_claimed_of_most_tasks():
     curve = {"all": 80, "3": 78}
     verdicts = judge_tasks(curve, rte={"all": 80, "3": 60})
@@ -425,41 +280,6 @@ def test_a_fourth_is_claimed_of_most_tasks():
     assert (
         judge_tasks(low)["fourth_bert_base_without_cola"].word == "contradicts"
     )
-
-
-def write_encoders(scores):
-    """Full models at 80, and those of `scores` with nothing trained."""
-    records = []
-    for model, score in scores.items():
-        own = [
-            record
-            for task in ("cola", "sst2", "mrpc", "stsb")
-            for record in write_trials(
-                task,
-                {"all": around(80), "0": around(score)},
-                model=model,
-                max_epochs=LEE.settings_on(model)["max_epochs"],
-            )
-        ]
-        dropout = LEE.settings_on(model)["pooler_dropout"]
-        for record in own:
-            record["path"] += model
-            record["key"] |= {"model_identity": model}
-            record["key"]["pooler_dropout"] = dropout
-        records += own
-    return records
-
-
-def test_the_mean_of_all_encoders_is_one_claim():
-    """Each encoder alone is far from 64 %; the paper's figure is their mean."""
-    scores = dict(zip(LEE.encoders, (64, 42, 62, 36.8)))
-    verdict = judge_lee(write_encoders(scores))["none_share"]
-    assert verdict.word == "agrees"
-    assert verdict.value == pytest.approx(-36, abs=0.2)
-    scores.pop("roberta_large_en")
-    verdict = judge_lee(write_encoders(scores))["none_share"]
-    assert verdict.word == "inconclusive"
-    assert verdict.reason == "no runs on cola with roberta_large_en, and 3 more"
 
 
 def test_plain_means_above_that_of_training_all_are_no_finding():

@@ -67,12 +67,6 @@ def test_texts_are_paired():
     )
 
 
-def test_without_predictions_nothing_is_known_of_texts():
-    known = {"texts": "a", "resampled": np.ones((2, 5))}
-    found = estimate(cell(80, 81, **known), cell(70, 71, texts="a"))
-    assert set(found.parts) == {"seeds"}
-
-
 def test_what_seeds_and_texts_make_together_counts_once():
     """Simulated: seeds and texts are crossed, and the error is right."""
     random = np.random.default_rng(1)

@@ -156,16 +156,6 @@ def test_nothing_trained_is_enough_on_sst2_for_bert(authors_verdicts):
 
 @pytest.mark.shared
 @pytest.mark.slow
-def test_the_share_with_nothing_trained_is_that_of_all_encoders(
-    authors_verdicts,
-):
-    verdict = authors_verdicts["none_share"]
-    assert verdict.word == "agrees"
-    assert 100 + verdict.value == pytest.approx(63.0, abs=0.05)
-
-
-@pytest.mark.shared
-@pytest.mark.slow
 def test_no_number_of_frozen_blocks_is_significantly_better(authors_verdicts):
     for name, count in (("bert_base", "0 of 32"), ("bert_large", "8 of 28")):
         reason = authors_verdicts[f"all_is_not_best_{name}"].reason

@@ -162,7 +162,8 @@ def test_hart_s_differences_are_those_of_his_own_runs():
 def test_an_entry_that_is_wrong_is_refused(lines, problem, tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(
-        f'paper = "x"\n[[claim]]\nid = "a"\n{lines}\ntext = "so"\n'
+        'paper = "x"\nencoders = []\nsettings = {}\n[[claim]]\nid = "a"\n'
+        f'{lines}\ntext = "so"\n'
         'source = "1"\ntasks = ["rte"]\nfirst = {}\n'
     )
     with pytest.raises(UserError, match=f"a: {problem}"):
@@ -179,36 +180,16 @@ def test_an_entry_that_is_wrong_is_refused(lines, problem, tmp_path):
 def test_each_setting_of_a_paper_has_an_origin(experiment):
     paper = read(experiment)
     names = {*paper.settings, *set().union(*paper.settings_of.values())}
-    assert names | {"encoders"} == set(paper.origins)
+    assert names | {"encoder"} == set(paper.origins)
     assert set(paper.origins.values()) <= set(claims.ORIGINS)
+    content = claims.read_content(claims.find_file(FOLDER, experiment))
+    assert len(paper.settings) == sum(map(len, content["settings"].values()))
 
 
-def test_what_a_paper_does_not_say_is_not_called_the_paper_s():
-    paper = read("freezing")
-    origins = [paper.origins[n] for n in ("lr", "max_length", "split_seed")]
-    assert origins == ["paper", "authors_code", "ours"]
-    assert read("stacking").origins["lr"] == "ours"  # the paper's are lost
-    # BERT's letters: lower case is the authors' code's, or ours.
-    encoders = {n: read(n).origins["encoders"] for n in ("glue", "freezing")}
-    assert encoders == {"glue": "paper", "freezing": "authors_code"}
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        "[settings.paper]\nlr = 1\n[settings.ours]\nlr = 1",
-        "[settings.paper]\nlr = 1\n[settings_of.tiny.ours]\nlr = 2",
-        "[settings.elsewhere]\nlr = 1",
-        'encoders_from = "elsewhere"\n[settings.ours]\nlr = 1',
-        "[settings]\nlr = 1",
-    ],
-)
-def test_a_setting_without_one_origin_is_refused(tables, tmp_path):
+def test_a_setting_without_an_origin_is_refused(tmp_path):
     path = tmp_path / "claims.toml"
-    path.write_text(f'paper = "x"\nencoders = []\n{tables}\n')
-    with pytest.raises(
-        UserError, match=r"claims\.toml: (lr|encoders): its origin"
-    ):
+    path.write_text('paper = "x"\nencoders = []\n[settings]\nlr = 1\n')
+    with pytest.raises(UserError, match="settings: lr is in none of paper"):
         claims.read(str(path))
 
 

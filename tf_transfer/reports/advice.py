@@ -286,7 +286,7 @@ def _describe_needed(row: Row, margin: float) -> str:
     if loss.estimate is None:
         return f"{FEWEST_SEEDS} seeds or more would decide"
     room = abs(loss.value + margin)
-    return describe_needed([(loss.estimate, room)], 1, 1, max(row.seeds, 1))
+    return describe_needed(loss.estimate, room, max(row.seeds, 1))
 
 
 # === The approaches of a study ===

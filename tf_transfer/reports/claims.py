@@ -12,7 +12,7 @@ import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ LISTS = (
     "first",
     "second",
     "tasks",
-    "encoders",
     "at",
     "may_fail",
     "uses",
@@ -80,8 +79,6 @@ class Claim:
             the claim is about that.
         uses: tasks whose data the measure looks at, if not those of the claim.
         encoder: the preset that it is about, if not the paper's only one.
-        encoders: presets that it is about together: it is on each task with
-            each of them, such as `rte with bert_base_en`.
         note: for the reader, such as a contradiction in the paper.
         reading_of: of another reading of the paper's words, which is judged
             too, the id of the claim that is judged first; see `read`.
@@ -108,7 +105,6 @@ class Claim:
     may_fail: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     encoder: str = ""
-    encoders: tuple[str, ...] = ()
     note: str = ""
     reading_of: str = ""
 
@@ -140,7 +136,8 @@ class Paper:
         notes: sentences below the claims.
         settings_of: by preset, settings that it has in place of `settings`.
         encoder_of: the preset of each task, where these have their own.
-        origins: by setting, one of `ORIGINS`; `ours` where it has none.
+        origins: of each setting, and of `encoder`, one of `ORIGINS`; `ours`
+            where it has none.
     """
 
     name: str
@@ -177,31 +174,32 @@ def read(path: str) -> Paper:
     """
     content = read_content(path)
     claims: list[Claim] = []
-    for own in content.get("claim", ()):
-        entry = {**content.get("common", {}), **own}
-        name = entry.get("id", f"claim {len(claims) + 1}")
-        readings = entry.pop("also", ())
-        try:
+    name = "settings"
+    try:
+        origins = {"encoder": content.get("encoders_from", "paper")}
+        settings = _merge_tables(content["settings"], origins)
+        settings_of = {
+            preset: _merge_tables(tables, origins)
+            for preset, tables in content.get("settings_of", {}).items()
+        }
+        for own in content.get("claim", ()):
+            entry = {**content.get("common", {}), **own}
+            name = entry.get("id", f"claim {len(claims) + 1}")
+            readings = entry.pop("also", ())
             claims.append(_make_claim(entry))
             claims += [_make_reading(entry, other) for other in readings]
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{path}: {name}: {error}.") from None
-    origins: dict[str, str] = {}
-    encoders = {content.get("encoders_from", "paper"): {"encoders": ""}}
-    _merge_tables(path, encoders, origins)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: {name}: {error}.") from None
     return Paper(
         content["paper"],
-        _merge_tables(path, content["settings"], origins),
+        settings,
         tuple(content["encoders"]),
         content.get("sizes", {}),
         tuple(content.get("varied", ())),
         tuple(content.get("rates", ())),
         tuple(claims),
         tuple(content.get("notes", ())),
-        {
-            preset: _merge_tables(path, tables, origins)
-            for preset, tables in content.get("settings_of", {}).items()
-        },
+        settings_of,
         content.get("encoder_of", {}),
         origins,
     )
@@ -238,12 +236,6 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         for name, value in entry.items()
         if name in LISTS
     }
-    if encoders := lists.get("encoders"):
-        lists["tasks"] = tuple(
-            f"{task} with {preset}"
-            for preset in encoders
-            for task in lists["tasks"]
-        )
     claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
     if claim.kind not in KINDS:
         raise ValueError(f"kind is one of {', '.join(KINDS)}")
@@ -280,29 +272,24 @@ def _make_reading(entry: dict[str, Any], other: dict[str, Any]) -> Claim:
 
 
 def _merge_tables(
-    path: str, tables: Mapping[str, Any], origins: dict[str, str]
+    tables: Mapping[str, Settings], origins: dict[str, str]
 ) -> dict[str, Any]:
     """Merges tables of settings, each of which is named by an origin.
 
     Args:
-        path: of the file, for errors.
         tables: by origin, settings and their values.
         origins: by setting; those of the tables are added.
 
     Raises:
-        UserError: a setting has two origins, or one that is not known.
+        ValueError: a table is not named by an origin.
     """
+    settings: dict[str, Any] = {}
     for origin, table in tables.items():
-        # A setting outside of the tables is in an origin's position.
-        for name in table if isinstance(table, dict) else [origin]:
-            if origins.setdefault(name, origin) != origin or (
-                origin not in ORIGINS
-            ):
-                raise UserError(
-                    f"{path}: {name}: its origin is not clear. Put it into one "
-                    f"of the tables {', '.join(ORIGINS)}."
-                )
-    return {n: v for table in tables.values() for n, v in table.items()}
+        if origin not in ORIGINS:
+            raise ValueError(f"{origin} is in none of {', '.join(ORIGINS)}")
+        settings |= table
+        origins |= dict.fromkeys(table, origin)
+    return settings
 
 
 def find_file(
@@ -348,81 +335,60 @@ def list_differences(
             Unset: all values in the paper's claims count as the paper's.
         encoder: of the claim, if it is about one.
     """
-    columns = (runs.group, runs.task, runs.model, runs.sizes, runs.settings)
-    # One row for all seeds.
-    rows = [*{group: row for group, *row in zip(*columns)}.values()]
-    differences: dict[str, None] = {}
-    for task, model, sizes, settings in rows:
-        preset = encoder or paper.encoder_of.get(task, "")
+    named = {"model", *(wanted or ())}
+    clauses: list[str] = []
+    for row in runs.drop_duplicates("group").itertuples():
+        preset = encoder or paper.encoder_of.get(row.task, "")
         presets = (preset,) if preset else paper.encoders
-        if model not in {*presets, ""}:
-            origin = ORIGINS[paper.origins.get("encoders", "paper")]
-            theirs = " or ".join(presets)
-            differences[f"encoder {model} ({origin}: {theirs})"] = None
-        official = paper.sizes.get(task)
-        if official and (wanted or {}).get("max_train_examples"):
+        if row.model and row.model not in presets:
+            clauses.append(_describe(paper, "encoder", row.model, presets))
+        sizes = paper.sizes.get(row.task)
+        if sizes is None:
+            clauses.append(f"{row.task}: the paper has no such data")
+        elif (wanted or {}).get("max_train_examples"):
             # The claim sets the number of training examples.
-            official = {n: v for n, v in official.items() if "train" not in n}
-        for size in list_size_differences([sizes], official):
-            differences[f"{task}: {size}"] = None
-        for name, value in paper.settings_on(model).items():
-            if name in {"model", *(wanted or ())} or name not in settings:
+            sizes = {n: size for n, size in sizes.items() if "train" not in n}
+        for split, size in (sizes or {}).items():
+            ours = size_of(row.sizes, split)
+            if abs(ours - size) > SIZE_TOLERANCE * size:
+                clauses.append(
+                    f"{row.task}: {ours:,} examples in "
+                    f"{split.replace('_', ' ')} (official files: {size:,})"
+                )
+        for name, value in paper.settings_on(row.model).items():
+            if name in named or name not in row.settings:
                 continue
-            values = [value]
             if wanted is None:
-                values = _values(paper, name, value)
-            if not is_same(settings[name], values):
-                origin = ORIGINS[paper.origins.get(name, "ours")]
-                ours = f"{name} {show(settings[name])}"
-                differences[f"{ours} ({origin}: {show(values)})"] = None
-    return [*differences]
+                value = _list_values(paper, name, value)
+            if not is_same(row.settings[name], value):
+                ours = row.settings[name]
+                clauses.append(_describe(paper, name, ours, value))
+    return [*dict.fromkeys(clauses)]
 
 
-def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
+def _describe(paper: Paper, name: str, ours: Any, theirs: Any) -> str:
+    """A difference from a paper: `batch_size 8 (paper: 1)`."""
+    origin = ORIGINS[paper.origins.get(name, "ours")]
+    return f"{name} {show(ours)} ({origin}: {show(theirs)})"
+
+
+def _list_values(paper: Paper, name: str, usual: Any) -> list[Any]:
     """All values of a setting in a paper, those of its claims included."""
-    groups = [
-        group
-        for claim in paper.claims
-        for group in (claim.both, *claim.first, *claim.second)
-    ]
-    values = [usual, *(group[name] for group in groups if name in group)]
+    values = [*usual] if isinstance(usual, list) else [usual]
+    for claim in paper.claims:
+        for group in (claim.both, *claim.first, *claim.second):
+            if name in group:
+                values.append(group[name])
     if name == "lr":
         values += paper.rates
-    return [
-        value
-        for number, value in enumerate(values)
-        if not is_same(value, values[:number])
-    ]
+    return values
 
 
 def show(value: Any) -> str:
     """A setting in words; of a list, each of its values."""
     if isinstance(value, list | tuple):
-        return " or ".join(map(show, value))
+        return " or ".join(dict.fromkeys(map(show, value)))
     return str(plain(value)) or "none"
-
-
-def list_size_differences(
-    sizes: Collection[Mapping[str, int]], official: Mapping[str, int] | None
-) -> list[str]:
-    """The splits whose sizes differ from the paper's, in words.
-
-    Args:
-        sizes: of the splits of each run.
-        official: the paper's; None if it has no such data.
-    """
-    if official is None:
-        return ["the paper has no such data"]
-    words = []
-    for split, size in official.items():
-        here = sorted({size_of(ours, split) for ours in sizes})
-        wrong = [n for n in here if abs(n - size) > SIZE_TOLERANCE * size]
-        if wrong:
-            words.append(
-                f"{' or '.join(f'{n:,}' for n in wrong)} examples in "
-                f"{split.replace('_', ' ')} (official files: {size:,})"
-            )
-    return words
 
 
 def size_of(sizes: Mapping[str, int], split: str) -> int:

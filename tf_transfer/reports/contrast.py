@@ -10,8 +10,8 @@ of what it shows. When all tests are known, each has a verdict:
   whether the 95 % interval lies within half to twice of it, or only the sign
   agrees. It *contradicts* if the sign is open and half of the size is excluded.
 - *inconclusive*: nothing is shown, or something is missing: three seeds, a
-  task, a time that the limit of epochs did not cut off. The reason says about
-  how many seeds would decide.
+  task, a time that the limit of epochs did not cut off. Of a mean, the reason
+  says about how many seeds would decide.
 - *not comparable*: something outside the claim is not the paper's, the encoder
   has seen the data before, or a group is not shown to be above the majority
   baseline. The same statistics describe this encoder and data, corrected
@@ -44,6 +44,7 @@ SIGN_AND_SIZE = "sign and size"
 # Tasks whose data an encoder was trained on before: Quora's questions, both NLI
 # sets, and SQuAD, from which QNLI is made.
 SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
+UNKNOWN = Estimate(math.nan, 0.0, math.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +55,14 @@ class Comparison:
         runs: of the first group and, where there is one, of the second.
         settings: by which each group was found.
         cells: of each group, see `groups.measure`.
-        at: of a time, in epochs of the last group.
+        name: `last_4 on rte at 1.1 epochs`.
     """
 
     task: str
     runs: tuple[pd.DataFrame, ...]
     settings: tuple[Settings, ...]
     cells: tuple[Cell, ...]
-    at: float = 0.0
+    name: str
 
     @property
     def fewest(self) -> int:
@@ -76,12 +77,6 @@ class Comparison:
         ]
         return min(counts, default=FEWEST_SEEDS)
 
-    @property
-    def name(self) -> str:
-        """`last_4 on rte at 1.1 epochs`."""
-        name = f"{self.runs[0].approach.iloc[0]} on {self.task}"
-        return f"{name} at {self.at:g} epochs" if self.at else name
-
 
 @dataclasses.dataclass(frozen=True)
 class Test:
@@ -95,8 +90,7 @@ class Test:
         differences: what is not comparable, a clause each.
         runs: the fewest of a group on a task.
         tasks: those that the value is of, where the claim is on more.
-        mean: of all comparisons, on the scale of the contrast; None where it or
-            its luck is not known.
+        mean: of all comparisons, on the scale of the contrast.
         single: what has to be as claimed: this mean, or each comparison.
         names: of `single`.
     """
@@ -108,7 +102,7 @@ class Test:
     differences: Sequence[str] = ()
     runs: int = 0
     tasks: tuple[str, ...] = ()
-    mean: Estimate | None = None
+    mean: Estimate = UNKNOWN
     single: Sequence[Estimate] = ()
     names: Sequence[str] = ()
 
@@ -263,10 +257,7 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
         local = _describe_locally(test, word, reason)
         word = NOT_COMPARABLE
         reason = formatting.list_first(test.differences, most=3)
-    known = (
-        Estimate(math.nan, 0.0, math.nan) if test.mean is None else test.mean
-    )
-    low, high = (_show(test.claim, end) for end in known.interval())
+    low, high = (_show(test.claim, end) for end in test.mean.interval())
     return Verdict(
         test.claim,
         test.study,
@@ -274,10 +265,10 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
         reason,
         test.runs,
         test.tasks,
-        _show(test.claim, known.value),
+        _show(test.claim, test.mean.value),
         low,
         high,
-        known.parts,
+        test.mean.parts,
         p,
         local,
     )
@@ -353,49 +344,31 @@ def _tally(test: Test) -> str:
 
 
 def _describe_needed(test: Test, alpha: float) -> str:
-    """About how many seeds would decide a test, a clause.
-
-    If enough comparisons are as claimed, these have to be shown to be. If not,
-    the others have to be.
-    """
-    is_so = sum(test.agreeing) >= test.needed
-    count = test.needed if is_so else len(test.single) - test.needed + 1
-    bounds = _region(test.claim)
-    rooms = [
-        (one, min(abs(one.value - bound) for bound in bounds))
-        for one, agrees in zip(test.single, test.agreeing)
-        if agrees == is_so
-    ]
-    tests = len(test.single) - count + 1
-    return describe_needed(rooms, count, tests, test.runs, alpha)
+    """About how many seeds would decide a test of a mean, a clause."""
+    if test.claim.over != "mean":
+        return ""
+    [mean] = test.single
+    room = min(abs(mean.value - bound) for bound in _region(test.claim))
+    return describe_needed(mean, room, test.runs, alpha)
 
 
 def describe_needed(
-    rooms: Sequence[tuple[Estimate, float]],
-    count: int,
-    tests: int,
-    runs: int,
-    alpha: float = ALPHA,
+    estimate: Estimate, room: float, runs: int, alpha: float = ALPHA
 ) -> str:
     """About how many seeds would decide a claim, a clause.
 
     Args:
-        rooms: estimates, each with how far its interval may reach to decide.
-        count: how many of them have to be decided.
-        tests: by which factor their p-values are corrected.
-        runs: that the estimates are from.
-        alpha: of the tests that decide, after Holm's correction.
+        estimate: what decides it.
+        room: how far its interval may reach to decide.
+        runs: that the estimate is from.
+        alpha: of the test that decides, after Holm's correction.
     """
-    if not all(estimate.error for estimate, _ in rooms):
+    if not estimate.error:
         return ""
-    needed = [
-        estimate.seeds_needed(room, runs, 1 - alpha / tests) or math.inf
-        for estimate, room in rooms
-    ]
-    seeds = sorted(needed)[count - 1]
-    if seeds < math.inf:
-        return f"about {seeds} seeds would decide"
-    return f"{estimates.REALISTIC} seeds would not decide it"
+    seeds = estimate.seeds_needed(room, runs, 1 - alpha)
+    if seeds is None:
+        return f"{estimates.REALISTIC} seeds would not decide it"
+    return f"about {seeds} seeds would decide"
 
 
 # === The runs of a claim ===
@@ -409,21 +382,11 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
         (study, split_tasks(members))
         for study, members in runs_lib.studies(runs)
     ]
-    # Claims on several encoders are shown with the largest study. A baseline
-    # has no encoder.
-    of_all = {
-        f"{task} with {max(group.first.model for group in of_task)}": of_task
-        for _, tasks in reversed(studies)
-        for task, of_task in tasks.items()
-    }
     tests = []
     for claim in paper.claims:
-        cases: Sequence[tuple[str, TaskGroups]] = studies
-        if claim.encoders:
-            cases = [(study, of_all) for study, _ in studies[:1]]
         judged = [
             test_claim(tasks, paper, claim, study)
-            for study, tasks in cases
+            for study, tasks in studies
             if _is_for(claim, paper, tasks)
         ]
         with_runs = [test for test in judged if test.study]
@@ -473,16 +436,14 @@ def test_claim(
     problem = _find_problem(claim, comparisons)
     if missing and not differences:
         problem = formatting.list_first(missing, ", ", 1)
-    mean, single = None, list[Estimate]()
-    if comparisons and all(_is_known(claim, one) for one in comparisons):
+    mean, single = UNKNOWN, list[Estimate]()
+    if comparisons and min(one.fewest for one in comparisons) > 1:
         contrasts = [_contrast(claim, one) for one in comparisons]
         mean = estimates.mean(contrasts).estimate()
         single = [contrast.estimate() for contrast in contrasts]
         if claim.over == "mean":
             single = [mean]
-    elif not problem:
-        problem = "a share of what is not shown to be above zero"
-    if len(claim.at) > 1 and mean is not None:
+    if len(claim.at) > 1:
         # The scores of a run at several times share its luck.
         mean = Estimate(mean.value, 0.0, math.nan)
     on = tuple({one.task: None for one in comparisons})
@@ -524,7 +485,10 @@ def _compare(
             runs = tuple(group.runs for group in chosen)
             for at in claim.at or (0.0,):
                 cells = groups.measure(claim.measure, runs, at, in_logs(claim))
-                comparisons.append(Comparison(task, runs, wanted, cells, at))
+                name = f"{runs[0].approach.iloc[0]} on {task}"
+                if at:
+                    name += f" at {at:g} epochs"
+                comparisons.append(Comparison(task, runs, wanted, cells, name))
         if not lacks:
             complete += comparisons
         missing += lacks
@@ -589,23 +553,18 @@ def _find_incomparable(
                 f"on {comparison.task}, the groups were scored on different "
                 "texts"
             )
-    seen = {
-        (model, task)
-        for comparison in comparisons
-        for runs in comparison.runs
-        for model in set(runs.model)
-        for task in claim.uses or (comparison.task,)
-        if _has_seen(model, task, runs)
-    }
-    for model, task in sorted(seen):
-        yield f"{model} has seen {task} before"
+    for comparison in comparisons:
+        for runs in comparison.runs:
+            for task in claim.uses or (comparison.task,):
+                if _has_seen(runs, task):
+                    yield f"{runs.model.iloc[0]} has seen {task} before"
 
 
-def _has_seen(model: str, task: str, runs: pd.DataFrame) -> bool:
+def _has_seen(runs: pd.DataFrame, task: str) -> bool:
     """Whether an encoder has seen a task's data; `pairs` may be MRPC's."""
     if task == "pairs" and runs.data_identity.str.startswith("MRPC").all():
         return False
-    return task in SEEN.get(model, ())
+    return task in SEEN.get(runs.model.iloc[0], ())
 
 
 # === What the runs show ===
@@ -624,16 +583,6 @@ def _show(claim: Claim, value: float) -> float:
 def _scale(claim: Claim, value: float) -> float:
     """Reverses `_show`."""
     return math.log1p(value / 100) if in_logs(claim) else value
-
-
-def _is_known(claim: Claim, comparison: Comparison) -> bool:
-    """Whether there are two values of each group, and no share of nothing."""
-    if comparison.fewest < 2:
-        return False
-    if not claim.relative or in_logs(claim):
-        return True
-    whole = Contrast.of(comparison.cells[-1]).estimate()
-    return whole.value > 0 and (not whole.error or whole.p_above() <= ALPHA)
 
 
 def _contrast(claim: Claim, comparison: Comparison) -> Contrast:

@@ -56,19 +56,12 @@ class Group:
         """Its learning rate."""
         return float(self.first.lr)
 
-    @property
-    def scores(self) -> list[tuple[int, float]]:
-        """Seed and validation score of each run; nan where none is known."""
-        return list(zip(self.runs.seed, self.runs.validation))
-
 
 def list_groups(runs: pd.DataFrame) -> list[Group]:
     """The groups of a frame, by number."""
-    rows = runs.assign(position=range(len(runs))).itertuples()
-    numbered = group_by(rows, lambda row: row.group)
     return [
-        Group(runs.take([row.position for row in members]), members[0])
-        for _, members in sorted(numbered.items())
+        Group(members, next(members.itertuples()))
+        for _, members in runs.groupby("group")
     ]
 
 
@@ -137,9 +130,14 @@ def find_groups(
     if "lr" in free:
         members = _choose_rates(members, paper)
     for some in members:
-        _check_single(some)
+        _check_alike(some, set().union(*(one.settings for one in some)), {})
+        if len(some) > 1:
+            raise NotFound("runs on several files,")
     chosen = [group for [group] in members]
-    _check_shared(chosen, paper, named | free)
+    shared = set.intersection(*({*group.settings} for group in chosen))
+    # Each may have another one of the paper's values.
+    published = paper.settings_on(chosen[0].first.model)
+    _check_alike(chosen, shared - named - free, published)
     return chosen
 
 
@@ -163,21 +161,19 @@ def _find_members(
     members = _filter(groups, own)
     if not members:
         raise NotFound(f"no runs with {describe(own)}")
-    required = {}
-    for name, value in paper.settings_on(members[0].first.model).items():
-        if name in own or name in free:
-            continue
-        lacking = [group for group in members if not _has(group, name, value)]
-        having = _filter(members, {name: value})
-        if lacking and (having or name in others):
-            required[name] = value
+    required = {
+        name: value
+        for name, value in paper.settings_on(members[0].first.model).items()
+        if name not in own and name not in free
+        if name in others or _filter(members, {name: value})
+    }
     exact = [
         group
         for group in members
         if all(_has(group, name, value) for name, value in required.items())
     ]
     if not exact:
-        raise NotFound(f"no runs with {describe({**required, **own})}")
+        raise NotFound(f"no runs with {describe(own)} and else as in the paper")
     return _filter(exact, LIVE) or exact
 
 
@@ -221,50 +217,37 @@ def keep_best_rate(groups: list[Group]) -> list[Group]:
         Nothing, if there are several rates and a run without such a score.
     """
     by_rate = group_by(groups, lambda group: group.lr)
-    scored = {
-        rate: [pair for group in by_rate[rate] for pair in group.scores]
-        for rate in sorted(by_rate)
-    }
+    scored = {}
+    for rate in sorted(by_rate):
+        runs = pd.concat([group.runs for group in by_rate[rate]])
+        scored[rate] = [*zip(runs.seed, runs.validation)]
     scores = [score for pairs in scored.values() for _, score in pairs]
     if len(scored) > 1 and np.isnan(scores).any():
         return []
     return by_rate[selection.best_on_validation(scored)]
 
 
-def _check_single(groups: Sequence[Group]) -> None:
-    """Raises `NotFound` if there are several groups."""
-    if len(groups) == 1:
-        return
-    for name in sorted({name for group in groups for name in group.settings}):
-        values = sorted({_show(group, name) for group in groups})
-        if len(values) > 1:
+def _check_alike(
+    groups: Sequence[Group], names: set[str], published: Settings
+) -> None:
+    """Raises `NotFound` if groups differ in a setting.
+
+    Args:
+        groups: that are compared, or of which one has to be chosen.
+        names: of the settings.
+        published: values of settings that each group may have.
+    """
+    for name in sorted(names):
+        values = [group.settings.get(name, "") for group in groups]
+        texts = sorted({*map(claims.show, values)})
+        theirs = published.get(name, "")
+        if len(texts) > 1 and not all(
+            claims.is_same(v, theirs) for v in values
+        ):
             raise NotFound(
-                f"runs with {name} {' and '.join(values)}, of which the claim "
+                f"runs with {name} {' and '.join(texts)}, of which the claim "
                 "names none,"
             )
-    raise NotFound("runs on several files,")
-
-
-def _check_shared(
-    groups: Sequence[Group], paper: claims.Paper, may_differ: set[str]
-) -> None:
-    """Raises `NotFound` if groups differ in what their claim does not name.
-
-    Each may have another one of the paper's values.
-    """
-    published = paper.settings_on(groups[0].first.model)
-    for name in sorted({*groups[0].settings} - may_differ):
-        having = [group for group in groups if name in group.settings]
-        values = [_show(group, name) for group in having]
-        are_published = all(
-            _has(group, name, published.get(name, "")) for group in having
-        )
-        if len({*values}) > 1 and not are_published:
-            raise NotFound(f"the groups have {name} {' and '.join(values)}")
-
-
-def _show(group: Group, name: str) -> str:
-    return claims.show(group.settings.get(name, ""))
 
 
 def describe(settings: Settings) -> str:
