@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -19,7 +18,7 @@ from tf_transfer.freezing import operating
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
 from tf_transfer.reports import figures, tables
 from tf_transfer.reports.claims import Settings
-from tf_transfer.reports.estimates import Cell, Contrast, Ranged
+from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
@@ -219,13 +218,14 @@ def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
 
 def find_enough(curves: Curves) -> int | None:
     """The fewest blocks that keep 90 % on every task except CoLA, or None."""
-    points = [
-        operating.operating_point(trials, QUALITY, authors_mean)
-        for key, trials in curves.items()
-        if key.task != OUTLIER
-    ]
-    known = [point for point in points if point is not None]
-    return max(known, default=0) if len(known) == len(points) else None
+    most = 0
+    for key, trials in curves.items():
+        point = operating.operating_point(trials, QUALITY, authors_mean)
+        if key.task != OUTLIER:
+            if point is None:
+                return None
+            most = max(most, point)
+    return most
 
 
 # === Ours ===
@@ -356,8 +356,8 @@ def list_figures(study: Study) -> list[Figure]:
         figures.draw_panels(
             "figure",
             "The paper's figure: test score less that of the full model "
-            "against the number of tuned blocks; plain means with 95 % "
-            "intervals. Dotted: the authors' trials by their averaging",
+            "against the number of tuned blocks, mean and standard deviation "
+            "over trials. Dotted: the authors' trials by their averaging",
             panels,
             "tuned blocks",
             dress=_dress,
@@ -366,15 +366,12 @@ def list_figures(study: Study) -> list[Figure]:
 
 
 def _relate(trials: operating.Trials) -> list[figures.Point]:
-    """Score less that of the full model, by number of blocks."""
-    means = {
-        number: Contrast.of(Cell(np.array(scores)))
-        for number, scores in trials.items()
-    }
+    """Score less the mean of the full model, by number of blocks."""
+    full = plain_mean(trials[ALL])
     return [
-        (Ranged(float(number)), (mean - means[ALL]).ranged())
-        for number, mean in means.items()
-        if number != ALL
+        (Ranged(float(n)), tables.deviation(score - full for score in scores))
+        for n, scores in trials.items()
+        if n != ALL
     ]
 
 
