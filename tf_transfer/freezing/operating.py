@@ -36,13 +36,9 @@ def authors_mean(scores: Sequence[float]) -> float:
     Their analysis leaves out trials that score 0, and those that are not above
     0.9 of the best trial; 0 where none is left.
     """
-    return plain_mean(keep_as_authors(scores) or [0.0])
-
-
-def keep_as_authors(scores: Sequence[float]) -> list[float]:
-    """The trials that the authors' averaging keeps; see `authors_mean`."""
     threshold = AUTHORS_SHARE * (1 + TIE) * max(scores, default=0.0)
-    return [score for score in scores if score > 0 and score > threshold]
+    kept = [score for score in scores if score > max(threshold, 0.0)]
+    return plain_mean(kept or [0.0])
 
 
 def operating_point(
@@ -81,12 +77,7 @@ def interval(
     Returns:
         Its low and its high end; None stands for "never". Numbers that were
         not tried count as enough where the next larger one is.
-
-    Raises:
-        ValueError: a number of blocks has a single trial.
     """
-    if min(map(len, trials.values())) < 2:
-        raise ValueError("an interval needs two trials of each")
     numbers = sorted(blocks for blocks in trials if isinstance(blocks, int))
     random = np.random.default_rng(0)
     means = {
