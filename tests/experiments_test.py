@@ -227,3 +227,35 @@ def test_the_paper_s_grid_is_the_paper_s_settings(tmp_path, monkeypatch):
         assert (settings.batch_size, settings.max_epochs) == (1, 30)
         assert (settings.validation_fraction, settings.patience) == (0.1, 2)
         assert settings.frozen_prefix == "live"
+
+
+@pytest.mark.parametrize(
+    "name, blocks",
+    [
+        ("embedded", [4, 2, 1]),
+        ("embedded_tweets", [4, 2, 1]),
+        ("embedded_cola", [2]),
+    ],
+)
+def test_a_grid_of_methods_gives_each_method_equally_many_rates(
+    name, blocks, tmp_path
+):
+    path = os.path.join(commands.ROOT, f"experiments/methods/{name}.json")
+    grid = grid_lib.read(path)
+    grid["flags"] = {"model": "minilm", "data": "sample"}
+    rates = {}
+    for run in grid_lib.expand(path, grid, str(tmp_path)):
+        settings = run.settings
+        what = settings.approach, settings.head, settings.runs_cached
+        where = settings.task, *what
+        rates.setdefault(where, []).append((settings.lr, settings.seed))
+    # Everywhere, and some blocks from the cache; where there are more than two,
+    # full in the last 2 live, too, and two probes.
+    others = 3 * int(len(blocks) > 1)
+    tasks = {task for task, *_ in rates}
+    assert len(rates) == len(tasks) * (4 * (1 + len(blocks)) + others)
+    for (_, approach, *_), tried in rates.items():
+        # Everything, which all else is held against, has more seeds.
+        seeds = 6 if others and approach == "fine_tuning" else 3
+        assert len(tried) == 4 * seeds == len(set(tried))
+        assert len({lr for lr, _ in tried}) == 4

@@ -222,6 +222,30 @@ def test_where_nothing_validates_each_rate_has_its_row():
     ]
 
 
+def test_another_alpha_is_another_row_and_never_a_choice():
+    """Else LoRA would have the best of two, and training everything of one."""
+    runs = []
+    for alpha, scores in ((16.0, [80, 80.2, 79.8]), (64.0, [99, 99.2, 98.8])):
+        lora = {"method": "lora", "lora_alpha": alpha}
+        for run in make_runs(scores, "all", settings=lora):
+            runs.append({**run, "approach": "all_lora8"})
+    names = [one.name for one in list_approaches(ALL, runs)]
+    assert names[1:] == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
+
+
+@pytest.mark.parametrize(
+    "approach, words",
+    [
+        ("fine_tuning_keep4", "everything, keep4"),
+        ("all_lora8_keep4", "all lora8 keep4"),
+        ("head", "the output layer alone"),
+        ("probe_keep4", "the probe, keep4"),
+    ],
+)
+def test_an_approach_has_a_name_in_words(approach, words):
+    assert advice.name_approach(approach) == words
+
+
 # === Finished runs ===
 
 

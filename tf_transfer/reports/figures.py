@@ -7,7 +7,6 @@ can tell apart.
 import dataclasses
 import functools
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -156,8 +155,10 @@ SCALES: Mapping[str, Callable[[Axes], object]] = {
 }
 
 
-def reaches(values: Sequence[Ranged]) -> list[list[float]]:
-    """How far error bars reach below and above; nan without an interval."""
+def reaches(values: Sequence[Ranged]) -> list[list[float]] | None:
+    """How far error bars reach below and above; None without intervals."""
+    if not any(value.has_interval for value in values):
+        return None
     return [
         [v.value - v.low for v in values],
         [v.high - v.value for v in values],
@@ -256,16 +257,14 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
     _mark(axis, 100, Ranged(0), reference.name, "#000000")
     for number, row in enumerate(points):
-        cost, name, marker = row.weights, row.name, "o"
+        cost, marker = row.weights, "o"
         if is_timed:
             cost = row.time.value
         if row.is_baseline:
-            marker = "*"
-            if math.isnan(cost):
-                cost, name = 0.0, f"{name} (time not compared)"
+            cost, marker = row.cost[0], "*"
         colour = colour_of(row.name.split(" (")[0].replace(" ", "_"))
         above = 5 if number % 2 else -11
-        _mark(axis, cost, row.difference, name, colour, marker, above)
+        _mark(axis, cost, row.difference, row.name, colour, marker, above)
     axis.margins(x=0.12)
     label = points[0].time_of if is_timed else "trained weights"
     add_frame(
@@ -280,7 +279,7 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
         f"Score minus that of {reference.name}, {points[0].task}, with 95 % "
         "intervals. Dashed line: a loss of "
         f"{advice.describe_points(margin)}. Star: a regression on the frozen "
-        "encoder, or words.",
+        "encoder, or words; at 0 where its time is not compared.",
     )
 
 
