@@ -316,14 +316,13 @@ def write_scores(
         output: The file of the answers; the errors get one beside it.
     """
     from tf_transfer.data import errors, metrics
-    from tf_transfer.reports import errors as lines
 
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
     described = errors.describe(task, rows, logits)
     listed = ", ".join(f"{n} {score:#.4g}" for n, score in scores.items())
     print(
-        f"{len(rows):,} rows: {listed}\n{lines.summarize(described)}",
+        f"{len(rows):,} rows: {listed}\n{errors.summarize(described)}",
         file=sys.stderr,
     )
     if output:

@@ -261,7 +261,8 @@ class Train(experiment.Experiment):
 
     def _print_answer(self, result: Result) -> None:
         """Prints what to use, and a table of this run and its baselines."""
-        from tf_transfer.reports import advice, errors, predictions
+        from tf_transfer.data import errors
+        from tf_transfer.reports import advice, predictions
 
         run = predictions.open_scored(result.directory)
         if run is None:  # nothing was scored

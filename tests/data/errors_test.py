@@ -6,7 +6,6 @@ import sklearn.metrics
 
 from tf_transfer.data import errors
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.reports import errors as lines
 
 
 def make_task(labels, kind="classes", **changes):
@@ -145,7 +144,7 @@ def test_the_lines_name_labels_confusions_and_texts():
         make_examples([0, 0, 1]),
         np.array([[3.0], [-1], [1]]),
     )
-    text = lines.summarize(described)
+    text = errors.summarize(described)
     assert "neg    2      100.0      50.0" in text
     assert "Most often: 1 of 2 'neg' are answered 'pos'." in text
     assert "Row 10 (from 0 on): text 0: neg, answered pos (95 % sure)." in text
@@ -156,4 +155,4 @@ def test_a_model_without_errors_lists_none():
         make_task(("no", "yes")), make_examples([0, 1]), np.array([[-1.0], [1]])
     )
     assert described["worst"] == []
-    assert "Most often" not in lines.summarize(described)
+    assert "Most often" not in errors.summarize(described)

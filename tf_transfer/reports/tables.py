@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.data import errors as errors_lib
 from tf_transfer.reports import (
     claims,
-    errors as errors_lib,
     groups as groups_lib,
     runs as runs_lib,
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from tf_transfer.data.errors import describe_confusions
 from tf_transfer.reports import (
     advice,
     figures,
@@ -20,7 +21,6 @@ from tf_transfer.reports import (
     predictions,
     tables as tables_lib,
 )
-from tf_transfer.reports.errors import describe_confusions
 from tf_transfer.searches import answer
 from tf_transfer.searches.answer import Row
 from tf_transfer.searches.space import Choice
