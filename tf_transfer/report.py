@@ -4,10 +4,11 @@
     python -m tf_transfer.report runs --out=report --margin=0.5
     python -m tf_transfer.report runs other_machine/report/summary.json
 
-Prints the finished runs and their results, and writes report.html (one file
-that needs no other), report.md, summary.json, figures as PNG and SVG, and all
-tables as CSV files below --out. Reads run directories only; or a summary.json,
-which gives the same report without the runs; or several of both, as one.
+Prints what to train and what each approach scores and costs. Writes report.html
+(one file that needs no other), report.md, summary.json, figures as PNG and SVG,
+and all tables as CSV files below --out. Reads run directories only; or a
+summary.json, which gives the same report without the runs; or several of both,
+as one.
 """
 
 import gc
@@ -36,7 +37,6 @@ MARKED = re.compile(
     r".*(?P<end><!-- generated: end -->)",
     re.DOTALL,
 )
-SHOWN_RUNS = 50  # on the screen
 SHOWN_LEFT_OUT = 20
 SHOWN_STUDIES = 3
 SHOWN_ROWS = 12
@@ -104,9 +104,7 @@ def main(argv: Sequence[str]) -> None:
     gc.freeze()
     gc.enable()
     runs, left_out = summary["runs"], summary["left_out"]
-    print(summary_lib.format_runs(runs[:SHOWN_RUNS]))
-    if len(runs) > SHOWN_RUNS:
-        print(f"... and {len(runs) - SHOWN_RUNS:,} runs more")
+    print(formatting.count(len(runs), "finished run"))
     for path, reason in left_out[:SHOWN_LEFT_OUT]:
         print(f"Not shown: {path} {reason}.")
     if len(left_out) > SHOWN_LEFT_OUT:

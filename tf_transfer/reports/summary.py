@@ -13,7 +13,7 @@ from typing import Any
 
 from tf_transfer.reports import reading
 from tf_transfer.reports.reading import Record
-from tf_transfer.utils import files, formatting
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 VERSION = 7
@@ -237,52 +237,3 @@ def _describe_machines(runs: Iterable[Record]) -> str:
                 f"{environment['concurrent_runs']} at a time"
             )
     return "; ".join(sorted(machines)) or "not recorded"
-
-
-# === The short table on the screen ===
-
-COLUMNS = (
-    "task",
-    "approach",
-    "lr",
-    "seed",
-    "metric",
-    "validation",
-    "test",
-    "epochs",
-    "s/epoch",
-    "trained",
-)
-
-
-def format_runs(runs: Iterable[Record]) -> str:
-    """The records as aligned text, sorted by task and trained parameters."""
-
-    def rank(record: Record) -> tuple[str, int]:
-        return record["task"], -(record["trainable_parameters"] or 0)
-
-    ordered = sorted(runs, key=rank)
-    return formatting.aligned([COLUMNS, *map(_format_run, ordered)])
-
-
-def _format_run(record: Record) -> tuple[str, ...]:
-    scores = []
-    for split in ("validation", "test"):
-        score = record[split]
-        scores.append("-" if score is None else f"{score:.4f}")
-    seconds = record["seconds_per_epoch"]
-    trained = "-"
-    if record["trainable_parameters"] is not None:
-        trained = f"{record['trainable_parameters']:,}"
-    cached = " cached" if record["cached"] else ""
-    return (
-        record["task"],
-        record["approach"] + cached,
-        f"{record['lr']:g}" if record["lr"] else "-",
-        str(record["seed"]),
-        record["metric"],
-        *scores,
-        str(record["epochs_run"]),
-        f"{seconds:.1f}" if seconds else "-",
-        trained,
-    )
