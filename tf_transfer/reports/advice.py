@@ -68,8 +68,6 @@ class Row:
         is_reference: whether others are compared with it.
         is_baseline: whether nothing of an encoder trains.
         note: why it is not compared, or "".
-        tasks: number of tasks.
-        size: number of texts in all of its splits.
     """
 
     name: str
@@ -85,8 +83,6 @@ class Row:
     is_reference: bool = False
     is_baseline: bool = False
     note: str = ""
-    tasks: int = 1
-    size: int = 0
 
     @property
     def cost(self) -> tuple[float, float, int]:
@@ -151,15 +147,9 @@ def choose(rows: Sequence[Row], margin: float) -> Row:
 
 
 def take_headline(rows: Sequence[Row]) -> list[Row]:
-    """The rows that the sentence is about.
-
-    They are means over the most tasks, or those of the largest task.
-    """
-    compared = [row for row in rows if row.difference.is_known]
-    if not compared:
-        return []
-    first = max(compared, key=lambda row: (row.tasks, row.size))
-    return [row for row in rows if row.task == first.task]
+    """The rows of the first task that compares, which may be several's mean."""
+    first = next((row.task for row in rows if row.difference.is_known), None)
+    return [row for row in rows if row.task == first]
 
 
 def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -275,9 +265,8 @@ def make_table(
 
 def align(table: Sequence[Mapping[str, str]]) -> str:
     """The table as a screen shows it; see `make_table`."""
-    lines = [[*table[0]]]
-    lines += [[*line.values()] for line in table]
-    return formatting.aligned(lines)
+    lines = [[*line.values()] for line in table]
+    return formatting.aligned([[*table[0]], *lines])
 
 
 def _describe_needed(row: Row, margin: float) -> str:
@@ -323,11 +312,6 @@ class Approach:
         return self.first.approach.startswith("probe")
 
     @property
-    def size(self) -> int:
-        """Number of texts in all of its splits."""
-        return sum(self.first.sizes.values())
-
-    @property
     def is_compared(self) -> bool:
         """Whether it is compared with another approach."""
         if self.base is None or self.base is self:
@@ -336,7 +320,7 @@ class Approach:
 
 
 def list_approaches(runs: pd.DataFrame) -> list[Approach]:
-    """The approaches of a study, by task, the one that trains most first.
+    """The approaches of a study, by task, the largest first.
 
     Of several rates, an approach has the one that is best on validation, over
     the seeds that all of them have. Where nothing validates, each is an
@@ -355,7 +339,12 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     by_text = groups_lib.group_by(
         groups_lib.list_groups(runs), lambda group: group.first.text
     )
-    for text, groups in sorted(by_text.items()):
+    sizes = {
+        text: sum(groups[0].first.sizes.values())
+        for text, groups in by_text.items()
+    }
+    for text in sorted(by_text, key=lambda text: (-sizes[text], text)):
+        groups = by_text[text]
         on_task = []
         for members in groups_lib.group_by(groups, describe).values():
             best = groups_lib.keep_best_rate(members)
@@ -454,9 +443,10 @@ def make_rows(
     """
     approaches = [one for one in approaches if with_probe or not one.is_probe]
     by_name: dict[str, dict[str, Approach]] = {}
-    for one in sorted(approaches, key=lambda one: one.size):
+    for one in approaches:
         if one.is_compared:
-            by_name.setdefault(one.name, {})[one.first.task] = one
+            on_tasks = by_name.setdefault(one.name, {})
+            on_tasks.setdefault(one.first.task, one)
     most = max(by_name.values(), key=len, default={})
     groups = []
     if len(most) > 1:
@@ -489,8 +479,6 @@ def _make_row(members: Sequence[Approach]) -> Row:
         is_reference=first.base is first,
         is_baseline=first.is_probe or not first.first.blocks,
         note=first.note,
-        tasks=len(members),
-        size=sum(one.size for one in members),
     )
     pairs = [
         (one.runs, one.base.runs)

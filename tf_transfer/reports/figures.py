@@ -12,7 +12,6 @@ from typing import Any
 
 import matplotlib
 import matplotlib.figure
-import matplotlib.ticker
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -127,11 +126,9 @@ def make_panels(
     ]
 
 
-def add_frame(
-    axis: Axes, ylabel: str, xlabel: str, title: str = "", pad: float = 6
-) -> None:
+def add_frame(axis: Axes, ylabel: str, xlabel: str, title: str = "") -> None:
     """Title, labels and grid of a panel; no lines above and on the right."""
-    axis.set_title(title, fontsize=11, pad=pad)
+    axis.set_title(title, fontsize=11)
     axis.set(xlabel=xlabel, ylabel=ylabel)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
@@ -142,15 +139,8 @@ def use_whole_numbers(axis: Axes) -> None:
     axis.locator_params("x", integer=True)
 
 
-def use_log_scale(axis: Axes) -> None:
-    """A logarithmic horizontal axis, with numbers as people write them."""
-    axis.set_xscale("log")
-    formatter = matplotlib.ticker.LogFormatter()
-    axis.xaxis.set(major_formatter=formatter, minor_formatter=formatter)
-
-
 SCALES: Mapping[str, Callable[[Axes], object]] = {
-    "log": use_log_scale,
+    "log": lambda axis: axis.set_xscale("log"),
     "zero": lambda axis: axis.set_xlim(left=0),
 }
 
