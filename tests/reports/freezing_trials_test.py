@@ -140,23 +140,3 @@ def test_the_authors_trials_agree_or_the_claim_says_why_not(authors_verdicts):
     for id in (*CONTRADICTED, *OPEN):
         claim = authors_verdicts[id].claim
         assert "authors" in claim.note, id
-
-
-@pytest.mark.shared
-@pytest.mark.slow
-def test_nothing_trained_is_enough_on_sst2_for_bert(authors_verdicts):
-    for claim, count in (
-        ("none_bert_base", "6 of 8"),
-        ("none_bert_large", "2 of 4"),
-        ("none_bert_large_all_tasks", "6 of 8"),
-    ):
-        reason = authors_verdicts[claim].reason
-        assert reason == f"{count} lower, not last_0 on sst2, last_0 on mrpc"
-
-
-@pytest.mark.shared
-@pytest.mark.slow
-def test_no_number_of_frozen_blocks_is_significantly_better(authors_verdicts):
-    for name, count in (("bert_base", "0 of 32"), ("bert_large", "8 of 28")):
-        reason = authors_verdicts[f"all_is_not_best_{name}"].reason
-        assert reason.startswith(f"nothing is shown; {count} higher")

@@ -175,16 +175,6 @@ def test_overall_is_the_mean_of_the_three_published_scores():
 # === Claims on three tasks ===
 
 
-def test_quora_is_a_third_of_overall_and_minilm_has_seen_it():
-    model = {"model": "minilm"}
-    decay = {**model, "layer_decay": 0.95}
-    verdict = judged(write(model, (50, 80, 80)), write(decay, (45, 70, 70)))[
-        "decay_mean"
-    ]
-    assert verdict.word == "not comparable"
-    assert "minilm has seen paraphrase before" in verdict.reason
-
-
 def test_a_group_that_other_settings_share_is_not_mixed_into_a_side():
     """Heads at 1e-3 fix their rate; everything else stays at its own."""
     everything = {**CLS, "train": "all"}
