@@ -117,16 +117,6 @@ def test_each_epoch_that_all_seeds_ran_has_its_score_and_seconds():
     assert pd.isna(row["epoch 2"])
 
 
-def test_times_of_another_machine_are_left_out():
-    records = write({"all": 70, "1": 60})
-    [other, _] = write({"1": 60}, seconds=900.0)
-    other["timing_environment"] = {**made_up.ENVIRONMENT, "threads": 1}
-    other["seed"] = other["key"]["seed"] = 7
-    other["path"] += " elsewhere"
-    row = find(fill(records, [other])["table_a"], task="RTE")
-    assert row["last 1, here"] == "50.00"
-
-
 def test_figures_are_drawn_of_what_was_run():
     figures = tables.list_figures(collect(write()))
     assert [figure.name for figure in figures] == ["figures_3_to_6"]

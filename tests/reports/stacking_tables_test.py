@@ -112,21 +112,6 @@ def test_gains_that_the_text_gives_in_words_stand_beside_ours():
     assert row["gain, here"] == "-4.00"
 
 
-def test_each_row_has_the_rate_that_is_best_on_validation():
-    [study] = collect(
-        *(
-            write("ner", {**DENSE, "lr": rate}, [score] * 3)
-            for rate, score in ((2e-5, 80.0), (5e-5, 84.0))
-        ),
-        *(
-            write("ner", stacked("bilstm", lr=rate), [score] * 3)
-            for rate, score in ((2e-5, 86.0), (5e-5, 82.0))
-        ),
-    )
-    assert tables_of(study)["table_2"]["gain, here"][3] == "+2.00"
-    assert judged(study)["entities_f1"].value == pytest.approx(2.0)
-
-
 def test_minilm_has_seen_quora_s_pairs_but_not_microsoft_s():
     for data, has_seen in (("QQP", True), ("MRPC", False)):
         records = []

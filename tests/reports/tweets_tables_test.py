@@ -206,30 +206,3 @@ def test_encoders_are_compared_with_baselines_on_the_same_texts():
     [study] = collect(*the_paper_s_runs())
     judged = {verdict.claim.id: verdict for verdict in study.verdicts}
     assert judged["accuracy_over_sparse"].reason.startswith("no runs with")
-
-
-def test_each_reading_of_frozen_is_judged_by_its_own_runs():
-    """At 5e-5 one dense layer learns nothing; the two others stand anyway."""
-    scores = {
-        "5e-5": (FROZEN, [57.3, 57.3, 57.3]),
-        "1e-3": ({**FROZEN, "lr": 1e-3}, [74.9, 75.0, 75.1]),
-        "nothing": ({**ALL, "load_blocks": "none"}, [79.9, 80.0, 80.1]),
-        "two": ({**ALL, "load_blocks": "11-12"}, [81.9, 82.0, 82.1]),
-        "all": (ALL, [82.9, 83.0, 83.1]),
-    }
-    [study] = collect(*(write(*entry) for entry in scores.values()))
-    judged = {verdict.claim.id: verdict for verdict in study.verdicts}
-    meant = judged["frozen_as_unfrozen"]
-    assert (
-        meant.word == "not comparable"
-        and "not shown to be above the majority baseline" in meant.reason
-    )
-    for name, value in (
-        ("frozen_as_unfrozen_1e-3", -8),
-        ("frozen_as_unfrozen_committed", -3),
-        ("frozen_as_last_two_committed", -2),
-    ):
-        assert judged[name].word == "contradicts", judged[name]
-        assert judged[name].value == pytest.approx(value)
-    last_two = judged["last_two_as_unfrozen_committed"]
-    assert last_two.word == "agrees", last_two  # within 1.9 points
