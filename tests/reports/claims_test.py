@@ -110,61 +110,6 @@ def test_runs_that_the_limit_cut_off_say_nothing_of_time():
     assert stopped.value == pytest.approx(-45, abs=0.1)
 
 
-def write_curves(task, behind):
-    """Fine-tuning, and the last blocks so many points behind it."""
-    curve = [70.0, 75.0, 80.0, 80.0, 80.0]
-    groups = [write(task, "all", curve, 100)]
-    for layers, by in behind.items():
-        scores = [value - by for value in curve]
-        groups.append(write(task, layers, scores, 99))
-    return [record for group in groups for record in group]
-
-
-def test_ahead_at_every_fixed_time_survives_one_tie():
-    behind = {"4": 9.0, "3": 9.0, "2": 9.0, "1": 9.0}
-
-    def judge_with(by):
-        return judge(
-            *(write_curves(task, behind) for task in SMALL[:3]),
-            write_curves("rte", {**behind, "4": by}),
-        )["fixed_small"]
-
-    assert judge_with(9.0).word == "agrees"
-    tie = judge_with(0.0)
-    assert (
-        tie.word == "inconclusive"
-        and "45 of 48 lower, not last_4 on rte at 1.1" in tie.reason
-    )
-    lost = judge_with(-9.0)
-    assert lost.word == "contradicts"
-    assert "not last_4 on rte at 1.1 epochs" in lost.reason
-
-
-def test_a_collapsed_side_is_the_claim_or_spoils_it():
-    """Fine-tuning at 1e-3 may answer the commonest label alone."""
-    records = [
-        record
-        for task in (*LARGE, *SMALL)
-        for lr, score in ((2e-5, 80), (1e-3, 30))
-        for record in write(
-            task,
-            "all",
-            score,
-            lr=lr,
-            majorities={"accuracy": 0.302},
-        )
-    ]
-    assert judge(records)["fine_tuning_at_1e-3"].word == "agrees"
-    failed = write_tasks(
-        SMALL, majorities={"accuracy": 0.79}
-    )  # all but fine-tuning are below
-    verdict = judge(failed)["score_small_last_4"]
-    assert (
-        verdict.word == "not comparable"
-        and "not shown to be above the majority baseline" in verdict.reason
-    )
-
-
 def test_scores_between_epochs_are_interpolated_and_ours_are_steps():
     """The paper tests "after each epoch" and plots curves."""
     records = [
@@ -299,21 +244,6 @@ def test_plain_means_above_that_of_training_all_are_no_finding():
         ),
     )["all_is_not_best_bert_base"]
     assert one.word == "agrees" and one.reason == "32 of 32 higher"
-
-
-def test_minilm_is_told_for_what_it_is():
-    records = [
-        record
-        for task in JUDGED
-        for record in write_trials(task, {"all": around(80), "2": around(78)})
-    ]
-    for record in records:
-        record |= {"model": "minilm", "blocks": 6}
-    verdicts = judge_lee(records)
-    verdict = verdicts["fourth_bert_base_without_cola"]  # 2 of 6, rounded up
-    assert verdict.word == "not comparable" and verdict.value > 0
-    assert "minilm has seen qqp before" in verdict.reason
-    assert verdicts["fourth_roberta_base"].word == "inconclusive"
 
 
 @pytest.mark.parametrize(

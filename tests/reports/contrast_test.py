@@ -120,16 +120,6 @@ def test_fewer_than_three_seeds_conclude_nothing(seeds):
     assert f"{seeds} run" in verdict.reason
 
 
-def test_a_missing_task_leaves_a_claim_open():
-    verdict = judge_one(
-        {"tasks": ("rte", "mrpc"), "sign": -1},
-        [70, 70.1, 70.2],
-        [80, 80.1, 80.3],
-    )
-    assert verdict.word == "inconclusive"
-    assert verdict.reason == "no runs on mrpc"
-
-
 def test_parts_in_which_nothing_varies_prove_nothing():
     claim = {"tasks": ("rte", "mrpc"), "over": "each", "sign": -1}
     paper = made_up.make_paper(claim)
@@ -141,16 +131,6 @@ def test_parts_in_which_nothing_varies_prove_nothing():
     [verdict] = made_up.judge(paper, *alike, varied).values()
     assert verdict.word == "inconclusive"
     assert verdict.reason == "nothing is shown; 2 of 2 lower"
-
-
-def test_a_claim_that_nobody_ran_is_named():
-    paper = made_up.make_paper(
-        {"sign": -1, "first": ({"trainable_layers": "4"},)}
-    )
-    [verdict] = made_up.judge(
-        paper, made_up.make_runs(paper, "rte", ALL, [80, 81, 82])
-    ).values()
-    assert (verdict.word, verdict.study) == ("inconclusive", "")
 
 
 def test_thirty_points_apart_at_three_seeds_ask_for_more_seeds():
@@ -246,16 +226,6 @@ def test_groups_that_were_scored_on_different_texts_are_not_comparable():
 # === On this encoder and data ===
 
 
-def test_the_tasks_of_a_value_are_named_where_the_claim_has_more():
-    claim = {"tasks": ("rte", "mrpc", "cola"), "sign": -1}
-    verdict = judge_near(claim, {"rte": (70, 80), "cola": (60, 80)})
-    assert verdict.value == pytest.approx(-15)
-    assert page.describe_ours(verdict).endswith("n = 3, on rte and cola only")
-    assert verdict.local == "lower"
-    whole = judge_near({"sign": -1}, {"rte": (70, 80)})
-    assert page.describe_ours(whole).endswith("n = 3")
-
-
 @pytest.mark.parametrize("model", [OTHER, "bert_base_en_uncased"])
 def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
     """The mean over last 4 and last 2 is not that of last 2."""
@@ -340,24 +310,6 @@ def test_a_report_is_one_family_of_local_words():
     papers = [*test(1, "one"), *test(0.9, "two")]
     alone = [verdict.p for verdict in contrast.conclude(papers)]
     assert alone == pytest.approx([test.p for test in papers])
-
-
-def test_verdicts_of_several_encoders_are_one_family():
-    paper = made_up.make_paper({"sign": -1}, encoders=("first", "second"))
-    records = [
-        record
-        for model, step in zip(paper.encoders, (1, 0.9))
-        for group, m in ((LAST, 70), (ALL, 75))
-        for record in made_up.make_runs(
-            paper, "rte", {**group, "model": model}, [m, m + step, m + 2]
-        )
-    ]
-    judged = contrast.judge(runs_lib.runs_frame(records), paper)
-    alone = [
-        contrast.judge(runs_lib.runs_frame(some), paper)[0].p
-        for some in (records[:6], records[6:])
-    ]
-    assert min(v.p for v in judged) == pytest.approx(2 * min(alone))
 
 
 # === Folds and test texts ===

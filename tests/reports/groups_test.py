@@ -211,16 +211,6 @@ def test_sides_that_were_timed_in_turn_are_compared_as_a_ratio():
     assert found.value - found.low < found.high - found.value  # a ratio's
 
 
-def test_times_within_a_margin_are_tested_on_their_own_scale():
-    """Three times as long is not within 25 %."""
-    starts = (0, 200, 400), (100, 300, 500)
-    claim = {**FASTER, "kind": "equal", "margin": 25.0, "sign": 0}
-    found = judge_times([300, 303, 306], [100, 101, 102], starts, claim)
-    assert found.word == "contradicts"
-    near = judge_times([110, 111, 112], [100, 101, 102], starts, claim)
-    assert near.word == "agrees"
-
-
 # === The majority baseline ===
 
 
@@ -263,46 +253,3 @@ def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
     assert groups.did_not_train(runs_lib.runs_frame(runs))
     paired = [{**run, "lead_error": 0.4} for run in runs]
     assert not groups.did_not_train(runs_lib.runs_frame(paired))
-
-
-@pytest.mark.parametrize(
-    "record, failed",
-    [
-        (  # ten folds of 70 texts: 700
-            {
-                "folds": [{"accuracy": s / 100} for s in (60, 62, 61, 63, 59)]
-                * 2,
-                "sizes": {"train": 630, "test": 70},
-                "majorities": {"accuracy": 0.55},
-                "score": 61.0,
-            },
-            False,
-        ),
-        (  # scored on validation, of which there are few texts
-            {
-                "sizes": {"train": 1000, "validation": 100, "test": 100_000},
-                "test": None,
-                "majorities": {"accuracy": 0.527},
-                "score": 57.0,
-            },
-            True,
-        ),
-        (  # one entity found
-            {
-                "metric": "f1",
-                "metrics": {"f1": 0.004},
-                "majorities": {"f1": 0.0},
-                "score": 0.4,
-            },
-            True,
-        ),
-    ],
-)
-def test_what_is_above_the_majority_baseline_is_told_by_the_right_texts(
-    record, failed
-):
-    record = dict(record)
-    run = made_up.make_record(
-        made_up.make_paper(), "rte", ALL, 0, record.pop("score"), **record
-    )
-    assert groups.did_not_train(runs_lib.runs_frame([run])) == failed

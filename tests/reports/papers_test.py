@@ -100,52 +100,6 @@ def test_a_difference_is_that_of_the_published_rows():
     assert checked == 30
 
 
-def test_hart_s_differences_are_those_of_his_own_runs():
-    paper = read("tweets")
-    published = claims.read_published(FOLDER, "tweets")
-    rows = published["table_1"] + published["table_2"]
-
-    def mean(groups, key):
-        # At another rate than his: ours, beside the same figure.
-        groups = [
-            {
-                name: value
-                for name, value in group.items()
-                if name not in ("lr", "folds")
-                and (name, value) != ("load_blocks", "all")
-            }
-            for group in groups
-        ]
-        found = [r[key] for g in groups for r in rows if r["settings"] == g]
-        assert len(found) == len(groups)
-        return sum(found) / len(found)
-
-    def readings(name):
-        """Of a claim on frozen runs: as meant, as committed, at our rate."""
-        return [claim for claim in paper.claims if claim.id.startswith(name)]
-
-    assert len(readings("frozen_as_unfrozen")) == 3
-    for name, key, alike in (
-        ("count_best", "accuracy", 0.01),
-        ("frozen_over_sparse", "accuracy", 0.06),
-        ("f1_over_sparse", "f1", 0.06),
-        ("accuracy_over_sparse", "accuracy", 0.6),  # "approximately 3"
-    ):
-        for claim in readings(name):
-            theirs = mean(claim.first, key) - mean(claim.second, key)
-            assert math.isclose(claim.published, theirs, abs_tol=alike), claim
-    for claim in (
-        *readings("frozen_as_unfrozen"),
-        *readings("frozen_as_last_two"),
-    ):
-        spreads = [
-            mean(side, "accuracy_deviation")
-            for side in (claim.first, claim.second)
-        ]
-        pooled = math.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
-        assert math.isclose(claim.margin, pooled, abs_tol=0.06), claim.id
-
-
 @pytest.mark.parametrize(
     "lines, problem",
     [

@@ -20,10 +20,10 @@ of what it shows. When all tests are known, each has a verdict:
 
 import collections
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -78,6 +78,14 @@ class Comparison:
         return min(counts, default=FEWEST_SEEDS)
 
 
+class Finding(NamedTuple):
+    """What runs may show of a claim, and the p-value that they do not."""
+
+    word: str
+    reason: str
+    p: float
+
+
 @dataclasses.dataclass(frozen=True)
 class Test:
     """The test of a claim by a study, before Holm's correction.
@@ -91,8 +99,8 @@ class Test:
         runs: the fewest of a group on a task.
         tasks: those that the value is of, where the claim is on more.
         mean: of all comparisons, on the scale of the contrast.
-        single: what has to be as claimed: this mean, or each comparison.
-        names: of `single`.
+        tally: how many of several comparisons are as claimed.
+        findings: none where too few runs are known.
     """
 
     claim: Claim
@@ -103,8 +111,8 @@ class Test:
     runs: int = 0
     tasks: tuple[str, ...] = ()
     mean: Estimate = UNKNOWN
-    single: Sequence[Estimate] = ()
-    names: Sequence[str] = ()
+    tally: str = ""
+    findings: Sequence[Finding] = ()
 
     @property
     def family(self) -> Hashable:
@@ -113,55 +121,13 @@ class Test:
         return paper, bool(self.claim.reading_of)
 
     @property
-    def published(self) -> float:
-        """The paper's value, where the runs are comparable with it."""
-        return 0.0 if self.differences else self.claim.published
-
-    @property
-    def needed(self) -> int:
-        """How many of `single` have to be as claimed."""
-        count = len(self.single)
-        return {"most": count // 2 + 1, "some": 1}.get(self.claim.over, count)
-
-    @property
-    def agreeing(self) -> list[bool]:
-        """Whether each of `single` is as claimed."""
-        low, high = _region(self.claim)
-        return [low < one.value < high for one in self.single]
-
-    @functools.cached_property
-    def p_agrees(self) -> float:
-        """p-value of "not enough of them are as claimed"."""
-        region = _region(self.claim)
-        p_values = [one.p_within(*region) for one in self.single]
-        return estimates.partial_conjunction(p_values, self.needed)
-
-    @functools.cached_property
-    def p_contradicts(self) -> float:
-        """p-value of "enough of them are as claimed"."""
-        region = _region(self.claim)
-        p_values = [one.p_outside(*region) for one in self.single]
-        refuting = len(self.single) - self.needed + 1
-        return estimates.partial_conjunction(p_values, refuting)
-
-    @functools.cached_property
-    def p_smaller(self) -> float:
-        """p-value of "it may be half of the published value, or more"."""
-        claim = self.claim
-        if not self.published or claim.kind == "equal" or claim.over != "mean":
-            return 1.0
-        half = _scale(claim, claim.published / 2)
-        below = sorted((half, math.copysign(math.inf, -claim.published)))
-        return self.single[0].p_within(*below)
-
-    @property
     def p(self) -> float:
-        """The smallest of its p-values.
+        """The smallest p-value of its findings.
 
         No two of their hypotheses are false together, so that they need no
         correction for each other.
         """
-        return min(self.p_agrees, self.p_contradicts, self.p_smaller)
+        return min(finding.p for finding in self.findings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,7 +195,7 @@ def conclude(tests: Sequence[Test]) -> list[Verdict]:
     where they are not comparable. Readings that are judged first are one
     family, other readings another.
     """
-    decided = [test for test in tests if test.single and not test.problem]
+    decided = [t for t in tests if t.findings and not t.problem]
     factors: dict[Hashable, float] = {}
     for members in groups.group_by(decided, lambda t: t.family).values():
         # Baselines that stand in several studies are judged once.
@@ -276,25 +242,26 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
 
 def _choose_word(test: Test, factor: float) -> tuple[str, str]:
     """(word, reason) after multiplying p-values by Holm's factor."""
-    tally = _tally(test)
-    if factor * test.p_agrees <= ALPHA:
-        return AGREES, tally or _describe_size(test, test.single[0])
-    if factor * test.p_contradicts <= ALPHA:
-        return CONTRADICTS, tally or "the opposite"
-    if factor * test.p_smaller <= ALPHA:
-        return CONTRADICTS, "any difference is below half of the published one"
+    for finding in test.findings:
+        if factor * finding.p <= ALPHA:
+            return finding.word, finding.reason
     reason = "nothing is shown"
     if test.p <= ALPHA:
         reason = "not significant after Holm's correction"
-    needed = _describe_needed(test, ALPHA / max(factor, 1.0))
-    return INCONCLUSIVE, "; ".join(filter(None, [reason, tally, needed]))
+    needed = ""
+    if test.claim.over == "mean":
+        bounds = _region(test.claim)
+        room = min(abs(test.mean.value - bound) for bound in bounds)
+        alpha = ALPHA / max(factor, 1.0)
+        needed = describe_needed(test.mean, room, test.runs, alpha)
+    return INCONCLUSIVE, "; ".join(filter(None, [reason, test.tally, needed]))
 
 
 def _describe_locally(test: Test, word: str, reason: str) -> str:
     """What runs that are not comparable show, without the paper's words."""
     if any(FAILED in clause for clause in test.differences[:3]):
         return FAILED
-    if not test.single or test.problem:
+    if not test.findings or test.problem:
         return f"{NOT_REPORTED}: {test.problem}"
     if word == INCONCLUSIVE:
         return f"unclear: {reason}"
@@ -303,12 +270,11 @@ def _describe_locally(test: Test, word: str, reason: str) -> str:
         return f"{is_so}: {reason}"
     if test.claim.kind == "equal" and word == AGREES:
         return "no difference beyond the margin"
-    return "higher" if test.single[0].value > 0 else "lower"
+    return "higher" if test.mean.value > 0 else "lower"
 
 
-def _describe_size(test: Test, estimate: Estimate) -> str:
+def _describe_size(claim: Claim, size: float, estimate: Estimate) -> str:
     """What of a claim is shown: its sign, and whether its size is."""
-    claim, size = test.claim, abs(test.published)
     if claim.kind == "equal":
         return f"within {claim.margin:g} {claim.unit}"
     if not size:
@@ -323,33 +289,6 @@ def _describe_size(test: Test, estimate: Estimate) -> str:
     if near > 2 * size:
         return "the sign; more than twice as large as published"
     return "the sign; the size is open"
-
-
-def _tally(test: Test) -> str:
-    """How many of several comparisons are as claimed, and which are not."""
-    claim = test.claim
-    if claim.over == "mean":
-        return ""
-    others = [n for n, is_so in zip(test.names, test.agreeing) if not is_so]
-    word = "higher" if claim.direction > 0 else "lower"
-    if claim.kind == "equal":
-        word = f"within {claim.margin:g} {claim.unit}"
-    tally = f"{sum(test.agreeing)} of {len(test.names)} {word}"
-    if others:
-        tally += f", not {formatting.list_first(others, ', ')}"
-    if test.published:
-        sizes = [_describe_size(test, one) for one in test.single]
-        tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
-    return tally
-
-
-def _describe_needed(test: Test, alpha: float) -> str:
-    """About how many seeds would decide a test of a mean, a clause."""
-    if test.claim.over != "mean":
-        return ""
-    [mean] = test.single
-    room = min(abs(mean.value - bound) for bound in _region(test.claim))
-    return describe_needed(mean, room, test.runs, alpha)
 
 
 def describe_needed(
@@ -436,13 +375,16 @@ def test_claim(
     problem = _find_problem(claim, comparisons)
     if missing and not differences:
         problem = formatting.list_first(missing, ", ", 1)
-    mean, single = UNKNOWN, list[Estimate]()
+    mean, tally, findings = UNKNOWN, "", list[Finding]()
     if comparisons and min(one.fewest for one in comparisons) > 1:
         contrasts = [_contrast(claim, one) for one in comparisons]
         mean = estimates.mean(contrasts).estimate()
-        single = [contrast.estimate() for contrast in contrasts]
-        if claim.over == "mean":
-            single = [mean]
+        single = [mean]
+        if claim.over != "mean":
+            single = [contrast.estimate() for contrast in contrasts]
+        names = [one.name for one in comparisons]
+        published = 0.0 if differences else claim.published
+        tally, findings = _find(claim, names, single, published)
     if len(claim.at) > 1:
         # The scores of a run at several times share its luck.
         mean = Estimate(mean.value, 0.0, math.nan)
@@ -456,8 +398,8 @@ def test_claim(
         min((one.fewest for one in comparisons), default=0),
         on if len(on) < len(claim.tasks) else (),
         mean,
-        single,
-        [one.name for one in comparisons],
+        tally,
+        findings,
     )
 
 
@@ -596,6 +538,57 @@ def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
     if claim.relative:
         return (first / second * (1 / claim.factor) - Contrast(1, {})) * 100
     return first - second * claim.factor
+
+
+def _find(
+    claim: Claim,
+    names: Sequence[str],
+    single: Sequence[Estimate],
+    published: float,
+) -> tuple[str, list[Finding]]:
+    """The tally of several comparisons, and what they may show.
+
+    Args:
+        claim: what is judged.
+        names: of the comparisons.
+        single: what has to be as claimed: the mean, or each comparison.
+        published: the paper's value, where the runs are comparable with it.
+    """
+    region = low, high = _region(claim)
+    count = len(single)
+    sizes = [_describe_size(claim, abs(published), one) for one in single]
+    agrees, contradicts, needed, tally = sizes[0], "the opposite", count, ""
+    if claim.over != "mean":
+        others = [
+            name
+            for name, one in zip(names, single)
+            if not low < one.value < high
+        ]
+        word = "higher" if claim.direction > 0 else "lower"
+        if claim.kind == "equal":
+            word = sizes[0]
+        tally = f"{count - len(others)} of {count} {word}"
+        if others:
+            tally += f", not {formatting.list_first(others, ', ')}"
+        if published:
+            tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
+        agrees = contradicts = tally
+        needed = {"most": count // 2 + 1, "some": 1}.get(claim.over, count)
+    inside = [one.p_within(*region) for one in single]
+    outside = [one.p_outside(*region) for one in single]
+    conjunction = estimates.partial_conjunction
+    findings = [
+        Finding(AGREES, agrees, conjunction(inside, needed)),
+        Finding(
+            CONTRADICTS, contradicts, conjunction(outside, count - needed + 1)
+        ),
+    ]
+    if published and claim.kind != "equal" and claim.over == "mean":
+        half = _scale(claim, published / 2)
+        p = single[0].p_within(*sorted((half, -math.copysign(math.inf, half))))
+        reason = "any difference is below half of the published one"
+        findings.append(Finding(CONTRADICTS, reason, p))
+    return tally, findings
 
 
 def _region(claim: Claim) -> tuple[float, float]:

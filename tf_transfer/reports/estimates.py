@@ -264,11 +264,12 @@ class Estimate:
         seeds = self.parts.get("seeds", unknown) ** 2
         if not seeds or room <= 0:
             return None
-        counts = np.arange(runs + 1, REALISTIC + 1)
-        freedom = self.freedom * (counts - 1) / max(runs - 1, 1)
-        reach = scipy.stats.t.ppf((1 + level) / 2, freedom)
-        reach *= np.sqrt(seeds * runs / counts + self.error**2 - seeds)
-        return next(iter(counts[reach <= room].tolist()), None)
+        for count in range(runs + 1, REALISTIC + 1):
+            freedom = self.freedom * (count - 1) / max(runs - 1, 1)
+            error = math.sqrt(seeds * runs / count + self.error**2 - seeds)
+            if error * scipy.stats.t.ppf((1 + level) / 2, freedom) <= room:
+                return count
+        return None
 
 
 @dataclasses.dataclass(frozen=True)

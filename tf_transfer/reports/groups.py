@@ -167,21 +167,19 @@ def _find_members(
         if name not in own and name not in free
         if name in others or _filter(members, {name: value})
     }
+    # What lacks a setting has no other value of it.
     exact = [
         group
         for group in members
-        if all(_has(group, name, value) for name, value in required.items())
+        if all(
+            name not in group.settings
+            or claims.is_same(group.settings[name], value)
+            for name, value in required.items()
+        )
     ]
     if not exact:
         raise NotFound(f"no runs with {describe(own)} and else as in the paper")
     return _filter(exact, LIVE) or exact
-
-
-def _has(group: Group, name: str, value: Any) -> bool:
-    """Whether a group has a value of a setting, or lacks the setting."""
-    return name not in group.settings or claims.is_same(
-        group.settings[name], value
-    )
 
 
 def _choose_rates(
@@ -217,10 +215,14 @@ def keep_best_rate(groups: list[Group]) -> list[Group]:
         Nothing, if there are several rates and a run without such a score.
     """
     by_rate = group_by(groups, lambda group: group.lr)
-    scored = {}
-    for rate in sorted(by_rate):
-        runs = pd.concat([group.runs for group in by_rate[rate]])
-        scored[rate] = [*zip(runs.seed, runs.validation)]
+    scored = {
+        rate: [
+            pair
+            for group in by_rate[rate]
+            for pair in zip(group.runs.seed, group.runs.validation)
+        ]
+        for rate in sorted(by_rate)
+    }
     scores = [score for pairs in scored.values() for _, score in pairs]
     if len(scored) > 1 and np.isnan(scores).any():
         return []
