@@ -337,31 +337,33 @@ def list_differences(
     """
     named = {"model", *(wanted or ())}
     clauses: list[str] = []
-    for row in runs.drop_duplicates("group").itertuples():
-        preset = encoder or paper.encoder_of.get(row.task, "")
+    rows = runs.drop_duplicates("group")  # one for all seeds
+    columns = (rows.task, rows.model, rows.sizes, rows.settings)
+    for task, model, sizes, settings in zip(*columns):
+        preset = encoder or paper.encoder_of.get(task, "")
         presets = (preset,) if preset else paper.encoders
-        if row.model and row.model not in presets:
-            clauses.append(_describe(paper, "encoder", row.model, presets))
-        sizes = paper.sizes.get(row.task)
-        if sizes is None:
-            clauses.append(f"{row.task}: the paper has no such data")
+        if model and model not in presets:
+            clauses.append(_describe(paper, "encoder", model, presets))
+        official = paper.sizes.get(task)
+        if official is None:
+            clauses.append(f"{task}: the paper has no such data")
         elif (wanted or {}).get("max_train_examples"):
             # The claim sets the number of training examples.
-            sizes = {n: size for n, size in sizes.items() if "train" not in n}
-        for split, size in (sizes or {}).items():
-            ours = size_of(row.sizes, split)
+            official = {n: v for n, v in official.items() if "train" not in n}
+        for split, size in (official or {}).items():
+            ours = size_of(sizes, split)
             if abs(ours - size) > SIZE_TOLERANCE * size:
                 clauses.append(
-                    f"{row.task}: {ours:,} examples in "
+                    f"{task}: {ours:,} examples in "
                     f"{split.replace('_', ' ')} (official files: {size:,})"
                 )
-        for name, value in paper.settings_on(row.model).items():
-            if name in named or name not in row.settings:
+        for name, value in paper.settings_on(model).items():
+            if name in named or name not in settings:
                 continue
             if wanted is None:
                 value = _list_values(paper, name, value)
-            if not is_same(row.settings[name], value):
-                ours = row.settings[name]
+            if not is_same(settings[name], value):
+                ours = settings[name]
                 clauses.append(_describe(paper, name, ours, value))
     return [*dict.fromkeys(clauses)]
 

@@ -18,7 +18,6 @@ of what it shows. When all tests are known, each has a verdict:
   over all such claims of a report.
 """
 
-import collections
 import dataclasses
 import itertools
 import math
@@ -181,8 +180,8 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
 
 def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """The number of verdicts with each word; words without any are left out."""
-    counts = collections.Counter(verdict.word for verdict in verdicts)
-    return {word: counts[word] for word in WORDS if word in counts}
+    words = [verdict.word for verdict in verdicts]
+    return {word: words.count(word) for word in WORDS if word in words}
 
 
 # === The words ===

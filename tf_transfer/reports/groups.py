@@ -59,9 +59,11 @@ class Group:
 
 def list_groups(runs: pd.DataFrame) -> list[Group]:
     """The groups of a frame, by number."""
+    rows = runs.drop_duplicates("group").itertuples()
+    first = {row.group: row for row in rows}
     return [
-        Group(members, next(members.itertuples()))
-        for _, members in runs.groupby("group")
+        Group(members, first[number])
+        for number, members in runs.groupby("group")
     ]
 
 
