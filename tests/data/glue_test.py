@@ -1,6 +1,5 @@
 """GLUE's tasks, from the sample and from the official files."""
 
-import importlib
 import os
 import shutil
 
@@ -16,6 +15,7 @@ from tests.data.glue_files import (
     splits,
     write,
 )
+from tf_transfer.config.experiments import load
 from tf_transfer.data import glue
 from tf_transfer.utils.errors import UserError
 
@@ -350,9 +350,9 @@ def test_a_finished_run_s_task_has_all_its_metrics(metric):
 
 @pytest.mark.parametrize("command", ["glue", "train", "methods", "freezing"])
 def test_cola_is_scored_by_matthews_but_where_wang_is_run_again(command):
-    module = importlib.import_module(f"tf_transfer.{command}.experiment")
-    settings = module.Settings(
+    experiment = load(command)
+    settings = experiment.Settings(
         task="cola", data="sample", model="tiny", lr=1e-3
     )
     metric = "accuracy" if command == "glue" else "matthews"
-    assert module.EXPERIMENT(settings).metric == metric
+    assert experiment(settings).metric == metric
