@@ -101,7 +101,7 @@ def test_a_messy_table_trains_with_one_flag_and_every_defect_is_named(
         "texts with several labels: 1",
         "are also in the training set",
         "of the training texts have more than --max_length",
-        "the majority baseline",
+        "The majority baseline",
         "the TF-IDF baseline",
         "the probe",
         "bug ",

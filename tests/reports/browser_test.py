@@ -94,7 +94,7 @@ def cells(table, number):
 
 def test_a_table_is_sorted_by_number_and_back(opened):
     page, _ = opened
-    table = page.locator(".table").first
+    table = page.locator(".table[id$='_approaches']").first
     header = table.get_by_role("button", name="test", exact=True)
     column = 1 + page.evaluate(
         "(b) => b.closest('th').cellIndex", header.element_handle()
@@ -115,7 +115,7 @@ def test_a_table_is_sorted_by_number_and_back(opened):
 
 def test_a_search_leaves_the_rows_that_have_its_words(opened):
     page, _ = opened
-    table = page.locator(".table").first
+    table = page.locator(".table[id$='_approaches']").first
     rows = table.locator("tbody tr")
     count = rows.count()
     table.get_by_role("searchbox").fill("LAST")
@@ -128,7 +128,7 @@ def test_a_search_leaves_the_rows_that_have_its_words(opened):
 
 def test_a_table_is_saved_as_csv(opened):
     page, _ = opened
-    table = page.locator(".table").first
+    table = page.locator(".table[id$='_approaches']").first
     with page.expect_download() as download:
         table.get_by_role("button", name="CSV", exact=True).click()
     lines = open(download.value.path()).read().splitlines()

@@ -168,8 +168,9 @@ def _check(path: str, grid: Any) -> None:
             "belongs to the sweep, not to its grid: "
             f"python -m tf_transfer.sweep {path} --out=...",
         )
-    is_axis = grid.get("best_of", "") in ("", *names)
-    check(is_axis, "best_of", "give the name of an axis.")
+    if best_of := grid.get("best_of", ""):
+        is_axis = all(best_of in block for _, block in _list_blocks(grid))
+        check(is_axis, "best_of", "give the name of an axis of every object.")
     for key, values in (
         ("flagfile", [grid.get("flagfile", "")]),
         *((f"flags.{name}", [value]) for name, value in flags.items()),
