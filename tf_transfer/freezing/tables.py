@@ -90,23 +90,26 @@ def list_curves(runs: pd.DataFrame) -> Curves:
     names = runs.approach.replace("fine_tuning", f"last_{ALL}")
     runs = runs.assign(
         tuned=[_number(name.removeprefix("last_")) for name in names],
-        way=[_name_way(*row) for row in zip(runs.approach, runs.settings)],
+        variant=[
+            _name_variant(*row) for row in zip(runs.approach, runs.settings)
+        ],
     )
     curves = {}
     columns = ["task", "data_identity", "lr"]
     for (task, _, lr), group in runs.groupby(columns, sort=False):
         is_full = group.tuned == ALL
-        ways = itertools.product(
-            group[~is_full].groupby("way"), group[is_full].groupby("way")
+        variants = itertools.product(
+            group[~is_full].groupby("variant"),
+            group[is_full].groupby("variant"),
         )
-        for (way, frozen), (untrained, full) in ways:
+        for (variant, frozen), (untrained, full) in variants:
             both = pd.concat([full, frozen]).groupby("tuned", sort=False)
-            key = Key(TITLES.get(task, task), lr, way + untrained)
+            key = Key(TITLES.get(task, task), lr, variant + untrained)
             curves[key] = both.score.agg(list).to_dict()
     return curves
 
 
-def _name_way(approach: str, settings: Settings) -> str:
+def _name_variant(approach: str, settings: Settings) -> str:
     """How frozen blocks ran, or what a full model leaves untrained."""
     if approach != "fine_tuning":
         dtype = settings.get("cache_dtype", "")

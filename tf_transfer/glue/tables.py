@@ -27,17 +27,17 @@ EMPTY = (
 )
 
 # The runs of a task and an approach; none where nothing was run.
-Found = Mapping[tuple[str, str], pd.DataFrame]
+TaskRuns = Mapping[tuple[str, str], pd.DataFrame]
 
 
-def find_runs(study: Study) -> Found:
+def find_runs(study: Study) -> TaskRuns:
     """The runs of each task and approach, at the better rate."""
-    found = {}
+    task_runs = {}
     for task, flag in TASKS.items():
         for name, layers in APPROACHES.items():
             wanted = {"trainable_layers": layers}
-            found[task, name] = tables.find_runs(study, flag, wanted)
-    return found
+            task_runs[task, name] = tables.find_runs(study, flag, wanted)
+    return task_runs
 
 
 def stopping_time(runs: pd.DataFrame) -> float:
@@ -68,24 +68,26 @@ def list_epochs(runs: pd.DataFrame) -> pd.DataFrame:
 # === Tables ===
 
 
-def table_a(found: Found, published: Mapping[str, Any]) -> pd.DataFrame:
+def table_a(task_runs: TaskRuns, published: Mapping[str, Any]) -> pd.DataFrame:
     """The time that the last blocks save, in percent of fine-tuning's."""
-    times = _measure(found, stopping_time)
+    times = _measure(task_runs, stopping_time)
     saved = 100 - 100 * times.div(times[BASE], axis=0)
     return _add_means(saved, published)
 
 
-def table_b(found: Found, published: Mapping[str, Any]) -> pd.DataFrame:
+def table_b(task_runs: TaskRuns, published: Mapping[str, Any]) -> pd.DataFrame:
     """The final score of the last blocks less fine-tuning's, in points."""
-    scores = _measure(found, final_score)
+    scores = _measure(task_runs, final_score)
     return _add_means(scores.sub(scores[BASE], axis=0), published)
 
 
 def _measure(
-    found: Found, take_mean: Callable[[pd.DataFrame], float]
+    task_runs: TaskRuns, take_mean: Callable[[pd.DataFrame], float]
 ) -> pd.DataFrame:
     """A mean of the runs of each task (row) and approach (column), or nan."""
-    values = pd.Series({key: take_mean(runs) for key, runs in found.items()})
+    values = pd.Series(
+        {key: take_mean(runs) for key, runs in task_runs.items()}
+    )
     return values.unstack(sort=False)
 
 
@@ -112,12 +114,14 @@ def _add_means(
     return pd.DataFrame(rows)
 
 
-def table_c(found: Found, published: list[dict[str, Any]]) -> pd.DataFrame:
+def table_c(
+    task_runs: TaskRuns, published: list[dict[str, Any]]
+) -> pd.DataFrame:
     """The last 4 blocks less fine-tuning within the same time, in points."""
     gains = []
     for point in published:
-        base = found[point["task"], BASE]
-        last = found[point["task"], "last 4"]
+        base = task_runs[point["task"], BASE]
+        last = task_runs[point["task"], "last 4"]
         name = "interpolated_score"
         if "whole epochs" in point["time"]:
             name = "score_within"
@@ -128,11 +132,11 @@ def table_c(found: Found, published: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(published).assign(here=gains)
 
 
-def table_of_epochs(found: Found, task: str) -> pd.DataFrame:
+def table_of_epochs(task_runs: TaskRuns, task: str) -> pd.DataFrame:
     """The paper's tables 2 to 9: score / seconds after each epoch."""
     rows = []
     for name in APPROACHES:
-        runs = found[task, name]
+        runs = task_runs[task, name]
         row = {"approach": name, "lr": tables.rate(runs.lr.mean())}
         for number, members in list_epochs(runs).groupby("epoch"):
             cell = tables.spread(members.test)
@@ -145,21 +149,21 @@ def table_of_epochs(found: Found, task: str) -> pd.DataFrame:
 
 def list_tables(study: Study) -> list[Table]:
     """Tables A to C, and those of the tables 2 to 9 whose task was run."""
-    found, published = find_runs(study), study.published
+    task_runs, published = find_runs(study), study.published
     made = [
         Table(
             "table_a",
             "Table A, numbers of the paper's text: training time saved "
             "against fine-tuning, in %, both to the stopping point and at the "
             "rate that is better on validation. " + EMPTY,
-            table_a(found, published["time_saved"]),
+            table_a(task_runs, published["time_saved"]),
         ),
         Table(
             "table_b",
             "Table B, numbers of the paper's text: test score at the stopping "
             'point less that of fine-tuning, in points. The paper writes "%"; '
             "points are our reading. " + EMPTY,
-            table_b(found, published["score_difference"]),
+            table_b(task_runs, published["score_difference"]),
         ),
         Table(
             "table_c",
@@ -167,11 +171,11 @@ def list_tables(study: Study) -> list[Table]:
             "less that of fine-tuning within the same time, in points. Times "
             "are epochs of fine-tuning; those without seconds are ours. "
             "Empty: not run",
-            table_c(found, published["fixed_times"]),
+            table_c(task_runs, published["fixed_times"]),
         ),
     ]
     for number, task in enumerate(TASKS, 2):
-        frame = table_of_epochs(found, task)
+        frame = table_of_epochs(task_runs, task)
         if "epoch 1" in frame:
             caption = (
                 f"Table {number}, {task}: test score / seconds of training "
@@ -187,15 +191,15 @@ def list_tables(study: Study) -> list[Table]:
 
 def list_figures(study: Study) -> list[Figure]:
     """The paper's figure 2, and its figures 3 to 6 as one; of what was run."""
-    found = find_runs(study)
+    task_runs = find_runs(study)
     live = study.runs[~study.runs.cached]
     rates, curves = {}, {}
-    for task, name in found:
+    for task, name in task_runs:
         is_so = live.approach == _name_approach(name)
         runs = live[is_so & (live.task == TASKS[task])]
         if runs.lr.nunique() > 1:
             rates[task, name] = _list_points(runs.groupby("lr"), "lr", "score")
-        epochs = list_epochs(found[task, name]).groupby("epoch")
+        epochs = list_epochs(task_runs[task, name]).groupby("epoch")
         curves[task, name] = _list_points(epochs, "seconds", "test")
     drawn = [
         (

@@ -133,11 +133,11 @@ def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
     for known in (usual, loose):
         wanted = {**known, **settings}
         fits = [_has(values, wanted) for values in runs.settings]
-        found = runs[np.array(fits, dtype=bool)]
-        if len(found):
-            epochs = found.settings.str["max_epochs"]
-            longest = found[epochs == epochs.max()].sort_values("lr")
-            return found[found.group == longest.group.iloc[0]]
+        members = runs[np.array(fits, dtype=bool)]
+        if len(members):
+            epochs = members.settings.str["max_epochs"]
+            longest = members[epochs == epochs.max()].sort_values("lr")
+            return members[members.group == longest.group.iloc[0]]
     return runs.iloc[:0]
 
 

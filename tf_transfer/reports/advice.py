@@ -335,7 +335,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
         first, settings = group.first, _leave_out(group.settings, {"lr"})
         return first.data_identity, first.trains, runs_lib.dump(settings)
 
-    found: list[Approach] = []
+    approaches: list[Approach] = []
     by_text = groups_lib.group_by(
         groups_lib.list_groups(runs), lambda group: group.first.text
     )
@@ -364,8 +364,8 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
                 *(-one.runs.trainable_parameters.mean(), one.name),
             )
         )
-        found += on_task
-    return found
+        approaches += on_task
+    return approaches
 
 
 def _leave_out(
@@ -521,11 +521,11 @@ def average(
     cells: list[Cell] = []
     for groups in on_tasks:
         names = [measure] * len(groups)
-        found = groups_lib.measure(names, groups, logarithms=is_time)
-        if not all(len(cell.values) for cell in found):
+        compared = groups_lib.measure(names, groups, logarithms=is_time)
+        if not all(len(cell.values) for cell in compared):
             return UNKNOWN
-        cells += found
-        value, *others = map(Contrast.of, found)
+        cells += compared
+        value, *others = map(Contrast.of, compared)
         for other in others:
             value -= other
         contrasts.append(value)

@@ -178,12 +178,6 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     return conclude(test_claims(runs, paper))
 
 
-def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """The number of verdicts with each word; words without any are left out."""
-    words = [verdict.word for verdict in verdicts]
-    return {word: words.count(word) for word in WORDS if word in words}
-
-
 # === The words ===
 
 

@@ -130,10 +130,10 @@ class Contrast:
         if all(len(c.values) > 1 or not c.is_trained for c in self.weights):
             estimate = self.estimate()
             low, high = estimate.interval()
-        found = self.value, low, high
+        ends = self.value, low, high
         if logs:
-            found = tuple(100 * np.exp(found))
-        return Ranged(*found, estimate)
+            ends = tuple(100 * np.exp(ends))
+        return Ranged(*ends, estimate)
 
 
 def mean(contrasts: Sequence[Contrast]) -> Contrast:

@@ -302,8 +302,8 @@ def _make_cell(
     split: str,
     in_turn: bool,
 ) -> Cell:
-    found = runs_lib.measure_all(name, runs, seconds, split)
-    values = np.array(runs_lib.known(found))
+    measured = runs_lib.measure_all(name, runs, seconds, split)
+    values = np.array(runs_lib.known(measured))
     # Plain loops: of so few runs, each method of a series takes longer.
     scored = [r for r in runs.record if runs_lib.split_of(r) == split]
     resampled = [r["resampled"] for r in scored if "resampled" in r]

@@ -130,7 +130,7 @@ def collect(
         folder: with the papers' claims and figures.
         margin: see `Study`.
     """
-    found, tests = [], []
+    experiments, tests = [], []
     by_experiment = groups.group_by(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
@@ -141,12 +141,12 @@ def collect(
             names = map(name_approach, frame.approach, frame.settings)
             frame = frame.assign(approach=[*names])
         own = contrast.test_claims(frame, paper) if paper else []
-        found.append((experiment, frame, paper, len(own)))
+        experiments.append((experiment, frame, paper, len(own)))
         tests += own
     # Claims on runs unlike their paper's are one family of the whole report.
     verdicts = iter(contrast.conclude(tests))
     studies = []
-    for experiment, frame, paper, count in found:
+    for experiment, frame, paper, count in experiments:
         judged = [*itertools.islice(verdicts, count)]
         named = dict(runs_lib.studies(frame))
         distinct = _describe_differences(named)
