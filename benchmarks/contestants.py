@@ -21,9 +21,9 @@ from benchmarks import (
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
 from tf_transfer.feature_cache.cache import CacheOptions, FeatureCache
-from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
+from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.training import dropout, joint, steps
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import AdamOptions, BertAdam

@@ -27,7 +27,7 @@ def entry(store, weights, rows=3):
     made = store.open(key, "minilm")
     hashes = [n.to_bytes(16, "big") for n in range(rows)]
     vectors = [np.full((5, 8), n, np.float16) for n in range(rows)]
-    made.append(hashes, [5] * rows, vectors, 1.0)
+    made.vectors.append(hashes, [5] * rows, vectors, 1.0)
     made.close()
     return made
 
@@ -59,7 +59,7 @@ def test_an_empty_cache_says_so(tmp_path, capsys):
 
 def test_check_names_what_is_damaged(store, tmp_path, capsys):
     whole, cut = entry(store, "whole"), entry(store, "cut")
-    os.truncate(cut.vectors_file, 11 * 8 * 2)
+    os.truncate(cut.vectors.path, 11 * 8 * 2)
     assert call(tmp_path, "--check") == 0
     said = capsys.readouterr().out
     assert f"{whole.name}: intact, 3 texts." in said
@@ -82,7 +82,7 @@ def test_check_sees_exchanged_and_damaged_entries(store, tmp_path, capsys):
 
 def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):
     free, used = entry(store, "free"), entry(store, "used")
-    used.mark_used()
+    used.lock.take()
     assert call(tmp_path, "--clear") == 0
     assert [e.name for e in store.entries()] == [used.name]
     said = capsys.readouterr().out

@@ -53,6 +53,20 @@ def pytest_configure(config):
             os.environ.setdefault(f"{name}_THREADS", "1")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def without_openvino():
+    """Runs the frozen blocks by TensorFlow: OpenVINO compiles for seconds.
+
+    `tests/feature_cache/engines_test.py` has OpenVINO, as has whatever a test
+    starts in another process.
+    """
+    from tf_transfer.utils import machine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(machine.versions(), "openvino", None)
+        yield
+
+
 def pytest_collection_modifyitems(config, items):
     slow = pytest.mark.skip(reason="slow: give --run_slow")
     gpu = pytest.mark.skip(reason="needs a GPU: give --gpu")

@@ -54,8 +54,8 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
     """The entries as aligned text, the least recently used first."""
     rows = [COLUMNS]
     for entry in entries:
-        entry.load()
-        used = datetime.datetime.fromtimestamp(entry.last_used)
+        entry.vectors.load()
+        used = datetime.datetime.fromtimestamp(entry.lock.last_used)
         rows.append(
             (
                 entry.name,
@@ -64,7 +64,7 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
                 str(entry.key.get("cut", "?")),
                 str(entry.key.get("output", "?")),
                 entry.key["dtype"],
-                f"{len(entry.rows):,}",
+                f"{len(entry.vectors.rows):,}",
                 formatting.size(entry.num_bytes),
                 f"{used:%Y-%m-%d %H:%M}",
             )
@@ -77,15 +77,16 @@ def check(entry: store_lib.Entry) -> str:
     name = store_lib.name_of(entry.key)
     if entry.name != name:
         return f"{entry.name}: is damaged, holds the entry {name}. {REBUILT}"
-    entry.load()
-    damaged = entry.find_damaged(
-        np.array(sorted(entry.rows.values()), np.int64)
+    entry.vectors.load()
+    damaged = entry.vectors.find_damaged(
+        np.array(sorted(entry.vectors.rows.values()), np.int64)
     )
-    if not damaged and not entry.unreadable:
-        return f"{entry.name}: intact, {len(entry.rows):,} texts."
+    if not damaged and not entry.vectors.unreadable:
+        return f"{entry.name}: intact, {len(entry.vectors.rows):,} texts."
+    lists = len(entry.vectors.unreadable)
     return (
-        f"{entry.name}: {len(damaged):,} of {len(entry.rows):,} texts and "
-        f"{len(entry.unreadable)} lists of texts are damaged. {REBUILT}"
+        f"{entry.name}: {len(damaged):,} of {len(entry.vectors.rows):,} texts "
+        f"and {lists} lists of texts are damaged. {REBUILT}"
     )
 
 
@@ -103,7 +104,7 @@ def main() -> None:
     folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
     limit = time.time() - values.unused_days * 86400
-    entries = [one for one in store.entries() if one.last_used <= limit]
+    entries = [one for one in store.entries() if one.lock.last_used <= limit]
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
     if values.check:

@@ -125,16 +125,6 @@ class Settings(
         hashed=False,
         above=0,
     )
-    also_cache: str = setting(
-        "",
-        "Numbers of last blocks, such as 1,2,4, for which the output of the "
-        "frozen blocks below is also stored. It is computed for this run "
-        "anyway, so it costs disk space and little time.",
-        pattern="([0-9]{1,3}(,[0-9]{1,3})*)?",
-        advice="give numbers of last blocks, such as 1,2,4.",
-        hashed=False,
-        needs={"runs_cached": True},
-    )
     score_test: bool = setting(
         True,
         "Score the test after every epoch. `false`: not at all; the same "

@@ -153,7 +153,7 @@ def test_no_vector_of_a_damaged_cache_is_wrong(attempts, rng, tmp_path):
             vectors = [
                 np.float16(draw.normal(size=(n + 1, 8))) for n in range(6)
             ]
-            entry.append(hashes, range(1, 7), vectors, 1.0)
+            entry.vectors.append(hashes, range(1, 7), vectors, 1.0)
             for row_hash, vector in zip(hashes, vectors):
                 expected[name, row_hash] = vector
         entry.close()
@@ -181,15 +181,15 @@ def test_no_vector_of_a_damaged_cache_is_wrong(attempts, rng, tmp_path):
             damage.damage_file(rng, ours / name, other)
         entry = store_lib.Store(str(tmp_path / "bad")).open(key("one"), "tiny")
         hashes = [row_hash for name, row_hash in expected if name == "one"]
-        indices, _ = entry.find_intact(hashes)
+        indices, _ = entry.vectors.find_intact(hashes)
         if kind == 0 or number == 0:
             assert (indices < 0).all() or kind
         for row_hash, index in zip(hashes, indices):
             if index >= 0:
-                with open(entry.vectors_file, "rb") as file:
-                    row = entry.table[index]
-                    file.seek(int(row["start"]) * entry.vector_bytes)
-                    size = int(row["length"]) * entry.vector_bytes
+                with open(entry.vectors.path, "rb") as file:
+                    row = entry.vectors.table[index]
+                    file.seek(int(row["start"]) * entry.vectors.vector_bytes)
+                    size = int(row["length"]) * entry.vectors.vector_bytes
                     assert (
                         file.read(size) == expected["one", row_hash].tobytes()
                     )

@@ -27,14 +27,16 @@ class Touch:
 def test_no_pickled_array_is_loaded_from_a_cache(tmp_path):
     store = store_lib.Store(str(tmp_path))
     entry = store.open(KEY, "tiny")
-    entry.append(*rows(3, 5), 1.0)
+    entry.vectors.append(*rows(3, 5), 1.0)
     with np.load(entry.file("rows-00000.npz")) as segment:
         arrays = dict(segment)
     for name in arrays:
         evil = np.array([Touch(tmp_path / "evil")], object)
         np.savez(entry.file("rows-00000.npz"), **{**arrays, name: evil})
-        entry.load()
-        assert not entry.rows and entry.unreadable == ["rows-00000.npz"]
+        entry.vectors.load()
+        assert not entry.vectors.rows and entry.vectors.unreadable == [
+            "rows-00000.npz"
+        ]
     assert not (tmp_path / "evil").exists()
 
 

@@ -27,10 +27,10 @@ def build_and_read(folder, seed, rounds):
         entry = store.open({**KEY, "cut": number}, "tiny")
         hashes, lengths, vectors = rows(3, 5, 1, seed=number)
         with entry.build_lock():
-            indices, damaged = entry.find_intact(hashes)
+            indices, damaged = entry.vectors.find_intact(hashes)
             assert not damaged
             if indices.min() < 0:
-                entry.append(hashes, lengths, vectors, 1.0)
+                entry.vectors.append(hashes, lengths, vectors, 1.0)
         time.sleep(rng.choice((0, 0, 0.001)))
         assert_rows(entry, hashes, vectors)
         entry.close()

@@ -68,7 +68,7 @@ def test_no_checkpoint_or_cached_state_is_read_from_a_special_file(
     store = store_lib.Store(str(tmp_path / "cache"))
     key = {"weights": "a", "cut": 1, "hidden": 2, "dtype": "float16"}
     entry = store.open(key, "tiny")
-    entry.append([bytes(16)], [1], [np.zeros((1, 2), np.float16)], 1.0)
+    entry.vectors.append([bytes(16)], [1], [np.zeros((1, 2), np.float16)], 1.0)
     entry.close()
     for path in sorted(pathlib.Path(entry.folder).iterdir()):
         copy = tmp_path / f"copy of {path.name}"
@@ -148,7 +148,7 @@ def test_no_lock_empties_another_file(tmp_path):
             (run.file(".lock"), run.lock),
             (str(sweep_lock), sweep),
             (entry.file("building.lock"), build),
-            (entry.file("using.lock"), entry.mark_used),
+            (entry.file("using.lock"), entry.lock.take),
         ]:
             precious.write_text("precious")
             pathlib.Path(path).unlink(missing_ok=True)
@@ -168,9 +168,11 @@ def test_nothing_is_appended_through_a_link(tmp_path):
     store = store_lib.Store(str(tmp_path / "cache"))
     key = {"weights": "a", "cut": 1, "hidden": 2, "dtype": "float16"}
     entry = store.open(key, "tiny")
-    os.symlink(precious, entry.vectors_file)
+    os.symlink(precious, entry.vectors.path)
     with pytest.raises(OSError):
-        entry.append([bytes(16)], [1], [np.zeros((1, 2), np.float16)], 1.0)
+        entry.vectors.append(
+            [bytes(16)], [1], [np.zeros((1, 2), np.float16)], 1.0
+        )
     for kind in ("pipe", "folder", "device"):
         make_special(log, kind)
         with pytest.raises(OSError):

@@ -2,8 +2,6 @@
 
 import dataclasses
 import glob
-import hashlib
-import inspect
 import os
 import shutil
 import typing
@@ -15,8 +13,8 @@ import tensorflow as tf
 from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries, PREFIX
 from tests.support import quick
-from tf_transfer.feature_cache import cache as cache_lib, prefix as prefix_lib
-from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import Interrupted, UserError
 
@@ -42,7 +40,7 @@ def whole(tmp_path_factory):
 
 def test_what_is_stored_is_not_computed_again(whole):
     folder, built = whole
-    assert built.builds == [(TEXTS, False)]
+    assert built.builds == [TEXTS]
     parts = small.splits()
     fewer = {"test": parts["test"], "train": parts["train"].take(np.arange(8))}
     for again in (
@@ -73,7 +71,7 @@ def test_batches_of_a_build_are_larger_on_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(small, "OneDevice", BatchRecorder)
     monkeypatch.setattr(BatchRecorder, "sizes", [])
     on_cpu = attach(tmp_path)
-    assert set(BatchRecorder.sizes) == {16}
+    assert set(BatchRecorder.sizes) == {32}
     monkeypatch.setattr(
         tf.config, "list_physical_devices", lambda kind: ["GPU:0"]
     )
@@ -83,24 +81,8 @@ def test_batches_of_a_build_are_larger_on_a_gpu(tmp_path, monkeypatch):
     BatchRecorder.sizes.clear()
     on_gpu = attach(tmp_path)
     assert set(BatchRecorder.sizes) == {128}
-    assert on_cpu.builds == on_gpu.builds == [(TEXTS, False)]
+    assert on_cpu.builds == on_gpu.builds == [TEXTS]
     assert len(entries(tmp_path)) == 2
-
-
-def test_the_key_on_a_cpu_has_sixteen_texts_a_batch():
-    """Entries built before batches depended on the device are still read."""
-    encoder = small.encoder()
-    parts = (
-        encoder.hash_code(),
-        inspect.getsource(prefix_lib),
-        inspect.getsource(small.batches.plan_by_bucket),
-        small.batches.BUCKETS,
-        16,
-        tf.__version__,
-        [],
-    )
-    code = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-    assert cache_lib.code_version(encoder) == code
 
 
 def test_heads_that_read_tokens_share_their_prefix():
@@ -112,11 +94,11 @@ def test_heads_that_read_tokens_share_their_prefix():
 
 
 def test_only_missing_rows_are_built_and_appended(tmp_path):
-    [(few, _)] = attach(tmp_path, parts=small.splits(8)).builds
-    [(more, _)] = attach(tmp_path).builds
+    [few] = attach(tmp_path, parts=small.splits(8)).builds
+    [more] = attach(tmp_path).builds
     [entry] = entries(tmp_path)
     assert few == 8 + small.TEST - 2 and few + more == TEXTS
-    assert len(entry.rows) == TEXTS
+    assert len(entry.vectors.rows) == TEXTS
     assert len(glob.glob(entry.file("vectors.bin"))) == 1
     assert len(glob.glob(entry.file("rows-*.npz"))) == 2
 
@@ -124,16 +106,17 @@ def test_only_missing_rows_are_built_and_appended(tmp_path):
 def test_a_text_that_occurs_twice_is_stored_once(whole):
     folder, built = whole
     [entry] = entries(folder)
-    assert len(entry.rows) == TEXTS == len(entry.table)
-    size = entry.table["length"].sum() * entry.hidden * 4
-    assert os.path.getsize(entry.vectors_file) == size
-    assert built.cost.original == pytest.approx(entry.table["seconds"].sum())
+    assert len(entry.vectors.rows) == TEXTS == len(entry.vectors.table)
+    size = entry.vectors.table["length"].sum() * entry.hidden * 4
+    assert os.path.getsize(entry.vectors.path) == size
+    assert built.cost.original == pytest.approx(
+        entry.vectors.table["seconds"].sum()
+    )
     starts = [built.splits[name].states.starts for name in ("train", "test")]
     assert starts[0][5:7].tolist() == starts[1][[1, 0]].tolist()
 
 
 def test_what_shapes_the_content_has_an_entry_of_its_own(tmp_path):
-    half = small.encoder(precision="mixed_bfloat16")
     other = small.encoder(blocks=1)
     other.blocks[0].weights[0].assign_add(other.blocks[0].weights[0])
     for number, (prefix, options) in enumerate(
@@ -143,7 +126,7 @@ def test_what_shapes_the_content_has_an_entry_of_its_own(tmp_path):
             (cut_at(1), {}),
             (cut_at(2, "cls"), {}),
             (cut_at(2, "mean"), {}),
-            (PREFIX, {"precision": "mixed_bfloat16", "encoder_used": half}),
+            (PREFIX, {"engine_precision": "bfloat16"}),
             (cut_at(1), {"encoder_used": other}),
         ),
         start=1,
@@ -161,62 +144,39 @@ def test_entries_of_an_older_version_are_left_alone(tmp_path):
     assert len(entries(tmp_path)) == 2
 
 
-def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
-    found = [
-        attach(tmp_path, cut_at(cut, output))
-        for cut, output in enumerate(("tokens", "tokens", "cls"))
-    ]
-    assert [one.builds for one in found] == [
-        [(TEXTS, False)],
-        [(TEXTS, True)],
-        [(TEXTS, True)],
-    ]
-    keys = {entry.key["cut"]: entry for entry in entries(tmp_path)}
-    outputs = [keys[cut].key["output"] for cut in (0, 1, 2)]
-    assert outputs == ["tokens", "tokens", "cls"]
-    # Its original cost holds that of what it went on from.
-    cost = {cut: entry.table["seconds"].sum() for cut, entry in keys.items()}
-    assert cost[0] < cost[1] < cost[2]
-
-
-def test_lower_cuts_can_be_stored_on_the_way(tmp_path):
-    """Each cut goes on from the one below, and runs no block twice."""
+def test_one_pass_stores_every_cut(tmp_path):
     deep = cut_at(2, "cls")
     built = attach(tmp_path, deep, also=(1, 0, 2))
-    assert built.builds == [(TEXTS, False), (TEXTS, True), (TEXTS, True)]
+    assert built.builds == [TEXTS]
     assert {entry.key["cut"] for entry in entries(tmp_path)} == {0, 1, 2}
     for cut in (0, 1):
-        assert attach(tmp_path, cut_at(cut)).builds == []
-    whole = attach(tmp_path / "whole", deep)
-    small.assert_same_states(built, whole)
+        again = attach(tmp_path, cut_at(cut))
+        assert again.builds == []
+        small.assert_same_states(
+            again, attach(tmp_path / str(cut), cut_at(cut))
+        )
+    small.assert_same_states(built, attach(tmp_path / "alone", deep))
     assert attach(tmp_path, deep, also=(1,)).builds == []
 
 
-@pytest.mark.parametrize(
-    "output", ["tokens", pytest.param("cls_blocks", marks=pytest.mark.slow)]
-)
-def test_the_way_states_are_made_changes_no_bit(output, tmp_path):
-    """From the text at once; from two cuts and the text, each for some.
-
-    Traced, as in a user's run.
-    """
-    tf.config.run_functions_eagerly(False)
-    deep = FrozenPrefix(2, output, "float16", 1 if output != "tokens" else 0)
-    encoder = small.encoder(3 if output == "tokens" else 2)
-    whole = attach(tmp_path / "whole", deep, encoder_used=encoder)
-    assert [from_disk for _, from_disk in whole.builds] == [False]
-    for cut, count in ((0, 16), (1, 5)):
-        parts = small.splits(count)
-        attach(tmp_path, deep.shallower(cut), parts, encoder_used=encoder)
-    other = attach(tmp_path, deep, encoder_used=encoder)
-    assert [from_disk for _, from_disk in other.builds] == [True, True, False]
-    small.assert_same_states(other, whole)
+def test_one_pass_adds_to_every_cut_what_that_lacks(tmp_path):
+    attach(tmp_path, cut_at(1), small.splits(8))
+    deep = attach(tmp_path, cut_at(2), small.splits(16), also=(1,))
+    assert deep.builds == [16 + small.TEST - 2]
+    counts = {e.key["cut"]: len(e.vectors.rows) for e in entries(tmp_path)}
+    assert counts == {1: 16 + small.TEST - 2, 2: 16 + small.TEST - 2}
+    # Each row once, also where its text had been stored before.
+    assert all(len(e.vectors.table) == counts[1] for e in entries(tmp_path))
 
 
-def test_a_shallower_cut_does_not_come_from_a_deeper(tmp_path):
-    for cut in (1, 0):
-        attached = attach(tmp_path, cut_at(cut))
-        assert attached.builds == [(TEXTS, False)]
+def test_the_cut_of_the_run_has_room_before_the_others(tmp_path):
+    size = attach(tmp_path / "sized", cut_at(1))
+    [entry] = entries(tmp_path / "sized")
+    limit = 1.5 * entry.num_bytes / 1e9
+    found = attach(tmp_path, cut_at(1), also=(0,), limit_gb=limit)
+    small.assert_same_states(found, size)
+    counts = {e.key["cut"]: len(e.vectors.rows) for e in entries(tmp_path)}
+    assert counts[1] == TEXTS and 0 < counts[0] < TEXTS
 
 
 def test_a_batch_has_no_ids_where_every_row_is_stored(whole):
@@ -273,8 +233,8 @@ def test_intact_texts_of_a_truncated_file_are_read(whole, tmp_path):
     [entry] = entries(tmp_path)
     train = small.split("train")
     row = np.flatnonzero(train.tokens.lengths > 16)[0]  # is stored first
-    size = int(train.tokens.lengths[row]) * entry.vector_bytes
-    os.truncate(entry.vectors_file, size)
+    size = int(train.tokens.lengths[row]) * entry.vectors.vector_bytes
+    os.truncate(entry.vectors.path, size)
     found = attach(tmp_path, parts={"train": train.take(np.array([row]))})
     assert found.builds == []
     np.testing.assert_array_equal(found.states[0], built.states[row])
@@ -304,7 +264,7 @@ def test_a_build_that_is_killed_continues_with_the_next_segment(
         with pytest.raises(Killed):
             attach(tmp_path)
     again = attach(tmp_path)
-    [(built, _)] = again.builds
+    [built] = again.builds
     assert (built == TEXTS) == (count == 1) and built > 0
     small.assert_same_states(again, whole[1])
 
@@ -315,7 +275,7 @@ def test_a_signal_in_a_build_keeps_what_is_built_and_leaves(whole, tmp_path):
         attach(tmp_path, is_stopped=lambda: next(answers))
     again = attach(tmp_path)
     small.assert_same_states(again, whole[1])
-    assert again.builds == [(TEXTS - 5, False)]
+    assert again.builds == [TEXTS - 5]
 
 
 @pytest.mark.parametrize("value", [1e5, np.nan])
@@ -323,9 +283,9 @@ def test_a_value_that_does_not_fit_names_the_example(value, tmp_path):
     class Overflowing(FrozenPrefix):
         """Puts the value into the states of longer texts."""
 
-        def run(self, encoder, batch, source=None):
-            x = tf.cast(super().run(encoder, batch, source), tf.float32)
-            lengths = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1)
+        def select(self, states, mask):
+            x = tf.cast(super().select(states, mask), tf.float32)
+            lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
             x = tf.where((lengths > 18)[:, None, None], value, x)
             return tf.cast(x, self.dtype)
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.feature_cache import small
 from tf_transfer.data import batches
-from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.models.prefix import FrozenPrefix
 
 
 @pytest.mark.parametrize("per_example", [1, 2])

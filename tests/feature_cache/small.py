@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from tf_transfer.data import batches, tokens
 from tf_transfer.feature_cache import cache as cache_lib, store as store_lib
-from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models import freezing, loading, network as network_lib, tiny
 from tf_transfer.models.heads import pooled
+from tf_transfer.models.prefix import FrozenPrefix
 
 LENGTH = 24
 TRAIN, TEST = 24, 10  # texts
@@ -74,8 +74,7 @@ class OneDevice:
     """What a cache asks of devices, here; records each build.
 
     Attributes:
-        builds: of each pass of a prefix over texts, how many texts, and
-            whether it read the states of all of them from the disk.
+        builds: how many texts each pass ran over.
     """
 
     replicas = 1
@@ -84,12 +83,10 @@ class OneDevice:
         self.builds = []
 
     def run(self, program, dataset):
-        self.builds.append((0, "ids" not in dataset.element_spec))
+        self.builds.append(0)
         for batch in dataset:
-            count, from_disk = self.builds[-1]
-            count += int(np.count_nonzero(batch["weights"]))
-            self.builds[-1] = count, from_disk
-            yield program(batch).numpy()
+            self.builds[-1] += int(np.count_nonzero(batch["weights"]))
+            yield [output.numpy() for output in program(batch)]
 
 
 @dataclasses.dataclass
@@ -99,13 +96,15 @@ class Attached:
     Attributes:
         prefix: as given.
         splits, cost: see `FeatureCache.attach`.
-        builds: see `OneDevice`.
+        builds: see `OneDevice`; OpenVINO's passes are not counted.
+        engine: see `FeatureCache`.
     """
 
     prefix: FrozenPrefix
     splits: dict
     cost: cache_lib.BuildCost
     builds: list
+    engine: tuple
 
     @property
     def states(self):
@@ -136,7 +135,7 @@ def attach(
         attached = cache.attach(prefix, parts or splits())
     finally:
         cache.close()
-    return Attached(prefix, *attached, devices.builds)
+    return Attached(prefix, *attached, devices.builds, cache.engine)
 
 
 def stored(split):
@@ -164,7 +163,7 @@ def entries(folder):
     """The entries of a cache, with their rows."""
     found = store_lib.Store(str(folder)).entries()
     for entry in found:
-        entry.load()
+        entry.vectors.load()
     return found
 
 

@@ -6,7 +6,7 @@ import signal
 import time
 
 from tests.support.cache_entries import assert_rows, KEY, rows
-from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.feature_cache import store as store_lib, vectors as vectors_lib
 
 
 def _build_slowly(folder, ready):
@@ -14,7 +14,7 @@ def _build_slowly(folder, ready):
     with entry.build_lock():
         ready.set()
         time.sleep(1.0)
-        entry.append(*rows(3, 5), 1.0)
+        entry.vectors.append(*rows(3, 5), 1.0)
 
 
 def _start(folder, build):
@@ -53,11 +53,11 @@ def test_a_killed_builder_holds_nothing(tmp_path, store, entry):
 def _die_in_the_second_segment(folder):
     entry = store_lib.Store(folder).open(KEY, "tiny")
     with entry.build_lock():
-        entry.append(*rows(3, 5, seed=1), 1.0)
-        store_lib.files.write_atomically = lambda *arguments: os.kill(
+        entry.vectors.append(*rows(3, 5, seed=1), 1.0)
+        vectors_lib.files.write_atomically = lambda *arguments: os.kill(
             os.getpid(), signal.SIGKILL
         )
-        entry.append(*rows(2, seed=2), 1.0)
+        entry.vectors.append(*rows(2, seed=2), 1.0)
 
 
 def test_a_killed_builder_leaves_its_segments(tmp_path, store):
@@ -71,7 +71,7 @@ def test_a_killed_builder_leaves_its_segments(tmp_path, store):
     entry = store.open(KEY, "tiny")
     first, second = rows(3, 5, seed=1), rows(2, seed=2)
     assert_rows(entry, first[0], first[2])
-    assert entry.find(second[0]).tolist() == [-1]
+    assert entry.vectors.find(second[0]).tolist() == [-1]
     with entry.build_lock():
-        entry.append(*second, 1.0)
+        entry.vectors.append(*second, 1.0)
     assert_rows(entry, first[0] + second[0], first[2] + second[2])

@@ -14,7 +14,11 @@ from tests.support.cache_entries import (
     list_weights,
     rows,
 )
-from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.feature_cache import (
+    locks,
+    store as store_lib,
+    vectors as vectors_lib,
+)
 from tf_transfer.utils.errors import UserError
 
 
@@ -33,7 +37,7 @@ def test_what_is_used_or_kept_stays(store):
     kept = fill(store, "kept", used_at=now - 30)
     used = fill(store, "used", used_at=now - 20)
     fill(store, "free", used_at=now - 10)
-    used.mark_used()
+    used.lock.take()
     os.utime(used.file("using.lock"), (now - 20, now - 20))
     assert store.make_room(1000, 0.0, {kept.folder}) == 0
     assert sorted(list_weights(store)) == ["kept", "used"]
@@ -44,7 +48,7 @@ def test_what_is_used_or_kept_stays(store):
 def test_an_entry_that_is_opened_counts_as_used_now(store):
     old = fill(store, "old", used_at=time.time() - 10_000)
     store.open(old.key, "tiny")
-    assert time.time() - old.last_used < 100
+    assert time.time() - old.lock.last_used < 100
 
 
 def test_the_limit_without_a_flag_is_half_of_the_disk_at_most_50_gb(
@@ -71,8 +75,12 @@ def test_an_entry_that_another_process_removes_meanwhile_is_just_gone(store):
     fill(store, "one")
     [ours], [theirs] = store.entries(), store.entries()
     assert theirs.remove()
-    ours.load()
-    assert (ours.rows, ours.num_bytes, ours.last_used) == ({}, 0, 0.0)
+    ours.vectors.load()
+    assert (ours.vectors.rows, ours.num_bytes, ours.lock.last_used) == (
+        {},
+        0,
+        0.0,
+    )
     assert ours.remove()
 
 
@@ -88,7 +96,7 @@ def before_lock(monkeypatch):
                 actions.pop()()
             original(file, how)
 
-        monkeypatch.setattr(store_lib.fcntl, "flock", flock)
+        monkeypatch.setattr(locks.fcntl, "flock", flock)
 
     return once
 
@@ -108,7 +116,7 @@ def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
     before_lock(remove)
     again = store.open(entry.key, "tiny")
     assert os.path.exists(again.file("entry.json"))
-    assert len(again.rows) == is_refilled
+    assert len(again.vectors.rows) == is_refilled
     [other] = store.entries()
     assert not other.remove()  # it is in use
 
@@ -120,7 +128,7 @@ def test_a_new_entry_in_the_folder_of_a_removed_one_stays(store, before_lock):
     assert first.remove()
     assert os.path.exists(entry.file("entry.json"))
     again = store.open(entry.key, "tiny")
-    assert len(again.rows) == 1
+    assert len(again.vectors.rows) == 1
 
 
 # === Read-only caches, and litter ===
@@ -139,7 +147,7 @@ def test_a_read_only_cache_is_read_and_adds_nothing(store, monkeypatch):
     entry = store.open(key, "tiny")
     hashes, _, vectors = rows(3)
     assert_rows(entry, hashes, vectors)
-    with pytest.raises(store_lib.DiskFull), entry.build_lock():
+    with pytest.raises(vectors_lib.DiskFull), entry.build_lock():
         pass
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.feature_cache import small
 from tests.feature_cache.small import attach
-from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.feature_cache import vectors as vectors_lib
 from tf_transfer.models import freezing
 
 BLOCKS = 2
@@ -116,13 +116,13 @@ def test_numbers_do_not_depend_on_the_limit(
     prefix = network.prefix("head", trainable_of(layers), dtype)
     whole = attach(tmp_path, prefix)
     expected = small.evaluate(network, whole.splits["train"], prefix)
-    [(texts, _)] = whole.builds
+    [texts] = whole.builds
     [entry] = small.entries(tmp_path)
     half = entry.num_bytes / 2e9
     for limit, least, most in ((half, 2, texts - 2), (0.0, 0, 0)):
         capsys.readouterr()
         some = attach(tmp_path / str(limit), prefix, limit_gb=limit)
-        built = sum(count for count, _ in some.builds)
+        built = sum(some.builds)
         assert least <= built <= most
         report = re.search(r"(\d+) texts do not fit", capsys.readouterr().out)
         assert int(report[1]) >= texts - built  # one may occur twice
@@ -134,35 +134,13 @@ def test_numbers_do_not_depend_on_the_limit(
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_deeper_cut_without_room_continues_from_the_same_states(tmp_path):
-    network = small.network(small.encoder())
-    shallow, deep = (
-        network.prefix("head", trainable_of(layers), "float16")
-        for layers in "21"
-    )
-    attach(tmp_path, shallow)
-    whole = attach(tmp_path, deep)
-    [entry] = [e for e in small.entries(tmp_path) if e.key["cut"] == 1]
-    entry.remove()
-    limit = sum(e.num_bytes for e in small.entries(tmp_path)) / 1e9
-    some = attach(tmp_path, deep, limit_gb=limit)
-    for name, split in some.splits.items():
-        assert not split.states.is_stored.all()
-        np.testing.assert_allclose(
-            small.evaluate(network, split, some.prefix),
-            small.evaluate(network, whole.splits[name], whole.prefix),
-            atol=3e-5,
-        )
-
-
-@pytest.mark.usefixtures("eager")
 def test_a_full_disk_is_treated_like_the_limit(monkeypatch, tmp_path, capsys):
     def full(*arguments):
-        raise store_lib.DiskFull("the disk is full")
+        raise vectors_lib.DiskFull("the disk is full")
 
     network = small.network(small.encoder())
     live = small.evaluate(network, small.split("train"))
-    monkeypatch.setattr(store_lib.Entry, "append", full)
+    monkeypatch.setattr(vectors_lib.VectorFile, "append", full)
     attached = attach(tmp_path)
     assert "the disk is full" in capsys.readouterr().out
     found = small.evaluate(network, attached.splits["train"], attached.prefix)

@@ -79,7 +79,9 @@ def test_output_and_gradients_are_those_of_keras_nlp(
     tolerance = {**EXACT, **HALF}[precision]
     ours, our_gradients = outcome(
         block,
-        lambda b, x, mask: blocks.run(b, x, mask, False, cls_only),
+        lambda b, x, mask: blocks.run(
+            b, tf.cast(x, b.compute_dtype), mask, False, cls_only
+        ),
     )
     keras = keras_cls if cls_only else lambda b, x, m: b(x, padding_mask=m)
     theirs, their_gradients = outcome(block, keras)

@@ -26,17 +26,17 @@ def rows(*lengths, seed=0):
 
 def stored(entry, hashes):
     """The vectors of rows, read from the file."""
-    flat = np.fromfile(entry.vectors_file, np.float16)
-    flat = flat[: entry.num_vectors * HIDDEN].reshape(-1, HIDDEN)
+    flat = np.fromfile(entry.vectors.path, np.float16)
+    flat = flat[: entry.vectors.num_vectors * HIDDEN].reshape(-1, HIDDEN)
     return [
         flat[row["start"] : row["start"] + row["length"]]
-        for row in entry.table[entry.find(hashes)]
+        for row in entry.vectors.table[entry.vectors.find(hashes)]
     ]
 
 
 def assert_rows(entry, hashes, vectors):
     """Asserts that an entry has intact rows with these vectors."""
-    assert entry.find_damaged(entry.find(hashes)) == []
+    assert entry.vectors.find_damaged(entry.vectors.find(hashes)) == []
     for one, other in zip(stored(entry, hashes), vectors, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -44,7 +44,7 @@ def assert_rows(entry, hashes, vectors):
 def fill(store, name, size=100, used_at=None):
     """An entry with a row, closed, last used at some time."""
     entry = store.open({**KEY, "weights": name}, "tiny")
-    entry.append(*rows(size), 1.0)
+    entry.vectors.append(*rows(size), 1.0)
     entry.close()
     if used_at:
         os.utime(entry.file("using.lock"), (used_at, used_at))

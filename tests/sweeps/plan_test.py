@@ -14,7 +14,7 @@ def runs(tmp_path):
     return plan_sixteen(tmp_path)
 
 
-def test_a_round_has_one_seed_and_the_lowest_cut_first(runs):
+def test_a_round_has_one_seed_and_the_highest_cut_first(runs):
     """Every other round is in reverse order."""
     found = [
         (
@@ -25,13 +25,24 @@ def test_a_round_has_one_seed_and_the_lowest_cut_first(runs):
         )
         for run in plan.order(runs)
     ]
-    first = [("live", "1"), ("live", "2"), ("cached", "2"), ("cached", "1")]
+    first = [("live", "1"), ("live", "2"), ("cached", "1"), ("cached", "2")]
     assert found == [
         *(("rte", "0", *what) for what in first),
         *(("rte", "1", *what) for what in reversed(first)),
         *(("sst2", "0", *what) for what in first),
         *(("sst2", "1", *what) for what in reversed(first)),
     ]
+
+
+def test_the_first_pass_stores_the_cuts_of_the_runs_that_follow(runs):
+    todo = plan.order(runs)
+    cached = [run for run in todo if run.axes["frozen_prefix"] == "cached"]
+    first, second, *_ = cached
+    assert plan.list_lower_cuts(first, todo) == "2"
+    assert plan.list_lower_cuts(second, todo) == ""  # has the lowest cut
+    assert plan.list_lower_cuts(todo[0], todo) == ""  # runs live
+    others = [run for run in todo if run.axes["task"] != first.axes["task"]]
+    assert plan.list_lower_cuts(first, others) == ""  # of other texts
 
 
 def test_groups_that_are_compared_are_timed_in_turn(tmp_path):

@@ -12,9 +12,9 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.feature_cache import small
 from tf_transfer.data import batches
-from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
+from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.training import steps, strategy
 from tf_transfer.utils import machine

@@ -14,9 +14,9 @@ import numpy as np
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.batches import EncodedSplit, IGNORED, StoredStates
 from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
-from tf_transfer.feature_cache.prefix import FrozenPrefix, pooled_columns
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads import pooled
+from tf_transfer.models.prefix import FrozenPrefix, pooled_columns
 
 
 @dataclasses.dataclass
@@ -165,25 +165,38 @@ class Reader:
 
         Args:
             splits: Sentences by the name of their split.
-            blocks: Above which; ascending, so that each continues the last.
+            blocks: Above which.
         """
         encoded = {
             n: self._encode(examples, 1, n) for n, examples in splits.items()
         }
+        # The highest first: its pass stores the others too.
         stored = {
-            block: self._map(block, "tokens", encoded) for block in blocks
+            block: self._map(block, "tokens", encoded, blocks)
+            for block in sorted(blocks, reverse=True)
         }
         return {
             name: WordStates({b: stored[b][name] for b in blocks}, split)
             for name, split in encoded.items()
         }
 
+    @property
+    def engine(self) -> tuple[str, str]:
+        """What computed the states, and in which precision."""
+        return self._cache.engine
+
     def _map(
-        self, block: int, output: str, encoded: dict[str, EncodedSplit]
+        self,
+        block: int,
+        output: str,
+        encoded: dict[str, EncodedSplit],
+        also: Sequence[int] = (),
     ) -> dict[str, StoredStates]:
         """The stored states above a block, by split; built if missing."""
         prefix = FrozenPrefix(block, output, self._cache.options.dtype)
-        splits, cost = self._cache.attach(prefix, encoded, needs_all=True)
+        splits, cost = self._cache.attach(
+            prefix, encoded, needs_all=True, also=also
+        )
         self.cost.paid += cost.paid
         self.cost.original += cost.original
         self.cost.traced += cost.traced

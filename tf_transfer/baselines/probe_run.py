@@ -7,7 +7,7 @@ from typing import Any
 
 from tf_transfer.baselines import pooled_states, probe, runs
 from tf_transfer.data import splits
-from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
+from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
@@ -92,7 +92,7 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
         reader.cost.paid,
         devices,
         functools.partial(
-            _finish, experiment, encoder, baseline, reader.cost, directory
+            _finish, experiment, encoder, baseline, reader, directory
         ),
     )
     data.forget()
@@ -103,7 +103,7 @@ def _finish(
     experiment: Any,
     encoder: Encoder,
     baseline: probe.Probe,
-    cost: BuildCost,
+    reader: pooled_states.Reader,
     directory: RunDirectory,
 ) -> dict[str, Any]:
     """Writes weights and depth profile; returns what the result adds."""
@@ -136,9 +136,10 @@ def _finish(
     frozen = sum(layer.count_params() for layer in encoder.layers)
     return {
         "best_epoch": 1,
-        "prefix_seconds": cost.paid,
-        "prefix_build_seconds": cost.original,
-        "trace_seconds": cost.traced,
+        "prefix_seconds": reader.cost.paid,
+        "prefix_build_seconds": reader.cost.original,
+        "prefix_engine": " ".join(reader.engine),
+        "trace_seconds": reader.cost.traced,
         "total_parameters": frozen + baseline.parameters,
         "warnings": splits.find_warnings(task, examples)
         + probe.find_warnings(task, labels)

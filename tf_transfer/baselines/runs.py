@@ -138,6 +138,7 @@ def run(
             "trace_seconds": 0.0,
             "prefix_seconds": None,
             "prefix_build_seconds": None,
+            "prefix_engine": None,
             "trainable_parameters": baseline.parameters,
             "total_parameters": baseline.parameters,
             "warnings": [*warnings],

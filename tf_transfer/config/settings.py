@@ -301,6 +301,26 @@ class Settings:
         choices=("live", "cached"),
         hashed=False,  # its effect is: see `runs_cached`
     )
+    prefix_engine: str = setting(
+        "auto",
+        "Library that runs the frozen blocks once. `auto` is OpenVINO on a CPU "
+        "where it is installed (the extra `fast`), and TensorFlow elsewhere. "
+        "OpenVINO's states of 16 texts are compared with TensorFlow's first.",
+        group=Group.FROZEN,
+        choices=("auto", "tensorflow", "openvino"),
+        read_by=Reader.ENCODER,
+        needs={"runs_cached": True},
+    )
+    prefix_precision: str = setting(
+        "auto",
+        "dtype of the arithmetic of --prefix_engine. `auto` is bfloat16 for "
+        "OpenVINO on a processor that computes with it, and else that of "
+        "--precision.",
+        group=Group.FROZEN,
+        choices=("auto", "float32", "bfloat16"),
+        read_by=Reader.ENCODER,
+        needs={"runs_cached": True},
+    )
     cache_dtype: str = setting(
         "float16",
         "dtype of the stored states.",
@@ -317,6 +337,18 @@ class Settings:
         group=Group.FROZEN,
         hashed=False,
         at_least=0,
+        read_by=Reader.ENCODER,
+        needs={"runs_cached": True},
+    )
+    also_cache: str = setting(
+        "",
+        "Numbers of last blocks, such as 1,2,4, for which the output of the "
+        "frozen blocks below is also stored, for other runs. The same pass "
+        "computes it, so it costs disk space and little time.",
+        pattern="([0-9]{1,3}(,[0-9]{1,3})*)?",
+        advice="give numbers of last blocks, such as 1,2,4.",
+        group=Group.FROZEN,
+        hashed=False,
         read_by=Reader.ENCODER,
         needs={"runs_cached": True},
     )
@@ -406,7 +438,6 @@ class Settings:
     idle_heads = "still"  # see `optimizer.BertAdam`
     score_test = True
     max_seconds = 0.0  # no limit
-    also_cache = ""
     keyword_column = ""
     clean = "none"
     encoding = ""
@@ -581,6 +612,29 @@ class Settings:
         )
 
     @property
+    def arithmetic(self) -> str:
+        """dtype of the encoder's arithmetic: `float32`, `tf32`, `bfloat16`."""
+        is_mixed = self.precision == "mixed_bfloat16"
+        return "bfloat16" if is_mixed else self.precision
+
+    @property
+    def pass_engine(self) -> str:
+        """What runs the frozen blocks once, as `--prefix_engine` has it."""
+        if self.prefix_engine != "auto":
+            return self.prefix_engine
+        is_faster = machine.versions()["openvino"] and not machine.has_gpu()
+        return "openvino" if is_faster else "tensorflow"
+
+    @property
+    def pass_precision(self) -> str:
+        """`float32`, `tf32` or `bfloat16`: the arithmetic of `pass_engine`."""
+        if self.prefix_precision != "auto":
+            return self.prefix_precision
+        if self.pass_engine == "tensorflow":
+            return self.arithmetic
+        return "bfloat16" if machine.has_bfloat16() else "float32"
+
+    @property
     def uses_xla(self) -> bool:
         """Whether XLA compiles the step, as `--jit_compile` has it here."""
         if self.jit_compile == "auto":
@@ -643,6 +697,9 @@ class Settings:
             values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if "jit_compile" in values:
             values["jit_compile"] = self.uses_xla
+        if self.reads("prefix_engine"):
+            values["prefix_engine"] = self.pass_engine
+            values["prefix_precision"] = self.pass_precision
         return values
 
     def check(self) -> None:
@@ -667,6 +724,12 @@ class Settings:
             raise UserError(
                 "--validation_fraction=0 leaves no texts to select the best "
                 "epoch on: add --select=last."
+            )
+        has_openvino = machine.versions()["openvino"]
+        if self.prefix_engine == "openvino" and not has_openvino:
+            raise UserError(
+                "--prefix_engine=openvino: OpenVINO is not installed. "
+                "Install it: pip install 'tf_transfer[fast]'."
             )
         if self.cpu_devices > 1 and self.strategy != "mirrored":
             raise UserError(

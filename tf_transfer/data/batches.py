@@ -285,29 +285,6 @@ def plan_evaluation(
     return _plan(order, lengths, batch_size, replicas, buckets)
 
 
-def plan_by_bucket(
-    lengths: np.ndarray, batch_size: int, buckets: Sequence[int]
-) -> BatchPlan:
-    """Plans every example once, the longest first, each in its own bucket.
-
-    All batches of a bucket have one shape, the last one too. So what an
-    encoder puts out for an example depends on no other example.
-    """
-    bucket_of = np.searchsorted(buckets, lengths)
-    return BatchPlan.join(
-        [
-            _plan(
-                np.flatnonzero(bucket_of == number),
-                lengths,
-                batch_size,
-                1,
-                buckets[number : number + 1],
-            )
-            for number in np.unique(bucket_of)[::-1]
-        ]
-    )
-
-
 def _plan(
     order: np.ndarray,
     lengths: np.ndarray,

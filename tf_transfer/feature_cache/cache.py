@@ -2,25 +2,20 @@
 
 The prefix runs over every text of a phase in inference mode, and its output is
 stored (`store`). Only missing rows are built, so another seed, rate, head,
-batch size or subset starts at once. A deeper cut continues from a shallower
-one on disk.
+batch size or subset starts at once. One pass stores every cut that is asked
+for.
 
-The stored output of a text is the same to the last bit whatever was stored
-before: states are rounded below every block (`prefix`), and a batch has the
-shape that the text's own length gives it, whatever its other texts.
-
-For texts that are not stored the prefix runs at every step, in the same mode
-and rounding. It runs in the batches of training, so a last bit may differ.
+For texts that are not stored the prefix runs at every step, by TensorFlow, in
+the same mode and rounding.
 """
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,16 +24,20 @@ import tqdm
 
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import (
-    prefix as prefix_lib,
+    engines,
     rows as rows_lib,
     store as store_lib,
+    vectors as vectors_lib,
 )
-from tf_transfer.feature_cache.prefix import Encoder, FrozenPrefix
-from tf_transfer.utils import formatting, tracing
+from tf_transfer.models import prefix as prefix_lib
+from tf_transfer.models.encoder import Encoder
+from tf_transfer.models.prefix import FrozenPrefix
+from tf_transfer.utils import formatting, machine
 from tf_transfer.utils.errors import Interrupted, UserError
 
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
 SEGMENT_SECONDS = 60
+CPU_TEXTS, GPU_TEXTS = 32, 128  # in a batch of a pass
 
 
 class Devices(Protocol):
@@ -47,8 +46,8 @@ class Devices(Protocol):
     replicas: int
 
     def run(
-        self, program: Callable[..., tf.Tensor], dataset: tf.data.Dataset
-    ) -> Iterator[np.ndarray]: ...
+        self, program: Callable[..., list[tf.Tensor]], dataset: tf.data.Dataset
+    ) -> Iterator[list[np.ndarray]]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,17 +57,22 @@ class CacheOptions:
     Attributes:
         folder: the cache folder that all runs share.
         model: `--model`, for people who list the cache.
-        precision: the value of `--precision`.
+        precision: the arithmetic of the encoder: `float32`, `tf32` or
+            `bfloat16`. TensorFlow takes it in place of an unusable OpenVINO.
+        engine: `tensorflow` or `openvino`.
+        engine_precision: the arithmetic of `engine`.
         dtype: dtype to which states are rounded: `float16`, `bfloat16` or
             `float32`.
         limit_gb: maximum size of all entries in GB; None for half of the free
             disk, 50 GB at most.
-        also: lower cuts that are stored on the way to a cut, for other runs.
+        also: lower cuts that are stored in the same pass, for other runs.
     """
 
     folder: str
     model: str
-    precision: str
+    precision: str = "float32"
+    engine: str = "tensorflow"
+    engine_precision: str = "float32"
     dtype: str = "float16"
     limit_gb: float | None = None
     also: tuple[int, ...] = ()
@@ -80,13 +84,32 @@ class BuildCost:
 
     Attributes:
         paid: by this process, building and waiting for a build.
-        original: time to build the rows in use, whichever process did it.
-        traced: by this process, tracing. The others leave it out.
+        original: time of the passes that built the rows in use, whichever
+            process did it.
+        traced: by this process, tracing, converting and compiling. The others
+            leave it out.
     """
 
     paid: float
     original: float
     traced: float
+
+
+@dataclasses.dataclass
+class _Target:
+    """An entry that a pass fills.
+
+    Attributes:
+        entry: the entry.
+        prefix: the prefix whose output it stores.
+        rows: the texts that it lacks.
+        pending: hash and vectors of the rows that are not stored yet.
+    """
+
+    entry: store_lib.Entry
+    prefix: FrozenPrefix
+    rows: set[int] = dataclasses.field(default_factory=set)
+    pending: dict[bytes, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 class FeatureCache:
@@ -101,6 +124,8 @@ class FeatureCache:
 
     Attributes:
         options, weights: as given.
+        engine: `engine` and `engine_precision` of the options, or TensorFlow's
+            if OpenVINO turned out to be unusable.
         store: `store.Store` of the folder.
     """
 
@@ -113,6 +138,7 @@ class FeatureCache:
         weights: Sequence[str] | None = None,
     ) -> None:
         self.options = options
+        self.engine = options.engine, options.engine_precision
         self.store = store_lib.Store(options.folder)
         self._encoder = encoder
         self._devices = devices
@@ -120,7 +146,7 @@ class FeatureCache:
         self._code = code_version(encoder)
         self.weights = weights or prefix_lib.hash_prefixes(encoder)
         self._opened = contextlib.ExitStack()
-        self._disk_full: store_lib.DiskFull | None = None
+        self._disk_full: vectors_lib.DiskFull | None = None
         self._trace_seconds = 0.0  # of the latest `attach`
 
     def attach(
@@ -128,6 +154,7 @@ class FeatureCache:
         prefix: FrozenPrefix,
         splits: dict[str, batches.EncodedSplit],
         needs_all: bool = False,
+        also: Sequence[int] = (),
     ) -> tuple[dict[str, batches.EncodedSplit], BuildCost]:
         """Adds the stored output of a prefix to splits; builds what is missing.
 
@@ -135,6 +162,7 @@ class FeatureCache:
             prefix: the prefix of one cut.
             splits: splits by the names for messages, training texts first.
             needs_all: whether a text that is not stored is an error.
+            also: further cuts to store, besides those of the options.
 
         Returns:
             The splits with stored states, and what these cost.
@@ -147,25 +175,24 @@ class FeatureCache:
         started = time.perf_counter()
         texts = rows_lib.Texts(splits)
         self._disk_full, self._trace_seconds = None, 0.0
-        prefixes = [
-            prefix.shallower(cut)
-            for cut in sorted(self.options.also)
-            if cut < prefix.cut
+        further = sorted({*self.options.also, *also})
+        prefixes = [prefix] + [
+            prefix.at(cut) for cut in further if cut < prefix.cut
         ]
-        prefixes.append(prefix)
-        entries = [self._open(one) for one in prefixes]
-        were_built = [
-            self._build_missing(one, its_prefix, texts)
-            for one, its_prefix in zip(entries, prefixes)
-        ]
-        entry = entries[-1]
-        indices = entry.find(texts.hashes)
+        try:
+            entry, was_built = self._fill(prefixes, texts)
+        except engines.Unusable as error:
+            print(f"{error} TensorFlow runs the frozen blocks.", flush=True)
+            self.engine = "tensorflow", self.options.precision
+            entry, was_built = self._fill(prefixes, texts)
+        indices = entry.vectors.find(texts.hashes)
         missing = np.flatnonzero(indices < 0)
+        built = f", built now by {' in '.join(self.engine)}"
         print(
             f"Feature cache: {len(indices) - len(missing):,} of "
             f"{len(indices):,} "
             f"texts in {formatting.size(entry.num_bytes)}"
-            f"{', built now' if were_built[-1] else ''}: {entry.folder}",
+            f"{built if was_built else ''}: {entry.folder}",
             flush=True,
         )
         if len(missing):
@@ -174,10 +201,10 @@ class FeatureCache:
         used = np.unique(indices[indices >= 0])
         cost = BuildCost(
             paid=0.0,
-            original=float(entry.table["seconds"][used].sum()),
+            original=float(entry.vectors.table["seconds"][used].sum()),
             traced=self._trace_seconds,
         )
-        if any(were_built):
+        if was_built:
             cost.paid = time.perf_counter() - started - cost.traced
         with_states = {
             name: dataclasses.replace(
@@ -192,206 +219,190 @@ class FeatureCache:
         """Marks all entries unused: they may be removed to make room."""
         self._opened.close()
 
-    # === Which entry ===
-
-    def _key(self, prefix: FrozenPrefix) -> dict[str, Any]:
-        """Everything that shapes the output of the prefix for a row."""
-        key = {
+    def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
+        """The entry of everything that shapes the prefix's output for a row."""
+        engine, precision = self.engine
+        key: dict[str, Any] = {
             "code": self._code,
             "weights": self.weights[prefix.cut],
             "cut": prefix.cut,
             "output": prefix.output,
             "dtype": prefix.dtype,
-            "precision": self.options.precision,
+            "engine": f"{engine} {machine.versions()[engine]}",
+            "precision": precision,
             "hidden": prefix.width(self._encoder.hidden),
         }
         if prefix.num_cls or prefix.output == "cls_blocks":
             key["cls_from"] = prefix.cls_from
-        return key
-
-    def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
-        entry = self.store.open(self._key(prefix), self.options.model)
+        entry = self.store.open(key, self.options.model)
         return self._opened.enter_context(contextlib.closing(entry))
-
-    def _open_sources(
-        self, prefix: FrozenPrefix
-    ) -> list[tuple[FrozenPrefix, store_lib.Entry]]:
-        """Stored shallower prefixes and their entries, the deepest first."""
-        if prefix.output == "pooled_blocks":  # reads every block's states
-            return []
-        names = {entry.name for entry in self.store.entries()}
-        sources = [
-            prefix.shallower(cut) for cut in range(prefix.cut - 1, -1, -1)
-        ]
-        return [
-            (source, self._open(source))
-            for source in sources
-            if store_lib.name_of(self._key(source)) in names
-        ]
 
     # === Building ===
 
-    def _build_missing(
-        self,
-        entry: store_lib.Entry,
-        prefix: FrozenPrefix,
-        texts: rows_lib.Texts,
-    ) -> bool:
-        """Builds the rows that are missing. Returns whether it could."""
-        missing, damage = _find_missing(entry, texts)
-        if damage:
-            print(
-                f"{entry.folder}: {damage}. Missing texts are computed again.",
-                flush=True,
-            )
-        elif not len(missing):
-            return False
-        try:
-            with entry.build_lock():
-                missing, _ = _find_missing(entry, texts)
-                if len(missing):
-                    self._build(entry, prefix, texts, missing)
-        except store_lib.DiskFull as error:
-            self._disk_full = error
-            return not isinstance(error, store_lib.ReadOnly)
-        return True
+    def _fill(
+        self, prefixes: Sequence[FrozenPrefix], texts: rows_lib.Texts
+    ) -> tuple[store_lib.Entry, bool]:
+        """Builds what the entries of prefixes lack.
 
-    def _build(
-        self,
-        entry: store_lib.Entry,
-        prefix: FrozenPrefix,
-        texts: rows_lib.Texts,
-        rows: np.ndarray,
-    ) -> None:
-        """Stores the output of the prefix for as many rows as find room.
-
-        It continues from the deepest source that has a row, or from the text.
+        Returns:
+            The entry of the first prefix, and whether anything was missing
+            that could be built.
         """
-        sizes = _row_bytes(entry, prefix, texts, rows)
-        sources = self._open_sources(prefix)
-        room = self.store.make_room(
-            int(sizes.sum()),
-            self.options.limit_gb,
-            {entry.folder, *(stored.folder for _, stored in sources)},
-        )
-        rows = rows[np.cumsum(sizes) <= room]
-        for source, stored in sources:
-            indices, _ = stored.find_intact([texts.hashes[row] for row in rows])
-            is_there = indices >= 0
-            indices = indices[is_there]
-            split = texts.split.take(rows[is_there])
-            split.states = _map_states(stored, source, indices)
-            seconds = stored.table["seconds"][indices]
-            self._store(
-                entry, prefix, source, texts, rows[is_there], split, seconds
-            )
-            rows = rows[~is_there]
-        split = texts.split.take(rows)
-        self._store(
-            entry, prefix, None, texts, rows, split, np.zeros(len(rows))
-        )
-
-    def _store(
-        self,
-        entry: store_lib.Entry,
-        prefix: FrozenPrefix,
-        source: FrozenPrefix | None,
-        texts: rows_lib.Texts,
-        rows: np.ndarray,
-        split: batches.EncodedSplit,
-        source_seconds: np.ndarray,
-    ) -> None:
-        """Runs the prefix over a split, of `rows`, and stores its output."""
-        if not len(split):
-            return
-        pending: list[tuple[bytes, np.ndarray, float]] = []
-        outputs = self._run(prefix, source, split)
-        size, started = 0, time.perf_counter()
-        for index, vectors in outputs:
-            row = rows[index]
-            if not np.isfinite(vectors.astype(np.float32)).all():
-                name, example = texts.locate(row)
-                advice = "The encoder's weights may be damaged."
-                if prefix.dtype == "float16":
-                    advice = (
-                        "Give --cache_dtype=bfloat16 or float32, or "
-                        "--frozen_prefix=live."
-                    )
-                raise UserError(
-                    "--cache_dtype: the output of the frozen blocks for "
-                    f"{name} example {example} is not finite or too large for "
-                    f"{prefix.dtype} (bfloat16 and float32 hold larger "
-                    f"numbers). {advice}"
+        targets = [_Target(self._open(one), one) for one in prefixes]
+        entry, was_built = targets[0].entry, False
+        for target in targets:
+            missing, damage = _find_missing(target.entry, texts)
+            if damage:
+                print(
+                    f"{target.entry.folder}: {damage}. Missing texts are "
+                    "computed again.",
+                    flush=True,
                 )
-            pending.append((texts.hashes[row], vectors, source_seconds[index]))
-            size += vectors.nbytes
+            was_built = was_built or bool(damage) or len(missing) > 0
+        if not was_built:
+            return entry, False
+        try:
+            with contextlib.ExitStack() as locks:
+                # In one order: two processes may want the same locks.
+                for target in sorted(targets, key=lambda one: one.entry.name):
+                    locks.enter_context(target.entry.build_lock())
+                self._plan_rows(targets, texts)
+                self._build([one for one in targets if one.rows], texts)
+        except vectors_lib.DiskFull as error:
+            self._disk_full = error
+            was_built = not isinstance(error, vectors_lib.ReadOnly)
+        return entry, was_built
+
+    def _plan_rows(
+        self, targets: Sequence[_Target], texts: rows_lib.Texts
+    ) -> None:
+        """Gives each target the rows that it lacks, as far as there is room."""
+        missing = [_find_missing(one.entry, texts)[0] for one in targets]
+        sizes = [
+            _row_bytes(target.entry, target.prefix, texts, rows)
+            for target, rows in zip(targets, missing)
+        ]
+        room = self.store.make_room(
+            sum(int(size.sum()) for size in sizes),
+            self.options.limit_gb,
+            {target.entry.folder for target in targets},
+        )
+        for target, rows, size in zip(targets, missing, sizes):
+            fits = np.cumsum(size) <= room
+            target.rows = set(rows[fits].tolist())
+            room -= int(size[fits].sum())
+
+    def _build(self, targets: Sequence[_Target], texts: rows_lib.Texts) -> None:
+        """Runs one pass, and stores in each target the rows that it lacks."""
+        if not targets:
+            return
+        rows = np.array(sorted(set().union(*(one.rows for one in targets))))
+        prefixes = [target.prefix for target in targets]
+        states = self._run(prefixes, texts.split.take(rows))
+        size, started = 0, time.perf_counter()
+        for index, outputs in states:
+            row = int(rows[index])
+            for target, vectors in zip(targets, outputs):
+                if row in target.rows:
+                    self._check(vectors, texts, row)
+                    target.pending[texts.hashes[row]] = vectors
+                    size += vectors.nbytes
             age = time.perf_counter() - started
             is_stopped = self._is_stopped()
             if is_stopped or size >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
-                _append(entry, pending, age)
-                pending, size, started = [], 0, time.perf_counter()
+                _append(targets, age)
+                size, started = 0, time.perf_counter()
             if is_stopped:
                 raise Interrupted(
                     "Stopped. The output of the frozen blocks so far is "
                     "stored; the same command continues there."
                 )
-        _append(entry, pending, time.perf_counter() - started)
+        _append(targets, time.perf_counter() - started)
+
+    def _check(
+        self, vectors: np.ndarray, texts: rows_lib.Texts, row: int
+    ) -> None:
+        """Raises `UserError` if a text's output does not fit the dtype."""
+        if np.isfinite(vectors.astype(np.float32)).all():
+            return
+        name, example = texts.locate(row)
+        dtype = self.options.dtype
+        advice = "The encoder's weights may be damaged."
+        if dtype == "float16":
+            advice = (
+                "Give --cache_dtype=bfloat16 or float32, or "
+                "--frozen_prefix=live."
+            )
+        raise UserError(
+            "--cache_dtype: the output of the frozen blocks for "
+            f"{name} example {example} is not finite or too large for "
+            f"{dtype} (bfloat16 and float32 hold larger numbers). {advice}"
+        )
 
     def _run(
-        self,
-        prefix: FrozenPrefix,
-        source: FrozenPrefix | None,
-        split: batches.EncodedSplit,
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Traces the prefix, to run it over a split, the longest texts first.
+        self, prefixes: Sequence[FrozenPrefix], split: batches.EncodedSplit
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """Prepares a pass over a split, the longest texts first.
 
         Returns:
-            The index of each text in the split, and its output
+            The index of each text in the split, and for each prefix its output
             [vectors, hidden], which are computed when they are asked for.
         """
-        replicas = self._devices.replicas
+        began = time.perf_counter()
+        engine, precision = self.engine
+        replicas = self._devices.replicas if engine == "tensorflow" else 1
         # Not up to --max_length: runs of other lengths share the rows.
-        plan = batches.plan_by_bucket(
+        plan = batches.plan_evaluation(
             split.lengths,
-            choose_batch_rows() * replicas,
+            choose_batch_texts() * replicas,
+            replicas,
             batches.buckets_up_to(self._encoder.max_positions),
         )
         dataset = batches.pipeline(
             split, plan, self._encoder.special.pad, replicas
         )
-        program = tf.function(
-            functools.partial(prefix.run, self._encoder, source=source),
-            reduce_retracing=True,
-            autograph=False,
-        )
-        if replicas == 1:  # one trace for all lengths, in place of two
-            self._trace_seconds += tracing.trace(program, dataset.element_spec)
-        outputs = self._devices.run(program, dataset)
-        return self._iterate(prefix, split, plan, outputs)
+        if engine == "openvino":
+            outputs = engines.run_openvino(
+                self._encoder, prefixes, dataset, precision
+            )
+        else:
+            outputs = engines.run_tensorflow(
+                self._encoder, prefixes, dataset, precision, self._devices
+            )
+        self._trace_seconds += time.perf_counter() - began
+        return self._iterate(prefixes, split, plan, outputs)
 
     def _iterate(
         self,
-        prefix: FrozenPrefix,
+        prefixes: Sequence[FrozenPrefix],
         split: batches.EncodedSplit,
         plan: batches.BatchPlan,
-        outputs: Iterable[np.ndarray],
-    ) -> Iterator[tuple[int, np.ndarray]]:
+        outputs: engines.Outputs,
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Yields what `_run` returns, from the outputs of a plan's batches."""
         with tqdm.tqdm(
             total=int(split.tokens.lengths.sum()),
-            desc=f"running {prefix.cut} frozen blocks once",
+            desc=f"running {prefixes[0].cut} frozen blocks once",
             unit=" tokens",
             unit_scale=True,
             leave=False,
             file=sys.stderr,
             disable=None,
         ) as bar:
-            for step, output in enumerate(outputs):
-                count = plan.counts[step]
-                for index, vectors in zip(plan.rows[step, :count], output):
-                    length = int(split.tokens.lengths[index])
-                    vectors = np.atleast_2d(vectors)
-                    yield int(index), vectors[: prefix.num_cls + length]
+            for step, batch in enumerate(outputs):
+                for number, row in enumerate(
+                    plan.rows[step, : plan.counts[step]]
+                ):
+                    length = int(split.tokens.lengths[row])
+                    yield (
+                        int(row),
+                        [
+                            np.atleast_2d(states[number])[
+                                : one.num_cls + length
+                            ]
+                            for one, states in zip(prefixes, batch)
+                        ],
+                    )
                     bar.update(length)
 
     # === Messages ===
@@ -415,23 +426,21 @@ class FeatureCache:
         )
 
 
-def _append(
-    entry: store_lib.Entry,
-    rows: Sequence[tuple[bytes, np.ndarray, float]],
-    seconds: float,
-) -> None:
-    """Stores rows as a segment; see `Entry.append`.
+def _append(targets: Sequence[_Target], seconds: float) -> None:
+    """Stores what is pending, a segment for each entry.
 
     Args:
-        entry: the entry to extend.
-        rows: hash, vectors [vectors, hidden], and the seconds spent on the row
-            in the entry that it continues.
-        seconds: the seconds spent on all rows now.
+        targets: the entries.
+        seconds: of the pass since the last call. Every entry records all of
+            them, as if it had been the only one.
     """
-    if rows:
-        hashes, vectors, earlier = zip(*rows)
-        lengths = [*map(len, vectors)]
-        entry.append(hashes, lengths, vectors, seconds + sum(earlier))
+    for target in targets:
+        if target.pending:
+            vectors = [*target.pending.values()]
+            target.entry.vectors.append(
+                [*target.pending], [*map(len, vectors)], vectors, seconds
+            )
+            target.pending = {}
 
 
 def _find_missing(
@@ -441,15 +450,13 @@ def _find_missing(
 
     Damaged rows are missing from now on.
     """
-    indices, num_damaged = entry.find_intact(texts.hashes)
+    indices, num_damaged = entry.vectors.find_intact(texts.hashes)
     damage = ""
     if entry.was_replaced:
         damage = "entry.json is damaged or another entry's"
-    elif num_damaged or entry.unreadable:
-        damage = (
-            f"{num_damaged:,} rows and {len(entry.unreadable)} lists of rows "
-            "are damaged"
-        )
+    elif num_damaged or entry.vectors.unreadable:
+        lists = len(entry.vectors.unreadable)
+        damage = f"{num_damaged:,} rows and {lists} lists of rows are damaged"
     return texts.distinct(np.flatnonzero(indices < 0)), damage
 
 
@@ -463,7 +470,7 @@ def _row_bytes(
     lengths = texts.split.tokens.lengths[rows].astype(np.int64)
     is_pooled = prefix.output != "tokens"
     num_vectors = np.where(is_pooled, 1, lengths + prefix.num_cls)
-    return num_vectors * entry.vector_bytes + store_lib.ROW_BYTES
+    return num_vectors * entry.vectors.vector_bytes + vectors_lib.ROW_BYTES
 
 
 def _map_states(
@@ -479,22 +486,23 @@ def _map_states(
     dtype = tf.as_dtype(entry.key["dtype"]).as_numpy_dtype
     vectors = np.zeros([1, entry.hidden], dtype)
     # A truncated file holds the vectors of intact rows all the same.
-    count = min(entry.num_vectors, entry.num_readable)
+    count = min(entry.vectors.num_vectors, entry.vectors.num_readable)
     if count:
         shape = count, entry.hidden
-        vectors = np.memmap(entry.vectors_file, dtype, "r", shape=shape)
+        vectors = np.memmap(entry.vectors.path, dtype, "r", shape=shape)
     return batches.StoredStates(
         vectors,
-        np.append(entry.table["start"], 0)[indices],
+        np.append(entry.vectors.table["start"], 0)[indices],
         indices >= 0,
         is_pooled=prefix.output != "tokens",
         num_cls=prefix.num_cls,
     )
 
 
-def choose_batch_rows() -> int:
-    """Texts per batch and replica: 128 on a GPU, 16 on a CPU."""
-    return 128 if tf.config.list_physical_devices("GPU") else 16
+def choose_batch_texts() -> int:
+    """Texts per batch and replica of a pass: on a CPU, 16 to 64 are as fast."""
+    has_gpu = tf.config.list_physical_devices("GPU")
+    return GPU_TEXTS if has_gpu else CPU_TEXTS
 
 
 def code_version(encoder: Encoder) -> str:
@@ -506,9 +514,7 @@ def code_version(encoder: Encoder) -> str:
     parts = (
         encoder.hash_code(),
         inspect.getsource(prefix_lib),
-        inspect.getsource(batches.plan_by_bucket),
-        batches.BUCKETS,
-        choose_batch_rows(),
+        choose_batch_texts(),
         tf.__version__,
         devices[:1],
     )

@@ -1,11 +1,29 @@
 """Texts as rows of the feature cache."""
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
 
 from tf_transfer.data import batches, tokens as tokens_lib
-from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.data.tokens import Tokens
+
+
+def hash_rows(tokens: Tokens) -> list[bytes]:
+    """A hash of each text's ids, and of where its segment 1 begins."""
+    flat = np.ascontiguousarray(tokens.flat, np.int32)
+    return [
+        hashlib.blake2b(
+            flat[start : start + length].tobytes()
+            + first_length.to_bytes(4, "little"),
+            digest_size=16,
+        ).digest()
+        for start, length, first_length in zip(
+            tokens.starts.tolist(),
+            tokens.lengths.tolist(),
+            tokens.first_lengths.tolist(),
+        )
+    ]
 
 
 class Texts:
@@ -16,7 +34,7 @@ class Texts:
 
     Attributes:
         split: one split with the texts of all; its labels mean nothing.
-        hashes: hash of each text; see `store.hash_rows`.
+        hashes: hash of each text; see `hash_rows`.
         slices: dict from a split's name to the rows of its texts.
     """
 
@@ -36,7 +54,7 @@ class Texts:
                 ]
             ),
         )
-        self.hashes = store_lib.hash_rows(self.split.tokens)
+        self.hashes = hash_rows(self.split.tokens)
 
     def distinct(self, rows: np.ndarray) -> np.ndarray:
         """int64. Of ascending rows, the first with each hash."""

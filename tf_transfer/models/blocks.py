@@ -49,7 +49,7 @@ def run(
     Args:
         block: `keras_nlp.layers.TransformerEncoder`, built, that normalises
             after each sum, as BERT and RoBERTa do.
-        x: float [batch, length, hidden].
+        x: float [batch, length, hidden]. Its dtype is that of the arithmetic.
         mask: bool [batch, length]. False on padding.
         training: whether dropout is active.
         cls_only: whether to compute the output of [CLS], the first token,
@@ -60,16 +60,17 @@ def run(
         float [batch, length, hidden]; [batch, 1, hidden] with `cls_only`.
     """
     layers = keras_private.block_layers(block)
-    x = tf.cast(x, block.compute_dtype)
     queries = x[:, :1] if cls_only else x
     attention = _attention_of_cls if cls_only else _attention
     y = attention(layers, x, mask, training, added)
-    y = layers.attention_dropout(y, training=training)
-    y = _normalise(layers.attention_norm, queries + y)
+    if training:
+        y = layers.attention_dropout(y, training=True)
+    y = normalise(layers.attention_norm, queries + y)
     z = layers.inner.activation(_dense(layers, "inner", y, added))
     z = _dense(layers, "outer", z, added)
-    z = layers.feedforward_dropout(z, training=training)
-    return _normalise(layers.feedforward_norm, y + z)
+    if training:
+        z = layers.feedforward_dropout(z, training=True)
+    return normalise(layers.feedforward_norm, y + z)
 
 
 def _attention(
@@ -180,8 +181,8 @@ def _attention_weights(
     # Far below any score, yet finite in half precision too.
     far = tf.cast(-1e9 if scores.dtype.size > 2 else -3e4, scores.dtype)
     weights = tf.nn.softmax(scores + tf.where(mask, tf.zeros_like(far), far))
-    if layers.weights_dropout is not None:
-        weights = layers.weights_dropout(weights, training=training)
+    if training and layers.weights_dropout is not None:
+        weights = layers.weights_dropout(weights, training=True)
     return weights
 
 
@@ -224,11 +225,12 @@ def _low_rank(
     return None if added is None else added.low_rank(name, dtype)
 
 
-def _normalise(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+def normalise(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
     """LayerNorm; half precision computes it in float32."""
     dtype = x.dtype
     x = tf.cast(x, tf.float32) if dtype.size == 2 else x
-    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    # A list: OpenVINO reads no number here.
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     scale = tf.math.rsqrt(variance + layer.epsilon)
     scale *= tf.cast(layer.gamma.value, x.dtype)
     shift = tf.cast(layer.beta.value, x.dtype) - mean * scale

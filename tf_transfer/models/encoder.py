@@ -49,6 +49,8 @@ class Encoder:
         max_positions: most tokens that a text may have.
         special: ids of the special tokens.
         embedding_layers: what runs below the first block.
+        token_table, position_table, segment_table: their weights; RoBERTa has
+            no segments.
         pooler: dense tanh layer on [CLS].
         added: what a method adds to blocks, by number; see `methods.added`.
     """
@@ -82,11 +84,17 @@ class Encoder:
                 backbone.position_embedding,
                 backbone.segment_embedding,
             ]
+            tables = backbone
+            self.segment_table = backbone.segment_embedding.embeddings
         else:
             self.family = "roberta"
             self.activation = "gelu"
             self.pooler = make_pooler(backbone, seed)
             self.embedding_layers = [backbone.embeddings]
+            tables = backbone.embeddings
+            self.segment_table = None
+        self.token_table = tables.token_embedding.embeddings
+        self.position_table = tables.position_embedding.position_embeddings
         self.embedding_layers += [
             backbone.embeddings_layer_norm,
             backbone.embeddings_dropout,
@@ -118,31 +126,34 @@ class Encoder:
         return self.pooler.compute_dtype
 
     def embed(
-        self, ids: tf.Tensor, segments: tf.Tensor, training: bool
+        self,
+        ids: tf.Tensor,
+        segments: tf.Tensor,
+        training: bool,
+        dtype: str = "",
     ) -> tf.Tensor:
         """Hidden states below block 1.
 
         Args:
             ids, segments: int32 [batch, length].
             training: whether dropout is active.
+            dtype: of the arithmetic, here and in the blocks that go on from
+                it; "" for `compute_dtype`.
 
         Returns:
-            float [batch, length, hidden].
+            `dtype` [batch, length, hidden].
         """
-        backbone = self.backbone
-        if self.family == "bert":
-            tokens = backbone.token_embedding(ids)
-            x = backbone.embeddings_add(
-                (
-                    tokens,
-                    backbone.position_embedding(tokens),
-                    backbone.segment_embedding(segments),
-                )
-            )
-        else:
-            x = backbone.embeddings(ids)
-        x = backbone.embeddings_layer_norm(x)
-        return backbone.embeddings_dropout(x, training=training)
+        dtype = dtype or self.compute_dtype
+        positions = self.position_table.value[: tf.shape(ids)[1]]
+        x = tf.cast(tf.gather(self.token_table.value, ids), dtype)
+        x += tf.cast(positions, dtype)
+        if self.segment_table is not None:
+            rows = tf.gather(self.segment_table.value, segments)
+            x += tf.cast(rows, dtype)
+        x = blocks.normalise(self.backbone.embeddings_layer_norm, x)
+        if training:
+            x = self.backbone.embeddings_dropout(x, training=True)
+        return x
 
     def run_blocks(
         self,

@@ -6,12 +6,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transfer.feature_cache import prefix as prefix_lib
-from tf_transfer.feature_cache.prefix import FrozenPrefix
-from tf_transfer.models import freezing
+from tf_transfer.models import freezing, prefix as prefix_lib
 from tf_transfer.models.cost import CLS_ONLY
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import LAST
+from tf_transfer.models.prefix import FrozenPrefix
 
 # What a head reads of a text, and which output of a prefix of all blocks is
 # enough for it.

@@ -44,7 +44,7 @@ NAMES = {"last_0": "the head alone", "head": "the output layer alone"}
 # Settings that do not divide approaches, and those that name none. Methods with
 # other options are other approaches, never chosen by scores.
 VARIED = {*runs_lib.VARIED, "untrained"}
-UNNAMED = {*runs_lib.VARIED} - {*METHOD_OPTIONS, "cache_dtype"}
+UNNAMED = {*runs_lib.VARIED} - {*METHOD_OPTIONS, *runs_lib.CACHING}
 
 
 # === The table and the sentence ===

@@ -27,7 +27,7 @@ from tf_transfer.utils import selection
 
 # The groups of a claim may differ in these: what trains every block has no
 # frozen prefix. Live runs count first, as the papers' are.
-CACHING = ("frozen_prefix", "cache_dtype")
+CACHING = ("frozen_prefix", *runs_lib.CACHING)
 LIVE = {"frozen_prefix": "live"}
 IN_TURN = 1 / 3  # of the span of starts, see `were_timed_in_turn`
 

@@ -18,6 +18,8 @@ import pandas as pd
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.reports.reading import Record, TIMING_ENVIRONMENT
 
+# What only runs with a feature cache have.
+CACHING = ("cache_dtype", "prefix_engine", "prefix_precision")
 # What may differ within every study; a paper varies more.
 VARIED = (
     "trainable_layers",
@@ -26,7 +28,7 @@ VARIED = (
     *settings_lib.METHOD_OPTIONS,
     "lr",
     "frozen_prefix",
-    "cache_dtype",
+    *CACHING,
     "features",
 )
 # Parts of the key that name a run, or its texts and weights.

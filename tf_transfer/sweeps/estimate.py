@@ -46,8 +46,7 @@ class Work:
             cache is built.
         build: of its feature cache, from nothing.
         cache: names the cache that it reads; empty if it reads none.
-        family: caches of one family continue from each other: a deeper one
-            takes what it takes longer than the deepest of those built.
+        family: the pass of the deepest cache of a family stores the others.
         predict: of all texts that are scored, once trained.
         updates: of the weights in an epoch of the last phase.
     """

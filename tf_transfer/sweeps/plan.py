@@ -1,7 +1,7 @@
 """The order in which workers do the runs of a sweep."""
 
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from tf_transfer.sweeps.grid import Planned
@@ -15,8 +15,8 @@ def order(runs: list[Planned]) -> list[Planned]:
     round is in reverse order: then groups start at the same time on average,
     and the next round begins with the programs that the last one ended with.
 
-    Among the feature caches of one data set the lowest cut comes first: a
-    higher one continues from its states. Otherwise the grid's order stays.
+    Among the feature caches of one data set the highest cut comes first: its
+    pass stores the others too. Otherwise the grid's order stays.
     """
     first: dict[Any, int] = {}  # index of the first run of each group
     rounds: dict[Any, dict[int, int]] = {}  # on some texts, of each seed
@@ -33,7 +33,7 @@ def order(runs: list[Planned]) -> list[Planned]:
         ]
         inside = [
             first.setdefault((*texts, bool(cache)), index),
-            cache[1] if cache else 0,
+            -cache[1] if cache else 0,
             first.setdefault(shared, index),
             index,
         ]
@@ -133,6 +133,23 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
     return feature_texts(settings), depth
 
 
+def list_lower_cuts(run: Planned, runs: Iterable[Planned]) -> str:
+    """`--also_cache` of a run, for other runs that read the same texts.
+
+    Args:
+        run: the run whose pass stores their cuts.
+        runs: the runs of the sweep that are not finished.
+    """
+    own = feature_cache(run)
+    caches = [feature_cache(other) for other in runs]
+    layers = {
+        -cache[1]
+        for cache in caches
+        if own and cache and own[0] == cache[0] and cache[1] < min(own[1], 0)
+    }
+    return ",".join(map(str, sorted(layers)))
+
+
 def feature_texts(settings: Any) -> tuple[Hashable, ...]:
     """Identifies the texts and states that feature caches hold."""
     return (
@@ -140,6 +157,7 @@ def feature_texts(settings: Any) -> tuple[Hashable, ...]:
         settings.data,
         getattr(settings, "task", ""),
         settings.max_length,
-        settings.precision,
+        settings.pass_engine,
+        settings.pass_precision,
         settings.cache_dtype,
     )

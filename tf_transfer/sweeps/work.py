@@ -220,7 +220,8 @@ class Scheduler:
         worker.building = cache and cache[0]
         self._todo.remove(run)
         self.run_states.running.append(run)
-        worker.send(Order.of_run(run, self.run_states.log_file(run)))
+        also = plan.list_lower_cuts(run, self._todo)
+        worker.send(Order.of_run(run, self.run_states.log_file(run), also))
         self.on_event("started", run, {})
 
     # === Hearing workers ===

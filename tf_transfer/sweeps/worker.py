@@ -56,13 +56,26 @@ class Order:
     log: str
 
     @classmethod
-    def of_run(cls, run: Planned, log: str) -> Self:
-        """The order of a run whose output goes to `log`."""
+    def of_run(cls, run: Planned, log: str, also_cache: str = "") -> Self:
+        """The order of a run.
+
+        Args:
+            run: the run.
+            log: file that its output is appended to.
+            also_cache: the cuts that its pass stores for other runs.
+        """
         words, settings = run.words, run.settings
+        # The run's name contains these, and a node might resolve `auto`
+        # otherwise.
         if settings.reads("jit_compile"):
-            # The run's name contains it, and a node might resolve `auto`
-            # otherwise.
             words += (f"--jit_compile={settings.uses_xla}".lower(),)
+        if settings.reads("prefix_engine"):
+            words += (
+                f"--prefix_engine={settings.pass_engine}",
+                f"--prefix_precision={settings.pass_precision}",
+            )
+        if also_cache:
+            words += (f"--also_cache={also_cache}",)
         return cls(run.experiment.command_module, words, os.path.abspath(log))
 
 

@@ -12,6 +12,8 @@ from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils.errors import UserError
 
+FEWEST_COMPILED = 512  # texts: for fewer, compiling takes longer than it saves
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -195,28 +197,60 @@ class Predictor:
         Raises:
             UserError: a logit is not finite.
         """
-        import tensorflow as tf
-
         from tf_transfer.training import steps
 
         name, encoder = self.task.name, self.network.encoder
-        if name not in self._programs:  # traced once, however often asked
-            self._programs[name] = tf.function(
-                lambda batch: self.network.logits(name, batch, training=False),
-                autograph=False,  # traced sooner
-            )
-        output = steps.EvaluationBatches(
+        batches = steps.EvaluationBatches(
             self.devices,
             self.experiment.data.encode(examples, self.task, encoder, "texts"),
             encoder.special.pad,
             self.experiment.settings.max_length,
-        ).predict(self._programs[name])
+        )
+        if name not in self._programs:  # traced once, however often asked
+            self._programs[name] = self._make_program(batches, len(examples))
+        output = batches.predict(self._programs[name])
         if not np.isfinite(output).all():
             raise UserError(
                 f"{self.directory}: an output of this model is not finite.\n"
                 "Its encoder or its weights are broken: train it again."
             )
         return output
+
+    def _make_program(self, batches: Any, count: int) -> Any:
+        """A program from a batch to the logits of the task.
+
+        Args:
+            batches: `steps.EvaluationBatches`.
+            count: number of examples. A probe of many is run by its engine;
+                for few, compiling takes longer.
+        """
+        import tensorflow as tf
+
+        from tf_transfer.feature_cache import engines
+
+        name, network = self.task.name, self.network
+        settings = self.experiment.settings
+
+        def run(batch: Any) -> Any:
+            return network.logits(name, batch, training=False)
+
+        if (
+            settings.is_probe
+            and settings.pass_engine == "openvino"
+            and count >= FEWEST_COMPILED
+            and name not in network.scales  # float64
+        ):
+            try:
+                compute = engines.compile_openvino(
+                    lambda batch: [run(batch)],
+                    batches.first(),
+                    settings.pass_precision,
+                )
+            except engines.Unusable as error:
+                print(f"{error} TensorFlow predicts.", flush=True)
+            else:
+                return tf.function(engines.as_program(compute))
+        return tf.function(run, autograph=False)  # traced sooner
 
     def answers(self, logits: np.ndarray) -> list[tuple[str, float]]:
         """(label, score) of each example.

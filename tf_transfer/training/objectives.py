@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data.batches import EncodedSplit
-from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models.freezing import Trainable
+from tf_transfer.models.prefix import FrozenPrefix
 
 Metrics = dict[str, float]
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]

@@ -59,7 +59,8 @@ class Progress:
             first pass also that of its feature cache.
         elapsed: seconds of training and of building a feature cache, over all
             starts.
-        prefix_seconds, prefix_build_seconds: as in `result.json`.
+        prefix_seconds, prefix_build_seconds, prefix_engine: as in
+            `result.json`.
         prefixes: phase and objective of each frozen prefix that was stored:
             its original cost is counted once.
         stopping: the phase's `EarlyStopping`.
@@ -84,6 +85,7 @@ class Progress:
     elapsed: float = 0.0
     prefix_seconds: float = 0.0
     prefix_build_seconds: float = 0.0
+    prefix_engine: str = ""
     prefixes: list[str] = dataclasses.field(default_factory=list)
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     best: Any = None

@@ -72,6 +72,7 @@ Result = TypedDict(
         "trace_seconds": NotRequired[float | None],
         "prefix_seconds": float | None,
         "prefix_build_seconds": float | None,
+        "prefix_engine": NotRequired[str | None],
         "checkpoint_bytes": NotRequired[int | None],
         "trainable_parameters": int | None,
         "total_parameters": int | None,

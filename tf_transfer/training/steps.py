@@ -251,6 +251,11 @@ class EvaluationBatches:
             # Row numbers are few: to begin a pipeline takes longer.
             self._batches = list(self._batches)
 
+    def first(self) -> dict[str, np.ndarray]:
+        """The first batch, of the longest texts, on one device."""
+        batch = next(iter(self._batches))
+        return {name: values.numpy() for name, values in batch.items()}
+
     def trace(self, program: Any) -> float:
         """Traces a prediction program once; see `tracing.trace`."""
         return tracing.trace(program, self._spec)

@@ -172,24 +172,33 @@ class Devices:
 
     def run(
         self, program: Callable, dataset: tf.data.Dataset
-    ) -> Iterator[np.ndarray]:
+    ) -> Iterator[list[np.ndarray]]:
         """Runs a program over the batches of a dataset.
 
         Args:
-            program: function from a batch to a tensor.
+            program: function from a batch to a list of tensors.
             dataset: as many consecutive elements as there are replicas make
                 one batch.
 
         Yields:
-            The output for a batch, an array.
+            The outputs for a batch.
         """
         distributed = self.strategy.distribute_datasets_from_function(
             lambda context: dataset
         )
         for batch in distributed:
             outputs = self.strategy.run(program, args=(batch,))
-            outputs = self.strategy.experimental_local_results(outputs)
-            yield np.concatenate([output.numpy() for output in outputs])
+            yield [
+                np.concatenate(
+                    [
+                        part.numpy()
+                        for part in self.strategy.experimental_local_results(
+                            output
+                        )
+                    ]
+                )
+                for output in outputs
+            ]
 
     def free_memory(self) -> int:
         """Bytes of `gpu` that stored states may take, beside what is in use."""

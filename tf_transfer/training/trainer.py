@@ -252,6 +252,7 @@ class Trainer:
             if name not in progress.prefixes:
                 progress.prefix_build_seconds += cost.original
                 progress.prefixes.append(name)
+            progress.prefix_engine = " ".join(cache.engine)
             progress.prefix_seconds += cost.paid
             progress.trace_seconds += cost.traced
             progress.elapsed += cost.paid
@@ -620,6 +621,7 @@ class Trainer:
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None
             ),
+            "prefix_engine": progress.prefix_engine or None,
             "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
             "trainable_parameters": freezing.count_trained(
                 self.network, self.phases[-1].trainable

@@ -5,7 +5,12 @@ import pytest
 
 from tests.models import encoders
 from tests.models.heads.heads_test import ALL, SMALL
-from tf_transfer.models import freezing, heads, network as network_lib
+from tf_transfer.models import (
+    freezing,
+    heads,
+    network as network_lib,
+    prefix as prefix_lib,
+)
 
 # One head for each of what a head may read: tokens, [CLS], two texts.
 KINDS = [("ner", "dense"), ("text", "dense"), ("pairs", "sim_transformer")]
@@ -56,7 +61,7 @@ def test_a_head_reads_the_encoders_output(encoder, task, name):
     for last in ("0", "1"):
         trainable = freezing.parse(last, "", len(encoder.blocks))
         prefix = network.prefix("x", trainable, "float32")
-        states = prefix.run(encoder, batch)
+        states = prefix_lib.run(encoder, batch, [prefix])[0]
         reads_tokens = head.pooling == "tokens" or last == "1"
         assert states.shape.rank == (3 if reads_tokens else 2)
         above = network.logits(
@@ -89,7 +94,10 @@ def test_cls_is_read_with_and_without_the_pooler(encoder):
     np.testing.assert_allclose(live, head(states[:, 0]), atol=1e-5)
     whole = freezing.parse("0", "", len(encoder.blocks))
     prefix = network.prefix("x", whole, "float32")
-    above = {"mask": batch["mask"], "states": prefix.run(encoder, batch)}
+    above = {
+        "mask": batch["mask"],
+        "states": prefix_lib.run(encoder, batch, [prefix])[0],
+    }
     np.testing.assert_allclose(
         network.logits("x", above, training=False, prefix=prefix),
         live,

@@ -230,7 +230,7 @@ def test_the_table_says_how_much_of_a_block_trains():
 
 def test_what_is_added_belongs_to_the_key_of_stored_states():
     """Where a method's block is in the prefix; else the key is that of all."""
-    from tf_transfer.feature_cache import prefix
+    from tf_transfer.models import prefix
 
     plain, _ = network_of(FULL)
     lora, _ = network_of(LoRA())

@@ -167,6 +167,7 @@ def test_half_precision_is_near_and_its_gradients_are_float32(method, cls_only):
     weights = [weight.value for weight in one.weights]
     with tf.GradientTape() as tape:
         tape.watch(weights)
+        x = tf.cast(x, "bfloat16")
         half = blocks.run(built(precision), x, mask, False, cls_only, one)
         loss = tf.reduce_sum(tf.cast(half, tf.float32) ** 2)
     assert half.dtype.size == 2

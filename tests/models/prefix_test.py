@@ -6,13 +6,17 @@ import tensorflow as tf
 
 from tests.models import encoders
 from tests.models.encoders import batch_of
-from tf_transfer.feature_cache.prefix import (
+from tf_transfer.models import (
+    freezing,
+    network as network_lib,
+    prefix as prefix_lib,
+)
+from tf_transfer.models.heads import pooled
+from tf_transfer.models.prefix import (
     FrozenPrefix,
     hash_prefixes,
     mean_pool,
 )
-from tf_transfer.models import freezing, network as network_lib
-from tf_transfer.models.heads import pooled
 
 
 @pytest.fixture(scope="module", params=encoders.FAMILIES)
@@ -31,51 +35,49 @@ def below(encoder, batch, cut):
     return encoder.run_blocks(x, batch["mask"], 1, cut, training=False)
 
 
-def rounded(encoder, batch, cut):
-    """The same, rounded below every block."""
-    x = encoder.embed(batch["ids"], batch["segments"], training=False)
-    for number in range(1, cut + 1):
-        x = tf.cast(tf.cast(x, tf.float16), tf.float32)
-        x = encoder.run_blocks(x, batch["mask"], number, number, False)
-    return tf.cast(x, tf.float16)
-
-
-def without(batch, *names):
-    return {name: batch[name] for name in batch if name not in names}
+def run(prefix, encoder, batch, dtype=""):
+    """The output of one prefix."""
+    [output] = prefix_lib.run(encoder, batch, [prefix], dtype)
+    return output
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
-def test_it_is_the_lower_blocks_rounded(encoder, batch, cut):
-    found = FrozenPrefix(cut, "tokens", "float16").run(encoder, batch)
-    assert found.dtype == tf.float16
-    np.testing.assert_array_equal(found, rounded(encoder, batch, cut))
+def test_it_is_the_lower_blocks_rounded_once(encoder, batch, cut):
+    found = run(FrozenPrefix(cut, "tokens", "float16"), encoder, batch)
+    expected = tf.cast(below(encoder, batch, cut), tf.float16)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_one_vector_a_text_where_no_block_trains(encoder, batch):
     top = len(encoder.blocks)
     whole = below(encoder, batch, top)
-    cls = FrozenPrefix(top, "cls", "float32").run(encoder, batch)
+    cls = run(FrozenPrefix(top, "cls", "float32"), encoder, batch)
     np.testing.assert_allclose(cls, whole[:, 0], atol=1e-6)
-    mean = FrozenPrefix(top, "mean", "float32").run(encoder, batch)
+    mean = run(FrozenPrefix(top, "mean", "float32"), encoder, batch)
     np.testing.assert_allclose(mean, mean_pool(whole, batch["mask"]), atol=1e-6)
 
 
-def test_a_deeper_cut_goes_on_from_the_rounded_states_of_a_shallower(
-    encoder, batch
-):
-    deep = FrozenPrefix(2, "tokens", "float16")
-    source = deep.shallower(1)
-    shallow = source.run(encoder, batch)
-    found = deep.run(
-        encoder,
-        {**without(batch, "ids", "segments"), "states": shallow},
-        source,
-    )
-    x = tf.cast(shallow, tf.float32)
-    expected = encoder.run_blocks(x, batch["mask"], 2, 2, training=False)
-    np.testing.assert_array_equal(found, tf.cast(expected, tf.float16))
-    # From the text it takes the same steps: the numbers are the same.
-    np.testing.assert_array_equal(found, deep.run(encoder, batch))
+def test_one_pass_gives_what_a_pass_of_each_gives(encoder, batch):
+    top = len(encoder.blocks)
+    prefixes = [
+        FrozenPrefix(top, "cls", "float32"),
+        FrozenPrefix(0, "tokens", "float16"),
+        FrozenPrefix(top, "pooled_blocks", "float32"),
+        FrozenPrefix(1, "tokens", "float32"),
+    ]
+    together = prefix_lib.run(encoder, batch, prefixes)
+    for prefix, found in zip(prefixes, together, strict=True):
+        expected = run(prefix, encoder, batch)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert found.dtype == prefix.dtype
+
+
+def test_it_runs_in_another_precision(encoder, batch):
+    prefix = FrozenPrefix(2, "tokens", "float32")
+    half = run(prefix, encoder, batch, "bfloat16")
+    whole = run(prefix, encoder, batch)
+    error = np.linalg.norm(half - whole) / np.linalg.norm(whole)
+    assert 1e-4 < error < 2e-2
 
 
 @pytest.mark.parametrize("output", ["tokens", "mean"])
@@ -83,7 +85,7 @@ def test_gaps_are_filled_with_what_would_have_been_stored(
     encoder, batch, output
 ):
     prefix = FrozenPrefix(len(encoder.blocks), output, "float16")
-    whole = prefix.run(encoder, batch)
+    whole = run(prefix, encoder, batch)
     is_stored = np.arange(len(whole)) % 2 == 0
     spoilt = tf.where(
         is_stored.reshape([-1] + [1] * (whole.shape.rank - 1)), whole, 7
@@ -109,7 +111,7 @@ def test_the_logits_above_a_float32_prefix_are_those_of_a_live_run(
             trainable = freezing.parse(str(last), "", len(encoder.blocks))
             prefix = network.prefix("head", trainable, "float32")
             assert prefix.cut == len(encoder.blocks) - last
-            states = prefix.run(encoder, batch)
+            states = run(prefix, encoder, batch)
             assert states.shape.rank == (3 if last else 2)
             above = network.logits(
                 "head",

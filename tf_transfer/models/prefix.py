@@ -1,22 +1,20 @@
 """The frozen prefix as a function of its own: run once, in inference mode.
 
-    embeddings -> rounding -> block 1 -> rounding ... block cut -> rounding
+    embeddings -> block 1 -> ... -> block cut -> rounding
 
 Its output never changes while it is frozen, so it may be stored. Dropout is
-off in it, unlike in a prefix that is run live at every step.
-
-The states are rounded to the cache's dtype below every block, not above the cut
-alone. So a prefix that continues from the stored states of a shallower one puts
-out what it would from the text, bit for bit.
+off in it, unlike in a prefix that is run live at every step. One pass computes
+the output of several prefixes.
 """
 
 import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 import tensorflow as tf
+
+from tf_transfer.models.encoder import Encoder
 
 # What `pooled_blocks` has of the states above each block.
 POOLINGS = ("cls_state", "mean")
@@ -33,38 +31,6 @@ _NOT_CONTENT = (
 )
 
 
-class Encoder(Protocol):
-    """What this package asks of an encoder; see `models.encoder.Encoder`."""
-
-    family: str
-    backbone: Any
-    embedding_layers: list[Any]
-    blocks: list[Any]
-    added: dict[int, Any]
-    hidden: int
-    max_positions: int
-    special: Any
-
-    @property
-    def compute_dtype(self) -> str: ...
-
-    def embed(
-        self, ids: tf.Tensor, segments: tf.Tensor, training: bool
-    ) -> tf.Tensor: ...
-
-    def run_blocks(
-        self,
-        x: tf.Tensor,
-        mask: tf.Tensor,
-        first: int,
-        last: int,
-        training: bool,
-        cls_only: bool = False,
-    ) -> tf.Tensor: ...
-
-    def hash_code(self) -> str: ...
-
-
 @dataclasses.dataclass(frozen=True)
 class FrozenPrefix:
     """A frozen prefix, and which of its states are its output.
@@ -78,7 +44,7 @@ class FrozenPrefix:
             block, side by side, which `pooled_columns` finds again. All but
             the first only where no block trains: then the head reads nothing
             else.
-        dtype: to which the states are rounded: `float16`, `bfloat16` or
+        dtype: to which the output is rounded: `float16`, `bfloat16` or
             `float32`.
         cls_from: the first block above which the head reads [CLS] too, beside
             the top one; 0 for none. With `tokens`, a text's states of [CLS]
@@ -91,8 +57,8 @@ class FrozenPrefix:
     dtype: str
     cls_from: int = 0
 
-    def shallower(self, cut: int) -> "FrozenPrefix":
-        """The prefix of a lower cut whose output this one may continue."""
+    def at(self, cut: int) -> "FrozenPrefix":
+        """The prefix of another cut, for the suffix of the same head."""
         return FrozenPrefix(cut, "tokens", self.dtype, self.cls_from)
 
     @property
@@ -111,10 +77,10 @@ class FrozenPrefix:
         return hidden
 
     def unpack(self, states: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Splits the output of `run` into states of tokens and of [CLS].
+        """Splits the output into states of tokens and of [CLS].
 
         Args:
-            states: [batch, num_cls + length, hidden].
+            states: [batch, num_cls + length, hidden], the output `tokens`.
 
         Returns:
             The states [batch, length, hidden], and a list of the states of
@@ -128,60 +94,38 @@ class FrozenPrefix:
             cls_states.append(x[:, 0])
         return x, cls_states
 
-    def run(
-        self,
-        encoder: Encoder,
-        batch: dict[str, tf.Tensor],
-        source: "FrozenPrefix | None" = None,
-    ) -> tf.Tensor:
-        """Computes the output.
+    def select(self, states: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
+        """The output.
 
         Args:
-            encoder: `Encoder`.
-            batch: dict of `ids`, `segments` and `mask`, each [batch, length];
-                or of `mask` and the `states` of `source`.
-            source: a `shallower` prefix to continue from, or None.
+            states: [batch, length, hidden] below block 1, and above every block
+                up to the cut at least.
+            mask: bool [batch, length]. False on padding.
 
         Returns:
             `dtype` [batch, num_cls + length, hidden] where the output is
             `tokens`, else [batch, width].
         """
-        mask = batch["mask"]
-        cls_states: list[tf.Tensor] = []
-        pools = self.output == "pooled_blocks"
-        pooled: list[tf.Tensor] = []
-        if source is None:
-            cut = 0
-            x = encoder.embed(batch["ids"], batch["segments"], training=False)
-        else:
-            cut = source.cut
-            x, cls_states = source.unpack(batch["states"])
-        pooled += pool(x, mask) if pools else []
-        for number in range(cut + 1, self.cut + 1):
-            x, cls_states = run_blocks(
-                encoder,
-                tf.cast(tf.cast(x, self.dtype), encoder.compute_dtype),
-                mask,
-                number,
-                number,
-                False,
-                self.output in ("cls", "cls_blocks"),
-                self.cls_from,
-                cls_states,
-            )
-            pooled += pool(x, mask) if pools else []
-        cls_states = [tf.cast(state, self.dtype) for state in cls_states]
-        if self.output == "cls_blocks":
-            x = tf.concat(cls_states, axis=1)
-        elif pools:
-            x = tf.concat(pooled, axis=1)
-        elif self.output == "cls":
+        x = states[self.cut]
+        if self.output == "cls":
             x = x[:, 0]
         elif self.output == "mean":
             x = mean_pool(x, mask)
+        elif self.output == "cls_blocks":
+            above = states[self.cls_from : self.cut + 1]
+            x = tf.concat([one[:, 0] for one in above], axis=1)
+        elif self.output == "pooled_blocks":
+            vectors = []
+            for one in states[: self.cut + 1]:
+                vectors += [
+                    tf.cast(one[:, 0], tf.float32),
+                    mean_pool(one, mask),
+                ]
+            x = tf.concat(vectors, axis=1)
         elif self.num_cls:
-            below = tf.stack(cls_states[: self.num_cls], axis=1)
-            x = tf.concat([below, tf.cast(x, self.dtype)], axis=1)
+            below = states[self.cls_from : self.cut]
+            cls_states = tf.stack([one[:, 0] for one in below], axis=1)
+            x = tf.concat([cls_states, x], axis=1)
         return tf.cast(x, self.dtype)
 
     def complete(
@@ -198,10 +142,10 @@ class FrozenPrefix:
                 where only some is; without `states` where none is.
 
         Returns:
-            As `run`.
+            As `select`.
         """
         if "states" not in batch:
-            return self.run(encoder, batch)
+            return run(encoder, batch, [self])[0]
         if "is_stored" not in batch:
             return batch["states"]
         texts = {name: batch[name] for name in ("ids", "segments", "mask")}
@@ -209,8 +153,40 @@ class FrozenPrefix:
         missing = tf.where(~is_stored)
         rows = {n: tf.gather_nd(v, missing) for n, v in texts.items()}
         return tf.tensor_scatter_nd_update(
-            states, missing, self.run(encoder, rows)
+            states, missing, run(encoder, rows, [self])[0]
         )
+
+
+def run(
+    encoder: Encoder,
+    batch: dict[str, tf.Tensor],
+    prefixes: Sequence[FrozenPrefix],
+    dtype: str = "",
+) -> list[tf.Tensor]:
+    """Computes the output of several prefixes in one pass.
+
+    Args:
+        encoder: the encoder that they belong to.
+        batch: dict of `ids`, `segments` and `mask`, each [batch, length].
+        prefixes: in any order.
+        dtype: of the arithmetic; "" for the encoder's own.
+
+    Returns:
+        The output of each; see `FrozenPrefix.select`.
+    """
+    mask = batch["mask"]
+    x = encoder.embed(batch["ids"], batch["segments"], False, dtype)
+    states = [x]
+    top = max(prefix.cut for prefix in prefixes)
+    cls_only = all(
+        prefix.output in ("cls", "cls_blocks")
+        for prefix in prefixes
+        if prefix.cut == top
+    )
+    for number in range(1, top + 1):
+        x = encoder.run_blocks(x, mask, number, number, False, cls_only)
+        states.append(x)
+    return [prefix.select(states, mask) for prefix in prefixes]
 
 
 def run_blocks(
@@ -261,18 +237,6 @@ def mean_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     weight = tf.cast(mask, tf.float32)[:, :, None]
     total = tf.reduce_sum(tf.cast(x, tf.float32) * weight, axis=1)
     return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
-
-
-def pool(x: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-    """[CLS] and the mean of all tokens, as in `POOLINGS`.
-
-    Args:
-        x, mask: see `mean_pool`.
-
-    Returns:
-        Two float32 tensors [batch, hidden].
-    """
-    return [tf.cast(x[:, 0], tf.float32), mean_pool(x, mask)]
 
 
 def pooled_columns(block: int, pooling: str, hidden: int) -> slice:

@@ -1,0 +1,197 @@
+"""Engines: what runs frozen blocks once over texts.
+
+TensorFlow is always there. OpenVINO computes the same function faster on a CPU;
+it gets the traced program of `prefix.run`, weights included, and its states are
+compared with TensorFlow's before they are used. Nothing here reads the disk.
+"""
+
+import dataclasses
+import functools
+import importlib
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transfer.models import prefix as prefix_lib
+from tf_transfer.models.encoder import Encoder
+from tf_transfer.models.prefix import FrozenPrefix
+from tf_transfer.utils import tracing
+
+# The relative error, in the Euclidean norm, up to which OpenVINO's states agree
+# with TensorFlow's in float32.
+BOUNDS = {"float32": 1e-3, "bfloat16": 2e-2}
+HINTS = {"float32": "f32", "bfloat16": "bf16"}  # OpenVINO's names
+CHECKED_TEXTS = 16
+INPUTS = ("ids", "segments", "mask")
+
+Outputs = Iterator[list[np.ndarray]]
+
+
+class Unusable(Exception):
+    """OpenVINO cannot run these blocks here. The message says why."""
+
+
+def run_tensorflow(
+    encoder: Encoder,
+    prefixes: Sequence[FrozenPrefix],
+    dataset: tf.data.Dataset,
+    precision: str,
+    devices: Any,
+) -> Outputs:
+    """Traces prefixes, to run them with TensorFlow.
+
+    Args:
+        encoder: the encoder that the prefixes belong to.
+        prefixes: all are computed in one pass.
+        dataset: batches; see `data.batches.pipeline`.
+        precision: `float32`, `tf32`, which `Devices` has set, or `bfloat16`.
+        devices: `training.strategy.Devices`.
+
+    Returns:
+        The outputs of each batch, one array per prefix, which are computed when
+        they are asked for.
+    """
+    dtype = "float32" if precision == "tf32" else precision
+    program = tf.function(
+        functools.partial(
+            prefix_lib.run, encoder, prefixes=prefixes, dtype=dtype
+        ),
+        reduce_retracing=True,
+        autograph=False,
+    )
+    if devices.replicas == 1:  # one trace for all lengths, in place of two
+        tracing.trace(program, dataset.element_spec)
+    return devices.run(program, dataset)
+
+
+def run_openvino(
+    encoder: Encoder,
+    prefixes: Sequence[FrozenPrefix],
+    dataset: tf.data.Dataset,
+    precision: str,
+) -> Outputs:
+    """Compiles prefixes, to run them with OpenVINO.
+
+    Args:
+        encoder, prefixes, dataset: see `run_tensorflow`.
+        precision: `float32` or `bfloat16`.
+
+    Returns:
+        See `run_tensorflow`.
+
+    Raises:
+        Unusable: see `compile_openvino`.
+    """
+    wide = [dataclasses.replace(one, dtype="float32") for one in prefixes]
+    compute = compile_openvino(
+        lambda batch: prefix_lib.run(encoder, batch, wide, "float32"),
+        next(dataset.as_numpy_iterator()),
+        precision,
+    )
+
+    def run() -> Outputs:
+        for batch in dataset.as_numpy_iterator():
+            with np.errstate(over="ignore"):  # infinite: the caller reports it
+                yield [
+                    states.astype(tf.as_dtype(one.dtype).as_numpy_dtype)
+                    for one, states in zip(prefixes, compute(batch))
+                ]
+
+    return run()
+
+
+def compile_openvino(
+    function: Callable[[dict[str, tf.Tensor]], list[tf.Tensor]],
+    example: dict[str, np.ndarray],
+    precision: str,
+) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
+    """Compiles a function of a batch with OpenVINO.
+
+    Args:
+        function: from `INPUTS`, each [texts, length], to float32 tensors.
+        example: a batch; the outputs for its first texts are checked.
+        precision: `float32` or `bfloat16`.
+
+    Returns:
+        The same function of arrays.
+
+    Raises:
+        Unusable: OpenVINO is missing or broken, the function cannot be
+            converted, or the outputs differ too much.
+    """
+
+    @functools.partial(tf.function, autograph=False)
+    def program(ids: Any, segments: Any, mask: Any) -> list[tf.Tensor]:
+        return function({"ids": ids, "segments": segments, "mask": mask})
+
+    specs = [tf.TensorSpec([None, None], tf.int32)] * 2
+    concrete = program.get_concrete_function(
+        *specs, tf.TensorSpec([None, None], tf.bool)
+    )
+    try:
+        compiled = _compile(concrete, HINTS[precision])
+    except Exception as failure:  # of any kind: it is another library's
+        reason = str(failure).strip().partition("\n")[0]
+        raise Unusable(f"OpenVINO fails ({reason}).") from failure
+
+    def compute(batch: dict[str, np.ndarray]) -> list[np.ndarray]:
+        return [*compiled([batch[name] for name in INPUTS]).values()]
+
+    first = {name: example[name][:CHECKED_TEXTS] for name in INPUTS}
+    expected = concrete(*(tf.constant(array) for array in first.values()))
+    error = max(map(_measure_error, compute(first), expected))
+    bound = BOUNDS[precision]
+    if not error <= bound:  # or not a number
+        raise Unusable(
+            f"OpenVINO's states in {precision} differ from TensorFlow's by "
+            f"{error:.2%}, more than {bound:.1%}."
+        )
+    return compute
+
+
+def as_program(
+    compute: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
+) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
+    """What `compile_openvino` returned, as a part of a TensorFlow program.
+
+    Args:
+        compute: has one output, float32.
+    """
+
+    def call(*arrays: np.ndarray) -> np.ndarray:
+        return compute(dict(zip(INPUTS, arrays)))[0]
+
+    def run(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        inputs = [batch[name] for name in INPUTS]
+        return tf.numpy_function(call, inputs, tf.float32)
+
+    return run
+
+
+def _compile(function: Any, hint: str) -> Callable[..., Any]:
+    """Compiles a concrete function for the CPU.
+
+    Args:
+        function: inputs of any number and length of texts.
+        hint: `INFERENCE_PRECISION_HINT`.
+    """
+    # It would send usage statistics. An empty module has nothing to send with.
+    sys.modules["openvino_telemetry"] = types.ModuleType("openvino_telemetry")
+    openvino = importlib.import_module("openvino")
+    core = openvino.Core()
+    capabilities = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if hint == "bf16" and "BF16" not in capabilities:
+        raise ValueError("this processor has no bfloat16")
+    model = openvino.convert_model(function)
+    properties = {"INFERENCE_PRECISION_HINT": hint}
+    return core.compile_model(model, "CPU", properties)
+
+
+def _measure_error(found: np.ndarray, expected: tf.Tensor) -> float:
+    """|found - expected| / |expected|, in the Euclidean norm."""
+    difference = np.linalg.norm(found - expected.numpy())
+    return float(difference / np.linalg.norm(expected))
