@@ -505,6 +505,7 @@ class Experiment:
                 "seed": settings.seed,
                 **trainer.train(),
                 "warnings": warnings,
+                "cut_texts": data.cut_texts,
             }
             if leaves_test:
                 record["scores_test"] = False

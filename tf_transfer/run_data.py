@@ -53,6 +53,7 @@ class RunData:
 
     Attributes:
         warnings: sentences on splits with many unknown tokens, once encoded.
+        cut_texts: share of the training texts that are cut, once encoded.
         chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
         reports_problems: whether it prints problems of a user's own texts.
     """
@@ -70,6 +71,7 @@ class RunData:
         self.warm = warm
         self.given_source = source
         self.warnings: list[str] = []
+        self.cut_texts = 0.0
         self.chosen: dict[str, Any] | None = None
         self._recorded = recorded
         if recorded and settings.is_probe:
@@ -224,6 +226,7 @@ class RunData:
                 settings.validation_fraction,
                 settings.split_seed,
                 source.group(train.ids),
+                settings.fold,
             )
             validation = {"": train.take(held)} if len(held) else {}
         chosen = splits.choose_subset(
@@ -283,8 +286,8 @@ class RunData:
             for kind, named in self.examples[task.name].items()
         }
         ids = encoded["train"][""].tokens
-        if ids.lost.any():
-            share = float(np.mean(ids.lost > 0))
+        self.cut_texts = share = float(np.mean(ids.lost > 0))
+        if share:
             lost = ids.lost.sum() / (ids.lost.sum() + ids.lengths.sum())
             print(
                 f"Cut: {share:.1%} of the training texts have more than "

@@ -86,7 +86,7 @@ HELP = {
 }
 
 # Number of training texts, by the identity and the settings of their split.
-_TEXTS: dict[tuple[str, float, int, int, bool], int] = {}
+_TEXTS: dict[tuple[str, float, int, int, int, bool], int] = {}
 
 
 def usual_epochs(texts: int, batch_size: int) -> int:
@@ -139,6 +139,15 @@ class Settings(
         read_by=Reader.ENCODER,
     )
 
+    fold: int = setting(
+        0,
+        "Which of the disjoint parts of --validation_fraction validates; the "
+        "others train. 0 is the usual split.",
+        group=Group.TEXTS,
+        at_least=0,
+        unnamed=0,
+        read_by=Reader.BASELINE,
+    )
     learning_curve: bool = setting(
         False,
         "Also train on a quarter and on half of the training texts, and "
@@ -173,6 +182,12 @@ class Settings(
             raise UserError(
                 "--learning_curve: trains further runs, without a limit of "
                 "time. Leave --max_seconds and --refit out."
+            )
+        if (self.fold + 1) * self.validation_fraction > 1:
+            raise UserError(
+                f"--fold={self.fold}: a fraction of "
+                f"{self.validation_fraction:g} has fewer parts. Give a number "
+                "from 0, or a smaller --validation_fraction."
             )
         super().check()
 
@@ -217,6 +232,7 @@ class Train(experiment.Experiment):
             data.identity,
             settings.validation_fraction,
             settings.split_seed,
+            settings.fold,
             settings.max_train_examples,
             settings.refit,
         )

@@ -81,3 +81,16 @@ def test_a_sample_is_fixed_and_sorted_and_the_split_seed_s():
 def test_no_size_or_one_too_large_takes_every_example(size):
     rows = splits.choose_subset(CLASSES, size, 0)
     np.testing.assert_array_equal(rows, np.arange(1000))
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(100) // 2])
+def test_folds_are_disjoint_and_cover_the_training_set(groups):
+    labels = np.arange(100) % 3
+    folds = [
+        splits.split_train_validation(labels, 0.1, 0, groups, fold)
+        for fold in range(10)
+    ]
+    held = np.concatenate([fold_held for _, fold_held in folds])
+    assert sorted(held) == [*range(100)]
+    for train, fold_held in folds:
+        assert sorted([*train, *fold_held]) == [*range(100)]

@@ -144,4 +144,5 @@ def _finish(
         "warnings": splits.find_warnings(task, examples)
         + probe.find_warnings(task, labels)
         + data.warnings,
+        "cut_texts": data.cut_texts,
     }

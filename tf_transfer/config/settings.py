@@ -436,6 +436,7 @@ class Settings:
     pooler_dropout = 0.0
     combine = head_combine = "in_turn"  # of several tasks
     idle_heads = "still"  # see `optimizer.BertAdam`
+    fold = 0
     score_test = True
     max_seconds = 0.0  # no limit
     keyword_column = ""

@@ -18,6 +18,7 @@ def split_train_validation(
     fraction: float,
     seed: int,
     groups: np.ndarray | None = None,
+    fold: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits a training set, stratified by label.
 
@@ -28,6 +29,7 @@ def split_train_validation(
         seed: The split seed, which is the same for every seed of a run.
         groups: int64 [examples]. Rows of one number stay together; the label
             of the first stratifies, and the fraction is one of groups.
+        fold: Which of the disjoint parts of that fraction validates.
 
     Returns:
         Sorted row numbers to train on, and to validate on, int64.
@@ -35,7 +37,9 @@ def split_train_validation(
     if groups is not None:
         _, first = np.unique(groups, return_index=True)
         chosen = np.sort(first)
-        _, held = split_train_validation(labels[chosen], fraction, seed)
+        _, held = split_train_validation(
+            labels[chosen], fraction, seed, fold=fold
+        )
         held_groups = groups[chosen[held]]
         is_held = np.isin(groups, held_groups)
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)
@@ -44,7 +48,10 @@ def split_train_validation(
     count = len(labels) - int(len(labels) * (1 - fraction) + 1e-6)
     if fraction > 0:
         count = min(max(count, 1), len(labels) - 1)
-    return np.sort(order[count:]), np.sort(order[:count])
+    # The last part may overlap the one before it.
+    start = min(fold * count, len(order) - count)
+    held = order[start : start + count]
+    return np.setdiff1d(order, held), np.sort(held)
 
 
 def choose_subset(labels: np.ndarray, size: int, seed: int) -> np.ndarray:

@@ -77,6 +77,7 @@ Result = TypedDict(
         "trainable_parameters": int | None,
         "total_parameters": int | None,
         "warnings": NotRequired[list[str]],
+        "cut_texts": NotRequired[float],  # share of the training texts
         "key_sha256": str,
         "sha256": dict[str, str],
         "result_sha256": str,
