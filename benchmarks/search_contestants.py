@@ -1,99 +1,93 @@
 """The contestants that search a full grid, replayed within a budget.
 
-`search` is tf_transfer.search's own planner. The others have the same runs and
+`search` is tf_transfer.search's own ladder. The others have the same runs and
 the same feature cache, but do not know what anything costs: `random`, a random
 approach and rate, all epochs; `hyperband`, Optuna's Hyperband pruner and its
 TPE sampler; and `fine-tuning`, everything trained at the usual rates, the
 likeliest first, at a constant rate like all runs of the grid.
 
-A run that the grid does not have (a rate that falls, seeds of all but the best
-rates) takes its time and brings nothing.
+A run that the grid does not have (seeds of all but the best rates) takes its
+time and brings nothing.
 """
 
 import random
 from collections.abc import Callable
-from typing import Any
 
-from benchmarks import search_regret
+from benchmarks import search_world
 from benchmarks.search_world import World
-from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches.costs import Costs
-from tf_transfer.searches.space import Approach, EVERYTHING
+from tf_transfer.searches.ladder import (
+    Approach,
+    Choice,
+    Costs,
+    Ladder,
+    noise_of,
+    rates_around,
+)
 from tf_transfer.sweeps.estimate import Work
 
+EVERYTHING = "fine_tuning"
 
-def search(world: World, seed: int, **options: Any) -> None:
-    """`tf_transfer.search`, as it is or with other `planner.Options`."""
+
+def search(world: World, seed: int) -> None:
+    """`tf_transfer.search`: its own ladder."""
     del seed  # nothing is drawn
     record = world.record
-    space = [
+    approaches = [
         Approach(
             a["name"],
-            tuple(map(tuple, a["flags"])),
-            a["depth"],
-            tuple(a["rates"]),
+            rates_around(a["rates"][len(a["rates"]) // 2]),
+            Work(**{**a["work"], "epochs": tuple(a["work"]["epochs"])}),
+            "cache" if a["work"]["cache"] else "",
         )
         for a in record["approaches"]
+        if a["name"] != "last_0"  # the probe is the head on frozen blocks
     ]
     probe = record["probe"]
-    works = {
-        a["name"]: Work(**{**a["work"], "epochs": tuple(a["work"]["epochs"])})
-        for a in record["approaches"]
-    }
-    most = max(len(run["validation"]) for run in record["runs"])
-    planner = planner_lib.Planner(
-        space,
-        Costs(works, probe["pass_seconds"] / probe["operations"]),
-        planner_lib.Options(world.budget, most, **options),
-        planner_lib.noise_of(record["validation_examples"]),
-        max(record["floor"], probe["validation"]),
+    ladder = Ladder(
+        approaches,
+        Costs(approaches, probe["pass_seconds"] / probe["operations"]),
+        {0: max(record["floor"], probe["validation"])},
+        max(len(run["validation"]) for run in record["runs"]),
+        noise_of(record["validation_examples"]),
+        world.budget,
     )
-    while True:
-        action = planner.next(world.left)
-        if action is None:
-            return
+    while action := ladder.next(world.left):
         choice, began = action.choice, world.clock
-        key = choice.approach, choice.rate, choice.seed
-        if choice.linear_epochs or key not in world.runs:
+        key = _find_key(world, choice)
+        if key not in world.runs:
             world.clock += action.seconds
-            planner.fail(choice)
+            ladder.failed.add(choice)
             continue
-        done = len(planner.curves.get(choice, ()))
-        built = world.build(choice.approach)
-        new = [
-            (seconds, score)
-            for _, seconds, score in world.train(
-                choice.approach, choice.rate, action.epochs, choice.seed
-            )
-        ]
-        if len(new) <= done:
+        done, built = ladder.count_epochs(choice), world.build(key[0])
+        approach, rate, number = key
+        trained = [*world.train(approach, rate, action.epochs, number)]
+        if len(trained) <= done:
             return
-        planner.tell(
+        ladder.tell(
             choice,
-            [score for _, score in new],
-            [seconds for seconds, _ in new[done:]],
+            [score for _, _, score in trained],
+            [seconds for _, seconds, _ in trained[done:]],
             built,
             world.clock - began,
         )
-        world.answers.append((world.clock, *_answer(world, planner)))
+        world.answers.append((world.clock, *_answer(world, ladder)))
 
 
-def _answer(world: World, planner: planner_lib.Planner) -> tuple[float, float]:
-    """Validation and test of what the planner would answer now."""
-    first = planner.rank_settings()[0]
-    if not planner.beats_floor(first):
-        return search_regret.best_of(world.record, [])
-    return max(
-        (
-            pair
-            for choice, curve in planner.curves.items()
-            if choice.setting == first.choice
-            for pair in search_regret.list_epochs(
-                world.runs[choice.approach, choice.rate, choice.seed]
-            )[: len(curve)]
-        ),
-        key=search_regret.on_validation,
-    )
+def _find_key(world: World, choice: Choice) -> tuple[str, int, int]:
+    """A run of the ladder as the record names it."""
+    rates = world.approaches[choice.approach]["rates"]
+    return choice.approach, rates.index(choice.rate), choice.seed
+
+
+def _answer(world: World, ladder: Ladder) -> tuple[float, float]:
+    """Validation and test of what the search would answer now."""
+    first = ladder.rank()[0]
+    if first.least_lead <= 0:
+        return search_world.best_of(world.record, [])
+    choice = ladder.best_seed(first)
+    run = world.runs[_find_key(world, choice)]
+    epochs = search_world.list_epochs(run)[: ladder.count_epochs(choice)]
+    return max(epochs, key=search_world.on_validation)
 
 
 def search_at_random(world: World, seed: int) -> None:

@@ -9,8 +9,6 @@ from benchmarks import run_seconds
 from benchmarks.search_world import Record
 from tf_transfer import train
 from tf_transfer.config import command_line
-from tf_transfer.models import loading
-from tf_transfer.searches import space as space_lib
 from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 
@@ -50,38 +48,29 @@ def collect(
 def _collect_task(runs: Sequence[Planned]) -> Record:
     approaches: dict[str, Record] = {}
     lines: list[Record] = []
-    names = list(dict.fromkeys(run.settings.trainable_layers for run in runs))
-    blocks = loading.read_shape(runs[0].settings.model).blocks
-    space = {
-        dict(approach.flags)["trainable_layers"]: approach
-        for approach in space_lib.make_space(
-            names, blocks, lambda layers, _: train.RATES.of(layers), {}
-        )
-    }
     for run in runs:
         result = run.directory.result() or {}
-        approach, metric = (
-            space[run.settings.trainable_layers],
-            result["metric"],
-        )
+        layers, metric = run.settings.trainable_layers, result["metric"]
+        name = run.settings.approach
+        rates = [
+            r.settings.lr for r in runs if r.settings.trainable_layers == layers
+        ]
         epochs = run.directory.epochs()
-        if approach.name not in approaches:
-            approaches[approach.name] = {
-                "name": approach.name,
-                "flags": approach.flags,
-                "depth": approach.depth,
-                "rates": approach.rates,
+        if name not in approaches:
+            approaches[name] = {
+                "name": name,
+                "rates": sorted({*rates}),
                 "work": dataclasses.asdict(estimate.count_work(run)),
                 "build_seconds": 0.0,
             }
-        about = approaches[approach.name]
+        about = approaches[name]
         about["build_seconds"] = max(
             about["build_seconds"], result["prefix_build_seconds"] or 0.0
         )
         lines.append(
             {
-                "approach": approach.name,
-                "rate": approach.rates.index(run.settings.lr),
+                "approach": name,
+                "rate": about["rates"].index(run.settings.lr),
                 "seed": run.settings.seed,
                 "validation": _points(epochs, "validation", metric),
                 "test": _points(epochs, "test", metric),
@@ -98,7 +87,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
     config = runs[0].directory.config() or {}
     return {
         "metric": metric,
-        "approaches": sorted(approaches.values(), key=lambda a: a["depth"]),
+        "approaches": [*approaches.values()],
         "runs": lines,
         "start_seconds": round(START_SECONDS + words["train_seconds"], 1),
         "floor": 100 * words["validation"][metric],

@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.search_contestants import CONTESTANTS
-from benchmarks.search_regret import regret_at
-from benchmarks.search_world import grid_seconds, Record, World
+from benchmarks.search_world import grid_seconds, Record, regret_at, World
 
 SHARES = {"1/20": 1 / 20, "1/10": 1 / 10, "1/4": 1 / 4}
 SEEDS = 10

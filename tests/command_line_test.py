@@ -118,7 +118,7 @@ def answer(light_forks, tmp_path):
         (
             "search",
             ["--task=rte", "--budget=1h", "--lr=1e-4"],
-            ["--lr=0.0001", "Leave it out"],
+            ["Unknown command line flag 'lr'"],
         ),
         ("glue", ["--model=tiny", "--data=nowhere"], ["no such folder"]),
     ],

@@ -3,18 +3,18 @@
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=30m
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \\
         --max_loss=1
+    python -m tf_transfer.search --task=mine.toml --model=minilm --dry_run
 
-It reports what to train and at what rate, the loss compared with training
-everything, and whether the encoder beats the TF-IDF baseline: ten lines on the
-screen, and OUT/search.html. The trained model is there.
+It reports what to train and at what rate, what that gains over the probe and
+the TF-IDF baseline, and what it costs: a sentence and a table on the screen,
+and OUT/search.html. The trained model is there.
 
-Every run is a run of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
-epochs, so that it can be continued. The next run is the one with the highest
-expected gain per second (tf_transfer/searches/planner.py). Its seconds are its
-operations, feature caches included, at the speed of the last run.
-In the end the best run is trained again with a rate that falls to zero, and the
-best of the first three approaches with other seeds. Decisions use validation
-scores alone: the test is scored once, at the end, for the answer.
+A search is a ladder of grids (docs/search.md): the TF-IDF baseline and the
+probe; whole runs at the usual rates, the cheapest first; every approach for
+half of the epochs; the other rates of the best one; the best settings with
+other seeds; and the answer once more on all labelled texts. Every run is a run
+of `tf_transfer.train`. Decisions use validation scores alone: the test is
+scored once, at the end, for the answer.
 
 --budget is the time from the command's start to its answer. Ctrl-C gives the
 answer so far; the same command with a larger budget continues.
@@ -30,24 +30,36 @@ from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import LARGEST_INT, Reader, setting
 from tf_transfer.data import table_source
-from tf_transfer.searches.space import DECIDED, split_values, VARIED
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
-OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
+# Settings of a run that a search decides itself, or leaves at their defaults.
+NO_FLAGS = (
+    *("features", "trainable_layers", "blocks", "lr", "seed", "describe"),
+    *("baseline", "also_cache", "score_test", "learning_curve", "fold"),
+    *("lora_alpha", "lora_targets", "dropout", "head_dropout", "layer_decay"),
+    *("head", "loss_head", "schedule", "warmup_fraction", "weight_decay"),
+    *("bias_correction", "clip_norm", "adam_beta1", "adam_beta2"),
+    *("adam_epsilon", "select", "patience", "min_delta", "max_seconds"),
+    *("cache_dtype", "cpu_devices", "checkpoint_minutes", "rerun"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(
     train.Settings,
-    defaults={"max_epochs": 16, "refit": True, "out": ""},
+    defaults={"refit": True, "out": ""},
     help={
-        "max_epochs": "Largest number of epochs of a run.",
+        "max_epochs": "Epochs of a run at a constant rate. Unset: as many as "
+        "tf_transfer.train takes.",
+        "method": "What trains inside of the blocks: `full`, every weight; "
+        "`lora`, `bias` or `norm` (docs/methods.md).",
         "refit": "In the end, where the time allows, train the answer once "
         "more on training and validation texts together, for as many updates.",
         "out": "Root of the run directories. Unset: searches/TASK.",
     },
+    no_flags=NO_FLAGS,
 ):
     """The settings of `tf_transfer.train`, and those of the search itself."""
 
@@ -58,53 +70,23 @@ class Settings(
     )
     approaches: str = setting(
         "",
-        "Values of a run's --trainable_layers to try, such as 0,1,2,all. "
-        "Unset: 0, 1, 2, 4, ... and all.",
+        "Values of a run's --trainable_layers to try, such as 1,2,all. "
+        "Unset: 1, 2, 4, ... and all.",
         pattern=f"|{LAYERS}(?:,{LAYERS})*",
         advice="give numbers of last blocks, `all` and `head`, such as "
-        "0,1,2,all.",
-        read_by=Reader.STUDY,
-    )
-    methods: str = setting(
-        "",
-        "Also vary --method, such as full,lora.",
-        read_by=Reader.STUDY,
-    )
-    poolings: str = setting(
-        "",
-        "Also vary --pooling, such as cls,mean.",
-        read_by=Reader.STUDY,
-    )
-    lengths: str = setting(
-        "",
-        "Also vary --max_length, such as 64,128.",
-        read_by=Reader.STUDY,
-    )
-    batch_sizes: str = setting(
-        "",
-        "Also vary --batch_size, such as 16,32.",
-        read_by=Reader.STUDY,
-    )
-    depths: str = setting(
-        "",
-        "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
-        "--objective=seconds_at_prediction half of them as well.",
-        read_by=Reader.STUDY,
-    )
-    objective: str = setting(
-        "score",
-        "The goal, among approaches within --max_loss of the best: `score`, "
-        "the highest score, or with --max_loss the cheapest to train; "
-        "`seconds_at_prediction`, the fastest to predict; `parameters`, the "
-        "fewest trained parameters.",
-        choices=OBJECTIVES,
+        "1,2,all.",
         read_by=Reader.STUDY,
     )
     max_loss: float = setting(
-        None,
-        "Points of validation that the answer may lose against the best. "
-        "Unset: none for `score`, 1 for the others.",
+        0.0,
+        "Points of validation that the answer may lose against the best, if "
+        "it is cheaper to train.",
         at_least=0,
+        read_by=Reader.STUDY,
+    )
+    dry_run: bool = setting(
+        False,
+        "Print the rungs and their estimated minutes, and stop.",
         read_by=Reader.STUDY,
     )
     jobs: int = setting(
@@ -133,29 +115,26 @@ class Settings(
         """A search reads the settings of a run and its own."""
         return Reader.STUDY
 
-    def unread(self) -> list[str]:
-        """The options of methods that no run has; what a search decides."""
-        unread = set(super().unread())
-        for method in split_values("methods", self.methods):
-            run = dataclasses.replace(self, method=method, methods="")
-            unread &= set(run.unread())
-        return [*unread, *DECIDED]
-
     def defaults(self) -> dict[str, Any]:
-        """The defaults of a run and of a search; the root of its runs."""
-        values = super().defaults()
-        if self.max_loss is None:
-            values["max_loss"] = 0.0 if self.objective == "score" else 1.0
-        if not self.out:
-            values["out"] = os.path.join("searches", self.task_name)
-        return values
+        """The root of the runs; their other defaults are their own."""
+        out = self.out or os.path.join("searches", self.task_name)
+        return {**super().defaults(), "out": out}
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         parse_budget(self.budget)
-        for flag in (*VARIED, "approaches"):
-            split_values(flag, getattr(self, flag))
+        layers = self.layers
+        if len({*layers}) < len(layers):
+            raise UserError(
+                f"--approaches={formatting.cut(self.approaches)}: give each "
+                "value once."
+            )
+
+    @property
+    def layers(self) -> list[str]:
+        """The values of --approaches; none if it is unset."""
+        return self.approaches.split(",") if self.approaches else []
 
     @property
     def seconds(self) -> float:
@@ -194,7 +173,11 @@ def main() -> None:
         ).task
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
-    Search(settings, tf_transfer.IMPORT_TIME).run()
+    search = Search(settings, tf_transfer.IMPORT_TIME)
+    if settings.dry_run:
+        print(search.describe())
+    else:
+        search.run()
 
 
 if __name__ == "__main__":

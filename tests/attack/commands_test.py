@@ -3,7 +3,6 @@ lines, no traceback, and nothing written outside of the given folders."""
 
 import collections
 import contextlib
-import dataclasses
 import io
 import json
 import os
@@ -179,7 +178,7 @@ def test_hostile_flags_get_an_answer(
         name = rng.choice(sorted(data))
         fields = {
             field.name: field
-            for field in dataclasses.fields(settings_class(name))
+            for field in command_line.list_flags(settings_class(name))
         }
         words = {"model": "tiny", "data": data[name], "out": str(out)}
         words |= {"cache_dir": str(cache)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import search_contestants, search_regret, search_world
+from benchmarks import search_contestants, search_world
 from tests.searches import made_up
 
 
@@ -46,13 +46,12 @@ def test_the_grid_builds_each_cache_once_and_trains_everything():
 
 def test_regret_falls_to_nothing_with_the_whole_grid():
     record = made_up.make_record()
-    best, _ = search_regret.grid_best(record)
+    best, _ = search_world.grid_best(record)
     events = [(1.0, best - 2, 0.0), (5.0, best, 0.0)]
-    assert search_regret.regret_at(events, 2.0, record)[0] == pytest.approx(2.0)
-    assert search_regret.regret_at(events, 9.0, record)[0] == 0.0
+    assert search_world.regret_at(events, 2.0, record)[0] == pytest.approx(2.0)
+    assert search_world.regret_at(events, 9.0, record)[0] == 0.0
     assert (
-        search_regret.regret_at(events, 0.5, record)[0]
-        == best - record["floor"]
+        search_world.regret_at(events, 0.5, record)[0] == best - record["floor"]
     )
 
 
@@ -61,22 +60,22 @@ def test_of_equal_epochs_the_test_chooses_none():
     for number, run in enumerate(record["runs"]):
         run["validation"] = [90.0] * len(run["validation"])
         run["test"] = [80.0 + number] * len(run["test"])
-    assert search_regret.grid_best(record) == (90.0, 80.0)
+    assert search_world.grid_best(record) == (90.0, 80.0)
     events = [(1.0, 90.0, 70.0), (2.0, 90.0, 95.0)]
-    assert search_regret.regret_at(events, 3.0, record) == (0.0, 10.0)
+    assert search_world.regret_at(events, 3.0, record) == (0.0, 10.0)
 
 
 def test_what_is_worse_than_tfidf_is_not_the_answer():
     record = made_up.make_record()
-    best, on_test = search_regret.grid_best(record)
+    best, on_test = search_world.grid_best(record)
     events = [(1.0, record["floor"] - 5, 99.0)]
-    assert search_regret.regret_at(events, 2.0, record) == (
+    assert search_world.regret_at(events, 2.0, record) == (
         best - record["floor"],
         on_test - record["test_floor"],
     )
     for run in record["runs"]:
         run["validation"] = [record["floor"] - 1] * len(run["validation"])
-    assert search_regret.regret_at(events, 2.0, record) == (0.0, 0.0)
+    assert search_world.regret_at(events, 2.0, record) == (0.0, 0.0)
 
 
 def test_the_grid_answers_by_the_mean_of_the_settings_with_most_seeds():
@@ -92,7 +91,7 @@ def test_the_grid_answers_by_the_mean_of_the_settings_with_most_seeds():
             record["runs"].append(run)
         else:
             chosen.update(run)
-    assert search_regret.grid_best(record) == pytest.approx((92.0, 87.0))
+    assert search_world.grid_best(record) == pytest.approx((92.0, 87.0))
 
 
 def test_a_seed_of_the_grid_is_replayed_and_others_bring_nothing():

@@ -10,8 +10,7 @@ from tests.sweeps import fakes
 from tf_transfer import search as command
 from tf_transfer.baselines import usual
 from tf_transfer.data import errors
-from tf_transfer.searches import search
-from tf_transfer.searches.history import Clock
+from tf_transfer.searches import runs, search
 from tf_transfer.sweeps.estimate import Work
 from tf_transfer.training import records
 from tf_transfer.utils import files
@@ -37,11 +36,12 @@ class World:
 
     Attributes:
         now: seconds.
-        done: (approach, lr, seed, schedule, epochs) of each run.
+        done: (approach, lr, seed, epochs) of each run.
         tested: approaches of the runs that were scored on the test.
         breaks: approaches whose runs fail.
         tfidf_seconds: of the TF-IDF baseline; over a minute it hangs.
         pass_seconds: that the probe says its pass took.
+        cut_texts: share of the texts that the probe cut.
         probe_seconds: of the probe.
         on_run: called with each run; what it returns is how the run ends.
     """
@@ -55,6 +55,7 @@ class World:
         self.tfidf_seconds = 3.0
         self.probe_seconds = PROBE_SECONDS
         self.pass_seconds = PASS_SECONDS
+        self.cut_texts = 0.0
         self.on_run = lambda run: None
 
     def do(self, run):
@@ -71,7 +72,11 @@ class World:
             if self.probe_seconds > 60:
                 return "hangs"
             seconds = self.pass_seconds
-            finish(run, 1, PROBE_SECONDS, "one held-out set", seconds)
+            finish(
+                run,
+                *(1, PROBE_SECONDS, "one held-out set", seconds),
+                cut_texts=self.cut_texts,
+            )
             return None
         self.now += BESIDE_SECONDS
         outcome = self.on_run(run)
@@ -98,13 +103,7 @@ class World:
             finish(run, epochs, seconds, reason)
             return None
         self.done.append(
-            (
-                settings.approach,
-                settings.lr,
-                settings.seed,
-                settings.schedule,
-                epochs,
-            )
+            (settings.approach, settings.lr, settings.seed, epochs)
         )
         finish(run, epochs, seconds, reason)
         return None
@@ -120,7 +119,7 @@ def score_of(settings, epoch):
     return (top - 8 * np.exp(-epoch) - 0.1 * settings.seed) / 100
 
 
-def finish(run, epochs, seconds, reason, build_seconds=None):
+def finish(run, epochs, seconds, reason, build_seconds=None, **others):
     """Writes what a run of `tf_transfer.train` leaves."""
     settings, directory = run.settings, run.directory
     os.makedirs(directory.path, exist_ok=True)
@@ -182,37 +181,29 @@ def finish(run, epochs, seconds, reason, build_seconds=None):
             train_seconds=0.9 * seconds * epochs,
             seed=settings.seed,
             lr=settings.lr,
+            **others,
             **({} if settings.score_test else {"scores_test": False}),
         )
     )
 
 
-def put_in(monkeypatch, world, jobs=1):
+def put_in(monkeypatch, world):
     """From now on searches run in this world."""
+    real = runs.Clock
 
-    monkeypatch.setattr(
-        search,
-        "Clock",
-        lambda began, history: Clock(world.now, history, lambda: world.now),
-    )
+    def open_clock(out, key, began):
+        return real(out, key, world.now, lambda: world.now)
+
+    def count_work(run, sizes=None):
+        if run.settings.is_probe:
+            return Work(build=PASS_SECONDS)
+        return Work((SECONDS[run.settings.approach],))
+
+    monkeypatch.setattr(search, "Clock", open_clock)
     monkeypatch.setattr(search.command_line, "import_tensorflow", lambda: None)
+    monkeypatch.setattr(runs.estimate, "count_work", count_work)
     monkeypatch.setattr(
-        search,
-        "count_works",
-        lambda space, *arguments: {
-            "probe": Work(build=PASS_SECONDS),
-            **{
-                approach.name: Work(
-                    (SECONDS.get(approach.name, 1.0),), updates=100
-                )
-                for approach in space
-            },
-        },
-    )
-    monkeypatch.setattr(
-        search.execute,
-        "open_pool",
-        fakes.pool_opener(world.do),
+        search.execute, "open_pool", fakes.pool_opener(world.do)
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
     # The TF-IDF baseline is fitted once, not for each of a grid of settings.

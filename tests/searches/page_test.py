@@ -7,7 +7,7 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer.searches import page as page_lib, search
+from tf_transfer.searches import answer as answer_lib, search
 
 MARKUP = ' <script>alert(1)</script> <b title="x">=1+1</b>'
 
@@ -22,7 +22,7 @@ def searched(tmp_path_factory):
         patch.setattr("builtins.print", lambda *a, **k: said.append(a[0]))
         settings = fake_runs.settings_of(path, folder / "out")
         search.Search(settings, 0.0).run()
-    file = folder / "out" / page_lib.FILE
+    file = folder / "out" / answer_lib.FILE
     return types.SimpleNamespace(
         file=file, page=file.read_text(), answer=said[-1].strip().splitlines()
     )
@@ -33,15 +33,15 @@ def test_the_answer_and_its_commands_come_first(searched):
     first, *others = searched.answer
     again, predict = (
         next(x for x in others if x.startswith(name)).partition(": ")[2]
-        for name in (page_lib.TRAIN, page_lib.PREDICT)
+        for name in (answer_lib.TRAIN, answer_lib.PREDICT)
     )
     order = [
         f'<p class="headline">{first.partition(". ")[0].rstrip(".")}',
-        next(x for x in others if " on validation " in x)[:30],
+        next(x for x in others if " at a constant rate" in x)[:30],
         f'<code class="command">{again}</code> <button type="button" data-copy',
         f'<code class="command">{predict.partition(";")[0]}</code>',
-        "<h2>Errors</h2>",
         "<h2>Approaches</h2>",
+        "<h2>Errors</h2>",
     ]
     where = [text.find(piece) for piece in order]
     assert -1 not in where and where == sorted(where)
@@ -53,7 +53,7 @@ def test_its_errors_are_those_of_the_answer_by_split(searched):
         " ".join(searched.answer),
     )
     assert confusions
-    assert "The answer: errors on validation, by label" in searched.page
+    assert "The answer: errors on test, by label" in searched.page
     assert "The answer: errors on test, the worst texts" in searched.page
 
 

@@ -26,11 +26,16 @@ _DEFINE: dict[Any, Callable[..., Any]] = {
 }
 
 
+def list_flags(cls: type) -> list[dataclasses.Field]:
+    """The fields of `cls` that are flags."""
+    return [f for f in dataclasses.fields(cls) if f.metadata["is_flag"]]
+
+
 def define_flags(
     cls: type, module: str, values: flags.FlagValues = flags.FLAGS
 ) -> None:
     """Defines a flag for each field of `cls`, as key flags of `module`."""
-    for field in dataclasses.fields(cls):
+    for field in list_flags(cls):
         define = _DEFINE[field.type]
         arguments: list[Any] = [field.name, field.default]
         if field.metadata["choices"]:
@@ -52,7 +57,7 @@ def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
     Raises:
         UserError: the command gives such a flag itself.
     """
-    names = [field.name for field in dataclasses.fields(cls)]
+    names = [field.name for field in list_flags(cls)]
     settings = cls(**{name: values[name].value for name in names})
     if values is flags.FLAGS and machine.JOBS_VARIABLE not in os.environ:
         given = given_names(sys.argv[1:])

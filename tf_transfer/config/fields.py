@@ -106,6 +106,7 @@ def setting(
             "unnamed": unnamed,
             "read_by": read_by,
             "needs": needs or {},
+            "is_flag": True,
         },
     )
 

@@ -12,7 +12,7 @@ import dataclasses
 import os
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from tf_transfer.config import fields
@@ -451,12 +451,17 @@ class Settings:
         help: Mapping[str, str] = EMPTY,
         changes: Mapping[str, Mapping[str, Any]] = EMPTY,
         further: Mapping[str, dataclasses.Field] = EMPTY,
+        no_flags: Collection[str] = (),
     ) -> None:
-        """Declares the fields again whose defaults or metadata differ."""
+        """Declares the fields again whose defaults or metadata differ.
+
+        Those of `no_flags` keep their defaults: the command has no such flag.
+        """
         inherited = {field.name: field for field in dataclasses.fields(cls)}
-        for name in {**defaults, **help, **changes}:
+        for name in {**defaults, **help, **changes, **dict.fromkeys(no_flags)}:
             field = inherited[name]
             about = {**field.metadata, **changes.get(name, {})}
+            about["is_flag"] &= name not in no_flags
             about["help"] = help.get(name, about["help"])
             changed = dataclasses.field(
                 default=defaults.get(name, field.default), metadata=about

@@ -1,1 +1,1 @@
-"""A search: what may be tried, what it costs, what is worth trying next."""
+"""A search: the rungs of its ladder, their runs, and its answer."""

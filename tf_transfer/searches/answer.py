@@ -1,27 +1,42 @@
-"""The answer of a search: the setting to use, chosen on validation.
+"""The answer of a search: what to use, as lines on the screen and as a page.
 
-Test scores are read only of what has been chosen, and of the baselines. The
-functions are handed a `searches.search.Search` that is over for now.
+It is chosen on validation; test scores are read only of what was chosen, and
+of the baselines. The functions are handed a `searches.search.Search` that is
+over for now. The words are in `reports/templates/search.txt.jinja`, the page in
+`search.html.jinja` next to it: one HTML file that needs no other.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import scipy.stats
 
-from tf_transfer.reports import advice, predictions
-from tf_transfer.reports.estimates import Ranged
-from tf_transfer.searches.planner import (
-    answer_seconds,
-    MARGIN_UNMEASURED,
-    ScoredSetting,
+from tf_transfer.data.errors import describe_confusions
+from tf_transfer.reports import (
+    advice,
+    figures,
+    page as reports_page,
+    predictions,
+    tables as tables_lib,
 )
-from tf_transfer.searches.space import Choice
+from tf_transfer.reports.estimates import Estimate, Ranged
+from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import files, formatting
 
+FILE = "search.html"
 FEWEST_SEEDS = 3  # for an interval over seeds
+TRAIN, PREDICT = "Train it again", "To predict"
+
+
+# === The rows ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,21 +45,18 @@ class Row:
 
     Attributes:
         setting: it, and its scores on validation.
-        choice: its best seed.
-        run: of its best seed.
+        choice: its run with the best seed; of few texts, on the first fold.
+        run: that run.
         record: the content of that run's `result.json`.
-        rate: as text.
-        validation: the score in points, with an interval over seeds where there
-            are three, else over texts.
-        seconds: of the search that went into the approach.
+        epochs: that it trained.
+        seconds: of its training.
     """
 
-    setting: ScoredSetting
+    setting: Setting
     choice: Choice
     run: Planned
     record: dict[str, Any]
-    rate: str
-    validation: Ranged
+    epochs: int
     seconds: float
 
     @property
@@ -52,76 +64,32 @@ class Row:
         """Name of the approach."""
         return self.choice.approach
 
-    @property
-    def words(self) -> str:
-        """The approach in words."""
-        return describe_approach(self.name)
-
-
-def describe_approach(name: str) -> str:
-    """An approach in words: `last 2 (keep_blocks=3)`."""
-    base, _, options = name.partition(", ")
-    words = advice.name_approach(base)
-    return f"{words} ({options})" if options else words
-
 
 def rank_approaches(search: Any) -> list[Row]:
     """The best setting of each approach, the answer first.
 
-    The answer is the best by the objective among the settings within
-    `--max_loss` of the best on validation. The others follow by their score.
+    The answer is the best setting, or the cheapest within `--max_loss` of it.
+    The others follow by their score.
     """
-    planner, settings = search.planner, search.settings
-    rows = []
-    for setting in planner.best_of_approaches() if planner else ():
-        choice = planner.best_seed(setting)
-        run = search.runs[choice]
-        record = run.directory.result()
-        if record is None:
+    ladder, rows = search.ladder, []
+    for setting in ladder.best_of_approaches() if ladder else ():
+        choice = setting.choice
+        if not search.has_folds:
+            choice = ladder.best_seed(setting)
+        run = search.runs.get(choice)
+        record = run.directory.result() if run else None
+        if run is None or record is None:
             continue
-        rows.append(
-            Row(
-                setting,
-                choice,
-                run,
-                record,
-                f"{planner.rate_of(choice):g}",
-                _score(setting, run.directory.path),
-                sum(
-                    step.ended - step.began
-                    for step in search.history.record.steps
-                    if step.choice.approach == choice.approach
-                ),
-            )
-        )
-    if rows and (settings.objective != "score" or settings.max_loss):
-        least = rows[0].setting.mean - settings.max_loss
+        epochs = ladder.count_epochs(choice)
+        seconds = record["train_seconds"]
+        rows.append(Row(setting, choice, run, record, epochs, seconds))
+    max_loss = search.settings.max_loss
+    if rows and max_loss:
+        least = rows[0].setting.mean - max_loss
         close = [row for row in rows if row.setting.mean >= least]
-        answer = min(close, key=lambda row: _price(search, row))
+        answer = min(close, key=lambda row: row.seconds)
         rows.sort(key=lambda row: row is not answer)
     return rows
-
-
-def _price(search: Any, row: Row) -> tuple[float, float]:
-    """Sort key: the cost to minimise, then the negated score."""
-    costs = search.planner.costs
-    prices = {
-        "score": row.setting.epochs * costs.epoch_seconds(row.name),
-        "seconds_at_prediction": costs.works[row.name].predict,
-        "parameters": row.record["trainable_parameters"],
-    }
-    return prices[search.settings.objective], -row.setting.mean
-
-
-def _score(setting: ScoredSetting, path: str) -> Ranged:
-    count = len(setting.scores)
-    if count < FEWEST_SEEDS:
-        scored = predictions.open_scored(path, "validation")
-        return Ranged(max(setting.scores)) if scored is None else scored.ranged
-    reach = scipy.stats.t.ppf(0.975, count - 1) * scipy.stats.sem(
-        setting.scores
-    )
-    return Ranged(setting.mean, setting.mean - reach, setting.mean + reach)
 
 
 def recommend(
@@ -134,32 +102,45 @@ def recommend(
 
     Args:
         search: see `rank_approaches`.
-        ranked: what that returned; one at least.
+        ranked: what that returned.
     """
-    answer = ranked[0]
-    paths = {row.words: row.run.directory.path for row in ranked}
-    scores = {}
-    for name, run in search.baselines.items():
-        result = run.directory.result()
-        if result is not None:
-            paths[name] = run.directory.path
-            scores[name] = result["validation"][result["metric"]]
-    reference = answer.words
-    if scores and not search.planner.beats_floor(answer.setting):
-        reference = max(scores, key=lambda name: scores[name])
-    known = {row.words: row for row in ranked}
+    scores = search.score_floor()
+    paths = {row.name: row.run.directory.path for row in ranked}
+    for name in scores:
+        paths[name] = search.floor[name][0].directory.path
+    reference = ""  # the best
+    candidates = {*scores}
+    if ranked:
+        candidates.add(ranked[0].name)
+        if ranked[0].setting.least_lead > 0:
+            reference = ranked[0].name
+    if scores and not reference:
+        reference = max(
+            scores, key=lambda name: np.mean([*scores[name].values()])
+        )
+    seeds = {row.name: row.setting.scores for row in ranked}
     rows = []
     for row in advice.compare_runs(paths, reference, "validation"):
-        if row.name in known:
-            setting = known[row.name]
-            row = dataclasses.replace(
-                row,
-                validation=setting.validation,
-                seeds=len(setting.setting.scores),
-            )
+        by_seed = seeds.get(row.name, {})
+        row = dataclasses.replace(row, seeds=len(by_seed))
+        if search.has_folds:
+            by_seed = by_seed or scores[row.name]
+            others = seeds.get(reference) or scores[reference]
+            common = [by_seed[n] - others[n] for n in by_seed if n in others]
+            if len(common) >= FEWEST_SEEDS and not row.is_reference:
+                row = dataclasses.replace(row, difference=_average(common))
+        if len(by_seed) >= FEWEST_SEEDS:
+            validation = _average([*by_seed.values()])
+            row = dataclasses.replace(row, validation=validation)
         rows.append(row)
-    candidates = [r for r in rows if r.name == answer.words or r.is_baseline]
-    return rows, advice.choose(candidates, search.settings.max_loss)
+    compared = [row for row in rows if row.name in candidates]
+    return rows, advice.choose(compared, search.settings.max_loss)
+
+
+def _average(values: Sequence[float]) -> Ranged:
+    """The mean over seeds or folds, with an interval."""
+    error = float(scipy.stats.sem(values))
+    return Estimate(float(np.mean(values)), error, len(values) - 1).ranged()
 
 
 def is_better_refit(row: Row, refit: Planned | None) -> bool:
@@ -171,29 +152,240 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
     return loss <= epochs[row.record["best_epoch"] - 1]["train_loss"]
 
 
-def least_budget(search: Any) -> dict[str, Any]:
-    """Why nothing was trained, and the budget that is enough for a run.
+# === The answer ===
+
+
+def give(search: Any) -> None:
+    """Prints the answer, and writes the page."""
+    ranked = rank_approaches(search)
+    values = {
+        "search": search,
+        "rows": ranked,
+        "profile": search.probe.directory.profile(),
+        "commands": {},
+        "errors": [],
+        "table": [],
+        "scored": None,
+        "more": None,
+        "shortage": _describe_shortage(search, ranked),
+        "untried": _list_untried(search),
+        "cut": (search.probe.directory.result() or {}).get("cut_texts"),
+        **_describe_answer(search, ranked),
+    }
+    lines = write_lines(values)
+    page = write_page(values, lines)
+    commands = values["commands"]
+    for name, command in commands.items():
+        lines.append(f"{name}: {command}")
+    if PREDICT in commands:
+        lines[-1] += "; or --export=FOLDER."
+
+    folder = search.clock.folder
+    path = os.path.join(search.settings.out, FILE)
+    os.makedirs(folder, exist_ok=True)
+    files.write_atomically(path, page.encode())
+    # A report reads the answer here.
+    files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
+    table = [advice.align(values["table"])] if values["table"] else []
+    lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
+    print("\n" + "\n".join(lines))
+
+
+def _describe_answer(search: Any, ranked: Sequence[Row]) -> dict[str, Any]:
+    """The values of the templates on what to use; none if nothing ran."""
+    max_loss = search.settings.max_loss
+    rows: list[advice.Row] = []
+    if ranked or search.score_floor():
+        rows, chosen = recommend(search, ranked)
+    if not rows:
+        return {}
+    if chosen.is_baseline:
+        model = search.floor[chosen.name][0]
+    else:
+        model = search.refit or ranked[0].run
+    scored = predictions.open_scored(model.directory.path)
+    assert scored is not None
+    if search.refit:  # it has another test score than the run that was chosen
+        rows[0] = dataclasses.replace(rows[0], test=scored.ranged)
+    names = {*search.floor, *(row.name for row in ranked[:1])}
+    candidates = [row for row in rows if row.name in names]
+    errors = model.directory.errors()
+    sentence = advice.advise(candidates, max_loss)
+    if len(candidates) == 1:
+        sentence = f"Use {chosen.name}: nothing else ended in time."
+    return {
+        "scored": scored,
+        "chosen": chosen,
+        "sentence": sentence,
+        "cost": _describe_cost(ranked, rows),
+        "table": advice.make_table(rows, max_loss),
+        "more": search.ladder.next(math.inf) if search.ladder else None,
+        "commands": _list_commands(model, scored, chosen),
+        "confusions": describe_confusions(errors.get(scored.kind, {})),
+        "errors": list(tables_lib.tabulate_errors(errors, "The answer")),
+    }
+
+
+def _describe_cost(ranked: Sequence[Row], rows: Sequence[advice.Row]) -> str:
+    """The seconds of the best approach, next to the second; a clause.
+
+    Args:
+        ranked: see `rank_approaches`.
+        rows: of them and of the baselines.
+    """
+    if not ranked:
+        return ""
+    answer = ranked[0]
+    text = f"{answer.name}: {describe_duration(answer.seconds)}"
+    # The best of the dearer ones, if there is any.
+    others = sorted(ranked[1:], key=lambda row: row.seconds < answer.seconds)
+    if not others:
+        return text
+    other = others[0]
+    ratio = other.seconds / answer.seconds
+    price = f"{ratio:.2g} times cheaper than"
+    if ratio < 1:
+        price = f"{1 / ratio:.2g} times the time of"
+    text += f", {price} {other.name} ({describe_duration(other.seconds)})"
+    by_name = {row.name: row for row in rows}
+    if by_name[answer.name].is_reference:
+        loss = by_name[other.name].difference
+        text += f", {Ranged(-loss.value, -loss.high, -loss.low).show(1, '+')}"
+    return text
+
+
+def _list_untried(search: Any) -> list[str]:
+    """The approaches without a run, variants apart."""
+    approaches = search.ladder.approaches.values() if search.ladder else ()
+    tried = {choice.approach for choice in search.runs}
+    names = [a.name for a in approaches if not a.variant_of]
+    return [name for name in names if name not in tried]
+
+
+def _describe_shortage(
+    search: Any, ranked: Sequence[Row]
+) -> dict[str, Any] | None:
+    """The cheapest run, and the budget that is enough for it.
 
     Returns:
-        `reason`, `baseline`, `epoch` or `failure`; `approach` and `seconds` of
-        the cheapest run; and `budget`, as `--budget` takes it.
+        None if something was trained, or the search was stopped before. Else
+        `approach`, `seconds`, and `budget`, as `--budget` takes it.
     """
-    planner, budget = search.planner, search.settings.seconds
-    approach, seconds = planner.least_seconds()
-    spent = search.clock() + answer_seconds(budget)
-    least = spent + MARGIN_UNMEASURED * seconds
-    fitted = [run.directory.result() for run in search.baselines.values()]
-    if spent > budget and not any(fitted):
-        reason, least = "baseline", spent + 3 * budget  # they begin again
-    elif least > budget and not any(map(planner.has_failed, planner.space)):
-        reason = "epoch"
-    else:
-        reason, least = "failure", 2 * budget
+    ladder, budget = search.ladder, search.settings.seconds
+    if ranked or ladder is None:
+        return None
+    seconds, name = min(
+        (ladder.costs.seconds(name, 1), name) for name in ladder.approaches
+    )
+    least = search.clock() + budget - search.end + MARGIN_UNMEASURED * seconds
+    if ladder.failed or least <= budget:
+        least = 2 * budget
+    elif not search.score_floor():
+        least += 3 * budget  # the baselines begin again
     return {
-        "reason": reason,
-        "approach": approach,
+        "approach": name,
         "seconds": seconds,
-        "budget": f"{math.ceil(least / 10) * 10}s"
-        if least < 120
-        else f"{math.ceil(least / 60)}m",
+        "budget": f"{math.ceil(least / 60)}m",
     }
+
+
+def describe_duration(seconds: float) -> str:
+    """`34 s`, `12 min`."""
+    return f"{seconds:.0f} s" if seconds < 180 else formatting.duration(seconds)
+
+
+def _list_commands(
+    model: Planned, scored: predictions.Scored, chosen: advice.Row
+) -> dict[str, str]:
+    """The commands that train the answer and that predict, by name.
+
+    Args:
+        model: the run of the answer.
+        scored: its scores.
+        chosen: the row of the answer.
+    """
+    changes = {}
+    if not chosen.is_baseline:
+        changes["max_epochs"] = scored.record["epochs_run"]
+    words = model.experiment.command(**changes)
+    commands = {TRAIN: shlex.join(words)}
+    if not chosen.is_baseline or chosen.name == advice.PROBE:
+        words = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
+        for _ in model.experiment.data.task.texts:
+            words.append("--text=...")
+        commands[PREDICT] = shlex.join(words)
+    return commands
+
+
+# === Lines and page ===
+
+
+def write_lines(values: Mapping[str, Any]) -> list[str]:
+    """The answer without its commands, a sentence or more per line.
+
+    Args:
+        values: see `give`.
+    """
+    environment = reports_page.make_environment(escapes=False)
+    environment.filters["duration"] = describe_duration
+    environment.filters["counted"] = formatting.count
+    environment.filters["profile"] = advice.describe_profile
+    template = environment.get_template("search.txt.jinja")
+    lines = []
+    for paragraph in re.split(r"\n\s*\n", template.render(values)):
+        line = re.sub(r"\s*\n\s*", " ", paragraph).strip()
+        if line:
+            lines.append(line)
+    return lines
+
+
+def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
+    """The page, as HTML.
+
+    Args:
+        values: see `give`.
+        lines: the answer; see `write_lines`.
+    """
+    task, tables = values["search"].settings.task_name, []
+    if values["rows"]:
+        tables = [_list_approaches(values)]
+    profiles = {}
+    if values["profile"]:
+        profiles[task] = values["profile"]
+    environment = reports_page.make_environment(escapes=True)
+    return environment.get_template("search.html.jinja").render(
+        title=f"{task}: what to train",
+        lines=lines,
+        commands=values["commands"],
+        errors=values["errors"],
+        depth_profile=figures.draw_profile(profiles),
+        tables=tables,
+        most_shown=reports_page.MOST_SHOWN,
+    )
+
+
+def _list_approaches(values: Mapping[str, Any]) -> tables_lib.Table:
+    """The table of the answer, with the setting of each approach.
+
+    Args:
+        values: see `give`.
+    """
+    search, settings = values["search"], {}
+    for row in values["rows"]:
+        settings[row.name] = {
+            "rate": f"{row.choice.rate:g}",
+            "epochs": row.epochs,
+            "training, s": round(row.seconds, 1),
+            "trained parameters": row.record["trainable_parameters"],
+        }
+    lines = []
+    for line in values["table"]:
+        lines.append({**line, **settings.get(line["approach"], {})})
+    over = "folds" if search.has_folds else "seeds"
+    return tables_lib.Table(
+        "approaches",
+        "The best setting of each approach, and the baselines. Scores in "
+        f"points, in brackets with 95 % intervals, over {over} where there are "
+        f"three, else over texts. {advice.describe(search.settings.max_loss)}",
+        pd.DataFrame(lines),
+    )

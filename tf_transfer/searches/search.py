@@ -1,5 +1,11 @@
-"""A search, from its settings to its answer."""
+"""A search, from its settings to its answer.
 
+The scores are in the run directories alone, the time in `runs.Clock`.
+"""
+
+import contextlib
+import statistics
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,37 +16,40 @@ from tf_transfer.config import command_line
 from tf_transfer.config.settings import pick
 from tf_transfer.models import loading
 from tf_transfer.reports import advice
-from tf_transfer.searches import answer, costs, page
-from tf_transfer.searches.history import Clock, History
-from tf_transfer.searches.plan import (
-    count_works,
-    list_approaches,
-    Plan,
-    PROBE,
-)
-from tf_transfer.searches.planner import (
-    Action,
-    answer_seconds,
-    MARGIN,
-    MARGIN_UNMEASURED,
-    noise_of,
-    Options,
-    Planner,
-)
-from tf_transfer.searches.runner import Runner, say
-from tf_transfer.searches.space import Choice, DECIDED, VARIED
-from tf_transfer.sweeps import execute
+from tf_transfer.reports.groups import group_by
+from tf_transfer.searches import answer, ladder as ladder_lib, runs as runs_lib
+from tf_transfer.searches.ladder import Choice, Costs, Ladder, MARGIN
+from tf_transfer.searches.runs import Clock, PROBE, TFIDF
+from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps.estimate import TaskSize
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
 
-# Share of the budget that scoring the test may take: else it is not scored.
-TEST_SHARE = 0.15
-# Share of the time left that the probe may take: else it is left out.
-PROBE_SHARE = 0.6
-LEAST_SECONDS = 1.0  # with fewer seconds left, a search repeats its answer
 FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
+FEW_TEXTS = 500  # with fewer labelled ones, finalists are cross-validated
+MUCH_CUT = 0.1  # share of the texts; with more, --long_texts is varied
+# Seconds that the answer takes (reading predictions, drawing, writing), and
+# its share of the budget at most.
+ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
+# A run that exceeds its time by this much is stopped, even within an epoch.
+GRACE_SECONDS = 2.0
+STOP_SECONDS = 10.0  # for it to save its state, before it is killed
+
+
+class OutOfTime(Exception):
+    """A run did not end in time."""
+
+
+def say(line: str) -> None:
+    """Prints a line at once, also into a pipe."""
+    print(line, flush=True)
+
+
+def answer_seconds(budget: float) -> float:
+    """Seconds of a budget that the answer takes."""
+    return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
 
 
 def check_validation(settings: Any, validation: Mapping[str, Any]) -> int:
@@ -77,6 +86,12 @@ class Search:
         settings: resolved.
         began: when the command began, by `time.monotonic`.
 
+    Attributes:
+        runs: of the ladder, that are finished.
+        floor: the runs of the baselines, by name and fold.
+        ladder: None until the baselines are fitted.
+        refit: the answer's run on all labelled texts; or None.
+
     Raises:
         UserError: the task, the data or `--out` cannot be used. Nothing was
             written.
@@ -92,49 +107,44 @@ class Search:
         self.validating = check_validation(settings, texts["validation"])
         self.training = len(texts["train"][""])
         self.testing = sum(map(len, texts["test"].values()))
-        self.size = TaskSize(data.task, self.training, self.validating)
+        self.seconds_guess = runs_lib.guess_seconds(
+            texts["train"][""], settings.max_length
+        )
+        size = TaskSize(data.task, self.training, self.validating)
+        self.has_folds = (
+            not data.task.validation
+            and self.training + self.validating < FEW_TEXTS
+            and ladder_lib.SEEDS * settings.validation_fraction <= 1
+        )
         data.forget()
-        self.history = History(settings.out, self._key(experiment))
-        record = self.history.record
-        # Without time that is left the answer is given once more.
-        self.end = settings.seconds - answer_seconds(settings.seconds)
-        self.is_over = record.spent >= self.end - LEAST_SECONDS
-        self.clock = Clock(began, self.history)
-        self.planner: Planner | None = None
-        self._probe_seconds = 0.0  # of this start
-        self.refit: Planned | None = None
-        self.runs: dict[Choice, Planned] = {}
-        self._plan_runs(data.task.is_tagging)
-
-    def _plan_runs(self, is_tagging: bool) -> None:
-        """Plans the runs of the space, and the baselines.
-
-        Args:
-            is_tagging: whether words are labelled.
-        """
-        settings = self.settings
         shape = loading.read_shape(settings.model, settings.keep_blocks)
-        self.space = list_approaches(settings, shape.blocks)
-        # Equal to `record.ended` where nothing is left to do.
-        names = (approach.name for approach in self.space)
-        self._asked = [settings.seconds, settings.max_epochs, *names]
-        self.plan = Plan(settings, self.space)
-        for approach in self.space:  # a run takes every combination
-            self.plan(Action(approach.choices[0], 1, 0.0), None)
-        self.works = count_works(self.space, self.plan, self.size, self.testing)
-        self.probe = self.plan.baseline("frozen")
-        self.baselines = {}
-        if self.training <= train.MOST_FOR_BASELINE:
-            name = advice.name_baseline("tfidf", is_tagging)
-            self.baselines[name] = self.plan.baseline("tfidf")
-        self.baselines[advice.PROBE] = self.probe
+        layers = runs_lib.list_layers(settings, shape.blocks)
+        self.plan = runs_lib.Runs(
+            settings, layers, size, self.testing, self.has_folds
+        )
+        self.clock = Clock(settings.out, self._key(experiment), began)
+        self.end = settings.seconds - answer_seconds(settings.seconds)
+        self.epochs = settings.max_epochs or train.usual_epochs(
+            self.training, settings.batch_size
+        )
+        self.ladder: Ladder | None = None
+        self.runs: dict[Choice, Planned] = {}
+        self.refit: Planned | None = None
+        folds = range(ladder_lib.SEEDS if self.has_folds else 1)
+        self.floor: dict[str, list[Planned]] = {}
+        for features in (TFIDF, PROBE):
+            if features == PROBE or self.training <= train.MOST_FOR_BASELINE:
+                name = advice.name_baseline(features, data.task.is_tagging)
+                self.floor[name] = [
+                    self.plan.baseline(features, fold) for fold in folds
+                ]
+        self._run_states: Any = None
+        self._pool: Any = None
+        self._reserved = 0.0  # seconds before the end, for the test
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         settings = experiment.settings
-        varied = [
-            n for flag, n in VARIED.items() if getattr(self.settings, flag)
-        ]
-        left_out = {*DECIDED, *varied, "max_epochs"}
+        left_out = ("max_epochs", "trainable_layers", "lr", "select")
         hashed = settings.hashed().items()
         return {
             **{name: value for name, value in hashed if name not in left_out},
@@ -143,13 +153,21 @@ class Search:
             **experiment.identities,
         }
 
+    @property
+    def probe(self) -> Planned:
+        """The run of the probe."""
+        return self.floor[advice.PROBE][0]
+
+    @property
+    def left(self) -> float:
+        """Seconds that there are for the next run."""
+        return self.end - self.clock() - self._reserved
+
     def run(self) -> None:
-        """Searches until the budget is over, or nothing is worth trying."""
+        """Searches until the budget is over, or nothing is left to do."""
         settings = self.settings
-        run_states = RunStates(settings.out, [])
-        with execute.lock(run_states.folder):
-            if not self.is_over and self.history.record.ended != self._asked:
-                self.clock.start()
+        self._run_states = RunStates(settings.out, [])
+        with execute.lock(self._run_states.folder):
             try:
                 with execute.open_pool(
                     [self.probe],
@@ -157,123 +175,310 @@ class Search:
                     out=settings.out,
                     engine=settings.engine,
                     ray_address=settings.ray_address,
-                ) as pool:
-                    runner = Runner(
-                        self.plan,
-                        pool,
-                        run_states,
-                        self.history,
-                        self.clock,
-                        self.end,
-                    )
-                    self.runs = runner.runs
-                    self._work(runner)
+                ) as self._pool:
+                    self._pool.save_seconds = STOP_SECONDS
+                    self._work()
             except Interrupted:
                 say("Stopped: the answer so far.")
             finally:
                 self.clock.stop()
-            page.give(self)
+            answer.give(self)
 
-    def _work(self, runner: Runner) -> None:
-        self._fit_baselines(runner)
-        planner = self.planner = self._make_planner()
-        runner.recall(planner)
-        if not self.is_over:
-            runner.reserved = self._seconds_for_test(planner)
-            if self.history.record.ended != self._asked:
-                runner.do_all(planner)
-                self.history.record.ended = self._asked
-        self._score_answer(runner, planner)
+    def _work(self) -> None:
+        self._do(*(runs[0] for runs in self.floor.values()))
+        for name, scores in self.score_floor().items():
+            say(f"{name}: validation {statistics.fmean(scores.values()):.1f}")
+        self.ladder = self.make_ladder(self._measure_pass())
+        self._recall(self.ladder)
+        self._climb(self.ladder)
+        self._score_answer(self.ladder)
 
-    def _fit_baselines(self, runner: Runner) -> None:
-        """Fits the baselines; the probe in a share of the time at most."""
-        for run in self.baselines.values():
-            if self.is_over or run.directory.result():
-                continue
-            began = self.clock()
-            if run is self.probe:
-                runner.reserved = (1 - PROBE_SHARE) * runner.left
-            runner.do_alone(run)
-            runner.reserved = 0.0
-            if run is self.probe:
-                self._probe_seconds = self.clock() - began
+    # === The floor ===
 
-    def _make_planner(self) -> Planner:
-        """A planner that knows the baselines, and how fast the probe ran."""
-        settings, floor = self.settings, 0.0
-        for name, run in self.baselines.items():
-            result = run.directory.result()
-            if result is not None:
-                metric = result["metric"]
-                score = 100 * result["validation"][metric]
-                floor = max(floor, score)
-                say(f"Validation {metric} of {name}: {score:.1f}")
-        return Planner(
-            self.space,
-            costs.Costs(
-                {a.name: self.works[a.name] for a in self.space},
-                self._measure_pass(),
-            ),
-            Options(
-                settings.seconds,
-                settings.max_epochs,
-                train.usual_epochs(self.training, settings.batch_size),
-                max_loss=settings.max_loss,
-            ),
-            noise_of(self.validating),
-            floor,
+    def score_floor(self) -> dict[str, dict[int, float]]:
+        """The validation scores of the baselines, by name and fold."""
+        scores: dict[str, dict[int, float]] = {}
+        for name, runs in self.floor.items():
+            for fold, run in enumerate(runs):
+                result = run.directory.result()
+                if result is not None:
+                    score = 100 * result["validation"][result["metric"]]
+                    scores.setdefault(name, {})[fold] = score
+        return scores
+
+    def best_floor(self) -> dict[int, float]:
+        """The scores of the best baseline by fold; 0 where there is none."""
+        return max(
+            self.score_floor().values(),
+            key=lambda scores: statistics.fmean(scores.values()),
+            default={0: 0.0},
         )
 
     def _measure_pass(self) -> float:
-        """Seconds per operation of the probe's pass.
+        """Seconds per operation of the probe's pass; a guess without it."""
+        result = self.probe.directory.result()
+        if result is None:
+            return self.seconds_guess
+        seconds = result["prefix_build_seconds"] or 0.0
+        return seconds / self.plan.count_probe().build
 
-        At least that if the probe was stopped; 0 if it was not begun.
+    def make_ladder(self, pass_seconds: float) -> Ladder:
+        """The ladder, without results.
+
+        Args:
+            pass_seconds: per operation, of the probe's pass.
         """
-        fitted = self.probe.directory.result()
-        seconds = self._probe_seconds
-        if fitted is not None:
-            seconds = fitted["prefix_build_seconds"] or 0.0
-        return seconds / self.works[PROBE].build
-
-    def _seconds_for_test(self, planner: Planner) -> float:
-        """Seconds that scoring the test takes at most.
-
-        The encoder runs over texts that it has not seen. 0 where there are
-        none, or it would take too long.
-        """
-        validating = max(map(planner.costs.predict_seconds, planner.space))
-        seconds = costs.START_SECONDS + MARGIN_UNMEASURED * (
-            validating * self.testing / self.validating
+        result = self.probe.directory.result() or {}
+        is_cut = result.get("cut_texts", 0.0) > MUCH_CUT
+        if is_cut and self.settings.long_texts == "head":
+            self.plan.add_approaches("head_tail")
+        stores = bool(self.probe.settings.also_cache)
+        return Ladder(
+            self.plan.approaches,
+            Costs(
+                self.plan.approaches,
+                pass_seconds,
+                [runs_lib.CACHE] if result and stores else [],
+            ),
+            self.best_floor(),
+            self.epochs,
+            ladder_lib.noise_of(self.validating),
+            self.settings.seconds,
         )
-        is_short = seconds <= TEST_SHARE * self.settings.seconds
-        return seconds if self.testing and is_short else 0.0
 
-    def _score_answer(self, runner: Runner, planner: Planner) -> None:
+    # === Before the first run ===
+
+    def describe(self) -> str:
+        """The rungs and their estimated minutes, a table."""
+        pass_seconds = self._measure_pass()
+        ladder = self.make_ladder(pass_seconds)
+        floor = pass_seconds * self.plan.count_probe().build
+        left = self.end - floor - self._test_seconds(ladder)
+        names, actions = [*ladder.approaches], []
+        while action := ladder.next(left):
+            actions.append(action)
+            left -= action.seconds
+            choice, done = action.choice, ladder.count_epochs(action.choice)
+            # As if the largest were the best: that takes longest.
+            points = [float(names.index(choice.approach))] * action.epochs
+            epoch = ladder.costs.epoch_seconds(choice.approach)
+            ladder.tell(choice, points, [epoch] * (action.epochs - done))
+        rows = [("rung", "runs", "about", "approaches")]
+        for rung, own in group_by(actions, lambda action: action.rung).items():
+            seconds = sum(action.seconds for action in own)
+            trained = dict.fromkeys(action.choice.approach for action in own)
+            about = answer.describe_duration(seconds)
+            rows.append((rung, str(len(own)), about, ", ".join(trained)))
+        about = answer.describe_duration(floor)
+        return (
+            f"{' and '.join(self.floor)}: about {about}.\n"
+            f"{formatting.aligned(rows)}\n"
+            "The scores decide which runs go on; here it is the largest, which "
+            "take longest."
+        )
+
+    # === Runs ===
+
+    def _recall(self, ladder: Ladder) -> None:
+        """Tells the ladder of all finished runs."""
+        for approach in ladder.approaches.values():
+            for rate in approach.rates:
+                for seed in range(ladder_lib.SEEDS):
+                    choice = Choice(approach.name, rate, seed)
+                    run = self.plan.train(choice, 1, 1.0)
+                    if self._run_states.failure(run):
+                        ladder.failed.add(choice)
+                    with contextlib.suppress(OSError, UserError):
+                        # What is damaged, the run itself reports.
+                        result = run.directory.result()
+                        if result is not None:
+                            self._tell(ladder, choice, run, result, None)
+
+    def _tell(
+        self,
+        ladder: Ladder,
+        choice: Choice,
+        run: Planned,
+        result: dict[str, Any],
+        seconds: float | None,
+    ) -> float:
+        """Tells the ladder of a run, or of its continuation.
+
+        Args:
+            ladder: of the search.
+            choice: the run.
+            run: its directory is read.
+            result: the content of `result.json`.
+            seconds: from its order to its result; None if that is not known.
+
+        Returns:
+            Its best validation score, in points.
+        """
+        done, epochs = ladder.count_epochs(choice), run.directory.epochs()
+        scores = [100 * line["validation"][result["metric"]] for line in epochs]
+        new = [
+            line["train_seconds"] + line["eval_seconds"]
+            for line in epochs[done:]
+        ]
+        self.runs[choice] = run
+        if new:
+            built = 0.0 if done else result["prefix_seconds"] or 0.0
+            ladder.tell(choice, scores, new, built, seconds)
+        return max(scores)
+
+    def _do(self, *runs: Planned) -> None:
+        """Does runs one after another, while there is time."""
+        for run in runs:
+            if self._run_states.result(run) is None and self.left > 0:
+                scheduler = self._open_scheduler()
+                scheduler.add(run)
+                self._work_off(scheduler)
+
+    def _open_scheduler(self) -> work.Scheduler:
+        def check_time() -> None:
+            if self.left < -GRACE_SECONDS:
+                raise OutOfTime
+
+        return work.Scheduler(self._run_states, self._pool, on_poll=check_time)
+
+    def _work_off(self, scheduler: work.Scheduler) -> None:
+        """Works until no run is left, or the time is over."""
+        self.clock.start()
+        try:
+            scheduler.work()
+        except OutOfTime:
+            say("A run took longer than expected, and was stopped.")
+
+    def _climb(self, ladder: Ladder) -> None:
+        """Does what the ladder asks for, first with one seed, then with more.
+
+        Of few texts each further seed is a fold, on which the baselines are
+        fitted as well.
+        """
+        tested = self._test_seconds(ladder)
+        for seed in range(ladder_lib.SEEDS):
+            ladder.seeds = seed + 1
+            self._reserved = tested
+            if seed:
+                self._reserved += self._refit_seconds(ladder)
+            if ladder.next(self.left) is None:
+                continue
+            if seed and self.has_folds:
+                self._do(*(runs[seed] for runs in self.floor.values()))
+                ladder.floor = self.best_floor()
+            self._do_rungs(ladder)
+        self._reserved = tested
+
+    def _do_rungs(self, ladder: Ladder) -> None:
+        # By name of the run: the run of the ladder, and when it began.
+        orders: dict[str, tuple[Choice, float]] = {}
+        scheduler = self._open_scheduler()
+
+        def order() -> None:
+            """Gives the workers the next runs."""
+            while len(orders) < self._pool.jobs:
+                busy = [choice for choice, _ in orders.values()]
+                action = ladder.next(self.left, busy)
+                if action is None:
+                    return
+                choice = action.choice
+                # A run counts its seconds from its training until it is saved.
+                overhead = ladder.costs.overhead_seconds(choice.approach)
+                seconds = max(min(action.most, self.left) - overhead, 1.0)
+                run = self.plan.train(choice, action.epochs, seconds)
+                orders[run.name] = choice, self.clock()
+                scheduler.add(run)
+
+        def on_event(
+            event: work.Event, run: Planned, detail: dict[str, Any]
+        ) -> None:
+            choice, began = orders.pop(run.name)
+            if event in ("started", "retried"):
+                # It may have waited for a feature cache.
+                orders[run.name] = choice, self.clock()
+                return
+            has_failed = event == "failed"
+            self._end_run(ladder, choice, run, began, detail, has_failed)
+            order()
+
+        scheduler.on_event = on_event
+        order()
+        self._work_off(scheduler)
+
+    def _end_run(
+        self,
+        ladder: Ladder,
+        choice: Choice,
+        run: Planned,
+        began: float,
+        detail: dict[str, Any],
+        has_failed: bool,
+    ) -> None:
+        """Reports a run to the ladder and on the screen.
+
+        Args:
+            ladder: that asked for it.
+            choice: the run.
+            run: its directory is read.
+            began: seconds of the search.
+            detail: its result, or the record of its failure.
+            has_failed: whether it failed.
+        """
+        title = f"{choice.approach} at {choice.rate:g}"
+        title += f", seed {choice.seed}" if choice.seed else ""
+        if has_failed:
+            ladder.failed.add(choice)
+            log = self._run_states.log_file(run)
+            say(f"{title}: failed ({detail['reason']}); {log}")
+            return
+        seconds = self.clock() - began
+        best = self._tell(ladder, choice, run, detail, seconds)
+        self.clock.save()
+        epochs = formatting.count(ladder.count_epochs(choice), "epoch")
+        say(
+            f"{time.strftime('%T')} {title}, {epochs}: "
+            f"validation {detail['metric']} {best:.1f}  ({seconds:.0f} s)"
+        )
+
+    # === The end ===
+
+    def _test_seconds(self, ladder: Ladder) -> float:
+        """Seconds that scoring the test takes; 0 where there is none."""
+        if not self.testing:
+            return 0.0
+        name = [*ladder.approaches][-1]
+        share = self.testing / self.validating
+        seconds = ladder.costs.predict_seconds(name) * share
+        return ladder.costs.overhead_seconds(name) + MARGIN * seconds
+
+    def _refit_seconds(self, ladder: Ladder) -> float:
+        """Seconds that the best setting takes on all labelled texts."""
+        ranked = ladder.rank()
+        if not (self.settings.refit and self.testing and ranked):
+            return 0.0
+        name = ranked[0].choice.approach
+        seconds = ladder.costs.seconds(name, self.epochs)
+        return MARGIN * (1 + self.validating / self.training) * seconds
+
+    def _score_answer(self, ladder: Ladder) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         rows = answer.rank_approaches(self)
-        if not rows:
-            return
-        _, chosen = answer.recommend(self, rows)
-        if chosen.is_baseline:
+        if not rows or answer.recommend(self, rows)[1].is_baseline:
             return
         row, refit = rows[0], None
         if self.settings.refit and self.testing:
             # On all texts, for as many updates.
-            epochs = row.choice.linear_epochs or row.record["best_epoch"]
-            epochs *= self.training / (self.training + self.validating)
-            action = Action(row.choice, max(1, round(epochs)), 0.0)
-            refit = self.plan(action, None, score_test=True, refit=True)
-            seconds = planner.costs.seconds(row.name, action.epochs)
-            seconds *= MARGIN * (1 + self.validating / self.training)
-            if (
-                runner.reserved
-                and refit.directory.result() is None
-                and seconds <= runner.left
-            ):
-                runner.do_alone(refit)
+            share = self.training / (self.training + self.validating)
+            epochs = max(1, round(row.record["best_epoch"] * share))
+            refit = self.plan.train(
+                row.choice, epochs, score_test=True, refit=True
+            )
+            if self._refit_seconds(ladder) <= self.left:
+                self._reserved = 0.0
+                self._do(refit)
+        self._reserved = 0.0
         if answer.is_better_refit(row, refit):
             self.refit = refit
-        elif runner.reserved:
-            action = Action(row.choice, row.record["epochs_run"], 0.0)
-            runner.reserved = 0.0
-            runner.extend_alone(self.plan(action, None, score_test=True))
+        elif self.testing:
+            epochs = row.record["epochs_run"]
+            self._do(self.plan.train(row.choice, epochs, score_test=True))

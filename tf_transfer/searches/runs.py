@@ -1,0 +1,331 @@
+"""The runs of a search, all of `tf_transfer.train`, and its time.
+
+`OUT/.search/search.json` has the key of the search and its seconds over all
+starts; the scores are in the run directories alone.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import threading
+import time
+import timeit
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from tf_transfer import train
+from tf_transfer.config.settings import given_flags, pick, Settings
+from tf_transfer.models import methods
+from tf_transfer.reports import advice
+from tf_transfer.searches.ladder import Approach, Choice, rates_around
+from tf_transfer.sweeps import estimate
+from tf_transfer.sweeps.estimate import TaskSize, Work
+from tf_transfer.sweeps.grid import expand, Planned
+from tf_transfer.utils import files, json_files
+from tf_transfer.utils.errors import UserError
+
+PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
+CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
+FOLDER = ".search"
+SAVE_SECONDS = 1.0  # between writings of the time that was spent
+# Tokens of a word in the texts, and of a text apart from its words, for
+# `--dry_run`, which tokenises nothing.
+TOKENS_OF_WORD, TOKENS_BESIDE = 1.4, 2.0
+MATRIX = 1024  # rows and columns of the product that measures the machine
+PRODUCT_SHARE = 0.5  # of the product's speed that an encoder reaches
+
+
+def list_layers(settings: Any, blocks: int) -> list[str]:
+    """Values of --trainable_layers.
+
+    Args:
+        settings: of the search.
+        blocks: of the encoder.
+
+    Raises:
+        UserError: more blocks than there are, or a method without blocks.
+    """
+    powers = range((blocks - 1).bit_length())
+    layers = settings.layers or [*(str(2**p) for p in powers), "all"]
+    if any(word.isdigit() and int(word) > blocks for word in layers):
+        raise UserError(
+            f"--approaches={settings.approaches}: this encoder has {blocks} "
+            f"blocks. Give 0 to {blocks}, and `all`."
+        )
+    if settings.method != "full":  # which acts in blocks
+        layers = [word for word in layers if word not in ("0", "head")]
+    if not layers:
+        raise UserError(
+            f"--method={settings.method}: acts in the blocks that train. Give "
+            "--approaches such as 1,2,all."
+        )
+    return layers
+
+
+def name_approach(layers: str) -> str:
+    """What `--trainable_layers` trains, in words: `last 2`, `everything`."""
+    settings = train.Settings(trainable_layers=layers)
+    return advice.name_approach(settings.approach)
+
+
+class Runs:
+    """Makes the runs of a search.
+
+    Args:
+        settings: resolved.
+        layers: see `list_layers`.
+        size: of the task; the validation texts are scored.
+        tested: number of test texts, which the probe scores as well.
+        has_folds: whether the seed of a run is also its fold.
+
+    Attributes:
+        approaches: of the ladder, those that train least first.
+
+    Raises:
+        UserError: a value that a run refuses, or an encoder without a known
+            shape.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        layers: Sequence[str],
+        size: TaskSize,
+        tested: int,
+        has_folds: bool,
+    ) -> None:
+        self._settings = settings
+        self._layers = layers
+        self._sizes = {size.task.name: size}
+        self._tested = tested
+        self._has_folds = has_folds
+        hidden = [
+            field.name
+            for field in dataclasses.fields(settings)
+            if not field.metadata["is_flag"]
+        ]
+        self._given = given_flags(
+            settings, (*hidden, "refit", "out", "max_epochs")
+        )
+        self.approaches: list[Approach] = []
+        self._flags: dict[str, dict[str, str]] = {}  # by approach
+        self.add_approaches()
+
+    def add_approaches(self, long_texts: str = "") -> None:
+        """Adds approaches to the ladder; with `long_texts` as variants."""
+        for word in self._layers:
+            name = name_approach(word)
+            method = methods.load(self._settings.method)
+            rates = rates_around(method.lr or train.RATES.of(word))
+            flags, of = {"trainable_layers": word}, ""
+            if long_texts:
+                flags["long_texts"], of = long_texts, name
+                name += f", {long_texts}"
+            self._flags[name] = flags
+            run = self.train(Choice(name, rates[1]), 1)
+            work = estimate.count_work(run, self._sizes)
+            cache = CACHE + long_texts if work.cache else ""
+            self.approaches.append(Approach(name, rates, work, cache, of))
+        self.approaches.sort(key=lambda one: (one.variant_of, one.work.epoch))
+
+    def train(
+        self,
+        choice: Choice,
+        epochs: int,
+        seconds: float | None = None,
+        score_test: bool = False,
+        refit: bool = False,
+    ) -> Planned:
+        """The run of a choice.
+
+        Args:
+            choice: of the ladder.
+            epochs: that it trains in all.
+            seconds: that it may take now.
+            score_test: whether to score the test texts.
+            refit: whether to train on the validation texts as well.
+        """
+        flags = self._flags[choice.approach]
+        values: dict[str, Any] = {
+            **self._select(self._settings),
+            **flags,
+            "lr": f"{choice.rate:g}",
+            "max_epochs": epochs,
+            "schedule": "constant",
+            "warmup_fraction": 0,
+            "baseline": False,
+            "score_test": score_test,
+        }
+        also = self._list_cuts(flags["trainable_layers"])
+        if also:
+            values["also_cache"] = also
+        if refit:
+            values["refit"] = True
+        if choice.seed:
+            values["seed"] = choice.seed
+            if self._has_folds and not refit:
+                values["fold"] = choice.seed
+        if seconds is not None:
+            values["max_seconds"] = f"{seconds:.1f}"
+        return self._expand(values)
+
+    def baseline(self, features: str, fold: int = 0) -> Planned:
+        """The run of a baseline: no weight of the encoder trains.
+
+        Args:
+            features: `PROBE` or `TFIDF`.
+            fold: of the training set that validates.
+        """
+        run = pick(train.Settings, self._settings, features=features)
+        values = {**self._select(run), "features": features}
+        also = self._list_cuts("head")
+        if also and run.reads("also_cache"):
+            values["also_cache"] = also
+        if fold:
+            values |= {"fold": fold, "score_test": False}
+        return self._expand(values)
+
+    def count_probe(self) -> Work:
+        """The operations of the probe."""
+        [(name, size)] = self._sizes.items()
+        probed = dataclasses.replace(size, scored=size.scored + self._tested)
+        return estimate.count_work(self.baseline(PROBE), {name: probed})
+
+    def _select(self, settings: Settings) -> dict[str, Any]:
+        """The given flags that a run with some settings reads."""
+        return {n: v for n, v in self._given.items() if settings.reads(n)}
+
+    def _list_cuts(self, layers: str) -> str:
+        """Approaches whose caches are made on the way to that of a run.
+
+        Args:
+            layers: `--trainable_layers` of the run.
+        """
+        if layers == "all" or self._settings.frozen_prefix != "cached":
+            return ""
+        trained = -1 if layers == "head" else int(layers)
+        numbers = [int(word) for word in self._layers if word.isdigit()]
+        return ",".join(str(n) for n in numbers if n > trained)
+
+    def _expand(self, values: Mapping[str, Any]) -> Planned:
+        grid = {"experiment": "train", "flags": values}
+        [run] = expand("search", grid, self._settings.out)
+        return run
+
+
+# === The time ===
+
+
+# The content of `search.json`: what distinguishes the search, and its seconds
+# over all starts.
+State = TypedDict("State", {"key": dict[str, Any], "spent": float})
+
+
+class Clock:
+    """The seconds of a search, over all its starts.
+
+    A start counts from its beginning once it works, but not if it only repeats
+    the answer. A thread writes the seconds meanwhile, so they are spent however
+    the process ends. Nothing is written before `start`.
+
+    Args:
+        out: root of the run directories.
+        key: the settings and identities that distinguish the search.
+        began: when this start began, by `now`.
+        now: the time in seconds.
+
+    Raises:
+        UserError: `out` has another search, or its file is damaged.
+    """
+
+    def __init__(
+        self,
+        out: str,
+        key: dict[str, Any],
+        began: float,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = os.path.join(out, FOLDER)
+        self._path = os.path.join(self.folder, "search.json")
+        self._state: State = {"key": key, "spent": 0.0}
+        self._now = now
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._lock = threading.Lock()
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                self._state = json_files.read(self._path, State)
+            except json_files.Damaged as error:
+                raise UserError(
+                    f"{error}\nRemove the file: the search finds its runs "
+                    "again."
+                ) from None
+        self._began = began - self._state["spent"]
+        known = self._state["key"]
+        differing = sorted(
+            name for name in {*known, *key} if known.get(name) != key.get(name)
+        )
+        if differing:
+            raise UserError(
+                f"--out={out}: holds a search with another "
+                f"{', '.join(differing[:3])}. Give another --out; nothing was "
+                "changed."
+            )
+
+    def __call__(self) -> float:
+        """Seconds so far."""
+        if not self._thread.is_alive():
+            return self._state["spent"]
+        return self._now() - self._began
+
+    def start(self) -> None:
+        """Counts this start, and writes that at once."""
+        if self._thread.ident is None:
+            self._thread.start()
+            self.save()
+
+    def _write(self) -> None:
+        while not self._is_over.wait(SAVE_SECONDS):
+            # The search itself reports a full disk when it saves a run.
+            with contextlib.suppress(OSError, UserError):
+                self.save()
+
+    def save(self) -> None:
+        """Writes the file, with the seconds so far; any thread may."""
+        with self._lock:
+            self._state["spent"] = self()
+            os.makedirs(self.folder, exist_ok=True)
+            files.write_json(self._path, self._state)
+
+    def stop(self) -> None:
+        """Counts no longer; the answer takes no time of the budget."""
+        if self._thread.is_alive():
+            self.save()
+            self._is_over.set()
+            self._thread.join()
+
+
+# === The seconds of a dry run ===
+
+
+def guess_seconds(texts: Any, max_length: int) -> float:
+    """Seconds of a counted operation, before any run is measured here.
+
+    They are those of a matrix product on this machine's CPU. Operations are
+    counted as if every text had `max_length` tokens, and these have fewer.
+
+    Args:
+        texts: training texts, `Examples` or `Sentences`.
+        max_length: in tokens.
+    """
+    matrix = np.ones((MATRIX, MATRIX), np.float32)
+    product = functools.partial(np.matmul, matrix, matrix)
+    seconds = timeit.repeat(product, number=1, repeat=3)
+    speed = 2 * MATRIX**3 / min(seconds)
+    words = [[len(text.split()) for text in column] for column in texts.texts]
+    lengths = np.sum(words, axis=0)
+    tokens = np.minimum(TOKENS_OF_WORD * lengths + TOKENS_BESIDE, max_length)
+    return float(np.mean(tokens)) / max_length / (PRODUCT_SHARE * speed)
