@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import advice
+from tf_transfer.reports import advice, approaches
 from tf_transfer.reports.predictions import Scored
 
 PAPER = made_up.make_paper()
@@ -24,11 +24,11 @@ def make_runs(scores, layers, task="rte", **changes):
 
 def list_approaches(*groups):
     runs = made_up.frame([run for group in groups for run in group])
-    return advice.list_approaches(advice.label_runs(runs))
+    return approaches.list_approaches(approaches.label_runs(runs))
 
 
 def make_rows(*groups):
-    return advice.make_rows(list_approaches(*groups))
+    return approaches.make_rows(list_approaches(*groups))
 
 
 def choose(*groups, margin=1.0):

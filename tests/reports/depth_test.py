@@ -5,7 +5,7 @@ import pytest
 from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import (
-    advice,
+    approaches,
     figures,
     study as study_lib,
     summary,
@@ -47,7 +47,7 @@ def test_a_probe_is_compared_with_training_everything(study):
 
 
 def test_the_probe_can_be_left_out(study):
-    rows = advice.make_rows(study.approaches, with_probe=False)
+    rows = approaches.make_rows(study.approaches, with_probe=False)
     assert len(rows) == len(study.rows) - 1
 
 

@@ -14,7 +14,7 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 import pandas as pd
 
 from tf_transfer.reports import (
-    advice,
+    approaches,
     claims,
     contrast,
     runs as runs_lib,
@@ -198,7 +198,7 @@ def collect(paper, *groups, published=None, **options):
     return study.Study(
         runs.record.iloc[0]["experiment"],
         "A",
-        advice.label_runs(dict(runs_lib.studies(runs))["A"]),
+        approaches.label_runs(dict(runs_lib.studies(runs))["A"]),
         runs,
         paper,
         published or {},

@@ -227,7 +227,7 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     """Difference to the reference against cost, a point for each approach.
 
     Args:
-        rows: see `advice.make_rows`.
+        rows: see `approaches.make_rows`.
         margin: the largest accepted loss, in points.
 
     Returns:

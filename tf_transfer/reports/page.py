@@ -15,6 +15,7 @@ import pandas as pd
 
 from tf_transfer.reports import (
     advice,
+    approaches,
     contrast,
     figures,
     runs as runs_lib,
@@ -165,7 +166,7 @@ def _advise(study: Study) -> str:
     """The sentence of a study; the probe is ours, and heads no paper's page."""
     rows = study.rows
     if study.paper is not None and any(x.is_probe for x in study.approaches):
-        rows = advice.make_rows(study.approaches, with_probe=False)
+        rows = approaches.make_rows(study.approaches, with_probe=False)
     sentence = advice.advise(rows, study.margin)
     if set(study.runs.data) == {SAMPLE}:
         return f"On the hand-written sample scores mean nothing. {sentence}"

@@ -21,6 +21,7 @@ import pandas as pd
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
     advice,
+    approaches as approaches_lib,
     claims,
     contrast,
     groups,
@@ -64,14 +65,14 @@ class Study:
         return contrast.split_tasks(self.runs)
 
     @functools.cached_property
-    def approaches(self) -> list[advice.Approach]:
-        """See `advice.list_approaches`."""
-        return advice.list_approaches(self.runs)
+    def approaches(self) -> list[approaches_lib.Approach]:
+        """See `approaches.list_approaches`."""
+        return approaches_lib.list_approaches(self.runs)
 
     @functools.cached_property
     def rows(self) -> list[advice.Row]:
-        """See `advice.make_rows`."""
-        return advice.make_rows(self.approaches)
+        """See `approaches.make_rows`."""
+        return approaches_lib.make_rows(self.approaches)
 
     @property
     def model(self) -> str:
@@ -155,7 +156,7 @@ def collect(
                 Study(
                     experiment,
                     name,
-                    advice.label_runs(members),
+                    approaches_lib.label_runs(members),
                     frame,
                     paper,
                     claims.read_published(folder, experiment),
@@ -178,7 +179,7 @@ def _describe_differences(
         return dict.fromkeys(studies, "")
     shared = [members.shared.iloc[0] for members in studies.values()]
     common = set.intersection(*map(set, shared)) - {"model"}
-    differences = advice.describe_differences(
+    differences = approaches_lib.describe_differences(
         [{n: s[n] for n in shared[0] if n in common} for s in shared], ", {}={}"
     )
     texts = [text.removeprefix(", ") for text in differences]

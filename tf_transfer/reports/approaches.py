@@ -1,0 +1,323 @@
+"""The approaches of a study, each at its rate, and rows that compare them."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.config.settings import METHOD_OPTIONS
+from tf_transfer.reports import (
+    estimates,
+    groups as groups_lib,
+    runs as runs_lib,
+)
+from tf_transfer.reports.advice import name_approach, Row
+from tf_transfer.reports.claims import plain
+from tf_transfer.reports.contrast import FAILED
+from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
+from tf_transfer.reports.groups import count_texts, did_not_train, Group
+from tf_transfer.reports.runs import known
+from tf_transfer.utils.formatting import count
+
+# Settings that do not divide approaches, and those that name none. Methods with
+# other options are other approaches, never chosen by scores.
+VARIED = {*runs_lib.VARIED, "untrained"}
+UNNAMED = {*runs_lib.VARIED} - {*METHOD_OPTIONS, *runs_lib.CACHING}
+
+
+@dataclasses.dataclass(eq=False)
+class Approach:
+    """Runs of an approach on a task, at its rate.
+
+    Attributes:
+        task: its name, with the size of its files where there are several.
+        name: what is trained, in words.
+        runs: see `runs_lib.runs_frame`.
+        rates: that were tried, one of which was chosen on validation.
+        base: what it is compared with, which may be itself; or None.
+        note: why it may not be compared, a clause; or "".
+    """
+
+    task: str
+    name: str
+    runs: pd.DataFrame
+    rates: set[float]
+    base: "Approach | None" = None
+    note: str = ""
+
+    @property
+    def first(self) -> Any:
+        """The row of its first run."""
+        return self.runs.iloc[0]
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it is a regression on the frozen encoder."""
+        return self.first.approach.startswith("probe")
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it is compared with another approach."""
+        if self.base is None or self.base is self:
+            return False
+        return not self.note and not self.base.note
+
+
+def list_approaches(runs: pd.DataFrame) -> list[Approach]:
+    """The approaches of a study, by task, the largest first.
+
+    Of several rates, an approach has the one that is best on validation, over
+    the seeds that all of them have. Where nothing validates, each is an
+    approach.
+
+    Args:
+        runs: of a study, see `label_runs`.
+    """
+
+    def describe(group: Group) -> tuple[str, ...]:
+        """Equal for groups that differ only in their rate."""
+        first, settings = group.first, _leave_out(group.settings, {"lr"})
+        return first.data_identity, first.trains, runs_lib.dump(settings)
+
+    approaches: list[Approach] = []
+    by_text = groups_lib.group_by(
+        groups_lib.list_groups(runs), lambda group: group.first.text
+    )
+    sizes = {
+        text: sum(groups[0].first.sizes.values())
+        for text, groups in by_text.items()
+    }
+    for text in sorted(by_text, key=lambda text: (-sizes[text], text)):
+        groups = by_text[text]
+        on_task = []
+        for members in groups_lib.group_by(groups, describe).values():
+            best = groups_lib.keep_best_rate(members)
+            rates = {group.lr for group in members}
+            for group in best or members:
+                one = Approach(text, group.first.trains, group.runs, rates)
+                if not best:
+                    one.name += f", lr {group.lr:g}"
+                    one.rates = {group.lr}
+                on_task.append(one)
+        for one in on_task:
+            one.base = _find_base(one, on_task)
+            one.note = _find_reason(one)
+        on_task.sort(
+            key=lambda one: (
+                *(one.base is not one, one.first.cached),
+                *(-one.runs.trainable_parameters.mean(), one.name),
+            )
+        )
+        approaches += on_task
+    return approaches
+
+
+def _leave_out(
+    settings: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
+    return {n: v for n, v in settings.items() if n not in names}
+
+
+def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
+    """What an approach is compared with, which may be itself.
+
+    That is training everything with the same other settings. A baseline reads
+    few settings: it is compared with the only base. Where nothing trains
+    everything, the base is the best on validation, or on the test where nothing
+    validates.
+    """
+    whole = [other for other in on_task if _trains_everything(other.first)]
+    if not whole:
+        column = "validation"
+        if any(other.runs.validation.isna().any() for other in on_task):
+            column = "score"
+        return max(on_task, key=lambda other: other.runs[column].mean())
+    recipe = _leave_out(one.first.settings, VARIED)
+    bases = [
+        other
+        for other in whole
+        if one.is_probe or _leave_out(other.first.settings, VARIED) == recipe
+    ]
+    if one in bases:
+        return one
+    if len(bases) > 1:  # several rates, which nothing validates
+        bases = [base for base in bases if base.first.lr == one.first.lr]
+    return bases[0] if len(bases) == 1 else None
+
+
+def _trains_everything(run: Any) -> bool:
+    settings = run.settings
+    if run.cached or settings.get("untrained"):
+        return False
+    layers, method = settings.get("trainable_layers"), settings.get("method")
+    return layers == "all" and method == "full"
+
+
+def _find_reason(one: Approach) -> str:
+    """Why an approach may not be compared with its base; or "".
+
+    The rates of both are chosen from equally many, or among those that both
+    were tried at.
+    """
+    if did_not_train(one.runs):
+        return FAILED
+    if one.base is None or one.is_probe:
+        return ""
+    rates, others = one.rates, one.base.rates
+    chosen = {one.first.lr, one.base.first.lr}
+    if len(rates) == len(others) or chosen <= rates & others:
+        return ""
+    return f"best of {len(rates)} rates, {one.base.name} of {len(others)}"
+
+
+# === Rows of a study ===
+
+
+def make_rows(
+    approaches: Sequence[Approach], with_probe: bool = True
+) -> list[Row]:
+    """The rows of a study: means over tasks, then each task's.
+
+    Means are over the most tasks on which an approach is compared. Of several
+    files of a task, the largest counts.
+
+    Args:
+        approaches: see `list_approaches`.
+        with_probe: whether the probe is among them.
+    """
+    approaches = [one for one in approaches if with_probe or not one.is_probe]
+    by_name: dict[str, dict[str, Approach]] = {}
+    for one in approaches:
+        if one.is_compared:
+            on_tasks = by_name.setdefault(one.name, {})
+            on_tasks.setdefault(one.first.task, one)
+    most = max(by_name.values(), key=len, default={})
+    groups = []
+    if len(most) > 1:
+        groups.append([one.base for one in most.values() if one.base])
+        for tasks in by_name.values():
+            if tasks.keys() == most.keys():
+                groups.append([*tasks.values()])
+    return [_make_row(members) for members in groups] + [
+        _make_row([one]) for one in approaches
+    ]
+
+
+def _make_row(members: Sequence[Approach]) -> Row:
+    """The row of an approach on a task, or of its mean over several."""
+    first, runs = members[0], [one.runs for one in members]
+    kind, score = runs_lib.choose_split(runs), average([[r] for r in runs])
+    validation, test = score, UNKNOWN
+    if kind == "test":
+        validated = [one.validation.mean() for one in runs]
+        validation, test = Ranged(float(np.mean(validated))), score
+    scores = [runs_lib.measure_runs("score", one) for one in runs]
+    texts = sum(map(count_texts, runs))
+    row = Row(
+        first.name,
+        first.task if len(members) == 1 else f"mean of {len(members)} tasks",
+        validation,
+        test,
+        seeds=0 if first.is_probe else min(map(len, map(known, scores))),
+        scored=count(texts, f"{kind} text") if texts > 1 else "",
+        is_reference=first.base is first,
+        is_baseline=first.is_probe or not first.first.blocks,
+        note=first.note,
+    )
+    pairs = [
+        (one.runs, one.base.runs)
+        for one in members
+        if one.base is not None and one.is_compared
+    ]
+    if len(pairs) < len(members):
+        return row
+    weights = [
+        one.trainable_parameters.mean() / base.trainable_parameters.mean()
+        for one, base in pairs
+    ]
+    measure, time_of = "seconds", "time"
+    if any(runs_lib.is_cut_off(runs) for pair in pairs for runs in pair):
+        measure, time_of = "seconds_per_epoch", "time per epoch"
+    return dataclasses.replace(
+        row,
+        difference=average(pairs),
+        time=average(pairs, measure),
+        time_of=time_of,
+        weights=100 * float(np.mean(weights)),
+    )
+
+
+def average(
+    on_tasks: Sequence[Sequence[pd.DataFrame]], measure: str = "score"
+) -> Ranged:
+    """The mean over tasks of a measure, or of its difference.
+
+    Args:
+        on_tasks: runs; or those of an approach and of its base.
+        measure: see `runs_lib.MEASURES`. A time is percent of the base's, with
+            an interval where the runs were timed in turn.
+
+    Returns:
+        Nothing where some have no value.
+    """
+    is_time = measure in runs_lib.DURATIONS
+    contrasts: list[Contrast] = []
+    cells: list[Cell] = []
+    for groups in on_tasks:
+        names = [measure] * len(groups)
+        compared = groups_lib.measure(names, groups, logarithms=is_time)
+        if not all(len(cell.values) for cell in compared):
+            return UNKNOWN
+        cells += compared
+        value, *others = map(Contrast.of, compared)
+        for other in others:
+            value -= other
+        contrasts.append(value)
+    ranged = estimates.mean(contrasts).ranged(is_time)
+    if is_time and not all(cell.in_turn for cell in cells):
+        return Ranged(ranged.value)
+    return ranged
+
+
+# === Names ===
+
+
+def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with `text` and `trains`: what they read and train, in words.
+
+    A text is the task, with the size where it was run on several files.
+
+    Args:
+        runs: of a study, see `runs_lib.runs_frame`.
+    """
+    files = runs.groupby("task").data_identity.transform("nunique")
+    sizes = [f" ({sum(sizes.values()):,} texts)" for sizes in runs.sizes]
+    runs = runs.assign(
+        text=runs.task + pd.Series(sizes, runs.index).where(files > 1, ""),
+        trains=[*map(name_approach, runs.approach, runs.cached)],
+    )
+    for _, members in runs.groupby(["text", "trains"]):
+        named = [_leave_out(known, UNNAMED) for known in members.settings]
+        runs.loc[members.index, "trains"] += describe_differences(named)
+    return runs
+
+
+def describe_differences(
+    groups: Sequence[Mapping[str, Any]], form: str = ", {} {}"
+) -> list[str]:
+    """The settings in which some groups differ, in words.
+
+    Args:
+        groups: settings of each.
+        form: of a setting, with its name and value.
+    """
+    texts = [""] * len(groups)
+    for name in dict.fromkeys(name for settings in groups for name in settings):
+        values = [str(plain(settings.get(name, ""))) for settings in groups]
+        if len({*values}) > 1:
+            for number, value in enumerate(values):
+                if value:
+                    texts[number] += form.format(name, value)
+    return texts
