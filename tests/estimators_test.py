@@ -204,7 +204,7 @@ def test_invalid_input_is_a_value_error(texts, labels, message, options):
     [
         ("lr", -1.0, "--lr"),
         ("random_state", None, "random_state"),
-        ("features", "tfidf", "features"),
+        ("features", "words", "features"),
     ],
 )
 def test_an_invalid_parameter_is_named(name, value, message, options):

@@ -33,7 +33,7 @@ def untrained(task):
     with quick.eagerly():
         run = glue.Glue(tiny_settings("nowhere", task=task))
         network = run.build_network(strategy.single_device())
-        return trained.Predictor(trained.Result(run, "", {}, network))
+        return trained.NetworkPredictor(trained.Result(run, "", {}, network))
 
 
 @pytest.fixture(scope="module")

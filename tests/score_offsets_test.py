@@ -57,7 +57,8 @@ def test_an_offset_of_the_scores_changes_no_rank(features, tmp_path):
         spread.append(logits[:, 0] - offset)
     assert spearman == [spearman[0]] * 4 and spearman[0] != [0, 0]
     for others in spread[1:]:
-        np.testing.assert_allclose(others, spread[0], atol=1e-3)
+        # The standard deviation is 58, and features are float32.
+        np.testing.assert_allclose(others, spread[0], atol=5e-3)
 
 
 @pytest.mark.parametrize("unit", [1e306, 1e-300])

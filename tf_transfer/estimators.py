@@ -51,7 +51,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
 
     Args:
         model: The encoder, as `--model`.
-        features: `bert` trains the encoder; `frozen` fits the probe.
+        features: `bert` trains the encoder; `frozen` fits the probe, `tfidf`
+            the TF-IDF baseline.
         trainable_layers: The number of last blocks that train, `all` or
             `head`.
         method: What is trained inside of them, as `--method`.
@@ -119,11 +120,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
             for name, value in self.get_params().items()
         }
         own["seed"] = own.pop("random_state")
-        if own["seed"] is None or own["features"] == "tfidf":
-            raise ValueError(
-                "Give a number as random_state, and `bert` or `frozen` as "
-                "features."
-            )
+        if own["seed"] is None:
+            raise ValueError("Give a number as random_state.")
         own |= own.pop("settings") or {}
         states = random.getstate(), np.random.get_state()
         source = _TextSource(

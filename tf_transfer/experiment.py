@@ -705,8 +705,8 @@ def open_run(
     record = directory.result()
     if record is not None and not record["best_epoch"]:
         raise UserError(
-            f"--run={path}: is a baseline, which keeps no model. Give a run of "
-            "an encoder."
+            f"--run={path}: is a baseline of tf_transfer.tweets, which keeps "
+            "no model. tf_transfer.train --features=tfidf does."
         )
     config = directory.config(records.Trained)
     if config is None or record is None:
@@ -738,14 +738,17 @@ def open_run(
             f"--run={path}: was trained with {known}. In Python, "
             "experiment.open_run takes it as `head`."
         )
+    if settings.is_sparse:
+        return Result(experiment, path, record)
     identity = loading.identify(
         experiment.settings.model, experiment.settings.cache_folder
     )
-    if identity != config["key"]["model_identity"]:
+    trained_on = config["key"].get("model_identity")
+    if identity != trained_on:
         raise UserError(
             f"--run={path}: was trained on another "
-            f"{experiment.settings.model} ({config['key']['model_identity']}) "
-            f"than there is now ({identity}). Bring the old one back."
+            f"{experiment.settings.model} ({trained_on}) than there is now "
+            f"({identity}). Bring the old one back."
         )
     return Result(experiment, path, record)
 

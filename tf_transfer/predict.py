@@ -22,7 +22,8 @@ the fitted temperature, too.
 `--export` writes a TensorFlow SavedModel that takes raw strings and returns
 labels; import tensorflow_text before you load it. `--format=hugging_face`
 writes a folder for transformers, `--format=keras_preset` one for keras-hub; a
-model card describes the training, the scores, the size and the speed.
+model card describes the training, the scores, the size and the speed. Of the
+TF-IDF baseline it writes the terms and weights, as JSON and NumPy's arrays.
 
 A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
@@ -48,7 +49,12 @@ from tf_transfer.data import (
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.data.task_file import SEPARATOR
-from tf_transfer.trained import choose_task, Predictor
+from tf_transfer.trained import (
+    BaselinePredictor,
+    choose_task,
+    NetworkPredictor,
+    Predictor,
+)
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -96,10 +102,11 @@ def define_flags() -> None:
     flags.DEFINE_string("export", None, "Folder to write the model into.")
     flags.DEFINE_enum(
         "format",
-        "saved_model",
+        None,
         FORMATS,
         "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
-        "folder that transformers loads; or a preset of keras-hub's.",
+        "folder that transformers loads; or a preset of keras-hub's. Unset: "
+        "`saved_model`, and of the TF-IDF baseline its terms and weights.",
     )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
     flags.DEFINE_string(
@@ -334,22 +341,72 @@ def write_scores(
 # === Exporting ===
 
 
-def export(
-    predictor: Predictor,
-    folder: str,
-    form: str = "saved_model",
-) -> None:
+def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
     """Writes the trained model, and a model card.
 
     Args:
         predictor: Has the model.
         folder: The folder to write; it must be empty or new.
         form: One of `FORMATS`: a SavedModel from raw strings to labels; a
-            folder for transformers; or a preset for keras-hub.
+            folder for transformers; or a preset for keras-hub. None for the
+            first, and for a baseline, which has JSON and NumPy's arrays.
 
     Raises:
         UserError: The folder is not empty, the form has no such model, or the
             disk is full. Then nothing is left in the folder.
+    """
+    if os.path.exists(folder) and os.listdir(folder):
+        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
+    if form and isinstance(predictor, BaselinePredictor):
+        raise UserError(
+            f"--format={form}: is for encoders, and a baseline has its own. "
+            "Leave it out."
+        )
+    form = form or "saved_model"
+    if predictor.task.is_tagging and form != "saved_model":
+        raise UserError(
+            f"--format={form}: is for texts, and this run labels words."
+        )
+    with files.staged(folder) as stage:
+        if isinstance(predictor, NetworkPredictor):
+            text = _export_network(predictor, folder, stage, form)
+        elif isinstance(predictor, BaselinePredictor):
+            text = _export_baseline(predictor, stage)
+        path = os.path.join(stage, "README.md")
+        files.write_atomically(path, text.encode())
+    print(f"Written to {folder}")
+
+
+def _export_baseline(predictor: BaselinePredictor, stage: str) -> str:
+    """Writes the files of a baseline; returns its model card."""
+    from tf_transfer.trained import model_card
+
+    predictor.write_files(stage)
+    scores = _list_scores(predictor.directory)
+    return model_card.write_baseline_card(
+        predictor, _measure_size(stage), scores
+    )
+
+
+def _measure_size(folder: str) -> int:
+    """Bytes of all files below a folder."""
+    return sum(
+        os.path.getsize(os.path.join(path, name))
+        for path, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _export_network(
+    predictor: NetworkPredictor, folder: str, stage: str, form: str
+) -> str:
+    """Writes the files of an encoder; returns its model card.
+
+    Args:
+        predictor: Has the model.
+        folder: What messages name.
+        stage: Where it writes.
+        form: One of `FORMATS`.
     """
     import tensorflow as tf
 
@@ -358,14 +415,7 @@ def export(
     from tf_transfer.trained import model_card
 
     task, network = predictor.task, predictor.network
-    is_saved_model = form == "saved_model"
-    if os.path.exists(folder) and os.listdir(folder):
-        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    if task.is_tagging and not is_saved_model:
-        raise UserError(
-            f"--format={form}: is for texts, and this run labels words."
-        )
-    with files.staged(folder) as stage, added.merged(network.encoder):
+    with added.merged(network.encoder):
         # Some libraries crash where the disk is full, so try before.
         with tempfile.TemporaryFile(dir=stage) as file:
             sizes = (math.prod(weight.shape) for weight in network.weights)
@@ -376,7 +426,7 @@ def export(
                 files.raise_if_full(folder, error)
         model = predictor.text_model()
         functions = model.signatures()
-        if is_saved_model:
+        if form == "saved_model":
             tf.saved_model.save(model, stage, functions)
         else:
             getattr(exports, form)(
@@ -387,21 +437,13 @@ def export(
                 task.labels or (),
                 predictor.experiment.settings.max_length,
             )
-        size = sum(
-            os.path.getsize(os.path.join(path, name))
-            for path, _, names in os.walk(stage)
-            for name in names
-        )
-        text = model_card.write_card(
+        return model_card.write_card(
             predictor,
             form,
-            size,
+            _measure_size(stage),
             functions["serving_default"],
             _list_scores(predictor.directory),
         )
-        path = os.path.join(stage, "README.md")
-        files.write_atomically(path, text.encode())
-    print(f"Written to {folder}")
 
 
 def _list_scores(path: str) -> list[str]:
@@ -489,7 +531,8 @@ def main() -> None:
         texts = read_file(
             task, settings, path, values.encoding, values.label_column
         )
-    command_line.import_tensorflow()
+    if not settings.is_sparse:
+        command_line.import_tensorflow()
     predictor = run.predictor()
     predictor.choose(values.task)
     if values.calibrate:

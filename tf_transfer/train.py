@@ -26,9 +26,9 @@ set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
 frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
-of words and of pairs of words, and such a regression. Both are scikit-learn's,
-chosen by cross-validation within the training set; --baseline adds them to
-every run of an encoder.
+of words, of words and pairs of words, or of characters, and such a regression.
+Both are scikit-learn's, chosen by cross-validation within the training set;
+--baseline adds them to every run of an encoder.
 """
 
 import dataclasses
@@ -77,7 +77,7 @@ HELP = {
     "or `sample`, a few hand-written examples.",
     "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
     "probe: a regression on states of the frozen encoder (docs/probe.md); or "
-    "`tfidf`, a linear model of words, without an encoder.",
+    "`tfidf`, a linear model of words or characters, without an encoder.",
     "max_length": "Longest text (or pair) in tokens; batches are padded to "
     "their own longest text.",
     "max_epochs": "Epochs, of which the best on validation is the result. "
@@ -250,17 +250,25 @@ class Train(experiment.Experiment):
         return result
 
     def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
-        """Fits the TF-IDF baseline."""
+        """Fits the TF-IDF baseline, and keeps its model."""
         from tf_transfer.baselines import runs, usual
 
         data, seed = self.data, self.settings.split_seed
+        baseline = usual.make(data.task, seed)
+
+        def finish() -> dict[str, Any]:
+            model = directory.write_model("tfidf", baseline.arrays)
+            directory.keep_models([model])
+            return {"best_epoch": 1}
+
         record = runs.run(
             self.settings,
             directory,
             data.task,
             [data.examples[data.task.name]],
-            usual.make(data.task, seed),
+            baseline,
             seed,
+            finish=finish,
         )
         data.forget()
         return record

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from sklearn import linear_model
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from tf_transfer.baselines import usual
-from tf_transfer.data.task import Examples, Task
+from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.utils.errors import UserError
 
 WORDS = ("good bad fine poor plot film very not a the quite so").split()
+CLOSE = {"rtol": 0, "atol": 0.01}  # solvers stop at other points
 
 
 def draw(columns=1, rows=90, classes=2):
@@ -22,6 +24,24 @@ def draw(columns=1, rows=90, classes=2):
     return Examples(np.arange(rows), texts, labels)
 
 
+def draw_parts(rows=120):
+    """Texts whose class is a part of words that occur once."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, rows)
+    letters = np.array([*"bcdfghjklmnpqrstvwxz"])
+
+    def word(middle):
+        return "".join(
+            [*rng.choice(letters, 3), middle, *rng.choice(letters, 3)]
+        )
+
+    texts = [
+        " ".join([word(("ung", "lich")[label]), word(""), word("")])
+        for label in labels
+    ]
+    return Examples(np.arange(rows), [texts], labels)
+
+
 def task(examples):
     names = tuple(map(str, np.unique(examples.labels)))
     columns = tuple(f"text{number}" for number in range(len(examples.texts)))
@@ -33,51 +53,138 @@ def fit(examples):
 
 
 @pytest.mark.parametrize("ngrams", usual.NGRAMS)
-def test_it_is_tfidf_and_a_logistic_regression(monkeypatch, ngrams):
-    """Texts are split once, for words alone and for pairs of words."""
-    monkeypatch.setattr(usual, "NGRAMS", ((1, 1), ngrams))
-    monkeypatch.setitem(usual.STRENGTHS, "classes", ("C", (3.0,)))
-    examples, others = draw(), draw(rows=100)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_is_tfidf_and_a_logistic_regression(monkeypatch, ngrams, classes):
+    monkeypatch.setattr(usual, "NGRAMS", (ngrams,))
+    monkeypatch.setattr(usual, "STRENGTHS", (3.0,))
+    examples, others = draw(classes=classes), draw(rows=100)
     model = fit(examples)
-    chosen = model.chosen["ngram_range"]
-    vectoriser = TfidfVectorizer(ngram_range=chosen)
-    theirs = linear_model.LogisticRegression(C=3.0, max_iter=200).fit(
+    analyzer, ngram_range = ngrams
+    vectoriser = TfidfVectorizer(analyzer=analyzer, ngram_range=ngram_range)
+    theirs = linear_model.LogisticRegression(C=3.0, tol=1e-6, max_iter=500).fit(
         vectoriser.fit_transform(examples.texts[0]), examples.labels
     )
     expected = theirs.decision_function(vectoriser.transform(others.texts[0]))
-    np.testing.assert_allclose(model.logits(others)[:, 0], expected)
+    np.testing.assert_allclose(
+        model.logits(others), expected.reshape(100, -1), **CLOSE
+    )
 
 
-def test_a_pair_is_both_texts_their_product_and_difference():
+def test_a_score_is_a_ridge_regression(monkeypatch):
+    monkeypatch.setattr(usual, "STRENGTHS", (2.0,))
+    monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
+    examples = draw()
+    examples.labels = np.linspace(1.0, 5.0, len(examples))
+    stars = Task("t", "", ("text",), "y", None, "spearman").scaled()
+    model = usual.Usual(stars).fit(examples)
+    vectoriser = TfidfVectorizer()
+    theirs = linear_model.Ridge(alpha=0.5).fit(
+        vectoriser.fit_transform(examples.texts[0]), examples.labels
+    )
+    expected = theirs.predict(vectoriser.transform(examples.texts[0]))
+    np.testing.assert_allclose(model.logits(examples)[:, 0], expected, **CLOSE)
+
+
+def test_a_pair_is_both_texts_their_product_and_difference(monkeypatch):
+    monkeypatch.setattr(usual, "STRENGTHS", (3.0,))
+    monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
     examples = draw(columns=2)
     model = fit(examples)
     vectoriser = TfidfVectorizer().fit(sum(examples.texts, []))
     first, second = (
         vectoriser.transform(column).toarray() for column in examples.texts
     )
-    features = [first, second, first * second, abs(first - second)]
-    expected = model.model.decision_function(np.hstack(features))
-    np.testing.assert_allclose(model.logits(examples)[:, 0], expected)
+    features = np.hstack([first, second, first * second, abs(first - second)])
+    theirs = linear_model.LogisticRegression(C=3.0, tol=1e-6, max_iter=500)
+    expected = theirs.fit(features, examples.labels).decision_function(features)
+    np.testing.assert_allclose(model.logits(examples)[:, 0], expected, **CLOSE)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_many_weights_are_fitted_as_well_and_faster(monkeypatch, classes):
-    examples = draw(classes=classes)
-    few = fit(examples)
-    monkeypatch.setattr(usual, "MOST_LBFGS", 10)
-    many = fit(examples)
-    assert few.model.solver == "lbfgs" and many.model.solver == "newton-cg"
-    assert few.chosen == many.chosen
-    np.testing.assert_allclose(
-        few.logits(examples), many.logits(examples), atol=0.02
+# === What is counted ===
+
+
+def test_characters_are_counted_as_scikit_learn_does():
+    """Each distinct word is split once."""
+    texts = ["Ein Tag,  ein\tJAHR", "a ß 日本 ein", "Straßenbahn \u2028 x"]
+    counts, terms = usual.count_terms(texts, "char_wb", (2, 5))
+    theirs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 5))
+    np.testing.assert_array_equal(
+        counts.toarray(), theirs.fit_transform(texts).toarray()
+    )
+    np.testing.assert_array_equal(terms, theirs.get_feature_names_out())
+
+
+def test_the_most_frequent_terms_are_kept(monkeypatch):
+    monkeypatch.setattr(usual, "MOST_TERMS", 2)
+    counts, terms = usual.count_terms(["be be be", "cc aa cc"], "word", (1, 1))
+    assert terms.tolist() == ["be", "cc"]
+    assert counts.toarray().tolist() == [[3, 0], [0, 2]]
+
+
+def test_parts_of_words_are_found_where_they_decide():
+    examples, others = draw_parts(), draw_parts(200)
+    model = fit(examples)
+    assert model.chosen["analyzer"] == "char_wb"
+    right = (model.logits(others)[:, 0] > 0) == others.labels
+    assert right[120:].mean() > 0.95
+
+
+def test_words_are_chosen_where_characters_are_no_better():
+    model = fit(draw())
+    assert model.chosen["analyzer"] == "word"
+
+
+def test_of_very_many_characters_words_alone_are_counted(monkeypatch):
+    monkeypatch.setattr(usual, "MOST_CHARACTERS", 100)
+    assert fit(draw_parts()).chosen["analyzer"] == "word"
+
+
+# === As arrays ===
+
+
+def test_a_restored_baseline_answers_the_same():
+    examples = draw(columns=2)
+    model = fit(examples)
+    again = usual.Usual(model.task)
+    again.restore(model.chosen, model.arrays)
+    np.testing.assert_array_equal(
+        again.logits(examples), model.logits(examples)
     )
 
 
-def test_many_texts_are_split_in_two_once(monkeypatch):
-    labels = np.arange(90) % 3
-    model = usual.Usual(task(draw(classes=3)))
-    assert len(model._split(labels)) == usual.FOLDS
-    monkeypatch.setattr(usual, "MOST_FOLDED", 80)
-    [(train, scored)] = model._split(labels)
-    assert (len(train), len(scored)) == (60, 30)
-    assert np.bincount(labels[scored]).tolist() == [10, 10, 10]
+def test_restored_tags_are_the_same():
+    words = Task("t", "", ("words",), "tags", ("O", "B-X", "I-X"), "f1")
+    sentences = Sentences(
+        np.arange(1), [["a", "new\nline", "c"]], [["B-X", "I-X", "O"]]
+    )
+    model = usual.MostFrequentTags(words).fit(sentences)
+    again = usual.MostFrequentTags(words)
+    again.restore({}, model.arrays)
+    assert again.logits(sentences).argmax(axis=1).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"terms": np.zeros(3, np.uint8)},
+        {"terms": usual.pack_terms(["good", "good"])},
+        {"terms": usual.pack_terms(["good", "bad"])},
+        {"idf": np.ones(2, np.float32)},
+        {"kernel": np.ones((3, 1), np.float32)},
+        {"bias": np.ones(7, np.float32)},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(damage):
+    model = fit(draw(classes=3))
+    with pytest.raises((ValueError, UserError)):
+        model.restore(model.chosen, {**model.arrays, **damage})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"analyzer": "open"}, {"ngram_range": [1]}, {"strength": "high"}],
+)
+def test_settings_of_other_types_are_refused(change):
+    model = fit(draw())
+    with pytest.raises(ValueError):
+        model.restore({**model.chosen, **change}, model.arrays)

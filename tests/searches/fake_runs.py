@@ -207,7 +207,7 @@ def put_in(monkeypatch, world):
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
     # The TF-IDF baseline is fitted once, not for each of a grid of settings.
-    monkeypatch.setitem(usual.STRENGTHS, "classes", ("C", (10.0,)))
+    monkeypatch.setattr(usual, "STRENGTHS", (10.0,))
     monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
 
 

@@ -1,14 +1,17 @@
-"""Convex models on dense features, by scikit-learn, as a kernel and a bias.
+"""Convex models of a probe and of TF-IDF, by scikit-learn: a kernel and a bias.
 
-Features are standardised for the fit, which the weights then undo. Classes: a
-logistic regression; several labels: one for each; a score: ridge regression.
+Dense features are standardised for the fit, which the weights then undo.
+Classes: a logistic regression; several labels: one for each; a score: ridge
+regression.
 """
 
 import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from tf_transfer.data.task import Task
 
@@ -31,17 +34,28 @@ class Linear:
     kernel: np.ndarray
     bias: np.ndarray
 
-    def logits(self, features: np.ndarray) -> np.ndarray:
+    @property
+    def parameters(self) -> int:
+        """The number of weights and biases."""
+        return self.kernel.size + self.bias.size
+
+    def logits(self, features: Any) -> np.ndarray:
         """float32 [examples, units]."""
         return features @ self.kernel + self.bias
 
+    def answer(self, task: Task, features: Any) -> np.ndarray:
+        """The logits of a task; float64 of scores with a scale."""
+        logits = self.logits(features)
+        if task.score_scale is not None:
+            mean, deviation = task.score_scale
+            logits = mean + deviation * logits.astype(np.float64)
+        return logits
 
-def standardise(
-    features: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+
+def standardise(features: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     """Standardised features, and the mean and deviation of each.
 
-    A constant feature has the deviation 1.
+    A constant feature has the deviation 1. Sparse features stay as they are.
 
     Args:
         features: float32 [examples, width].
@@ -49,6 +63,9 @@ def standardise(
     Returns:
         float32 [examples, width], [width] and [width].
     """
+    if scipy.sparse.issparse(features):
+        width = features.shape[1]
+        return features, np.zeros(width), np.ones(width)
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation = np.where(deviation > 1e-6, deviation, 1).astype(np.float32)
     return (features - mean) / deviation, mean, deviation
@@ -56,7 +73,7 @@ def standardise(
 
 def fit(
     task: Task,
-    features: np.ndarray,
+    features: Any,
     labels: np.ndarray,
     strength: float,
     is_balanced: bool = False,
@@ -65,7 +82,7 @@ def fit(
 
     Args:
         task: The task of the model; scores are learned in its `score_scale`.
-        features: float32 [examples, width].
+        features: float32 [examples, width], dense or sparse.
         labels: See `task.Examples`.
         strength: C of scikit-learn's: the larger, the less regularised; of
             ridge regression, 1 / alpha.
@@ -99,7 +116,7 @@ def fit(
 
 
 def _fit_classes(
-    features: np.ndarray,
+    features: Any,
     labels: np.ndarray,
     count: int,
     strength: float,
@@ -116,14 +133,17 @@ def _fit_classes(
         bias = bias[1:] - bias[:1] if count == 2 else bias
         return np.zeros((len(bias), width)), bias
     weights = width * (1 if len(classes) == 2 else len(classes))
-    is_tall = len(features) >= ROWS_PER_WEIGHT * weights
+    is_tall = features.shape[0] >= ROWS_PER_WEIGHT * weights
+    solver = "lbfgs"
+    if scipy.sparse.issparse(features):
+        solver = "newton-cg"  # up to ten times as fast
+    elif is_tall and weights <= MOST_WEIGHTS:
+        solver = "newton-cholesky"
     model = LogisticRegression(
         C=strength,
         max_iter=MAX_ITERATIONS,
         class_weight="balanced" if is_balanced else None,
-        solver="newton-cholesky"
-        if is_tall and weights <= MOST_WEIGHTS
-        else "lbfgs",
+        solver=solver,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

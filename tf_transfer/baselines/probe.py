@@ -164,11 +164,7 @@ class Probe:
 
     def logits(self, inputs: Inputs) -> np.ndarray:
         """Float32 [examples, units]; float64 of scores with a scale."""
-        logits = self.model.logits(inputs.matrix(self.states))
-        if self.task.score_scale is not None:
-            mean, deviation = self.task.score_scale
-            logits = mean + deviation * logits.astype(np.float64)
-        return logits
+        return self.model.answer(self.task, inputs.matrix(self.states))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -181,7 +177,7 @@ class Probe:
     @property
     def parameters(self) -> int:
         """The number of weights and biases."""
-        return self.model.kernel.size + self.model.bias.size
+        return self.model.parameters
 
     # === Choosing ===
 

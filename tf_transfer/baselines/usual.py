@@ -1,41 +1,52 @@
-"""The TF-IDF baseline: words, or words and pairs of words, in a linear model.
+"""The TF-IDF baseline: words or characters, in a linear model.
 
 Users of scikit-learn try it first: logistic regression, and ridge regression
-for a score. The regularisation and the range of n-grams are chosen
-by cross-validation within the training set. A pair's features are those of both
-texts, their product and their difference. For entities, each word gets its most
-frequent tag of the training set.
+for a score. Cross-validation within the training set chooses what is counted
+(words, words and pairs of words, or characters within words) and the
+regularisation. A pair's features are those of both texts, their product and
+their difference. For entities, each word gets its most frequent tag of the
+training set.
 """
 
 import collections
 import itertools
+import json
+import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
 
+import msgspec
 import numpy as np
 
 from tf_transfer.baselines import linear
+from tf_transfer.data import metrics
 from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 FOLDS = 3
-# The parameter that regularises each model, and the values tried.
-STRENGTHS = {
-    "classes": ("C", (1.0, 10.0)),
-    "labels": ("estimator__C", (1.0, 10.0)),
-    "score": ("alpha", (1.0, 0.1)),
-}
-# A pair has four times the features of a text, so it has single words alone.
-NGRAMS = ((1, 1), (1, 2))
-MAX_ITERATIONS = 200
-MOST_SEARCHED = 20_000  # texts on which the settings are chosen
-MOST_FOLDED = 10_000  # texts in three folds; of more, one third decides
-MOST_LBFGS = 100_000  # weights; with more, Newton's method is ten times as fast
-SCORING = {
-    "classes": "accuracy",
-    "labels": "f1_micro",
-    "score": "neg_mean_squared_error",
-}
+STRENGTHS = (1.0, 10.0)  # see `linear.fit`
+# What is counted: the analyzer and the range of n-grams, as in scikit-learn.
+Analyzer = Literal["word", "char_wb"]
+NGRAMS: tuple[tuple[Analyzer, tuple[int, int]], ...] = (
+    ("word", (1, 1)),
+    ("word", (1, 2)),
+    ("char_wb", (2, 5)),
+)
+MOST_TERMS = 100_000  # the most frequent ones; more take memory and minutes
+MOST_CHARACTERS = 20_000_000  # of all texts; of more, words alone are counted
+MOST_SEARCHED = 10_000  # texts on which the settings are chosen
+
+Chosen = TypedDict(
+    "Chosen",
+    {
+        "analyzer": Analyzer,
+        "ngram_range": tuple[int, int],
+        "strength": float,
+    },
+)
+Arrays = dict[str, np.ndarray]  # by name
 
 
 class Usual:
@@ -47,149 +58,198 @@ class Usual:
 
     Attributes:
         chosen: The settings that the cross-validation chose, by name.
+        model: The fitted `linear.Linear`.
     """
+
+    chosen: Chosen
 
     def __init__(self, task: Task, seed: int = 0) -> None:
         self.task = task
         self.seed = seed
-        self.chosen: dict[str, Any] = {}
 
     def fit(self, examples: Examples) -> "Usual":
         """Chooses the settings, and learns.
 
         Raises:
-            UserError: No word is left to learn from.
+            UserError: No term is left to learn from.
         """
-        import sklearn.model_selection
         import threadpoolctl
-        from sklearn.feature_extraction import text
 
-        labels = examples.labels
+        texts, labels = [*itertools.chain(*examples.texts)], examples.labels
         assert labels is not None
-        rows = np.random.default_rng(self.seed).permutation(len(examples))
-        rows = rows[:MOST_SEARCHED]
-        name, values = STRENGTHS[self.task.kind]
-        is_pair = len(examples.texts) == 2
-        ngrams = NGRAMS[:1] if is_pair else NGRAMS
         # The steps of a solver are short: threads would wait for each other.
         with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
-            # Of a class with fewer rows than folds, and of a solver's limit.
+            # Of a class with fewer rows than folds.
             warnings.simplefilter("ignore", UserWarning)
             try:
-                # Splitting texts takes longer than a fit: it is done once.
-                counter = text.CountVectorizer(ngram_range=ngrams[-1])
-                counts = counter.fit_transform(itertools.chain(*examples.texts))
-                terms = counter.get_feature_names_out()
-                lengths = np.array([term.count(" ") + 1 for term in terms])
-                splits = self._split(labels[rows])
-                searches = []
-                for ngram_range in ngrams:
-                    columns = np.flatnonzero(lengths <= ngram_range[1])
-                    weights = text.TfidfTransformer().fit(counts[:, columns])
-                    features = _join_pair(
-                        weights.transform(counts[:, columns]), is_pair
-                    )
-                    search = sklearn.model_selection.GridSearchCV(
-                        self._model(features.shape[1]),
-                        {name: values},
-                        scoring=SCORING[self.task.kind],
-                        cv=splits,
-                        refit=False,
-                        error_score=-np.inf,
-                    ).fit(features[rows], labels[rows])
-                    counter = text.CountVectorizer(
-                        ngram_range=ngram_range, vocabulary=terms[columns]
-                    )
-                    searches.append((search, counter, weights, features))
-                search, self._counter, self._weights, features = max(
-                    searches, key=lambda one: one[0].best_score_
-                )
-                self.chosen = {
-                    **search.best_params_,
-                    "ngram_range": self._counter.ngram_range,
-                }
-                self.model = search.estimator.set_params(**search.best_params_)
-                self.model.fit(features, labels)
+                features = self._choose(texts, labels)
             except ValueError as error:
                 raise UserError(
                     "--features=tfidf: nothing can be learned from these "
                     f"texts ({str(error).splitlines()[0]})."
                 ) from None
+            self.model = linear.fit(
+                self.task, features, labels, self.chosen["strength"]
+            )
         return self
 
     def logits(self, examples: Examples) -> np.ndarray:
-        """float64 [examples, units]."""
-        counts = self._counter.transform(itertools.chain(*examples.texts))
-        features = _join_pair(
-            self._weights.transform(counts), len(examples.texts) == 2
-        )
-        if self.task.kind == "score":
-            return self.model.predict(features)[:, None]
-        rows = np.atleast_2d(self.model.decision_function(features).T)
-        if self.task.kind == "classes":
-            count, classes = len(self.task.labels or ()), self.model.classes_
-            rows = linear.spread(rows, classes, count, linear.NEVER)
-        return np.ascontiguousarray(rows.T)
+        """Float32 [examples, units]; float64 of scores with a scale."""
+        weights = self._vectorizer.transform(itertools.chain(*examples.texts))
+        return self.model.answer(self.task, self._join_pair(weights))
 
     @property
     def parameters(self) -> int:
         """The number of weights and biases."""
-        models = getattr(self.model, "estimators_", [self.model])
-        return sum(
-            np.size(getattr(m, "coef_", ()))
-            + np.size(getattr(m, "intercept_", ()))
-            for m in models
-        )
+        return self.model.parameters
 
-    def _model(self, width: int) -> Any:
-        """An unfitted model of so many features."""
-        from sklearn import linear_model, multiclass
+    # === Choosing ===
 
-        if self.task.kind == "score":
-            return linear_model.Ridge()
-        classes = self.task.units if self.task.kind == "classes" else 1
-        model = linear_model.LogisticRegression(
-            max_iter=MAX_ITERATIONS,
-            solver="newton-cg" if width * classes > MOST_LBFGS else "lbfgs",
-        )
-        if self.task.kind == "labels":
-            return multiclass.OneVsRestClassifier(model)
-        return model
+    def _choose(self, texts: list[str], labels: Any) -> Any:
+        """Sets `chosen` and the vectoriser; returns the features of the texts.
 
-    def _split(self, labels: np.ndarray) -> list[Any]:
-        """The folds that the settings are chosen on, as rows; of many, one."""
+        Raises:
+            ValueError: There is no term, or too few texts to cross-validate.
+        """
         from sklearn import model_selection
+        from sklearn.feature_extraction import text
 
-        kfold = (
-            model_selection.StratifiedKFold
-            if self.task.kind == "classes"
-            else model_selection.KFold
+        draw = np.random.default_rng(self.seed)
+        rows = draw.permutation(len(labels))[:MOST_SEARCHED]
+        kfold = model_selection.check_cv(
+            FOLDS, labels[rows], classifier=self.task.kind == "classes"
         )
-        count = max(2, min(FOLDS, len(labels)))
-        folds = kfold(count, shuffle=True, random_state=self.seed)
-        splits = [*folds.split(labels, labels)]
-        return splits[:1] if len(labels) > MOST_FOLDED else splits
+        folds = [*kfold.split(rows, labels[rows])]
+        best, features = -math.inf, None
+        for analyzer, ngram_range in NGRAMS:
+            is_long = sum(map(len, texts)) > MOST_CHARACTERS
+            if is_long and analyzer != "word":
+                continue
+            counts, terms = count_terms(texts, analyzer, ngram_range)
+            transformer = text.TfidfTransformer().fit(counts)
+            weights = self._join_pair(transformer.transform(counts))
+            for strength in STRENGTHS:
+                score = self._score(
+                    weights[rows], labels[rows], folds, strength
+                )
+                if score > best:
+                    best, features = score, weights
+                    self.chosen = {
+                        "analyzer": analyzer,
+                        "ngram_range": ngram_range,
+                        "strength": strength,
+                    }
+                    self._set_terms(terms, transformer.idf_)
+        return features
+
+    def _set_terms(self, terms: Any, idf: np.ndarray) -> None:
+        """Makes the vectoriser of the chosen terms."""
+        from sklearn.feature_extraction import text
+
+        self._vectorizer = text.TfidfVectorizer(
+            analyzer=self.chosen["analyzer"],
+            ngram_range=tuple(self.chosen["ngram_range"]),
+            vocabulary=terms,
+            dtype=np.float32,
+        )
+        self._vectorizer.idf_ = idf
+
+    def _score(
+        self, features: Any, labels: np.ndarray, folds: Any, strength: float
+    ) -> float:
+        """The mean of the headline metric over the folds."""
+        measure, scores = metrics.METRICS[self.task.metric], []
+        for train, tested in folds:
+            model = linear.fit(
+                self.task, features[train], labels[train], strength
+            )
+            logits = model.logits(features[tested])
+            scores.append(measure(labels[tested], logits))
+        return float(np.mean(scores))
+
+    def _join_pair(self, features: Any) -> Any:
+        """Sparse features [examples, features] of one text or of a pair.
+
+        A pair's features are those of both texts, their product and difference.
+
+        Args:
+            features: TF-IDF of the texts; of pairs, all first texts come first.
+        """
+        import scipy.sparse
+
+        if len(self.task.texts) == 1:
+            return features
+        count = features.shape[0] // 2
+        first, second = features[:count], features[count:]
+        return scipy.sparse.hstack(
+            [first, second, first.multiply(second), abs(first - second)],
+            format="csr",
+        )
+
+    # === As arrays ===
+
+    @property
+    def arrays(self) -> Arrays:
+        """The fitted model: `terms` (see `pack_terms`), `idf`, weights."""
+        return {
+            "terms": pack_terms(self._vectorizer.get_feature_names_out()),
+            "idf": self._vectorizer.idf_,
+            "kernel": self.model.kernel,
+            "bias": self.model.bias,
+        }
+
+    def restore(self, chosen: Any, arrays: Arrays) -> None:
+        """Becomes a fitted model.
+
+        Args:
+            chosen, arrays: Those of the fitted model.
+
+        Raises:
+            ValueError, TypeError, LookupError, Damaged: They are damaged.
+        """
+        self.chosen = msgspec.convert(chosen, Chosen)
+        self._set_terms(unpack_terms(arrays["terms"]), arrays["idf"])
+        self.model = linear.Linear(arrays["kernel"], arrays["bias"])
+        # Arrays that do not fit each other fail here.
+        texts = [["a"]] * len(self.task.texts)
+        logits = self.logits(Examples(np.arange(1), texts, None))
+        if logits.shape != (1, self.task.units):
+            raise ValueError("has weights of another task")
 
 
-def _join_pair(features: Any, is_pair: bool) -> Any:
-    """Sparse features [examples, features] of one text or of a pair.
-
-    A pair's features are those of both texts, their product and difference.
+def count_terms(
+    texts: list[str], analyzer: str, ngram_range: tuple[int, int]
+) -> tuple[Any, np.ndarray]:
+    """Counts the terms of texts, as scikit-learn does.
 
     Args:
-        features: TF-IDF of the texts; of pairs, all first texts come first.
-        is_pair: Whether they are pairs.
-    """
-    import scipy.sparse
+        texts: The texts.
+        analyzer, ngram_range: See `NGRAMS`.
 
-    if not is_pair:
-        return features
-    count = features.shape[0] // 2
-    first, second = features[:count], features[count:]
-    return scipy.sparse.hstack(
-        [first, second, first.multiply(second), abs(first - second)],
-        format="csr",
+    Returns:
+        Sparse float32 [texts, terms] and str [terms], of the most frequent
+        terms.
+
+    Raises:
+        ValueError: There is no term.
+    """
+    from sklearn.feature_extraction import text
+
+    counter = text.CountVectorizer(
+        analyzer=analyzer, ngram_range=ngram_range, dtype=np.float32
     )
+    if analyzer == "word":
+        counts = counter.fit_transform(texts)
+    else:
+        # Each distinct word is split once, which is many times as fast.
+        words = text.CountVectorizer(
+            tokenizer=str.split, token_pattern=None, dtype=np.float32
+        )
+        counts = words.fit_transform(texts)
+        counts = counts @ counter.fit_transform(words.get_feature_names_out())
+    totals = np.asarray(counts.sum(axis=0))[0]
+    columns = np.sort(np.argsort(-totals, kind="stable")[:MOST_TERMS])
+    return counts[:, columns], counter.get_feature_names_out()[columns]
 
 
 class MostFrequentTags:
@@ -229,7 +289,33 @@ class MostFrequentTags:
         """The number of words that it knows."""
         return len(self._tag_of)
 
+    @property
+    def arrays(self) -> Arrays:
+        """The words (see `pack_terms`), and the number of each one's tag."""
+        tags = np.array([*self._tag_of.values()], np.int64)
+        return {"terms": pack_terms([*self._tag_of]), "tags": tags}
+
+    def restore(self, chosen: Any, arrays: Arrays) -> None:
+        """Becomes a fitted model; see `Usual.restore`."""
+        words, tags = unpack_terms(arrays["terms"]), arrays["tags"].tolist()
+        self._tag_of = dict(zip(words, tags, strict=True))
+        self.logits(Sentences(np.arange(1), [words], []))
+
 
 def make(task: Task, seed: int) -> Any:
     """The baseline of a task."""
     return MostFrequentTags(task) if task.is_tagging else Usual(task, seed)
+
+
+def pack_terms(terms: Sequence[str]) -> np.ndarray:
+    """Terms as an array, uint8 [bytes] of a list in JSON."""
+    return np.frombuffer(json.dumps([*terms]).encode(), np.uint8)
+
+
+def unpack_terms(packed: np.ndarray) -> list[str]:
+    """Reverses `pack_terms`.
+
+    Raises:
+        Damaged: It is no list of texts.
+    """
+    return json_files.parse("terms", packed.tobytes(), list[str])

@@ -1,6 +1,7 @@
 """A finished run: its scores, its history, and its model, ready to answer."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from tf_transfer.data import entities
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.training import checkpoint, records
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 
 FEWEST_COMPILED = 512  # texts: for fewer, compiling takes longer than it saves
@@ -56,7 +58,9 @@ class Result:
 
     def predictor(self) -> "Predictor":
         """The trained model, ready to answer."""
-        return Predictor(self)
+        if self.experiment.settings.is_sparse:
+            return BaselinePredictor(self)
+        return NetworkPredictor(self)
 
     def model(self, task: str = "") -> "TextModel | WordModel":
         """The trained model as a Keras model that takes strings.
@@ -68,7 +72,8 @@ class Result:
             task: the task that answers, if the run has several.
 
         Raises:
-            UserError: the run has several tasks and none is named.
+            UserError: the run has several tasks and none is named, or no
+                encoder.
         """
         predictor = self.predictor()
         predictor.choose(task)
@@ -95,7 +100,7 @@ def choose_task(tasks: Mapping[str, Task], name: str) -> Task:
 
 
 class Predictor:
-    """A trained run, ready to answer.
+    """A trained run, ready to answer; the base class.
 
     Args:
         run: the finished run.
@@ -106,13 +111,10 @@ class Predictor:
         tasks: the run's tasks by name.
         task: the task that answers; None if there are several and none is
             chosen yet.
-        network: the network with the weights of the selected epoch.
         temperature: what logits are divided by; 1 until `calibrate`.
     """
 
     def __init__(self, run: Result) -> None:
-        from tf_transfer.training import strategy
-
         self.directory = run.directory
         self.experiment = run.experiment
         self.tasks: dict[str, Task] = run.experiment.data.tasks
@@ -120,26 +122,33 @@ class Predictor:
         if len(self.tasks) == 1:
             self.choose("")
         self.temperature = 1.0
-        strategy.allow_tf32(run.experiment.settings.precision)
-        self.devices = strategy.single_device()
-        self._programs: dict[str, Any] = {}
-        self.network: Any = run.network
-        if self.network is None:
-            self.network = run.experiment.build_network(self.devices)
-            self._load_weights()
 
     def choose(self, name: str) -> None:
         """Sets which task answers; see `choose_task`."""
         self.task = choose_task(self.tasks, name)
 
-    def _load_weights(self) -> None:
+    def compute(self, examples: Examples | Sentences) -> np.ndarray:
+        """Float [examples or words, units]. The logits; see `logits`."""
+        raise NotImplementedError
+
+    def text_model(self) -> "TextModel | WordModel":
+        """A Keras model that takes strings and tokenizes them itself.
+
+        Raises:
+            UserError: the run has no encoder.
+        """
+        raise UserError(
+            f"--run={self.directory}: has no encoder, so no Keras model. "
+            "`predictor()` answers, and `--export` writes its weights."
+        )
+
+    def _read_model(self) -> dict[str, np.ndarray]:
+        """The arrays that the run has kept below `model/`."""
         directory = records.RunDirectory(self.directory, None)
         result = directory.result() or {"sha256": {}}
         names = [n for n in result["sha256"] if n.startswith("model/")]
         path = directory.check_file(names[0] if names else "model", result)
-        weights = {weight.path: weight for weight in self.network.weights}
-        for name, array in checkpoint.read_arrays(path, None).items():
-            weights[name].assign(array)
+        return checkpoint.read_arrays(path, None)
 
     # === What validation chooses ===
 
@@ -166,19 +175,14 @@ class Predictor:
             UserError: answers have no probabilities, or nothing validated.
         """
         from tf_transfer.data import calibration
-        from tf_transfer.models.network import Network
 
-        task, network = self.task, self.network
+        task = self.task
         if task.kind not in ("classes", "labels"):
             raise UserError(
                 f"--calibrate: is for classes and labels, and {task.name} has "
                 f"{'entities' if task.is_tagging else 'scores'}. Leave it out."
             )
         self.temperature = calibration.fit_temperature(*self.read_validation())
-        # Exports of all formats have the scale, too.
-        scales = {**network.scales, task.name: (0.0, 1 / self.temperature)}
-        self.network = Network(network.encoder, network.heads, scales)
-        self._programs.clear()
 
     # === Answers ===
 
@@ -197,60 +201,13 @@ class Predictor:
         Raises:
             UserError: a logit is not finite.
         """
-        from tf_transfer.training import steps
-
-        name, encoder = self.task.name, self.network.encoder
-        batches = steps.EvaluationBatches(
-            self.devices,
-            self.experiment.data.encode(examples, self.task, encoder, "texts"),
-            encoder.special.pad,
-            self.experiment.settings.max_length,
-        )
-        if name not in self._programs:  # traced once, however often asked
-            self._programs[name] = self._make_program(batches, len(examples))
-        output = batches.predict(self._programs[name])
+        output = self.compute(examples)
         if not np.isfinite(output).all():
             raise UserError(
                 f"{self.directory}: an output of this model is not finite.\n"
                 "Its encoder or its weights are broken: train it again."
             )
         return output
-
-    def _make_program(self, batches: Any, count: int) -> Any:
-        """A program from a batch to the logits of the task.
-
-        Args:
-            batches: `steps.EvaluationBatches`.
-            count: number of examples. A probe of many is run by its engine;
-                for few, compiling takes longer.
-        """
-        import tensorflow as tf
-
-        from tf_transfer.feature_cache import engines
-
-        name, network = self.task.name, self.network
-        settings = self.experiment.settings
-
-        def run(batch: Any) -> Any:
-            return network.logits(name, batch, training=False)
-
-        if (
-            settings.is_probe
-            and settings.pass_engine == "openvino"
-            and count >= FEWEST_COMPILED
-            and name not in network.scales  # float64
-        ):
-            try:
-                compute = engines.compile_openvino(
-                    lambda batch: [run(batch)],
-                    batches.first(),
-                    settings.pass_precision,
-                )
-            except engines.Unusable as error:
-                print(f"{error} TensorFlow predicts.", flush=True)
-            else:
-                return tf.function(engines.as_program(compute))
-        return tf.function(run, autograph=False)  # traced sooner
 
     def answers(self, logits: np.ndarray) -> list[tuple[str, float]]:
         """(label, score) of each example.
@@ -332,6 +289,91 @@ class Predictor:
         tagged = entities.Tagged(logits.argmax(axis=1), tags.starts)
         return entities.decode(tagged, names)
 
+
+class NetworkPredictor(Predictor):
+    """A run with an encoder.
+
+    Attributes:
+        devices: that it runs on.
+        network: the network with the weights of the selected epoch.
+    """
+
+    def __init__(self, run: Result) -> None:
+        from tf_transfer.training import strategy
+
+        super().__init__(run)
+        strategy.allow_tf32(run.experiment.settings.precision)
+        self.devices = strategy.single_device()
+        self._programs: dict[str, Any] = {}
+        self.network: Any = run.network
+        if self.network is None:
+            self.network = run.experiment.build_network(self.devices)
+            weights = {weight.path: weight for weight in self.network.weights}
+            for name, array in self._read_model().items():
+                weights[name].assign(array)
+
+    def calibrate(self) -> None:
+        """Puts the temperature into the network, which exports have."""
+        from tf_transfer.models.network import Network
+
+        super().calibrate()
+        network = self.network
+        scale = 0.0, 1 / self.temperature
+        scales = {**network.scales, self.task.name: scale}
+        self.network = Network(network.encoder, network.heads, scales)
+        self._programs.clear()
+
+    def compute(self, examples: Examples | Sentences) -> np.ndarray:
+        """float32 [examples or words, units]."""
+        from tf_transfer.training import steps
+
+        name, encoder = self.task.name, self.network.encoder
+        batches = steps.EvaluationBatches(
+            self.devices,
+            self.experiment.data.encode(examples, self.task, encoder, "texts"),
+            encoder.special.pad,
+            self.experiment.settings.max_length,
+        )
+        if name not in self._programs:  # traced once, however often asked
+            self._programs[name] = self._make_program(batches, len(examples))
+        return batches.predict(self._programs[name])
+
+    def _make_program(self, batches: Any, count: int) -> Any:
+        """A program from a batch to the logits of the task.
+
+        Args:
+            batches: `steps.EvaluationBatches`.
+            count: number of examples. A probe of many is run by its engine;
+                for few, compiling takes longer.
+        """
+        import tensorflow as tf
+
+        from tf_transfer.feature_cache import engines
+
+        name, network = self.task.name, self.network
+        settings = self.experiment.settings
+
+        def run(batch: Any) -> Any:
+            return network.logits(name, batch, training=False)
+
+        if (
+            settings.is_probe
+            and settings.pass_engine == "openvino"
+            and count >= FEWEST_COMPILED
+            and name not in network.scales  # float64
+        ):
+            try:
+                compute = engines.compile_openvino(
+                    lambda batch: [run(batch)],
+                    batches.first(),
+                    settings.pass_precision,
+                )
+            except engines.Unusable as error:
+                print(f"{error} TensorFlow predicts.", flush=True)
+            else:
+                return tf.function(engines.as_program(compute))
+        return tf.function(run, autograph=False)  # traced sooner
+
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself."""
         from tf_transfer.models import serving
@@ -347,3 +389,53 @@ class Predictor:
             settings.max_length,
             settings.long_texts,
         )
+
+
+class BaselinePredictor(Predictor):
+    """A run of the TF-IDF baseline, without an encoder.
+
+    Attributes:
+        baseline: see `baselines.usual.make`.
+
+    Raises:
+        Damaged: its files do not fit each other.
+    """
+
+    def __init__(self, run: Result) -> None:
+        from tf_transfer.baselines import usual  # scikit-learn takes seconds
+
+        super().__init__(run)
+        config = records.RunDirectory(self.directory, None).config() or {}
+        self.baseline = usual.make(self.task, 0)
+        try:
+            self.baseline.restore(config["chosen"], self._read_model())
+        except (ValueError, TypeError, LookupError, UserError) as error:
+            raise json_files.Damaged(
+                f"{self.directory}: its model is damaged ({error}).\n"
+                f"{records.ADVICE}"
+            ) from None
+
+    def compute(self, examples: Examples | Sentences) -> np.ndarray:
+        """Float [examples or words, units]."""
+        return self.baseline.logits(examples) / self.temperature
+
+    def write_files(self, folder: str) -> None:
+        """Writes `model.json` and `weights.npz`, which a model card explains.
+
+        Scores are in their own units, and logits have the temperature.
+        """
+        from tf_transfer.baselines import usual
+
+        arrays, task = self.baseline.arrays, self.task
+        content = {
+            "labels": task.labels,
+            **self.baseline.chosen,
+            "terms": usual.unpack_terms(arrays.pop("terms")),
+        }
+        if not task.is_tagging:
+            mean, deviation = task.score_scale or (0.0, 1 / self.temperature)
+            arrays["kernel"] = arrays["kernel"] * deviation
+            arrays["bias"] = arrays["bias"] * deviation + mean
+        files.write_json(os.path.join(folder, "model.json"), content)
+        path = os.path.join(folder, "weights.npz")
+        files.write_atomically(path, records.compressed(arrays))

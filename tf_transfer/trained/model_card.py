@@ -25,6 +25,34 @@ pipeline("text-classification", model=".")("...", truncation=True)""",
 
 keras_nlp.models.TextClassifier.from_preset(".").predict(["..."])""",
 }
+# The same for a baseline, of entities and of texts.
+TAGS_USE = """import json
+import numpy as np
+
+model, weights = json.load(open("model.json")), np.load("weights.npz")
+tag_of = dict(zip(model["terms"], weights["tags"]))
+print([model["labels"][tag_of.get(word, 0)] for word in ["...", "..."]])"""
+TFIDF_USE = """import json
+import numpy as np
+import scipy.sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+model, weights = json.load(open("model.json")), np.load("weights.npz")
+vectorizer = TfidfVectorizer(
+    analyzer=model["analyzer"],
+    ngram_range=tuple(model["ngram_range"]),
+    vocabulary=model["terms"],
+)
+vectorizer.idf_ = weights["idf"]
+{features}
+print(features @ weights["kernel"] + weights["bias"])"""
+FEATURES = (  # of a text, and of a pair
+    'features = vectorizer.transform(["..."])',
+    """one, other = vectorizer.transform(["..."]), vectorizer.transform(["..."])
+features = scipy.sparse.hstack(
+    [one, other, one.multiply(other), abs(one - other)]
+)""",
+)
 
 NOTES = {
     "hugging_face": "Texts are cut at {max_length} tokens: give "
@@ -55,6 +83,46 @@ def write_card(
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
     settings = config["settings"]
+    lines = _describe_run(predictor, config, size, scores)
+    lines += [
+        f"- Encoder: {settings['model']}, {config['key']['model_identity']}.",
+        f"- Texts are cut at {settings['max_length']} tokens.",
+    ]
+    outputs = {"score": "score", "entities": "tags"}
+    texts = [
+        f'text_{n}=tf.constant(["..."])' for n, _ in enumerate(task.texts, 1)
+    ]
+    words_only = 'words=tf.constant([["...", "..."]])'
+    if form in NOTES:
+        lines.append(f"- Tokens: {NOTES[form].format(**settings)}")
+    lines += _describe_speed(serve, predictor.devices.names)
+    use = USES[form].format(
+        inputs=words_only if task.is_tagging else ", ".join(texts),
+        output=outputs.get(task.kind, "label"),
+    )
+    return _join(lines, use)
+
+
+def write_baseline_card(
+    predictor: Any, size: int, scores: Sequence[str]
+) -> str:
+    """The text of a model card for a baseline; see `write_card`."""
+    task = predictor.task
+    config = records.RunDirectory(predictor.directory, None).config() or {}
+    lines = _describe_run(predictor, config, size, scores)
+    use = TFIDF_USE.format(features=FEATURES[len(task.texts) - 1])
+    if task.is_tagging:
+        use = TAGS_USE
+    elif task.units == 1 and task.labels:
+        lines.append(f"- A number above 0 answers {task.labels[1]}.")
+    return _join(lines, use)
+
+
+def _describe_run(
+    predictor: Any, config: dict[str, Any], size: int, scores: Sequence[str]
+) -> list[str]:
+    """Lines on any run; see `write_card`."""
+    task = predictor.task
     sizes = ", ".join(
         f"{n:,} {name}" for name, n in config["split_sizes"].items()
     )
@@ -65,37 +133,21 @@ def write_card(
         f"{', '.join(task.labels or ('a score',))}.",
         f"- Examples: {sizes}.",
         f"- Data: {config['key']['data_identity']}.",
-        f"- Encoder: {settings['model']}, {config['key']['model_identity']}.",
-        f"- Trained: {config['approach']}, texts up to "
-        f"{settings['max_length']} tokens.",
+        f"- Trained: {config['approach']}.",
+        f"- Size on disk: {formatting.size(size)}.",
+        f"- Command: `{shlex.join(config['starts'][-1]['command'])}`",
+        *(f"- {line}" for line in scores),
     ]
-    lines += [f"- {line}" for line in scores]
-    command = shlex.join(config["starts"][-1]["command"])
-    outputs = {"score": "score", "entities": "tags"}
-    texts = [
-        f'text_{n}=tf.constant(["..."])' for n, _ in enumerate(task.texts, 1)
-    ]
-    words_only = 'words=tf.constant([["...", "..."]])'
     if predictor.temperature != 1:
         lines.append(
             f"- Calibrated: logits are divided by {predictor.temperature:.4f}, "
             "fitted on the validation texts."
         )
-    if form in NOTES:
-        lines.append(f"- Tokens: {NOTES[form].format(**settings)}")
-    lines += [
-        f"- Size on disk: {formatting.size(size)}.",
-        *_describe_speed(serve, predictor.devices.names),
-        f"- Command: `{command}`",
-        "",
-        "```python",
-        USES[form].format(
-            inputs=words_only if task.is_tagging else ", ".join(texts),
-            output=outputs.get(task.kind, "label"),
-        ),
-        "```",
-    ]
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def _join(lines: Sequence[str], use: str) -> str:
+    return "\n".join([*lines, "", "```python", use, "```"]) + "\n"
 
 
 def _describe_speed(serve: Any, devices: list[str]) -> list[str]:

@@ -116,7 +116,9 @@ Config = TypedDict(
     },
 )
 # What `predict` needs in addition.
-TrainedKey = TypedDict("TrainedKey", {"module": str, "model_identity": str})
+TrainedKey = TypedDict(
+    "TrainedKey", {"module": str, "model_identity": NotRequired[str]}
+)
 TrainedTask = TypedDict(
     "TrainedTask", {"texts": list[str], "labels": list[str] | None}
 )
