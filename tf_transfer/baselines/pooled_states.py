@@ -170,11 +170,13 @@ class Reader:
         encoded = {
             n: self._encode(examples, 1, n) for n, examples in splits.items()
         }
-        # The highest first: its pass stores the others too.
-        stored = {
-            block: self._map(block, "tokens", encoded, blocks)
-            for block in sorted(blocks, reverse=True)
-        }
+        first, *others = sorted(blocks, reverse=True)
+        # The pass of the highest stores the others too.
+        stored = {first: self._map(first, "tokens", encoded, others)}
+        original = self.cost.original
+        for block in others:
+            stored[block] = self._map(block, "tokens", encoded)
+        self.cost.original = original
         return {
             name: WordStates({b: stored[b][name] for b in blocks}, split)
             for name, split in encoded.items()
