@@ -31,7 +31,9 @@ ROOMS = {
     "models": ("data", "utils"),
     "feature_cache": ("models", "data", "utils"),
     "training": ("models", "feature_cache", "data", "config", "utils"),
+    "reports": ("training", "data", "config", "utils"),
     "baselines": (
+        "reports",
         "training",
         "models",
         "feature_cache",
@@ -39,7 +41,6 @@ ROOMS = {
         "config",
         "utils",
     ),
-    "reports": ("training", "data", "config", "utils"),
     "sweeps": (
         "experiment",
         "warm",

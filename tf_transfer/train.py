@@ -4,6 +4,7 @@
     python -m tf_transfer.train --data=mine.csv --text_column=text \\
         --label_column=label --model=minilm --trainable_layers=2
     python -m tf_transfer.train --task=mine.toml --features=tfidf
+    python -m tf_transfer.train --task=mine.toml --models=minilm,FOLDER
 
 A task file describes the texts and labels (docs/own_task.md); one table needs
 none. The run ends with the score next to the majority baseline and TF-IDF, the
@@ -28,13 +29,16 @@ set, drawn by --split_seed.
 frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
 of words, of words and pairs of words, or of characters, and such a regression.
 Both are scikit-learn's, chosen by cross-validation within the training set;
---baseline adds them to every run of an encoder.
+--baseline adds them to every run of an encoder. --models ranks encoders by
+their probes, and trains none.
 """
 
+import csv
 import dataclasses
 import functools
 import math
 import os
+import shlex
 from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
@@ -42,13 +46,16 @@ from absl import logging
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, Reader, setting
+from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Source, Task
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
+    from tf_transfer.baselines.ranking import Ranking
     from tf_transfer.reports.predictions import Scored
 
 EPOCHS = 4
@@ -85,6 +92,13 @@ HELP = {
     "updates.",
 }
 
+# Settings of the probes by which encoders are ranked.
+RANKED: dict[str, Any] = {"models": "", "features": "frozen", "refit": False}
+UNREAD_BY_RANKING = (
+    *("model", "features", "baseline", "refit"),
+    *("learning_curve", "describe"),
+)
+
 # Number of training texts, by the identity and the settings of their split.
 _TEXTS: dict[tuple[str, float, int, int, int, bool], int] = {}
 
@@ -110,6 +124,13 @@ class Settings(
 ):
     """The shared settings with today's defaults."""
 
+    models: str = setting(
+        "",
+        "Encoders with commas between, each as --model has it (in quotes if "
+        "its name has a comma): rank them by their probes, and train none.",
+        hashed=False,
+        read_by=Reader.ENCODER,
+    )
     baseline: bool = setting(
         True,
         "Also fit the probe and the TF-IDF baseline on the same split (up to "
@@ -163,6 +184,9 @@ class Settings(
 
         A refit has no validation scores to stop by, yet its key names these.
         """
+        if self.models and self.reader < Reader.STUDY:
+            probe = dataclasses.replace(self, **RANKED)
+            return [*probe.unread(), *UNREAD_BY_RANKING]
         names = super().unread()
         return [*names, "patience", "min_delta"] if self.refit else names
 
@@ -178,6 +202,7 @@ class Settings(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."
             )
+        split_names(self.models)
         if self.learning_curve and (self.max_seconds or self.refit):
             raise UserError(
                 "--learning_curve: trains further runs, without a limit of "
@@ -240,6 +265,27 @@ class Train(experiment.Experiment):
             _TEXTS[split] = len(data.examples[data.task.name]["train"][""])
         epochs = usual_epochs(_TEXTS[split], settings.batch_size)
         return dataclasses.replace(settings, max_epochs=epochs)
+
+    def find_run(self, replicas: int = 1) -> RunDirectory:
+        """The directory of the run; see `Experiment`.
+
+        Raises:
+            UserError: Encoders are ranked, which is no run.
+        """
+        if self.settings.models:
+            raise UserError(
+                f"--models={self.settings.models}: ranks encoders, and is no "
+                "run. Give a run one encoder, by --model."
+            )
+        return super().find_run(replicas)
+
+    def execute(self) -> None:
+        """Does what the command asks for: trains, ranks or describes."""
+        if not self.settings.models:
+            return super().execute()
+        ranking = rank(self.settings, split_names(self.settings.models))
+        command = self.command(models="", model=ranking.model)
+        print(f"\n{ranking.text}\nTo train it: {shlex.join(command)}")
 
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
@@ -396,6 +442,54 @@ class Train(experiment.Experiment):
         except UserError as error:  # this run is finished
             logging.warning("No score of %s: %s", settings.approach, error)
             return None
+
+
+def split_names(models: str) -> list[str]:
+    """The names in `--models`; one with a comma is in double quotes.
+
+    Raises:
+        UserError: A name is empty.
+    """
+    names = [name.strip() for row in csv.reader([models]) for name in row]
+    if "" in names:
+        raise UserError(
+            f"--models={models}: has an empty name. Give encoders with commas "
+            "between, such as minilm,FOLDER."
+        )
+    return names
+
+
+def rank(
+    settings: Settings, models: Sequence[str], source: Source | None = None
+) -> "Ranking":
+    """Ranks encoders by their probes, each a run like any other.
+
+    Args:
+        settings: Of a run or a search: those of the probes, apart from the
+            model.
+        models: As `--model` has them.
+        source: See `Experiment`.
+
+    Raises:
+        UserError: The data is invalid, or no encoder can be used.
+        Interrupted: SIGTERM or Ctrl-C; the same call continues.
+    """
+    from tf_transfer.baselines import ranking
+
+    settings = pick(Settings, settings, **RANKED)
+    data, warm = Train(settings, source).data, WarmState()
+    if data.reads_without_tensorflow:  # errors and problems are reported once
+        _ = data.examples
+        data.forget()
+
+    def fit(model: str) -> str:
+        probe = Train(
+            dataclasses.replace(settings, model=model), source, warm=warm
+        )
+        probe.data.reports_problems = False
+        return super(Train, probe).train().directory
+
+    return ranking.rank(models, fit)
 
 
 def _describe_majority(run: "Scored") -> str:

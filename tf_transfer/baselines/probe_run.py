@@ -77,10 +77,12 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
             )
             every = range(len(encoder.blocks) + 1)
             chosen_on = reader.words({"train": train.take(some)}, every)
+            seconds = reader.cost.original / len(some)
             baseline.choose(chosen_on["train"])
             inputs = reader.words(parts, [baseline.states.block])
         else:
             inputs = reader.texts(parts)
+            seconds = reader.cost.original / sum(map(len, parts.values()))
     record = runs.run(
         settings,
         directory,
@@ -92,7 +94,13 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
         reader.cost.paid,
         devices,
         functools.partial(
-            _finish, experiment, encoder, baseline, reader, directory
+            _finish,
+            experiment,
+            encoder,
+            baseline,
+            reader,
+            seconds,
+            directory,
         ),
     )
     data.forget()
@@ -104,10 +112,15 @@ def _finish(
     encoder: Encoder,
     baseline: probe.Probe,
     reader: pooled_states.Reader,
+    seconds_per_text: float,
     directory: RunDirectory,
 ) -> dict[str, Any]:
-    """Writes weights and depth profile; returns what the result adds."""
-    data = experiment.data
+    """Writes weights and depth profile; returns what the result adds.
+
+    Args:
+        seconds_per_text: Of a pass of the whole encoder.
+    """
+    settings, data = experiment.settings, experiment.data
     task, examples = data.task, data.examples[data.task.name]
     labels, _ = examples["train"][""].targets(task)
     data.chosen = baseline.chosen
@@ -129,6 +142,7 @@ def _finish(
             "metric": task.metric,
             "texts": baseline.texts,
             "states": str(baseline.states),
+            "fold_scores": baseline.validated.scores.tolist(),
             "blocks_needed": probe.blocks_needed(baseline.profile),
             "blocks": baseline.profile,
         }
@@ -140,6 +154,10 @@ def _finish(
         "prefix_build_seconds": reader.cost.original,
         "prefix_engine": " ".join(reader.engine),
         "trace_seconds": reader.cost.traced,
+        "seconds_per_text": seconds_per_text,
+        "size_on_disk": loading.size_on_disk(
+            settings.model, settings.cache_folder
+        ),
         "total_parameters": frozen + baseline.parameters,
         "warnings": splits.find_warnings(task, examples)
         + probe.find_warnings(task, labels)

