@@ -11,12 +11,13 @@ of the directory, not the weights.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import io
 import json
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +51,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
     """The base class of both estimators, with their parameters.
 
     Args:
-        model: The encoder, as `--model`.
+        model: The encoder, as `--model`. Of several, in a list, each fit takes
+            the one that `train.rank` puts first.
         features: `bert` trains the encoder; `frozen` fits the probe, `tfidf`
             the TF-IDF baseline.
         trainable_layers: The number of last blocks that train, `all` or
@@ -69,11 +71,12 @@ class TextEstimator(sklearn.base.BaseEstimator):
     Attributes:
         directory_: The run directory.
         record_: The content of its `result.json`.
+        ranking_: Of several encoders, the `baselines.ranking.Ranking`.
     """
 
     def __init__(
         self,
-        model: str = "minilm",
+        model: str | Sequence[str] = "minilm",
         *,
         features: str = "bert",
         trainable_layers: str | int = 2,
@@ -123,6 +126,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         if own["seed"] is None:
             raise ValueError("Give a number as random_state.")
         own |= own.pop("settings") or {}
+        models = own.pop("model")
         states = random.getstate(), np.random.get_state()
         source = _TextSource(
             Task(
@@ -145,6 +149,10 @@ class TextEstimator(sklearn.base.BaseEstimator):
                         **own,
                     }
                 )
+                if not isinstance(models, str):
+                    self.ranking_ = train.rank(settings, models, source)
+                    models = self.ranking_.model
+                settings = dataclasses.replace(settings, model=models)
                 result = train.run(settings, source=source)
         except UserError as error:
             raise ValueError(str(error)) from None
