@@ -66,6 +66,8 @@ def test_many_unknown_tokens_are_a_warning(tmp_path, caplog):
     assert "tokens that the encoder's vocabulary lacks:" in text
     record = train.run(settings).record
     warnings = [w for w in record["warnings"] if w.startswith("train: ")]
-    [warning] = warnings
-    assert "are not in the encoder's vocabulary" in warning
-    assert f"Unknown tokens: {warning}" in caplog.text
+    unknown, script = warnings
+    assert "are not in the encoder's vocabulary" in unknown
+    assert "of the letters are Cyrillic, and 0 of the" in script
+    for warning in warnings:
+        assert f"Unknown tokens: {warning}" in caplog.text

@@ -7,6 +7,8 @@ or another encoding subclasses it.
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Iterable
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +21,7 @@ from tf_transfer.data import (
     held_out,
     official,
     registry,
+    scripts,
     splits,
     table_source,
     task_file,
@@ -52,7 +55,8 @@ class RunData:
             these are.
 
     Attributes:
-        warnings: sentences on splits with many unknown tokens, once encoded.
+        warnings: sentences on splits with many unknown tokens, or a script
+            that the vocabulary lacks, once encoded.
         cut_texts: share of the training texts that are cut, once encoded.
         chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
         reports_problems: whether it prints problems of a user's own texts.
@@ -321,7 +325,8 @@ class RunData:
             encoded = word_pieces.encode_sentences(
                 examples, task.labels or (), encoder, settings.max_length, name
             )
-            self._warn_of_unknown(encoded.tokens, encoder, name)
+            words = itertools.chain(*examples.words)
+            self._warn_of_unknown(encoded.tokens, encoder, name, words)
             return encoded
         texts_per_row = texts_per_row or self.texts_per_row(task)
         columns = [examples.texts]
@@ -339,7 +344,8 @@ class RunData:
                 for texts in columns
             ]
         )
-        self._warn_of_unknown(ids, encoder, name)
+        texts = itertools.chain(*examples.texts)
+        self._warn_of_unknown(ids, encoder, name, texts)
         labels = examples.labels
         if labels is None:
             labels = np.zeros(len(examples), np.int64)
@@ -348,18 +354,31 @@ class RunData:
         )
 
     def _warn_of_unknown(
-        self, ids: tokens.Tokens, encoder: "Encoder", name: str
+        self,
+        ids: tokens.Tokens,
+        encoder: "Encoder",
+        name: str,
+        texts: Iterable[str],
     ) -> None:
-        """Logs and keeps a warning if many tokens are unknown.
+        """Logs and keeps a warning if many tokens are unknown, or a script is.
 
         Scores suffer silently from a vocabulary of another language or domain.
         """
-        share, texts = ids.count(encoder.tokenizer.unknown)
+        problems = []
+        share, count = ids.count(encoder.tokenizer.unknown)
         if share > MOST_UNKNOWN:
-            warning = (
-                f"{name}: {share:.1%} of the tokens, in {texts:,} of "
-                f"{len(ids):,} texts, are not in the encoder's vocabulary. "
-                "Does it read this language?"
+            problems.append(
+                f"{share:.1%} of the tokens, in {count:,} of {len(ids):,} "
+                "texts, are not in the encoder's vocabulary"
             )
+        words = encoder.tokenizer.words_by_script
+        for script, share in scripts.find_lacking(texts, words).items():
+            problems.append(
+                f"{share:.1%} of the letters are {script.title()}, and "
+                f"{words[script]:,} of the {words.total():,} tokens in the "
+                "encoder's vocabulary are words of this script"
+            )
+        for problem in problems:
+            warning = f"{name}: {problem}. Does it read this language?"
             logging.warning("Unknown tokens: %s", warning)
             self.warnings.append(warning)

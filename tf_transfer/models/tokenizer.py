@@ -8,7 +8,9 @@ NUL, fold case where BERT lower-cases, and drop a Devanagari six.
 The ids are those of `transformers`; docs/data.md lists the exceptions.
 """
 
+import collections
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
+from tf_transfer.data import scripts
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models import keras_private
 
@@ -73,6 +76,15 @@ class Tokenizer(tf.Module):
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )
+
+    @functools.cached_property
+    def words_by_script(self) -> "collections.Counter[str]":
+        """See `scripts.count_words`."""
+        return scripts.count_words(self._spell())
+
+    def _spell(self) -> list[str]:
+        """The vocabulary in letters."""
+        return self.vocabulary
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, int32.
@@ -268,6 +280,10 @@ class BytePairs(Tokenizer):
         self._pairs = keras_private.byte_pairs(
             self.vocabulary, self.merges, [t.content for t in self.added]
         )
+
+    def _spell(self) -> list[str]:
+        ids = tf.range(len(self.vocabulary))[:, None]
+        return self._pairs.detokenize(ids)
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
         if self.adds_space:
