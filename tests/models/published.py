@@ -4,6 +4,7 @@
 `peers`.
 """
 
+import io
 import json
 import pathlib
 import unicodedata
@@ -100,6 +101,22 @@ def train_byte_pairs(texts):
     model = json.loads(trainer.to_str())["model"]
     merges = [" ".join(pair) for pair in model["merges"]]
     return sorted(model["vocab"], key=model["vocab"].get), merges
+
+
+def train_sentence_pieces():
+    """The content of a small model's file; its table is SentencePiece's."""
+    import sentencepiece
+
+    texts = [" ".join(odd_texts.WORDS)] * 3 + odd_texts.SENTENCES[:5] * 5
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=out,
+        vocab_size=600,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return out.getvalue()
 
 
 def encode(tokenizer, texts):

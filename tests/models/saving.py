@@ -17,13 +17,16 @@ def as_keras(encoder, folder):
 
 
 def as_hugging_face(encoder, folder):
-    """Writes a BERT or RoBERTa as `transformers` does."""
+    """Writes a BERT, ELECTRA or RoBERTa as `transformers` does."""
     backbone = encoder.backbone
     is_bert = encoder.family == "bert"
     os.makedirs(folder)
+    width = backbone.token_embedding.output_dim if is_bert else encoder.hidden
+    is_electra = encoder.projection is not None
     config = {
-        "model_type": encoder.family,
-        "vocab_size": backbone.vocabulary_size,
+        "model_type": "electra" if is_electra else encoder.family,
+        "vocab_size": len(encoder.tokenizer.vocabulary),
+        "embedding_size": width,
         "num_hidden_layers": backbone.num_layers,
         "num_attention_heads": backbone.num_heads,
         "hidden_size": backbone.hidden_dim,
@@ -85,6 +88,8 @@ def hugging_face_arrays(encoder):
         else:
             weight, bias = layer.kernel.numpy(), layer.bias.numpy()
             inputs = backbone.hidden_dim
+            if name == "embeddings_project":
+                inputs = weight.shape[0]
             if name.endswith(".output.dense") and "attention" not in name:
                 inputs = backbone.intermediate_dim
             weight = np.ascontiguousarray(weight.reshape(inputs, -1).T)
@@ -94,6 +99,8 @@ def hugging_face_arrays(encoder):
 
 def hugging_face_layers(encoder):
     yield "embeddings.LayerNorm", encoder.backbone.embeddings_layer_norm
+    if encoder.projection is not None:
+        yield "embeddings_project", encoder.projection
     for number, block in enumerate(encoder.blocks):
         layers = keras_private.block_layers(block)
         for name, layer in {

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 import unicodedata
 
 import pytest
@@ -14,6 +15,7 @@ import tensorflow as tf
 from tests import conftest
 from tests.models import published
 from tests.support import odd_texts
+from tf_transfer.models import transformers_tokenizer, transformers_types
 from tf_transfer.models.tokenizer import AddedToken
 
 ENGLISH = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "title", "film", "a"]
@@ -135,6 +137,87 @@ def test_ids_of_roberta_equal_those_of_transformers(lines):
     theirs = published.their_byte_pairs(vocabulary, merges)
     ids = [row for few in batched(lines, 100) for row in ours.encode(few)]
     assert_same(lines, ids, published.encode(theirs, lines))
+
+
+# === SentencePiece ===
+
+
+@pytest.fixture(scope="module")
+def sentence_pieces(tmp_path_factory):
+    """A folder with a model of SentencePiece."""
+    folder = tmp_path_factory.mktemp("pieces")
+    content = published.train_sentence_pieces()
+    (folder / transformers_tokenizer.SENTENCE_PIECES).write_bytes(content)
+    return folder
+
+
+def read_tokenizer(folder, model_type):
+    config = types.SimpleNamespace(
+        type=transformers_types.TYPES[model_type],
+        sizes={"vocabulary_size": 10**6},
+    )
+    return transformers_tokenizer.read_tokenizer(str(folder), config)
+
+
+def is_read_alike(text):
+    """Whether transformers normalises a text as SentencePiece does.
+
+    It leaves letters apart whose parts have more than five bytes. In a row of
+    numerals, two ways to cut `iii` have one score.
+    """
+    is_composed = unicodedata.is_normalized("NFC", text)
+    return is_composed and not any(letter in text for letter in "ﾞⅢⅲ")
+
+
+@pytest.mark.parametrize(
+    "model_type, shift", [("xlm-roberta", 1), ("camembert", 4)]
+)
+def test_ids_of_sentence_piece_itself(sentence_pieces, model_type, shift):
+    import sentencepiece
+
+    ours = read_tokenizer(sentence_pieces, model_type)
+    theirs = sentencepiece.SentencePieceProcessor(
+        model_file=str(sentence_pieces / transformers_tokenizer.SENTENCE_PIECES)
+    )
+    texts = [
+        text
+        for text in map(published.replace_surrogates, odd_texts.make())
+        if not any(token in text for token in (*published.ROBERTA, *"\x85Ⅲⅲ"))
+    ]
+    assert len(texts) > 1200
+    expected = [
+        [number + shift if number else ours.unknown for number in row]
+        for row in theirs.encode(texts)
+    ]
+    assert_same(texts, ours.encode(texts), expected)
+
+
+@pytest.mark.parametrize("model_type", ["xlm-roberta", "camembert"])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_ids_of_sentence_piece_equal_those_of_transformers(
+    lines, sentence_pieces, model_type, is_saved, tmp_path
+):
+    transformers = pytest.importorskip("transformers")
+    name = transformers_types.TYPES[model_type].tokenizer
+    theirs = getattr(transformers, name).from_pretrained(sentence_pieces)
+    folder = sentence_pieces
+    if is_saved:  # as tokenizer.json, and with a token more
+        folder = tmp_path
+        theirs.add_tokens(["schön"])
+        theirs.save_pretrained(folder)
+    ours = read_tokenizer(folder, model_type)
+    texts = [text for text in lines if is_read_alike(text)]
+    assert len(texts) > 1000
+    assert_same(texts, ours.encode(texts), published.encode(theirs, texts))
+    special = [ours.special.start, *ours.special.between, ours.special.end]
+    a, b = (published.encode(theirs, [text])[0] for text in ("film", "Ωm"))
+    assert theirs("film", "Ωm")["input_ids"] == [
+        special[0],
+        *a,
+        *special[1:3],
+        *b,
+        special[3],
+    ]
 
 
 # === One by one ===

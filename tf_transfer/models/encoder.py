@@ -6,6 +6,9 @@ The layers are keras-nlp's own. They are run one by one here (`blocks`), so a
 run can stop at a cut. Both families have one interface: keras-nlp's RoBERTa has
 no pooler, so it gets a new one, a dense tanh layer, as in the classifier that
 the authors of "What Would Elsa Do?" used. `tokenizer` makes the ids.
+
+An encoder without segments, such as DistilBERT's, has RoBERTa's layers; an
+ELECTRA whose embeddings are narrower than its blocks has a projection.
 """
 
 import functools
@@ -37,12 +40,13 @@ class Encoder:
     """One encoder and its tokeniser.
 
     Args:
-        backbone: `keras_nlp.models.BertBackbone` or `RobertaBackbone`.
-        tokenizer: the tokeniser of the same family.
+        backbone: `keras_nlp.models.BertBackbone`, `ElectraBackbone` or
+            `RobertaBackbone`.
+        tokenizer: the tokeniser that the encoder was trained with.
         seed: of the pooler's initial weights, where the family has none.
 
     Attributes:
-        family: `bert` or `roberta`.
+        family: `bert`, which has segments, or `roberta`, which has none.
         activation: of the blocks; one of `ACTIVATIONS`.
         blocks: the L transformer blocks, bottom first.
         hidden: width of the hidden states.
@@ -51,6 +55,8 @@ class Encoder:
         embedding_layers: what runs below the first block.
         token_table, position_table, segment_table: their weights; RoBERTa has
             no segments.
+        projection: dense layer from the width of the embeddings to that of
+            the blocks; None where they are equal.
         pooler: dense tanh layer on [CLS].
         added: what a method adds to blocks, by number; see `methods.added`.
     """
@@ -63,6 +69,7 @@ class Encoder:
     max_positions: int
     special: SpecialTokens
     embedding_layers: list[keras.layers.Layer]
+    projection: keras.layers.Layer | None
     pooler: keras.layers.Layer
 
     def __init__(
@@ -75,7 +82,7 @@ class Encoder:
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
         self.special = tokenizer.special
-        if isinstance(backbone, keras_nlp.models.BertBackbone):
+        if not isinstance(backbone, keras_nlp.models.RobertaBackbone):
             self.family = "bert"
             self.activation = "gelu_new"
             self.pooler = backbone.pooled_dense
@@ -99,6 +106,9 @@ class Encoder:
             backbone.embeddings_layer_norm,
             backbone.embeddings_dropout,
         ]
+        self.projection = getattr(backbone, "embeddings_projection", None)
+        if self.projection is not None:
+            self.embedding_layers.append(self.projection)
 
     def set_arithmetic(self, activation: str, epsilon: float) -> None:
         """Replaces the activation of the blocks, and LayerNorm's epsilon.
@@ -153,6 +163,10 @@ class Encoder:
         x = blocks.normalise(self.backbone.embeddings_layer_norm, x)
         if training:
             x = self.backbone.embeddings_dropout(x, training=True)
+        if self.projection is not None:
+            kernel = tf.cast(self.projection.kernel.value, dtype)
+            x = tf.matmul(x, kernel)
+            x += tf.cast(self.projection.bias.value, dtype)
         return x
 
     def run_blocks(

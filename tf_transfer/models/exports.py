@@ -1,7 +1,9 @@
 """A trained classifier in other libraries' formats.
 
 `hugging_face` writes a folder that transformers loads as a model for sequence
-classification: it has the same encoder, pooler and dense layer on [CLS].
+classification: it has the same encoder, pooler and dense layer on [CLS]. An
+encoder with segments is a BERT there, one without a RoBERTa, with the tokenizer
+that it has: so a DistilBERT has its pooler, which its own classifier has not.
 `keras_preset` writes keras-hub's text classifier. Two classes with one unit z
 become two units (0, z), whose softmax is that unit's sigmoid.
 """
@@ -20,15 +22,16 @@ from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import PooledHead
 from tf_transfer.models.methods import added
 from tf_transfer.models.network import Network
+from tf_transfer.models.sentence_pieces import SentencePieces
 from tf_transfer.models.tokenizer import BytePairs, Tokenizer, WordPieces
 from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]
-POSITIONS_BEFORE = 2  # first positions of RoBERTa's table, never used
 # What keras-hub's blocks have. Its GELU of BERT is the approximation by tanh,
 # which gives states that differ by some thousandths.
 KERAS_ACTIVATIONS = {"bert": ("gelu", "gelu_new"), "roberta": ("gelu",)}
 KERAS_EPSILON = {"bert": 1e-12, "roberta": 1e-5}
+KERAS_TOKENIZERS = {"bert": WordPieces, "roberta": BytePairs}
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -55,10 +58,16 @@ def hugging_face(
         max_length: longest text in tokens.
 
     Raises:
-        UserError: transformers has no such head or blocks.
+        UserError: transformers has no such head or embeddings.
     """
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder, path = network.encoder, pathlib.Path(folder)
+    if encoder.projection is not None:
+        raise UserError(
+            "--format=hugging_face: transformers has no classifier with "
+            "embeddings of another width than the blocks and this pooler. "
+            "Give --format=saved_model."
+        )
     _write_config(encoder, path, kind, labels, max_length)
     arrays = {}
     for name, array in _arrays(encoder, kernel, bias).items():
@@ -86,11 +95,13 @@ def keras_preset(
     if (
         activation not in KERAS_ACTIVATIONS[encoder.family]
         or epsilon != KERAS_EPSILON[encoder.family]
+        or not isinstance(encoder.tokenizer, KERAS_TOKENIZERS[encoder.family])
+        or encoder.projection is not None
     ):
         raise UserError(
             f"--format=keras_preset: keras-hub has no blocks with {activation} "
-            f"and epsilon {epsilon:g}. Give --format=hugging_face or "
-            "saved_model."
+            f"and epsilon {epsilon:g}, or none with these embeddings and this "
+            "tokenizer. Give --format=hugging_face or saved_model."
         )
     models = keras_nlp.models
     classifier_class = models.BertTextClassifier
@@ -164,7 +175,8 @@ def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
     for name, table in names.tables(encoder).items():
         arrays[name] = np.asarray(table)
     if encoder.family == "roberta":
-        empty = np.zeros((POSITIONS_BEFORE, encoder.hidden), np.float32)
+        # transformers numbers positions from the one behind the padding's.
+        empty = np.zeros((encoder.special.pad + 1, encoder.hidden), np.float32)
         positions = [empty, arrays[names.POSITIONS]]
         arrays[names.POSITIONS] = np.concatenate(positions)
         arrays[names.SEGMENTS] = empty[:1]
@@ -202,7 +214,7 @@ def _write_config(
     else:
         architecture = "RobertaForSequenceClassification"
         segments = 1
-        positions += POSITIONS_BEFORE
+        positions += special.pad + 1
     config = {
         "architectures": [architecture],
         "model_type": encoder.family,
@@ -268,6 +280,8 @@ def _write_tokenizer(
         "unk_token": words[tokenizer.unknown],
         "added_tokens_decoder": added,
     }
+    if encoder.family == "roberta":  # has one segment
+        config["model_input_names"] = ["input_ids", "attention_mask"]
     if isinstance(tokenizer, BytePairs):
         ids = {token: number for number, token in enumerate(words)}
         _write_json(path / "vocab.json", ids)
@@ -284,6 +298,9 @@ def _write_tokenizer(
             "strip_accents": tokenizer.strips_accents,
             "tokenize_chinese_chars": tokenizer.splits_chinese,
         }
+    elif isinstance(tokenizer, SentencePieces):
+        config["tokenizer_class"], name, content = tokenizer.source
+        (path / name).write_bytes(content)
     _write_json(path / "tokenizer_config.json", config)
 
 

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from tf_transfer.models.cost import Shape
+from tf_transfer.models.transformers_types import rename_keys, TYPES
 from tf_transfer.utils import files as files_lib, json_files, network, wheels
 from tf_transfer.utils.errors import UserError
 
@@ -38,6 +39,8 @@ SIZES = (
     ("max_position_embeddings", "max_sequence_length"),
 )
 Size = Annotated[int, msgspec.Meta(ge=1)]
+# By transformers' names of types, and keras-nlp's of classes.
+ROBERTAS = ("camembert", "roberta", "xlm-roberta", "RobertaBackbone")
 # Shapes of presets: of the first row whose words are in a preset's name.
 SHAPES = {
     "minilm_l3": Shape(3, 384, 12, 1536),
@@ -76,19 +79,18 @@ def identify(model: str, cache_folder: str) -> str:
 
 def is_roberta(model: str) -> bool:
     """Whether `--model` is a RoBERTa; loads and fetches nothing."""
-    return model not in ("tiny", "minilm") and _family(model) == "Roberta"
+    return _read_type(model) in ROBERTAS
 
 
 def has_new_pooler(model: str) -> bool:
     """Whether the pooler of an encoder is drawn by a run; fetches nothing."""
-    if model in ("tiny", "minilm"):
-        return False
-    if is_roberta(model) or not _is_transformers_folder(model):
-        return is_roberta(model)
+    name = _read_type(model)
+    if name not in TYPES:
+        return name in ROBERTAS
     from tf_transfer.models import transformers_weights
 
     with _opened(model, "") as folder:
-        return not transformers_weights.has_pooler(folder)
+        return not transformers_weights.has_pooler(folder, TYPES[name])
 
 
 def size_on_disk(model: str, cache_folder: str) -> int:
@@ -185,11 +187,12 @@ def load(
                 return _load_transformers(
                     source, dropout, precision, seed, keep_blocks
                 )
-            backbone = _keras_class(source, "Backbone").from_preset(
+            family = _read_type(source).removesuffix("Backbone")
+            backbone = _keras_class(family, "Backbone").from_preset(
                 source, dropout=dropout, dtype=precision
             )
             tokenizer = _convert_tokenizer(
-                _keras_class(source, "Tokenizer").from_preset(source)
+                _keras_class(family, "Tokenizer").from_preset(source)
             )
     if keep_blocks is not None:
         _check_keep(keep_blocks, backbone.num_layers)
@@ -254,21 +257,36 @@ def _load_transformers(
     from tf_transfer.models import (
         encoder as encoder_lib,
         transformers_folder,
+        transformers_tokenizer,
         transformers_weights,
     )
+    from tf_transfer.models.tokenizer import WordPieces
 
     config = transformers_folder.read_config(folder)
-    tokenizer = transformers_folder.read_tokenizer(folder, config)
+    tokenizer = transformers_tokenizer.read_tokenizer(folder, config)
     sizes = dict(config.sizes)
     if keep_blocks is not None:
         _check_keep(keep_blocks, sizes["num_layers"])
         sizes["num_layers"] = keep_blocks
-    backbone = _keras_class(folder, "Backbone")(
+    family = "Roberta"
+    # The other tokenizers of transformers give both texts of a pair segment 0.
+    if config.type.has_segments and isinstance(tokenizer, WordPieces):
+        family = "Bert"
+        sizes["num_segments"] = config.segments
+    if config.embedding_size != sizes["hidden_dim"]:
+        if family == "Roberta":
+            raise transformers_folder.refuse(
+                folder, "config.json", "embedding_size", config.embedding_size
+            )
+        family = "Electra"
+        sizes["embedding_dim"] = config.embedding_size
+        sizes["vocab_size"] = sizes.pop("vocabulary_size")
+    backbone = _keras_class(family, "Backbone")(
         **sizes, dropout=dropout, dtype=precision
     )
     encoder = encoder_lib.Encoder(backbone, tokenizer, seed)
     encoder.set_arithmetic(config.activation, config.epsilon)
-    transformers_weights.load(encoder, folder, config.first_position, seed)
+    transformers_weights.load(encoder, folder, config, seed)
     return encoder
 
 
@@ -295,29 +313,24 @@ def _convert_tokenizer(theirs: Any) -> "Tokenizer":
     )
 
 
-def _keras_class(source: str, kind: str) -> Any:
-    """The `Backbone` or `Tokenizer` of keras-nlp for a model."""
+def _keras_class(family: str, kind: str) -> Any:
+    """The `Backbone` or `Tokenizer` of keras-nlp for a family."""
     import keras_nlp
 
-    return getattr(keras_nlp.models, f"{_family(source)}{kind}")
+    return getattr(keras_nlp.models, f"{family}{kind}")
 
 
 def _is_transformers_folder(source: str) -> bool:
     return os.path.isdir(source) and "model_type" in _read_config(source)
 
 
-def _family(source: str) -> str | None:
-    """`Bert` or `Roberta`, from the folder's config or the preset's name."""
-    if not os.path.isdir(source):
-        return "Roberta" if source.startswith("roberta") else "Bert"
-    config = _read_config(source)
-    name = config.get("model_type") or config.get("class_name", "")
-    return {
-        "bert": "Bert",
-        "BertBackbone": "Bert",
-        "roberta": "Roberta",
-        "RobertaBackbone": "Roberta",
-    }.get(name)
+def _read_type(source: str) -> str:
+    """One of `TYPES` for a folder of transformers; else keras-nlp's class."""
+    if os.path.isdir(source) and source not in ("tiny", "minilm"):
+        config = _read_config(source)
+        return str(config.get("model_type") or config.get("class_name"))
+    name = "Roberta" if source.startswith("roberta") else "Bert"
+    return f"{name}Backbone"
 
 
 # === Names ===
@@ -379,10 +392,12 @@ def _check_folder(model: str) -> None:
             "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
             "folder holds config.json and model.safetensors."
         )
-    if _family(model) is None:
+    name = _read_type(model)
+    if name not in (*TYPES, "BertBackbone", "RobertaBackbone"):
         raise UserError(
-            f"--model={model}: is neither BERT nor RoBERTa. Only these two "
-            "families are known here."
+            f"--model={model}: is of the type {name[:60]}, which is not known "
+            f"here. A Hugging Face folder can be of {', '.join(TYPES)}; a "
+            "Keras preset is a BERT or RoBERTa."
         )
     sizes = _read_sizes(_read_config(model))
     for name, other in SIZES:
@@ -411,6 +426,8 @@ def _read_config(folder: str) -> dict[str, Any]:
     """The fields of `config.json`, with those of a backbone in a preset."""
     path = os.path.join(folder, "config.json")
     config = json_files.read(path, dict[str, Any])
+    if str(config.get("model_type")) in TYPES:
+        return rename_keys(config)
     nested = config.get("config")
     return config | (nested if isinstance(nested, dict) else {})
 

@@ -70,6 +70,7 @@ class Tokenizer(tf.Module):
         self.special = special
         self.unknown = unknown
         self.added = tuple(added)
+        self._in_raw = self.added  # looked for in the text as it is
         # Looking for control flow would take seconds; there is none.
         self._program = tf.function(
             self._tokenize,
@@ -111,11 +112,7 @@ class Tokenizer(tf.Module):
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.regex_replace(texts, r"\x00", NUL)
-        words = _split_off(
-            texts,
-            [token for token in self.added if not token.is_normalized],
-            self._split,
-        )
+        words = _split_off(texts, self._in_raw, self._split)
         return words.with_values(self._make_ids(words.values)).merge_dims(1, 2)
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -183,6 +180,7 @@ class WordPieces(Tokenizer):
         )
         self.splits_chinese = splits_chinese
         self.longest = longest
+        self._in_raw = tuple(t for t in self.added if not t.is_normalized)
         self._in_normalized: list[AddedToken] = []
         # No word is one of these two, and the builder refuses them.
         pieces = [

@@ -13,11 +13,14 @@ from absl import logging
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder, make_pooler
 from tf_transfer.models.methods.base import TRANSFORMERS_NAMES
+from tf_transfer.models.transformers_folder import Config
+from tf_transfer.models.transformers_types import ModelType
 from tf_transfer.utils.errors import UserError
 
 WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
+PROJECTION = "embeddings_project"
 POOLER = "pooler.dense"
 
 
@@ -29,6 +32,8 @@ def name_layers(
     A dense layer has `.weight` [outputs, inputs] and `.bias` there.
     """
     yield "embeddings.LayerNorm", encoder.backbone.embeddings_layer_norm
+    if encoder.projection is not None:
+        yield PROJECTION, encoder.projection
     for number, block in enumerate(encoder.blocks):
         layers = keras_private.block_layers(block)
         here = f"encoder.layer.{number}"
@@ -39,7 +44,7 @@ def name_layers(
 
 
 def tables(encoder: Encoder) -> dict[str, Any]:
-    """The embedding tables [rows, hidden], without RoBERTa's one segment."""
+    """The embedding tables [rows, width], without RoBERTa's one segment."""
     backbone = encoder.backbone
     if encoder.family == "roberta":
         inner = backbone.embeddings
@@ -54,7 +59,7 @@ def tables(encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def load(encoder: Encoder, folder: str, first_position: int, seed: int) -> None:
+def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
     """Reads the weights of an encoder from a folder's safetensors files.
 
     The names may have a prefix, such as `bert.`, and layer normalisations the
@@ -64,36 +69,37 @@ def load(encoder: Encoder, folder: str, first_position: int, seed: int) -> None:
     Args:
         encoder: the encoder.
         folder: the folder.
-        first_position: see `transformers_folder.Config`.
+        config: its `config.json`.
         seed: of a new pooler.
 
     Raises:
         UserError: a weight is missing, or has another shape.
     """
-    with _Weights(folder) as weights:
+    with _Weights(folder, config.type) as weights:
         variables = tables(encoder)
-        positions = weights.read(POSITIONS)[first_position:]
-        if encoder.family == "roberta":
-            # transformers adds this one vector to every token. It is zero as
-            # published, but not after tuning. Every token has a position.
-            positions = positions + weights.read(SEGMENTS)[:1]
-        else:
+        positions = weights.read(POSITIONS)[config.first_position :]
+        if SEGMENTS in variables:
             weights.assign(
                 variables[SEGMENTS], SEGMENTS, weights.read(SEGMENTS)
             )
+        elif weights.has(SEGMENTS):
+            # transformers adds this one vector to every token. It is zero as
+            # published, but not after tuning. Every token has a position.
+            positions = positions + weights.read(SEGMENTS)[:1]
         weights.assign(variables[POSITIONS], POSITIONS, positions)
         weights.assign(variables[WORDS], WORDS, weights.read(WORDS))
         layers = [*name_layers(encoder)]
-        if weights.has(f"{POOLER}.weight") and encoder.family == "bert":
+        if weights.has_pooler:
             layers.append((POOLER, encoder.pooler))
-        elif encoder.family == "bert":
+        else:
             new = make_pooler(encoder.backbone, seed)
             encoder.pooler.set_weights(new.get_weights())
-            logging.warning(
-                "--model=%s: has no pooler. A new one, drawn by --seed, "
-                "takes its place.",
-                folder,
-            )
+            if config.type.has_pooler:
+                logging.warning(
+                    "--model=%s: has no pooler. A new one, drawn by --seed, "
+                    "takes its place.",
+                    folder,
+                )
         for name, layer in layers:
             if isinstance(layer, keras.layers.LayerNormalization):
                 kernel, bias = layer.gamma, layer.beta
@@ -111,17 +117,18 @@ def load(encoder: Encoder, folder: str, first_position: int, seed: int) -> None:
                 weights.assign(variable, name, array)
 
 
-def has_pooler(folder: str) -> bool:
-    """Whether the files have a pooler; reads their names alone."""
-    with _Weights(folder) as weights:
-        return weights.has(f"{POOLER}.weight")
+def has_pooler(folder: str, model_type: ModelType) -> bool:
+    """Whether a folder has a pretrained pooler; reads no weights."""
+    with _Weights(folder, model_type) as weights:
+        return weights.has_pooler
 
 
 class _Weights:
-    """The safetensors files of a folder, as one mapping without prefix."""
+    """The safetensors files of a folder, as one mapping by BERT's names."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, model_type: ModelType) -> None:
         self._folder = folder
+        self._type = model_type
         self._files: list[Any] = []
         self._by_name: dict[str, Any] = {}
         self._prefix = ""
@@ -141,17 +148,27 @@ class _Weights:
         for file in self._files:
             file.__exit__(*error)
 
+    @property
+    def has_pooler(self) -> bool:
+        return self._type.has_pooler and self.has(f"{POOLER}.weight")
+
     def has(self, name: str) -> bool:
-        return self._prefix + name in self._by_name
+        return self._prefix + self._rename(name) in self._by_name
 
     def read(self, name: str) -> np.ndarray:
-        if not self.has(name):
+        name = self._rename(name)
+        if self._prefix + name not in self._by_name:
             raise UserError(
                 f"--model={self._folder}: the weights have no {name}. Is the "
                 "folder complete?"
             )
         name = self._prefix + name
         return self._by_name[name].get_tensor(name).astype(np.float32)
+
+    def _rename(self, name: str) -> str:
+        for bert, own in self._type.weights.items():
+            name = name.replace(bert, own)
+        return name
 
     def assign(self, variable: Any, name: str, array: np.ndarray) -> None:
         if tuple(variable.shape) != array.shape:

@@ -1,0 +1,460 @@
+"""The tokenizer of a model folder of `transformers`.
+
+`TOKENIZER_CONFIG`, `TOP_KEYS`, `TOKENIZER` and `SPECIAL_TOKENS` list every key
+of `tokenizer_config.json`, `tokenizer.json` and `special_tokens_map.json`; see
+`transformers_folder`. The tokenizer's kind does not depend on the model's type:
+a BERT may have RoBERTa's.
+"""
+
+import base64
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tf_transfer.data.tokens import SpecialTokens
+from tf_transfer.models import sentence_pieces
+from tf_transfer.models.sentence_pieces import SentencePieces
+from tf_transfer.models.tokenizer import (
+    AddedToken,
+    BytePairs,
+    Tokenizer,
+    WordPieces,
+)
+from tf_transfer.models.transformers_folder import (
+    ANY,
+    check_keys,
+    Config,
+    read_keys,
+    refuse,
+)
+from tf_transfer.utils import files, json_files
+from tf_transfer.utils.errors import UserError
+
+# Names of the special tokens, and their usual values by kind.
+SPECIAL_TOKENS = {
+    "WordPiece": {
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "mask_token": "[MASK]",
+    },
+    "BPE": {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    },
+}
+SPECIAL_TOKENS["Unigram"] = SPECIAL_TOKENS["BPE"]
+MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
+NAMED_TOKENS: dict[str, Sequence[Any] | None] = dict.fromkeys(
+    [*SPECIAL_TOKENS["BPE"], *MORE_TOKENS], ANY
+)
+# The kind of tokenizer of each class: the `type` of `model` in tokenizer.json.
+CLASSES = {
+    "BertTokenizer": "WordPiece",
+    "DistilBertTokenizer": "WordPiece",
+    "ElectraTokenizer": "WordPiece",
+    "RobertaTokenizer": "BPE",
+    "XLMRobertaTokenizer": "Unigram",
+    "CamembertTokenizer": "Unigram",
+}
+# Classes that take everything from `tokenizer.json`.
+GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+TOKENIZER_CONFIG: dict[str, Sequence[Any] | None] = {
+    **NAMED_TOKENS,
+    "tokenizer_class": ANY,  # one of `CLASSES`
+    "added_tokens_decoder": ANY,
+    "do_lower_case": (True, False),
+    "strip_accents": (True, False),
+    "tokenize_chinese_chars": (True, False),
+    "add_prefix_space": (True, False),
+    "do_basic_tokenize": (True,),
+    "never_split": ([],),
+    "wordpieces_prefix": ("##",),
+    "clean_text": (True,),
+    "split_special_tokens": (False,),
+    "sp_model_kwargs": ({},),
+    # Of cutting and padding, which `tokens.pack` and the batches do; of
+    # decoding; and of how the files are found.
+    **dict.fromkeys(
+        "model_max_length max_len max_length stride truncation "
+        "truncation_side truncation_strategy padding padding_side "
+        "pad_to_multiple_of pad_token_type_id pad_token_id "
+        "clean_up_tokenization_spaces trim_offsets errors model_input_names "
+        "special_tokens_map_file tokenizer_file vocab_file merges_file "
+        "name_or_path _name_or_path backend is_local local_files_only "
+        "use_fast from_slow processor_class return_tensors verbose "
+        "model_type transformers_version unk_id".split(),
+        ANY,
+    ),
+}
+SETTINGS_FILES = {
+    "special_tokens_map.json": NAMED_TOKENS,
+    "tokenizer_config.json": TOKENIZER_CONFIG,
+}
+# Sections of `tokenizer.json` that have a part in the ids.
+SECTIONS = ("normalizer", "pre_tokenizer", "model")
+TOP_KEYS = dict.fromkeys(
+    (
+        *SECTIONS,
+        # These two are checked apart; the others are of cutting and padding,
+        # of decoding, and of the file.
+        "added_tokens",
+        "post_processor",
+        "version",
+        "truncation",
+        "padding",
+        "decoder",
+    ),
+    ANY,
+)
+# The fields of the sections, by kind; see `_unpack`.
+TOKENIZER: dict[str, dict[str, Sequence[Any] | None]] = {
+    "WordPiece": {
+        "normalizer.type": ("BertNormalizer",),
+        "normalizer.clean_text": (True,),
+        "normalizer.handle_chinese_chars": (True, False),
+        "normalizer.strip_accents": (True, False),
+        "normalizer.lowercase": (True, False),
+        "pre_tokenizer.type": ("BertPreTokenizer",),
+        "model.type": ("WordPiece",),
+        "model.unk_token": ANY,
+        "model.continuing_subword_prefix": ("##",),
+        "model.max_input_chars_per_word": ANY,
+        "model.vocab": ANY,
+    },
+    "BPE": {
+        "pre_tokenizer.type": ("ByteLevel",),
+        "pre_tokenizer.add_prefix_space": (True, False),
+        "pre_tokenizer.trim_offsets": ANY,
+        "pre_tokenizer.use_regex": (True,),
+        "model.type": ("BPE",),
+        "model.unk_token": ANY,
+        "model.continuing_subword_prefix": ("",),
+        "model.end_of_word_suffix": ("",),
+        "model.fuse_unk": ANY,
+        "model.byte_fallback": (False,),
+        "model.ignore_merges": (False,),
+        "model.vocab": ANY,
+        "model.merges": ANY,
+    },
+    # Spaces at the end and repeated ones count for nothing either way.
+    "Unigram": {
+        "normalizer.type": (
+            "Precompiled",
+            "Precompiled, Strip, Replace",
+            "Strip, Replace",
+        ),
+        "normalizer.precompiled_charsmap": ANY,
+        "normalizer.strip_left": ANY,
+        "normalizer.strip_right": ANY,
+        "normalizer.pattern": ({"Regex": " {2,}"},),
+        "normalizer.content": (" ", "▁"),
+        "pre_tokenizer.type": ("Metaspace", "WhitespaceSplit, Metaspace"),
+        "pre_tokenizer.replacement": ("▁",),
+        "pre_tokenizer.str_rep": ("▁",),
+        "pre_tokenizer.prepend_scheme": ("always",),
+        "pre_tokenizer.add_prefix_space": (True,),
+        "pre_tokenizer.split": (True,),
+        "model.type": ("Unigram",),
+        "model.unk_id": ANY,
+        "model.byte_fallback": (False,),
+        "model.vocab": ANY,
+    },
+}
+# What each kind needs; the rest has defaults.
+NEEDED = {
+    "WordPiece": ("normalizer.type", "pre_tokenizer.type", "model.vocab"),
+    "BPE": ("pre_tokenizer.type", "model.vocab"),
+    "Unigram": ("pre_tokenizer.type", "model.vocab"),
+}
+PAIR_SHAPES = {"WordPiece": ".A.A.", "BPE": ".A..A.", "Unigram": ".A..A."}
+POST_PROCESSORS = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
+# The first ids of the classes that read a file of SentencePiece, and how many
+# of its pieces these replace. `<mask>` is the last id.
+SENTENCE_PIECES = "sentencepiece.bpe.model"
+FIRST_IDS = {
+    "XLMRobertaTokenizer": (("<s>", "<pad>", "</s>", "<unk>"), 3),
+    "CamembertTokenizer": (
+        ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
+        1,
+    ),
+}
+
+
+def read_tokenizer(folder: str, config: Config) -> Tokenizer:
+    """Makes the tokeniser that the files of a folder describe.
+
+    `tokenizer.json` has the vocabulary, or `vocab.txt`, or `vocab.json` and
+    `merges.txt`, or `sentencepiece.bpe.model`. `tokenizer_config.json` has
+    precedence for how WordPiece's texts are normalised, as in transformers;
+    where neither file has a setting, it is that of the uncased BERT.
+
+    Raises:
+        UserError: a key or value is not known here, or a file is missing.
+    """
+    settings: dict[str, Any] = {}
+    for name, keys in SETTINGS_FILES.items():
+        if os.path.exists(os.path.join(folder, name)):
+            settings |= read_keys(folder, name, keys)
+    title = settings.get("tokenizer_class") or config.type.tokenizer
+    kind = CLASSES.get(title.removesuffix("Fast"))
+    content: dict[str, Any] = {}
+    if os.path.exists(os.path.join(folder, "tokenizer.json")):
+        content = read_keys(folder, "tokenizer.json", TOP_KEYS)
+    if title in GENERIC_CLASSES:
+        _find(folder, "tokenizer.json")
+        settings = {k: v for k, v in settings.items() if k in NAMED_TOKENS}
+        kind = content["model"].get("type", CLASSES[config.type.tokenizer])
+    if kind not in TOKENIZER:
+        raise refuse(folder, "tokenizer_config.json", "tokenizer_class", title)
+
+    if content:
+        fields, added = _read_tokenizer_json(folder, content, kind)
+    else:
+        fields = _read_vocabulary(folder, title.removesuffix("Fast"), kind)
+        added = _read_added(folder, settings)
+
+    ids = {**fields["model.vocab"]}
+    tokens = {}
+    for number, one in added.items():
+        ids[one.content] = number
+        tokens[one.content] = one
+    names = {}
+    for name, usual in SPECIAL_TOKENS[kind].items():
+        names[name] = _content(settings.get(name, usual))
+    _check_ids(folder, ids, names, config.sizes["vocabulary_size"])
+    special = [*names.values()]
+    for name in MORE_TOKENS:
+        more = settings.get(name) or ()
+        if isinstance(more, Mapping):
+            more = more.values()
+        special += map(_content, more)
+    for token in special:
+        if token in ids:
+            tokens.setdefault(token, AddedToken(token))
+    vocabulary = [""] * (max(ids.values()) + 1)
+    for token, number in ids.items():
+        vocabulary[number] = token
+
+    start, end = ids[names["cls_token"]], ids[names["sep_token"]]
+    pad, unknown = ids[names["pad_token"]], ids[names["unk_token"]]
+    added_tokens = tuple(tokens.values())
+    if kind == "WordPiece":
+        lowercase = fields.get("normalizer.lowercase", True)
+        strips_accents = fields.get("normalizer.strip_accents")
+        splits_chinese = fields.get("normalizer.handle_chinese_chars", True)
+        return WordPieces(
+            vocabulary,
+            SpecialTokens(start, end, pad, (end,)),
+            unknown,
+            added_tokens,
+            settings.get("do_lower_case", lowercase),
+            settings.get("strip_accents", strips_accents),
+            settings.get("tokenize_chinese_chars", splits_chinese),
+            fields.get("model.max_input_chars_per_word", 100),
+        )
+    special_ids = SpecialTokens(start, end, pad, (end, end))
+    adds_space = fields.get("pre_tokenizer.add_prefix_space", False)
+    adds_space = settings.get("add_prefix_space", adds_space)
+    if kind == "BPE":
+        merges = fields["model.merges"]
+        return BytePairs(
+            vocabulary, merges, special_ids, unknown, added_tokens, adds_space
+        )
+    if settings.get("add_prefix_space") is False:
+        name = "tokenizer_config.json"
+        raise refuse(folder, name, "add_prefix_space", False)
+    name = "tokenizer.json" if content else SENTENCE_PIECES
+    return SentencePieces(
+        vocabulary,
+        special_ids,
+        unknown,
+        added_tokens,
+        fields["model.scores"],
+        fields["model.charsmap"],
+        (title, name, files.read_bytes(os.path.join(folder, name))),
+    )
+
+
+def _check_ids(
+    folder: str, ids: Mapping[str, int], names: Mapping[str, str], size: int
+) -> None:
+    """Raises `UserError` where a vocabulary does not fit the encoder.
+
+    Args:
+        folder: see `read_tokenizer`.
+        ids: of the tokens.
+        names: the special tokens, by their names in the files.
+        size: of the table of embeddings.
+    """
+    for name in ("cls_token", "sep_token", "pad_token", "unk_token"):
+        if names[name] not in ids:
+            raise UserError(
+                f"--model={folder}: the vocabulary has no {names[name]}, which "
+                f"is its {name}. Is the folder complete?"
+            )
+    count = max(ids.values()) + 1
+    if count > size:
+        raise UserError(
+            f"--model={folder}: the tokenizer has {count:,} tokens, and "
+            f"config.json has a smaller vocab_size: {size:,}. Is the folder "
+            "complete?"
+        )
+
+
+def _read_tokenizer_json(
+    folder: str, content: Mapping[str, Any], kind: str
+) -> tuple[dict[str, Any], dict[int, AddedToken]]:
+    """The fields of `tokenizer.json` by section, and added tokens by id."""
+    name = "tokenizer.json"
+    fields: dict[str, Any] = {}
+    for section in SECTIONS:
+        for field, value in _unpack(content.get(section, {})).items():
+            if value is not None:
+                fields[f"{section}.{field}"] = value
+    check_keys(folder, name, fields, TOKENIZER[kind])
+    for needed in NEEDED[kind]:
+        if needed not in fields:
+            raise refuse(folder, name, needed.split(".")[0], None)
+    _check_post_processor(folder, content.get("post_processor", {}), kind)
+    merges = []
+    for pair in fields.get("model.merges", ()):
+        merges.append(pair if isinstance(pair, str) else " ".join(pair))
+    fields["model.merges"] = merges
+    if kind == "Unigram":
+        charsmap = fields.get("normalizer.precompiled_charsmap", "")
+        fields |= _number_pieces(
+            fields["model.vocab"], base64.b64decode(charsmap)
+        )
+    added = {}
+    for token in content.get("added_tokens", ()):
+        added[token["id"]] = _make_added(folder, token)
+    return fields, added
+
+
+def _unpack(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a section; those of a sequence's members are joined."""
+    if section.get("type") != "Sequence":
+        return {**section}
+    fields: dict[str, Any] = {}
+    types = []
+    for member in section.get("normalizers") or section["pretokenizers"]:
+        fields |= member
+        types.append(member["type"])
+    return fields | {"type": ", ".join(types)}
+
+
+def _number_pieces(
+    pieces: Iterable[Sequence[Any]], charsmap: bytes
+) -> dict[str, Any]:
+    """The fields of SentencePiece's tokens; of equal ones the first's id."""
+    ids: dict[str, int] = {}
+    scores = []
+    for number, (piece, score) in enumerate(pieces):
+        ids.setdefault(piece, number)
+        scores.append(score)
+    return {
+        "model.vocab": ids,
+        "model.scores": scores,
+        "model.charsmap": charsmap,
+    }
+
+
+def _check_post_processor(
+    folder: str, processor: Mapping[str, Any], kind: str
+) -> None:
+    """Raises `UserError` unless special tokens go where the kind has them."""
+    name = processor.get("type", POST_PROCESSORS[0])
+    is_usual = name in POST_PROCESSORS
+    if name == "TemplateProcessing":
+        single, pair = _shape(processor, "single"), _shape(processor, "pair")
+        is_usual = single == ".A." and pair == PAIR_SHAPES[kind]
+    if not is_usual:
+        raise refuse(folder, "tokenizer.json", "post_processor", name)
+
+
+def _shape(processor: Mapping[str, Any], name: str) -> str:
+    """A template: `A` where it has a text, and a dot where a special token."""
+    shape = ""
+    for item in processor.get(name, ()):
+        shape += "A" if "Sequence" in item else "."
+    return shape
+
+
+def _read_added(
+    folder: str, settings: Mapping[str, Any]
+) -> dict[int, AddedToken]:
+    """Added tokens of a folder without `tokenizer.json`, by id."""
+    added = {}
+    path = os.path.join(folder, "added_tokens.json")
+    if "added_tokens_decoder" in settings:
+        for number, token in settings["added_tokens_decoder"].items():
+            added[int(number)] = _make_added(folder, token)
+    elif os.path.exists(path):
+        for content, number in json_files.read(path, dict[str, int]).items():
+            added[number] = AddedToken(content, is_normalized=True)
+    return added
+
+
+def _make_added(folder: str, token: Mapping[str, Any]) -> AddedToken:
+    content = token["content"]
+    if token.get("single_word"):
+        raise refuse(folder, f"added token {content}", "single_word", True)
+    is_special = token.get("special", False)
+    return AddedToken(
+        content,
+        token.get("normalized", not is_special),
+        token.get("lstrip", False),
+        token.get("rstrip", False),
+    )
+
+
+def _read_vocabulary(folder: str, title: str, kind: str) -> dict[str, Any]:
+    """The fields of the older files: ids of tokens, and what makes tokens."""
+    if kind == "WordPiece":
+        lines = _read_lines(folder, "vocab.txt")
+        return {"model.vocab": {token: n for n, token in enumerate(lines)}}
+    if kind == "Unigram":
+        content = files.read_bytes(_find(folder, SENTENCE_PIECES))
+        pieces, charsmap = sentence_pieces.read_model(content)
+        first, replaced = FIRST_IDS[title]
+        pieces = [*((token, 0.0) for token in first), *pieces[replaced:]]
+        return _number_pieces([*pieces, ("<mask>", 0.0)], charsmap)
+    merges = []
+    for line in _read_lines(folder, "merges.txt"):
+        if line and not line.startswith("#version"):
+            merges.append(line)
+    ids = json_files.read(_find(folder, "vocab.json"), dict[str, int])
+    return {"model.vocab": ids, "model.merges": merges}
+
+
+def _read_lines(folder: str, name: str) -> list[str]:
+    text = files.read_bytes(_find(folder, name)).decode()
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _find(folder: str, name: str) -> str:
+    """The path of a file.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        raise UserError(
+            f"--model={folder}: has no {name}, which its tokenizer needs. Save "
+            "the folder by save_pretrained of transformers, model and "
+            "tokenizer."
+        )
+    return path
+
+
+def _content(token: Any) -> str:
+    """The text of a token that has attributes, or has none."""
+    return token["content"] if isinstance(token, Mapping) else token
