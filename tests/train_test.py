@@ -184,7 +184,7 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
     said = capsys.readouterr().out
     for words in (
         "minus ",
-        "the TF-IDF baseline",
+        "TF-IDF of words",
         "majority baseline",
         "Depth profile, accuracy of the probe",
         "To predict: python -m tf_transfer.predict --run=",
@@ -320,7 +320,7 @@ def test_what_only_validates_is_compared_with_words_on_validation(
     [line] = [
         line
         for line in capsys.readouterr().out.splitlines()
-        if line.strip().startswith("the TF-IDF baseline")
+        if line.strip().startswith("TF-IDF of ")
     ]
     assert " 100.0" in line
 
@@ -332,7 +332,7 @@ def test_a_run_is_answered_where_tfidf_has_nothing_to_learn(tmp_path, capsys):
     path = own_data.write_task(tmp_path, columns=columns)
     train.run(settings_of(path, tmp_path / "runs"))
     out = capsys.readouterr().out
-    assert "the TF-IDF baseline" not in out and "tf_transfer.predict" in out
+    assert "TF-IDF of" not in out and "tf_transfer.predict" in out
 
 
 @pytest.mark.parametrize("right", [20, 19])

@@ -328,19 +328,18 @@ class Train(experiment.Experiment):
         if run is None:  # nothing was scored
             return
         own, task = RunDirectory(run.path, None), self.data.task
-        name = advice.name_approach(run.record["approach"])
-        paths = {name: run.path, **self._fit_baselines(run.kind)}
+        paths = {advice.name_run(run): run.path}
+        paths |= self._fit_baselines(run.kind)
         rows = advice.compare_runs(paths)
         profile = None
         if advice.PROBE in paths:
             profile = RunDirectory(paths[advice.PROBE], None).profile()
         if profile is not None and profile != own.profile():
             own.write_profile(profile)
-        answering, choice = run.path, ""
-        if len(rows) > 1:
-            choice = f"{task.name}: {advice.advise(rows)}\n"
-            if advice.choose(rows, advice.MARGIN).name == advice.PROBE:
-                answering = paths[advice.PROBE]
+        choice = advice.advise(rows) if len(rows) > 1 else advice.warn(rows)
+        if choice:
+            choice = f"{task.name}: {choice}\n"
+        answering = paths[advice.choose(rows, advice.MARGIN).name]
         lines = [
             f"\n{choice}{advice.align(advice.make_table(rows))}",
             f"{run.metric} in points on {rows[0].scored}, in brackets with "
@@ -357,8 +356,6 @@ class Train(experiment.Experiment):
         predict = f"python -m tf_transfer.predict --run={answering}"
         texts = " ".join(["--text=..."] * len(task.texts))
         predict += f" {texts}, or --input=FILE --output=FILE"
-        if self.settings.is_sparse:
-            predict = "give a run of an encoder; this baseline keeps no model."
         print("\n".join([*lines, f"To predict: {predict}"]))
 
     def _fit_baselines(self, kind: str) -> dict[str, str]:
@@ -383,9 +380,8 @@ class Train(experiment.Experiment):
                     kind,
                     MOST_FOR_BASELINE,
                 )
-                name = advice.name_baseline(features, self.data.task.is_tagging)
                 if scored is not None:
-                    paths[name] = scored.path
+                    paths[advice.name_run(scored)] = scored.path
         return paths
 
     def _print_learning_curve(self, result: Result) -> None:

@@ -243,11 +243,19 @@ def majority(name: str, labels: np.ndarray) -> float:
     """The score of the majority baseline; 0 where the labels are numbers."""
     if np.issubdtype(labels.dtype, np.floating):
         return 0.0
+    return METRICS[name](labels, majority_logits(labels))
+
+
+def majority_logits(labels: np.ndarray) -> np.ndarray:
+    """The logits of the majority baseline, float [examples, units].
+
+    Args:
+        labels: See `task.Examples`; no numbers.
+    """
     if labels.ndim == 2:  # of each label by itself
         commonest = np.where(labels.mean(axis=0) > 0.5, 1.0, -1.0)
-        return METRICS[name](labels, np.tile(commonest, (len(labels), 1)))
+        return np.tile(commonest, (len(labels), 1))
     values, counts = np.unique(labels, return_counts=True)
-    logits = np.eye(int(max(values.max(), 1)) + 1)[
+    return np.eye(int(max(values.max(), 1)) + 1)[
         np.full(len(labels), values[counts.argmax()])
     ]
-    return METRICS[name](labels, logits)

@@ -3,7 +3,8 @@
 A row is an approach, compared on the same texts with a reference: in a report
 training everything, at the end of a run or a search the strongest. One rule
 says what to train: the cheapest approach whose loss against the reference is
-shown to be below a margin, else the reference.
+shown to be below a margin, else the reference. Nothing is recommended that is
+not likely to be above the majority baseline, or if a score is below chance.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ from tf_transfer.reports.contrast import (
 )
 from tf_transfer.reports.estimates import Ranged, UNKNOWN
 from tf_transfer.reports.predictions import open_scored, Scored
+from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.formatting import count
 
@@ -29,8 +31,13 @@ ALPHA = 1 - estimates.LEVEL
 YES, NO, OPEN = "yes", "no", "open"
 EVERYTHING = "everything"
 PROBE, TFIDF = "the probe", "the TF-IDF baseline"
+TERMS = {"word": "TF-IDF of words", "char_wb": "TF-IDF of characters"}
 MOST_FREQUENT_TAG = "the most frequent tag"
 BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
+CAUSES = (
+    "labels that are reversed in a file, or a text (one of a pair is enough) "
+    "that training and scored rows share with different labels"
+)
 NAMES = {"last_0": "the head alone", "head": "the output layer alone"}
 
 
@@ -54,6 +61,10 @@ class Row:
         scored: number and kind of the scored texts, such as `277 test texts`.
         is_reference: whether others are compared with it.
         is_baseline: whether nothing of an encoder trains.
+        seconds: that it took.
+        lead: its score minus that of the majority baseline, in points.
+        gains: its score minus that of each baseline, in points, by its name.
+        below_chance: its score and the texts, if that is below chance.
         note: why it is not compared, or "".
     """
 
@@ -69,6 +80,10 @@ class Row:
     scored: str = ""
     is_reference: bool = False
     is_baseline: bool = False
+    seconds: float = math.nan
+    lead: Ranged = UNKNOWN
+    gains: Mapping[str, Ranged] = dataclasses.field(default_factory=dict)
+    below_chance: str = ""
     note: str = ""
 
     @property
@@ -82,6 +97,15 @@ class Row:
         if math.isnan(cost):
             cost = 0.0 if self.is_baseline else self.weights
         return cost, self.weights, -self.seeds
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it leads the majority baseline by a standard error.
+
+        A row without a lead, as those of a study, is not judged here.
+        """
+        error = self.lead.estimate.error if self.lead.estimate else 0.0
+        return not self.lead.value <= error
 
 
 def judge_losses(rows: Sequence[Row], margin: float) -> list[str]:
@@ -121,13 +145,14 @@ def choose(rows: Sequence[Row], margin: float) -> Row:
         margin: the largest accepted loss, in points.
 
     Returns:
-        The reference, if no cheaper row is shown to lose less.
+        The reference, if no cheaper row is shown to lose less. See `warn` for
+        whether it can be recommended.
     """
     words = judge_losses(rows, margin)
     enough = [
         row
         for row, word in zip(rows, words)
-        if word == YES and row.cost[0] < 100
+        if word == YES and row.cost[0] < 100 and row.is_likely
     ]
     reference = next(row for row in rows if row.is_reference)
     return min(enough, key=lambda row: row.cost, default=reference)
@@ -139,8 +164,52 @@ def take_headline(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.task == first]
 
 
+def warn(rows: Sequence[Row]) -> str:
+    """Why no row can be recommended, a sentence; "" if one can.
+
+    Args:
+        rows: on the same texts; one is enough.
+    """
+    for row in rows:
+        if row.below_chance:
+            return (
+                f"Check the data: {row.name} is below chance, "
+                f"{row.below_chance}. Likely causes: {CAUSES}."
+            )
+    if any(row.is_likely for row in rows):
+        return ""
+    best = max(rows, key=lambda row: row.lead.value)
+    return (
+        "Nothing is recommended: no approach is likely to be above the "
+        f"majority baseline. The best, {best.name}, is "
+        f"{best.lead.show(1, '+')} above it ({best.scored})."
+    )
+
+
+def find_floor(chosen: Row, rows: Sequence[Row]) -> Row | None:
+    """The cheaper baseline that a row's gain is reported over.
+
+    It is the cheapest over which no gain is shown, else the strongest.
+
+    Args:
+        chosen: the row.
+        rows: all rows on the same texts.
+    """
+    cheaper = [
+        row
+        for row in rows
+        if row.name in chosen.gains and row.cost < chosen.cost
+    ]
+    unproven = [row for row in cheaper if not chosen.gains[row.name].low > 0]
+    if unproven:
+        return min(unproven, key=lambda row: row.cost)
+    return min(
+        cheaper, key=lambda row: chosen.gains[row.name].value, default=None
+    )
+
+
 def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
-    """What to train, what that loses and costs, and how sure it is.
+    """What to train, what that gains, loses and costs, and how sure it is.
 
     Args:
         rows: of any number of tasks, means over them included.
@@ -149,11 +218,28 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     rows = take_headline(rows)
     if not rows:
         return "No two approaches are compared on the same texts."
+    if warning := warn(rows):
+        return warning
     chosen = choose(rows, margin)
     [reference, *_] = [row for row in rows if row.is_reference]
     use = f"{'Use' if chosen.is_baseline else 'Train'} {chosen.name}"
+    floor, gain, loss = find_floor(chosen, rows), "", ""
     if not chosen.is_reference:
-        return f"{use}: it {_describe(chosen, reference)}."
+        loss = f"it {_describe(chosen, reference)}"
+    if floor is not None:
+        over = f"{floor.name}, which costs {_describe_cost(floor)}"
+        ranged = chosen.gains[floor.name]
+        gain = ranged.show(1, "+")
+        sure = _describe_certainty(chosen, floor)
+        cost = _describe_cost(chosen)
+        if not ranged.low > 0:
+            return (
+                f"No gain shown over {over}; {chosen.name} is {gain} and costs "
+                f"{cost}{sure}. Best guess: {chosen.name}."
+            )
+        gain = f"{gain} over {over}, and costs {cost}{sure}"
+    if gain or loss:
+        return f"{use}: {'; '.join(filter(None, [gain, loss]))}."
     others = [row for row in rows if row.difference.is_known]
     cheaper = [row for row in others if row.cost[0] < 100]
     why = "nothing cheaper was run"
@@ -197,16 +283,32 @@ def _describe(row: Row, reference: Row) -> str:
     if row.difference.has_interval:
         _, interval = row.difference.show(1, "+").split(" ", 1)
         text += f" {interval}"
-    if row.time.is_known:
+    if row.seconds * 2 < reference.seconds:
+        text += (
+            f" and costs {_describe_cost(row)}, "
+            f"{reference.seconds / row.seconds:.0f} times less than "
+            f"{_describe_cost(reference)}"
+        )
+    elif row.time.is_known:
         text += f", in {row.time.value:.0f} % of its {row.time_of}"
-    seeds = [n for n in (row.seeds, reference.seeds) if n]
+    return text + _describe_certainty(row, reference)
+
+
+def _describe_certainty(row: Row, other: Row) -> str:
+    """What a difference stands on, in brackets."""
+    seeds = [n for n in (row.seeds, other.seeds) if n]
     how_sure = [row.task, row.scored]
     if seeds:
         how_sure.insert(1, count(min(seeds), "seed"))
-    text += f" ({', '.join(filter(None, how_sure))}"
+    text = ", ".join(filter(None, how_sure))
     if seeds and min(seeds) < FEWEST_SEEDS:
         text += ": not sure"
-    return f"{text})"
+    return f" ({text})"
+
+
+def _describe_cost(row: Row) -> str:
+    """The seconds of a row, such as `34 s`."""
+    return f"{max(1.0, row.seconds):.0f} s"
 
 
 def make_table(
@@ -293,11 +395,20 @@ def compare_runs(
     runs = {name: one[kind] for name, one in opened.items() if kind in one}
     if reference not in runs:
         reference = max(runs, key=lambda name: runs[name].score, default="")
-    rows = []
+    baselines = {name: run for name, run in runs.items() if _is_baseline(run)}
+    rows: list[Row] = []
+    if not runs:
+        return rows
+    other = runs[reference]
+    constant = other.constant
     for name, run in runs.items():
-        other = runs[reference]
-        trained = not run.record["approach"].startswith(BASELINES)
+        is_baseline = name in baselines
         parameters = max(other.record["trainable_parameters"], 1)
+        below = [
+            f"{one.score:.1f} on {_count_texts(one)}"
+            for one in opened[name].values()
+            if one.is_below_chance
+        ]
         shown = {split: one.ranged for split, one in opened[name].items()}
         rows.append(
             Row(
@@ -307,13 +418,29 @@ def compare_runs(
                 difference=UNKNOWN if run is other else run.minus(other),
                 time=Ranged(100 * _seconds(run) / _seconds(other)),
                 weights=100 * run.record["trainable_parameters"] / parameters,
-                seeds=1 if trained else 0,
-                scored=count(len(run.ids), f"{kind} text"),
+                seeds=0 if is_baseline else 1,
+                scored=_count_texts(run),
                 is_reference=run is other,
-                is_baseline=not trained,
+                is_baseline=is_baseline,
+                seconds=_seconds(run),
+                lead=run.minus(constant),
+                gains={
+                    baseline: run.minus(floor)
+                    for baseline, floor in baselines.items()
+                    if floor is not run
+                },
+                below_chance=", ".join(below),
             )
         )
     return rows
+
+
+def _is_baseline(run: Scored) -> bool:
+    return run.record["approach"].startswith(BASELINES)
+
+
+def _count_texts(run: Scored) -> str:
+    return count(len(run.ids), f"{run.kind} text")
 
 
 def _seconds(run: Scored) -> float:
@@ -338,7 +465,7 @@ def name_approach(approach: str, cached: bool = False) -> str:
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
-    """What to call a baseline.
+    """What to call a baseline that is not fitted yet; see `name_run`.
 
     Args:
         features: `frozen` or `tfidf`.
@@ -347,6 +474,16 @@ def name_baseline(features: str, is_tagging: bool) -> str:
     if features == "frozen":
         return PROBE
     return MOST_FREQUENT_TAG if is_tagging else TFIDF
+
+
+def name_run(run: Scored) -> str:
+    """What to call a finished run, such as `last 2`, `TF-IDF of characters`."""
+    approach = run.record["approach"]
+    if approach != "tfidf":
+        return name_approach(approach)
+    config = RunDirectory(run.path, None).config() or {}
+    chosen = config.get("chosen", {})
+    return TERMS.get(chosen.get("analyzer"), MOST_FREQUENT_TAG)
 
 
 # === What else a run knows ===

@@ -28,6 +28,7 @@ Arrays = dict[str, np.ndarray]
 PREDICTIONS = "predictions.npz"
 SAMPLES = 500  # of the texts, for the intervals of one run
 RESAMPLES = 100
+BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
 OUTSIDE = 0  # the tag of a word that is in no entity
 
 
@@ -249,9 +250,52 @@ class Scored:
         """What the majority baseline scores, in points; nan of a score."""
         if self.is_tagged:
             return math.nan if self.metric == "accuracy" else 0.0
-        if np.issubdtype(self.labels.dtype, np.floating):
+        if self.is_of_numbers:
             return math.nan
         return 100 * metrics.majority(self.metric, self.labels)
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether the labels are scores."""
+        return np.issubdtype(self.labels.dtype, np.floating)
+
+    @property
+    def constant(self) -> "Scored":
+        """The majority baseline on the same texts; of scores any number."""
+        logits, score = np.zeros_like(self.logits), 0.0  # words: no entity
+        if not (self.is_tagged or self.is_of_numbers):
+            logits = metrics.majority_logits(self.labels)
+            score = metrics.majority(self.metric, self.labels)
+        scores = {**self.record[self.kind], self.metric: score}
+        record = {**self.record, self.kind: scores}
+        return dataclasses.replace(self, record=record, logits=logits)
+
+    @property
+    def is_below_chance(self) -> bool:
+        """Whether labels and answers are shown to contradict each other.
+
+        Of classes, they agree less often than independent answers of the same
+        frequencies would (Cohen's kappa is negative); scores have a negative
+        rank correlation. Words and several labels are not tested.
+        """
+        if self.is_of_numbers:
+            test = scipy.stats.spearmanr(
+                self.labels, self.logits[:, 0], alternative="less"
+            )
+        elif self.is_tagged or self.labels.ndim == 2:
+            return False
+        else:
+            answers = metrics.decide(self.logits)
+            units = max(2, self.logits.shape[1])
+            shares = [
+                np.bincount(values, minlength=units) / len(values)
+                for values in (self.labels, answers)
+            ]
+            right = int((self.labels == answers).sum())
+            test = scipy.stats.binomtest(
+                right, len(answers), np.dot(*shares), alternative="less"
+            )
+        return bool(test.pvalue < BELOW_CHANCE)
 
     def minus(self, other: "Scored") -> Ranged:
         """The difference of two scores in points, over the same texts.
