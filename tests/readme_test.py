@@ -303,8 +303,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
-        # Of pip's and uv's, the part before a hyphen.
-        others = {"no", "use", "resolution", "extra"}
+        # Of pip's, uv's and hf's, the part before a hyphen.
+        others = {"no", "use", "resolution", "extra", "local"}
         assert not named - known - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
             path = os.path.join(commands_lib.ROOT, module.replace(".", "/"))
