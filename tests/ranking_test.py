@@ -66,7 +66,7 @@ def test_encoders_that_tokenise_differently_have_the_same_folds(
     )
     models = models[::2]
     ranking = train.rank(settings_of(path, tmp_path / "runs"), models)
-    assert {*ranking.runs.index} == {*models}
+    assert {*ranking.runs.index} == {*models}, ranking.text
     count = len(folds) // len(models)  # of each probe
     assert count > 1 and len(folds) == count * len(models)
     for first, *others in (folds[n::count] for n in range(count)):
