@@ -3,6 +3,8 @@
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=30m
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \\
         --max_loss=1
+    python -m tf_transfer.search --task=mine.toml --models=minilm,FOLDER \\
+        --budget=1h
     python -m tf_transfer.search --task=mine.toml --model=minilm --dry_run
 
 It reports what to train and at what rate, what that gains over the probe and
@@ -51,6 +53,9 @@ class Settings(
     train.Settings,
     defaults={"refit": True, "out": ""},
     help={
+        "models": "Encoders with commas between, each as --model has it (in "
+        "quotes if its name has a comma): rank them by their probes first, and "
+        "search with the best.",
         "max_epochs": "Epochs of a run at a constant rate. Unset: as many as "
         "tf_transfer.train takes.",
         "method": "What trains inside of the blocks: `full`, every weight; "
@@ -171,6 +176,12 @@ def main() -> None:
         _ = table_source.TableSource(
             settings.own_task, settings.split_seed, settings.out
         ).task
+    if settings.models:
+        ranking = train.rank(settings, train.split_names(settings.models))
+        print(ranking.text, flush=True)
+        settings = dataclasses.replace(
+            settings, model=ranking.model, models=""
+        )
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
     search = Search(settings, tf_transfer.IMPORT_TIME)
