@@ -67,6 +67,16 @@ class Recorder(Callback):
         return lambda trainer, *unused: self.events.append(name[3:])
 
 
+class Losses(Callback):
+    """Notes the loss of every step."""
+
+    def __init__(self):
+        self.values = []
+
+    def on_steps_end(self, trainer, losses, counts):
+        self.values += losses.tolist()
+
+
 class Failing(Callback):
     """Fails after the first steps."""
 
@@ -159,3 +169,23 @@ def test_selected_weights_that_are_gone_are_explained(
     monkeypatch.setattr(records.RunDirectory, "read_model", read_model)
     with pytest.raises(UserError, match="No such file.*\nGive the same"):
         tiny_run(trainable_layers="0", max_epochs=1)
+
+
+@pytest.mark.slow
+def test_half_precision_has_the_losses_of_float32_for_thirty_steps(tmp_path):
+    values = []
+    for precision in ("float32", "mixed_bfloat16"):
+        settings = tiny_settings(
+            tmp_path,
+            precision=precision,
+            batch_size=4,
+            max_epochs=4,
+            patience=0,
+        )
+        losses = Losses()
+        glue.run(settings, callbacks=[losses])
+        values.append(losses.values[:30])
+    exact, half = np.array(values)
+    assert len(exact) == 30 and np.ptp(exact) > 0.1
+    np.testing.assert_allclose(half, exact, atol=1e-2)
+    assert (half != exact).any()

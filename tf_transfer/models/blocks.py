@@ -20,6 +20,7 @@ dense layer: x W + b + scale x A B.
 """
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import keras
@@ -66,7 +67,7 @@ def run(
     if training:
         y = layers.attention_dropout(y, training=True)
     y = normalise(layers.attention_norm, queries + y)
-    z = layers.inner.activation(_dense(layers, "inner", y, added))
+    z = _activate(layers.inner.activation, _dense(layers, "inner", y, added))
     z = _dense(layers, "outer", z, added)
     if training:
         z = layers.feedforward_dropout(z, training=True)
@@ -218,6 +219,16 @@ def _dense(
     return tf.reshape(y, [shape[0], shape[1], bias.shape[0]])
 
 
+def _activate(
+    activation: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor
+) -> tf.Tensor:
+    """The activation; half precision computes it in float32.
+
+    TensorFlow has no vectorised erfc in bfloat16: it takes five times as long.
+    """
+    return tf.cast(activation(_widen(x)), x.dtype)
+
+
 def _low_rank(
     added: Added | None, name: str, dtype: tf.DType
 ) -> LowRank | None:
@@ -228,10 +239,15 @@ def _low_rank(
 def normalise(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
     """LayerNorm; half precision computes it in float32."""
     dtype = x.dtype
-    x = tf.cast(x, tf.float32) if dtype.size == 2 else x
+    x = _widen(x)
     # A list: OpenVINO reads no number here.
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     scale = tf.math.rsqrt(variance + layer.epsilon)
     scale *= tf.cast(layer.gamma.value, x.dtype)
     shift = tf.cast(layer.beta.value, x.dtype) - mean * scale
     return tf.cast(x * scale + shift, dtype)
+
+
+def _widen(x: tf.Tensor) -> tf.Tensor:
+    """Half precision as float32, and all else as it is."""
+    return tf.cast(x, tf.float32) if x.dtype.size == 2 else x
