@@ -151,8 +151,8 @@ def test_cls_alone_has_the_dropout_masks_of_weights_over_keys_and_values():
     x, mask = inputs("float64")
     attention = []
     layers = keras_private.block_layers(block)
-    layers.attention_dropout.call = lambda y, training: attention.append(y) or y
     keras_private.replace_dropout([block], lambda ordered=True: SEED)
+    layers.attention_dropout.call = lambda y, training: attention.append(y) or y
     blocks.run(block, x, mask, True, cls_only=True)
     expected = attention_of_cls(block, x, mask, True)
     np.testing.assert_allclose(attention[0], expected, atol=1e-12)

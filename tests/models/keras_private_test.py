@@ -115,17 +115,36 @@ def test_no_other_file_touches_them():
     assert not found
 
 
-def test_half_precision_drops_as_often_as_float32():
+def dropped(rate, precision, shape):
+    """Ones through a dropout layer with replaced seeds."""
+    layer = keras.layers.Dropout(rate, dtype=precision)
     seed = tf.constant([3, 4])
-    layers = [
-        keras.layers.Dropout(0.1, dtype=dtype)
-        for dtype in ("float32", "mixed_bfloat16")
-    ]
-    keras_private.replace_dropout(layers, lambda ordered=True: seed)
-    ones = tf.ones([200, 200])
-    exact, half = (layer(ones, training=True) for layer in layers)
+    keras_private.replace_dropout([layer], lambda ordered=True: seed)
+    return layer(tf.ones(shape, layer.compute_dtype), training=True)
+
+
+def test_half_precision_drops_the_same_values_as_float32():
+    exact = dropped(0.1, "float32", [200, 200])
+    half = dropped(0.1, "mixed_bfloat16", [200, 200])
     assert half.dtype.size == 2
     np.testing.assert_array_equal(exact == 0, half == 0)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.1, 0.5, 0.999])
+def test_dropout_keeps_the_mean_and_drops_the_share_of_its_rate(rate):
+    """The rate is a multiple of 2^-16 that is at most 2^-16 smaller."""
+    values = dropped(rate, "float32", [999, 1001]).numpy()
+    rounded = 1 - 1 / values.max()
+    assert rate - 2**-16 <= rounded + 1e-7 and rounded <= rate + 1e-7
+    assert set(np.unique(values)) == {0, values.max()}
+    deviation = (rate * (1 - rate) / values.size) ** 0.5
+    assert np.mean(values == 0) == pytest.approx(rate, abs=4 * deviation)
+
+
+def test_dropout_decides_neighbouring_values_independently():
+    """Two of them share a random word."""
+    kept = dropped(0.5, "float32", [1000, 1000]).numpy().reshape(-1, 2) > 0
+    assert abs(np.corrcoef(kept.T)[0, 1]) < 4 / len(kept) ** 0.5
 
 
 def test_half_precision_drops_whole_channels_where_a_layer_does():

@@ -102,8 +102,7 @@ def replace_dropout(
 ) -> None:
     """Makes every dropout layer draw its masks from other seeds.
 
-    Layers of half precision also draw them in float32. TensorFlow draws in the
-    layer's dtype, and bfloat16 has 7 bits: a rate of 0.1 drops 13 of 128 units.
+    `keras.layers.Dropout` also draws them in another way: see `_drop`.
 
     Args:
         layers: the layers that hold, or are, dropout layers.
@@ -116,25 +115,41 @@ def replace_dropout(
             if not isinstance(generator, keras.random.SeedGenerator):
                 continue
             generator.next = next_seed
-            is_half = tf.as_dtype(inner.compute_dtype).size == 2
             is_plain = type(inner) is keras.layers.Dropout
-            if is_half and is_plain and inner.noise_shape is None:
-                inner.call = functools.partial(
-                    _drop_in_float32, inner.rate, generator
-                )
+            if is_plain and inner.noise_shape is None:
+                inner.call = functools.partial(_drop, inner.rate, next_seed)
 
 
-def _drop_in_float32(
+def _drop(
     rate: float,
-    generator: keras.random.SeedGenerator,
+    next_seed: Callable[..., tf.Tensor],
     inputs: tf.Tensor,
     training: bool = False,
 ) -> tf.Tensor:
+    """Dropout that decides each value by 16 random bits.
+
+    TensorFlow's spends 32 bits on each value, and random bits are most of its
+    time on a CPU. In bfloat16 it draws 7 bits: a rate of 0.1 drops 13 of 128
+    values. Here the rate is rounded down to a multiple of 2^-16, in every
+    precision; values that stay are scaled by the rounded rate.
+
+    Args:
+        rate: the share of values that become 0, in [0, 1).
+        next_seed: see `replace_dropout`.
+        inputs: float, of any shape.
+        training: whether dropout is active.
+    """
     if not training:
         return inputs
-    x = tf.cast(inputs, tf.float32)
-    x = keras.random.dropout(x, rate, seed=generator)
-    return tf.cast(x, inputs.dtype)
+    size = tf.size(inputs)
+    words = tf.random.stateless_uniform(
+        [(size + 1) // 2], next_seed(), None, None, tf.uint32
+    )
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
+    bits = tf.reshape(bits, tf.shape(inputs))
+    dropped = int(rate * 2**16)
+    scaled = inputs * (2**16 / (2**16 - dropped))
+    return tf.where(bits >= dropped, scaled, tf.zeros([], inputs.dtype))
 
 
 def byte_pairs(
