@@ -179,9 +179,7 @@ def main() -> None:
     if settings.models:
         ranking = train.rank(settings, train.split_names(settings.models))
         print(ranking.text, flush=True)
-        settings = dataclasses.replace(
-            settings, model=ranking.model, models=""
-        )
+        settings = dataclasses.replace(settings, model=ranking.model, models="")
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
     search = Search(settings, tf_transfer.IMPORT_TIME)

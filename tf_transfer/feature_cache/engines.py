@@ -186,7 +186,8 @@ def _compile(function: Any, hint: str) -> Callable[..., Any]:
     capabilities = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     if hint == "bf16" and "BF16" not in capabilities:
         raise ValueError("this processor has no bfloat16")
-    model = openvino.convert_model(function)
+    # Shared, they would be read from TensorFlow's memory, which may be freed.
+    model = openvino.convert_model(function, share_weights=False)
     properties = {"INFERENCE_PRECISION_HINT": hint}
     return core.compile_model(model, "CPU", properties)
 
