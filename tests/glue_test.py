@@ -58,6 +58,8 @@ RESULT_KEYS = {
     "checkpoint_bytes",
     "prefix_seconds",
     "prefix_build_seconds",
+    "prefix_engine",
+    "cut_texts",
     "trainable_parameters",
     "total_parameters",
 }

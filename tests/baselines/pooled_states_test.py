@@ -11,7 +11,7 @@ class Cache:
 
     options = types.SimpleNamespace(dtype="float16")
 
-    def attach(self, prefix, splits, needs_all):
+    def attach(self, prefix, splits, needs_all, also):
         return {}, BuildCost(1.0, 10.0 * prefix.cut, 0.0)
 
 

@@ -1,5 +1,6 @@
 """Each of these flags changes a number of a run."""
 
+import importlib.metadata
 import os
 import pathlib
 import shutil
@@ -20,6 +21,7 @@ from tf_transfer import experiment
 from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.data.task import Examples
 from tf_transfer.models import exports, tiny
+from tf_transfer.utils import machine
 
 # === What is read of the encoder ===
 
@@ -108,12 +110,29 @@ def test_a_flag_changes_a_number(name, base, tmp_path):
 
 
 @pytest.mark.slow
-@shows("frozen_prefix", "cache_dtype")
-def test_a_cached_prefix_and_its_dtype_change_a_number(base, tmp_path):
+@shows("frozen_prefix", "cache_dtype", "prefix_precision", "also_cache")
+def test_a_cached_prefix_and_its_precision_change_a_number(base, tmp_path):
+    """Further cuts do not: they are stored for other runs."""
     cached = run(tmp_path, **CACHED)
     coarse = run(tmp_path, **{**CACHED, "cache_dtype": "bfloat16"})
+    half = run(tmp_path, **CACHED, prefix_precision="bfloat16")
     assert differ(numbers(cached), numbers(base))
     assert differ(numbers(cached), numbers(coarse))
+    assert differ(numbers(cached), numbers(half))
+    more = run(tmp_path / "more", **CACHED, also_cache="1")
+    assert not differ(numbers(cached), numbers(more))
+
+
+@pytest.mark.slow
+@shows("prefix_engine")
+def test_the_engine_of_a_pass_is_recorded(tmp_path, monkeypatch):
+    pytest.importorskip("openvino")
+    version = importlib.metadata.version("openvino")
+    monkeypatch.setitem(machine.versions(), "openvino", version)
+    for engine in ("openvino", "tensorflow"):
+        folder = run(tmp_path, **CACHED, prefix_engine=engine)
+        with open(os.path.join(folder, "result.json")) as file:
+            assert json.load(file)["prefix_engine"] == f"{engine} float32"
 
 
 @pytest.mark.slow
