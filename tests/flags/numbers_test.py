@@ -1,6 +1,7 @@
 """Each of these flags changes a number of a run."""
 
 import importlib.metadata
+import json
 import os
 import pathlib
 import shutil
