@@ -3,4 +3,4 @@
 # Names of what `benchmarks.frameworks` measures, in its files and tables.
 LIVE = "ours, live"
 CACHED = "ours, cached"
-HUGGING_FACE = "Hugging Face, grouped, longest"
+HUGGING_FACE = "Hugging Face"

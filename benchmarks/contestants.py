@@ -5,6 +5,7 @@ import functools
 import tempfile
 import time
 from collections.abc import Callable
+from typing import Any
 
 import keras_nlp
 import numpy as np
@@ -15,12 +16,11 @@ from benchmarks import (
     frameworks,
     HUGGING_FACE,
     hugging_face,
-    keras_fit,
     LIVE,
 )
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
-from tf_transfer.feature_cache.cache import CacheOptions, FeatureCache
+from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
 from tf_transfer.models.prefix import FrozenPrefix
@@ -41,8 +41,10 @@ class Contestants:
 
     Attributes:
         plan: the batches of an epoch of ours.
-        cache_build: seconds and bytes of the cache that `make_cached_epoch`
-            has built, as `build_seconds` and `bytes`; None before that.
+        texts: the training texts of the task; an epoch reads some of them.
+        cache_build: of the cache that `make_cached_epoch` has built,
+            `build_seconds`, of these `compile_seconds`, `bytes` and `engine`;
+            None before that.
         trained_parameters: scalars that train in the epoch made last.
     """
 
@@ -55,6 +57,7 @@ class Contestants:
             self.devices, load_encoder(settings, settings.shape)
         )
         [objective] = phase.objectives
+        self.texts = objective.train
         self.objective = dataclasses.replace(
             objective,
             train=sample_all_lengths(objective.train, settings.examples),
@@ -66,22 +69,15 @@ class Contestants:
         )
         self.shape = hugging_face.find_shape(self.network.encoder)
         self.classes = len(self.task.labels or ())
-        self.cache_build: dict[str, float] | None = None
+        self.cache_build: dict[str, Any] | None = None
         self.trained_parameters = 0
         self.plan = self._plan(settings.batching, self.devices.replicas)
 
     def epochs(self) -> dict[str, Callable[[], object]]:
         """Returns a dict from each name to a function that trains one epoch."""
-        longest = self.settings.max_length
         epochs = {LIVE: self.make_live_epoch()}
-        if not self.trainable.embeddings:
-            epochs[CACHED] = self.make_cached_epoch()
-        epochs["keras-nlp fit, padded to longest"] = self._make_keras_epoch(
-            self.objective.train.lengths[self.plan.rows].max(axis=1)
-        )
-        epochs[f"keras-nlp fit, padded to {longest}"] = self._make_keras_epoch(
-            longest
-        )
+        if self.settings.runs_cached:
+            epochs[CACHED] = self.make_cached_epoch(self.texts)
         if hugging_face.is_installed():
             epochs[HUGGING_FACE] = self.make_hugging_face_epoch()
         else:
@@ -146,42 +142,40 @@ class Contestants:
         plan = joint.JointPlan([self.plan], self.plan.counts)
         return lambda: [*build().train(plan)]
 
-    def make_cached_epoch(self) -> Callable[[], object]:
-        """Our training from the frozen blocks' cached output, built here."""
+    def make_cached_epoch(
+        self, stored: batches.EncodedSplit | None = None
+    ) -> Callable[[], object]:
+        """Our training from the frozen blocks' cached output, built here.
+
+        Args:
+            stored: the texts to build; None for those of the epoch.
+        """
         folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
-        settings = self.settings
+        read = self.objective.train
         start = time.perf_counter()
         cache = FeatureCache(
             self.network.encoder,
             self.devices,
-            CacheOptions(
-                folder=folder.name,
-                model=settings.model,
-                precision=settings.precision,
-                dtype=settings.cache_dtype,
+            dataclasses.replace(
+                self.experiment.cache_options(), folder=folder.name
             ),
         )
         prefix = self.network.prefix(
-            self.task.name, self.trainable, settings.cache_dtype
+            self.task.name, self.trainable, self.settings.cache_dtype
         )
-        splits, _ = cache.attach(prefix, {"train": self.objective.train})
-        objective = dataclasses.replace(self.objective, train=splits["train"])
+        _, built = cache.attach(prefix, {"train": stored or read})
         seconds = time.perf_counter() - start
         [entry] = cache.store.entries()
-        self.cache_build = {"build_seconds": seconds, "bytes": entry.num_bytes}
+        self.cache_build = {
+            "build_seconds": seconds,
+            "compile_seconds": built.traced,
+            "bytes": entry.num_bytes,
+            "engine": " ".join(cache.engine),
+        }
+        splits, _ = cache.attach(prefix, {"train": read})
+        objective = dataclasses.replace(self.objective, train=splits["train"])
         self._folder = folder  # lives as long as it is read
         return self._make_our_epoch(objective, prefix)
-
-    def _make_keras_epoch(
-        self, lengths: int | np.ndarray
-    ) -> Callable[[], object]:
-        encoder = load_encoder(self.settings, self.settings.shape)
-        classifier = keras_fit.build(
-            encoder, self.trainable, self.classes, self.settings
-        )
-        return keras_fit.make_epoch(
-            classifier, encoder, self.objective.train, self.plan, lengths
-        )
 
     def make_hugging_face_epoch(self) -> Callable[[], object]:
         """Transformers on PyTorch, with peft if the method is `lora`."""

@@ -1,24 +1,24 @@
-"""Seconds per epoch: our training, live and cached, and other libraries.
+"""Seconds per epoch: our training, live and cached, and Hugging Face's.
 
     python -m benchmarks.frameworks --task=rte --data=FOLDER --model=minilm \\
         --trainable_layers=2 --lr=1e-3 --batch_size=16
 
-Contestants: ours, its frozen blocks run live; ours, their output cached;
-keras-nlp's own `fit`, padded to the longest of each batch and to
-`--max_length`; and Hugging Face transformers on PyTorch, batches grouped by
-length and padded to their longest (`pip install -e '.[peers]'`; left out
-without it). All train the same blocks on the same texts, with the same batch
-size, dropout, threads and precision, Adam with decoupled decay, and clipping.
-Their epochs alternate in one process. Each has a warm-up epoch that is not
-counted; the first build of the cache is reported separately. The table shows
-the median over the rounds, with the smallest and the largest.
+Contestants: ours, its frozen blocks run live; ours, their output cached; and
+Hugging Face transformers on PyTorch, batches grouped by length and padded to
+their longest text (`pip install -e '.[peers]'`; left out without it). All train
+the same blocks on the same texts, with the same batch size, dropout, threads
+and precision, Adam with decoupled decay, and clipping. Their epochs alternate
+in one process. Each has a warm-up epoch that is not counted.
+
+The cache is built of all training texts of the task, in one pass from an empty
+folder. Its seconds include tracing, converting and compiling. Ten epochs of all
+texts take the build and ten times the median epoch, in proportion to the texts.
 
 `--shape=12x768` measures a BERT of 12 blocks, 768 wide, with random weights and
 the vocabulary of `--model`: time does not depend on the weights.
 """
 
 import dataclasses
-import json
 import os
 import re
 import statistics
@@ -31,7 +31,7 @@ from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 from tf_transfer.data import glue as glue_data
 from tf_transfer.glue import experiment as glue
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
 FOLDER = "benchmark"  # below --out
@@ -40,7 +40,7 @@ FOLDER = "benchmark"  # below --out
 @dataclasses.dataclass(frozen=True)
 class BenchmarkSettings(
     glue.Settings,
-    defaults={"batching": "grouped"},
+    defaults={"batching": "grouped", "frozen_prefix": "cached"},
     help={"batching": "As in training; Hugging Face always groups by length."},
 ):
     """GLUE's settings, and what is measured."""
@@ -101,66 +101,50 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
             f"--method={settings.method}: the others train whole blocks. Leave "
             "it out; `benchmarks.lora` measures LoRA."
         )
-    from benchmarks import contestants as contestants_lib, hugging_face
+    from benchmarks import contestants as contestants_lib, hugging_face, peak
 
     contestants = contestants_lib.Contestants(settings)
     epochs = contestants.epochs()
-    peak = _measure_peaks(settings.precision)
+    peaks = peak.measure_peaks(settings.precision)
     seconds = time_epochs(epochs, settings.rounds)
-    again = _measure_peaks(settings.precision)
-    peak = {name: max(peak[name], again[name]) for name in peak}
+    again = peak.measure_peaks(settings.precision)
+    peaks = {name: max(peaks[name], again[name]) for name in peaks}
     if settings.profile:
         _print_profiles(epochs)
     median = {name: statistics.median(s) for name, s in seconds.items()}
     operations = {LIVE: contestants.operations(cached=False)}
-    cache: dict[str, Any] | None = contestants.cache_build
-    if cache is not None:
+    if contestants.cache_build is not None:
         operations[CACHED] = contestants.operations(cached=True)
-        saved = median[LIVE] - median[CACHED]
-        cache = {
-            **cache,
-            "pays_after_epochs": (
-                cache["build_seconds"] / saved if saved > 0 else None
-            ),
-        }
     plan = contestants.plan
     return {
         "settings": dataclasses.asdict(settings),
         "approach": settings.approach,
         "versions": {**machine.versions(), **hugging_face.versions()},
-        "device": _name_device(),
+        "device": name_device(),
         "uses_xla": settings.uses_xla,
         "threads": len(os.sched_getaffinity(0)),
         "examples": int(plan.counts.sum()),
+        "texts": len(contestants.texts),
         "steps": len(plan),
         "padded_tokens": int(plan.lengths.sum() * plan.rows.shape[1]),
         "seconds": seconds,
         "median_seconds": median,
-        "cache": cache,
-        "matmul_peak": peak,
+        "cache": contestants.cache_build,
+        "matmul_peak": peaks,
         "operations": operations,
         "share_of_peak": {
-            name: count / median[name] / peak["TensorFlow"]
+            name: count / median[name] / peaks["TensorFlow"]
             for name, count in operations.items()
         },
     }
 
 
-def _name_device() -> str:
+def name_device() -> str:
+    """The GPU that TensorFlow computes on, or the processor."""
     from tf_transfer.training import strategy
 
     gpu = machine.has_gpu() and strategy.single_device().names[0]
     return gpu or machine.processor() or "a CPU"
-
-
-def _measure_peaks(precision: str) -> dict[str, float]:
-    """Operations per second of matrix products, by library."""
-    from benchmarks import hugging_face, peak
-
-    peaks = {"TensorFlow": peak.measure_peak(precision)}
-    if hugging_face.is_installed():
-        peaks["PyTorch"] = peak.measure_peak(precision, hugging_face.product)
-    return peaks
 
 
 def time_epochs(
@@ -192,90 +176,57 @@ def _print_profiles(epochs: dict[str, Callable[[], object]]) -> None:
             print(f"{name}: {profile.table(operations)}")
 
 
-def table(result: dict[str, Any]) -> str:
-    """Returns what `run` measured as text."""
-    median, cache = result["median_seconds"], result["cache"]
-    head = f"{'':<34}{'s/epoch':>9}{'min':>8}{'max':>8}{'examples/s':>12}"
-    head += f"{'live is':>10}"
+def describe(result: dict[str, Any]) -> dict[str, str]:
+    """The cells of what `run` measured, by column."""
+    settings, median = result["settings"], result["median_seconds"]
+    live, cache = median[LIVE], result["cache"]
+    ours = median.get(CACHED, live)
+    epochs = 10 * result["texts"] / result["examples"]
+    layers = settings["trainable_layers"]
+    cells = {
+        "encoder": settings["shape"] or os.path.basename(settings["model"]),
+        "trains": "all" if layers == "all" else f"last {layers}",
+        "batch": str(settings["batch_size"]),
+        "precision": settings["precision"],
+        "XLA": "yes" if result["uses_xla"] else "no",
+        "examples": str(result["examples"]),
+        "ours live, s": f"{live:.2f}",
+        "ours cached, s": "-",
+        "Hugging Face, s": "-",
+        "a step, ms, live / cached": " / ".join(
+            f"{1e3 * median[name] / result['steps']:.1f}"
+            for name in (LIVE, CACHED)
+            if name in median
+        ),
+        "share of peak, live / cached": " / ".join(
+            f"{share:.0%}" for share in result["share_of_peak"].values()
+        ),
+        "engine": "-",
+        "all texts": f"{result['texts']:,}",
+        "build, s": "-",
+        "of it compiling, s": "-",
+        "pays after, epochs": "-",
+    }
+    ten_epochs = epochs * ours
     if cache:
-        head += f"{'cached is':>11}{'10 epochs':>11}"
-    lines = [head]
-    for name, values in result["seconds"].items():
-        line = f"{name:<34}{median[name]:>9.2f}{min(values):>8.2f}"
-        line += f"{max(values):>8.2f}{result['examples'] / median[name]:>12.1f}"
-        line += f"{median[name] / median[LIVE]:>9.2f}x"
-        if cache and name != CACHED:
-            ten_epochs = cache["build_seconds"] + 10 * median[CACHED]
-            line += f"{median[name] / median[CACHED]:>10.2f}x"
-            line += f"{10 * median[name] / ten_epochs:>10.2f}x"
-        lines.append(line)
-    peak = result["matmul_peak"]
-    for name, count in result["operations"].items():
-        share = result["share_of_peak"][name]
-        lines.append(
-            f"{name}: {count / 1e9:,.1f} GFLOP per epoch, {share:.0%} of the "
-            f"{peak['TensorFlow'] / 1e9:,.0f} GFLOP/s that products reach"
-        )
+        build = cache["build_seconds"]
+        ten_epochs += build
+        cells["ours cached, s"] = f"{ours:.2f}"
+        cells["engine"] = cache["engine"]
+        cells["build, s"] = f"{build:.1f}"
+        cells["of it compiling, s"] = f"{cache['compile_seconds']:.1f}"
+        if live > ours:
+            after = 10 * build / (epochs * (live - ours))
+            cells["pays after, epochs"] = f"{after:.1f}"
+    cells["10 epochs and build, s"] = f"{ten_epochs:.0f}"
+    cells["Hugging Face, 10 epochs"] = "-"
     if HUGGING_FACE in median:
-        ratio = peak["PyTorch"] / peak["TensorFlow"]
-        lines.append(
-            f"PyTorch's products reach {peak['PyTorch'] / 1e9:,.0f} GFLOP/s "
-            "here: at TensorFlow's speed, Hugging Face would take "
-            f"{ratio:.2f} of its time"
+        theirs = median[HUGGING_FACE]
+        cells["Hugging Face, s"] = f"{theirs:.2f}"
+        cells["Hugging Face, 10 epochs"] = (
+            f"{epochs * theirs:.0f} s, {epochs * theirs / ten_epochs:.2f} x"
         )
-    if cache:
-        after = cache["pays_after_epochs"]
-        lines.append(
-            f"cache: built in {cache['build_seconds']:.1f} s, "
-            f"{cache['bytes'] / 1e6:.1f} MB, "
-            + (
-                f"paid for after {after:.1f} epochs"
-                if after
-                else "not paid for"
-            )
-            + "; `10 epochs` counts the build against ours"
-        )
-    return "\n".join(lines)
-
-
-def draw_chart(result: dict[str, Any], path: str) -> None:
-    """Draws seconds per epoch as bars, the whole spread as whiskers.
-
-    Args:
-        result: what `run` returned.
-        path: the PNG file to write.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    names = list(result["seconds"])[::-1]
-    median = [result["median_seconds"][name] for name in names]
-    spread = [
-        [m - min(result["seconds"][n]) for n, m in zip(names, median)],
-        [max(result["seconds"][n]) - m for n, m in zip(names, median)],
-    ]
-    figure, axes = pyplot.subplots(
-        figsize=(8, 0.5 * len(names) + 1.2), layout="constrained"
-    )
-    colors = ["tab:blue" if n in (LIVE, CACHED) else "0.6" for n in names]
-    axes.barh(names, median, xerr=spread, color=colors, capsize=3)
-    for index, value in enumerate(median):
-        axes.annotate(
-            f" {value:.2f}", (value + spread[1][index], index), va="center"
-        )
-    settings = result["settings"]
-    axes.set_xlabel(f"seconds for {result['examples']} examples")
-    axes.set_title(
-        f"{settings['task']}, {settings['shape'] or settings['model']}, "
-        f"{result['approach']}, "
-        f"batch {settings['batch_size']}"
-    )
-    axes.margins(x=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    return cells
 
 
 def main() -> None:
@@ -283,7 +234,8 @@ def main() -> None:
     settings = command_line.from_flags(BenchmarkSettings).resolve()
     command_line.import_tensorflow()
     result = run(settings)
-    print(table(result))
+    for name, cell in describe(result).items():
+        print(f"{name}: {cell}")
     folder = os.path.join(settings.out, FOLDER)
     os.makedirs(folder, exist_ok=True)
     model = os.path.basename(settings.model.rstrip("/"))
@@ -291,12 +243,11 @@ def main() -> None:
         folder,
         f"{settings.task}-{settings.shape or model}-{settings.approach}-"
         f"batch={settings.batch_size}-{settings.precision}"
-        + ("-xla" if settings.uses_xla else ""),
+        + ("-xla" if settings.uses_xla else "")
+        + ".json",
     )
-    with open(f"{path}.json", "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=2)
-    draw_chart(result, f"{path}.png")
-    print(f"Written to {path}.json and .png")
+    files.write_json(path, result)
+    print(f"Written to {path}")
 
 
 if __name__ == "__main__":

@@ -109,23 +109,16 @@ def build(
     import torch
     import transformers
 
-    shape = find_shape(encoder)
-    config = transformers.BertConfig(
-        vocab_size=len(encoder.tokenizer.vocabulary),
-        hidden_size=shape.hidden,
-        num_hidden_layers=shape.blocks,
-        num_attention_heads=shape.heads,
-        intermediate_size=shape.inner,
+    config = _make_config(
+        encoder,
         hidden_dropout_prob=settings.dropout,
         attention_probs_dropout_prob=settings.dropout,
         classifier_dropout=settings.head_dropout,
-        max_position_embeddings=encoder.max_positions,
         num_labels=classes,
     )
     torch.set_float32_matmul_precision(
         "high" if settings.precision == "tf32" else "highest"
     )
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
     model = transformers.BertForSequenceClassification(config).train()
     if isinstance(trainable.method, LoRA):
@@ -140,6 +133,57 @@ def build(
         fused=True,
     )
     return model, optimizer
+
+
+def _make_config(encoder: "encoder_lib.Encoder", **options: Any) -> Any:
+    """A `BertConfig` of our encoder's shape; PyTorch has all our threads."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    shape = find_shape(encoder)
+    return transformers.BertConfig(
+        vocab_size=len(encoder.tokenizer.vocabulary),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.blocks,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.inner,
+        max_position_embeddings=encoder.max_positions,
+        **options,
+    )
+
+
+def make_pass(
+    encoder: "encoder_lib.Encoder",
+    given: list[dict[str, Any]],
+    precision: str,
+) -> Callable[[], object]:
+    """Returns a function that runs a `BertModel` over batches.
+
+    Args:
+        encoder: ours, whose shape the model has.
+        given: dicts of arrays; see `data.batches.pipeline`.
+        precision: `float32` or `bfloat16`, of weights and arithmetic.
+    """
+    import torch
+    import transformers
+
+    model = transformers.BertModel(
+        _make_config(encoder), add_pooling_layer=False
+    )
+    model = model.eval().to(device(), getattr(torch, precision))
+
+    @torch.inference_mode()
+    def run() -> None:
+        for batch in given:
+            inputs = {
+                name: torch.tensor(batch[ours].astype("int64")).to(device())
+                for name, ours in INPUTS.items()
+                if name != "labels"
+            }
+            model(**inputs).last_hidden_state.float().cpu().numpy()
+
+    return run
 
 
 def freeze(model: Any, trainable: freezing.Trainable) -> None:

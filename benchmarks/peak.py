@@ -8,6 +8,8 @@ import math
 import timeit
 from collections.abc import Callable
 
+from benchmarks import hugging_face
+
 SHAPES = ((1024, 768, 3072), (2048, 2048, 2048))
 
 
@@ -60,3 +62,11 @@ def measure_peak(
         seconds = timeit.repeat(multiply, number=1, repeat=repetitions)
         peak = max(peak, 2 * math.prod(shape) / min(seconds))
     return peak
+
+
+def measure_peaks(precision: str) -> dict[str, float]:
+    """What `measure_peak` returns, by library."""
+    peaks = {"TensorFlow": measure_peak(precision)}
+    if hugging_face.is_installed():
+        peaks["PyTorch"] = measure_peak(precision, hugging_face.product)
+    return peaks

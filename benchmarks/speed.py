@@ -1,45 +1,59 @@
-"""The tables of `benchmarks.frameworks` in the documents, by one command.
+"""The tables of speed in the documents, by one command.
 
     python -m benchmarks.speed --data=FOLDER
     python -m benchmarks.speed --document=docs/feature_cache.md
 
-The first command measures each row in a process of its own: on a CPU those of
-`CPU_ROWS`, in about half an hour on two cores, and where TensorFlow has a GPU
-those of `GPU_ROWS`. The second writes the tables into a document, between its
-marks `speed` (all columns) and `speed_short`.
+FOLDER holds GLUE's RTE and SST-2 as downloaded. The first command measures, in
+about 20 minutes on two cores; --only selects from:
 
-Ratios are of medians: how many times longer the other library takes than ours,
-cached where there is a cache, else live.
+- `epochs`: an epoch and the build of the cache (`benchmarks.frameworks`), of
+  `CPU_ROWS`, or of `GPU_ROWS` where TensorFlow has a GPU;
+- `pass`: texts per second of the frozen pass (`benchmarks.frozen_pass`);
+- `probe`: seconds of the probe's command on SST-2, from its start to its end,
+  with the encoder fetched and no states stored.
+
+Every row is measured in a process of its own. The second command writes the
+tables into a document, between the marks that it has: `speed`, `speed_short`,
+`pass` and `probe_seconds`.
 """
 
 import glob
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from absl import flags
 
-from benchmarks import CACHED, documents, frameworks, HUGGING_FACE, LIVE
+from benchmarks import documents, frameworks, frozen_pass
 from tf_transfer.config import command_line
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
-SHARED = ("--task=rte", "--model=minilm", "--batch_size=16", "--lr=1e-3")
-BASE = ("--shape=12x768", "--examples=128")  # BERT-base's
+SHARED = (
+    *("--task=rte", "--model=minilm", "--batch_size=16", "--lr=1e-3"),
+    "--rounds=2",
+)
+LARGE = "--shape=12x768"  # BERT-base's
+FEW = (LARGE, "--max_train_examples=512")
+BFLOAT16 = "--prefix_precision=bfloat16"  # of the pass alone
 CPU_ROWS = (
-    *(("--trainable_layers=" + layers,) for layers in ("0", "1", "2", "all")),
-    ("--trainable_layers=2", "--batch_size=1"),
-    *((*BASE, "--trainable_layers=" + layers) for layers in ("1", "2", "4")),
-    ("--shape=12x768", "--examples=64", "--trainable_layers=all"),
-    (*BASE, "--trainable_layers=4", "--precision=mixed_bfloat16"),
+    ("--examples=128", "--trainable_layers=1", BFLOAT16),
+    ("--examples=128", "--trainable_layers=2", BFLOAT16),
+    ("--examples=128", "--trainable_layers=all"),
+    (*FEW, "--examples=64", "--trainable_layers=1", BFLOAT16),
+    (*FEW, "--examples=64", "--trainable_layers=2", BFLOAT16),
+    (*FEW, "--examples=32", "--trainable_layers=all"),
 )
 GPU_ROWS = tuple(
     (
-        "--shape=12x768",
+        LARGE,
         f"--examples={64 * batch_size}",
         f"--batch_size={batch_size}",
         f"--trainable_layers={layers}",
@@ -49,14 +63,24 @@ GPU_ROWS = tuple(
     for layers in ("1", "4", "all")
     for compiles in ("true", "false")
 )
-MARKS = ("speed", "speed_short")
+PASS_ROWS = (
+    ("--examples=256", "--rounds=5"),
+    (LARGE, "--examples=64", "--rounds=5"),
+)
+PROBE_PASSES = (
+    ("tensorflow", "float32"),
+    ("openvino", "float32"),
+    ("openvino", "bfloat16"),
+)
+PROBE_FILE = "probe_seconds.json"
+KINDS = ("epochs", "pass", "probe")
 SHORT = (
     "encoder",
     "trains",
-    "examples",
     "ours live, s",
     "ours cached, s",
-    "Hugging Face",
+    "build, s",
+    "Hugging Face, 10 epochs",
 )
 
 
@@ -64,16 +88,26 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "tfds", "GLUE, as for tf_transfer.glue.")
     flags.DEFINE_string("out", "runs", "Folder of the measurements.")
+    flags.DEFINE_multi_enum("only", KINDS, KINDS, "What to measure.")
+    flags.DEFINE_list(
+        "probe_texts", ["1000", "50000"], "Numbers of training texts of SST-2."
+    )
     flags.DEFINE_string(
         "document", "", "Write the measurements of --out into this document."
     )
 
 
-def measure(rows: Iterable[Sequence[str]], data: str, out: str) -> None:
+# === Measuring ===
+
+
+def measure(
+    module: str, rows: Iterable[Sequence[str]], data: str, out: str
+) -> None:
     """Measures rows, each in a process of its own.
 
     Args:
-        rows: flags of `benchmarks.frameworks`; they win over `SHARED`.
+        module: the benchmark of one row.
+        rows: its flags; they win over `SHARED`.
         data: see `--data`.
         out: folder of the measurements.
 
@@ -83,59 +117,81 @@ def measure(rows: Iterable[Sequence[str]], data: str, out: str) -> None:
     for row in rows:
         names = [word.partition("=")[0] for word in row]
         shared = [w for w in SHARED if w.partition("=")[0] not in names]
-        words = [*shared, f"--data={data}", f"--out={out}", *row]
-        print("python -m benchmarks.frameworks", *words, flush=True)
-        command = [sys.executable, "-m", "benchmarks.frameworks", *words]
-        if subprocess.run(command).returncode:
-            raise UserError(f"{' '.join(row)}: could not be measured.")
+        call(module, *shared, f"--data={data}", f"--out={out}", *row)
 
 
-def describe(result: dict[str, Any]) -> dict[str, str]:
-    """The cells of a measurement, by column."""
-    settings, median = result["settings"], result["median_seconds"]
-    cache, peak = result["cache"], result["matmul_peak"]
-    live = median[LIVE]
-    ours = median.get(CACHED, live)
+def call(module: str, *words: str) -> float:
+    """Runs a command in a process of its own; returns its seconds.
 
-    def ratio(name: str, seconds: float = ours, factor: float = 1.0) -> str:
-        if name not in median:
-            return "-"
-        return f"{factor * median[name] / seconds:.2f} x"
+    Raises:
+        UserError: it fails; it has said why.
+    """
+    command = ["-m", module, *words]
+    print("python", *command, flush=True)
+    start = time.perf_counter()
+    if subprocess.run([sys.executable, *command]).returncode:
+        raise UserError(f"{' '.join(words)}: could not be measured.")
+    return time.perf_counter() - start
 
-    with_build = (cache["build_seconds"] if cache else 0) / 10 + ours
-    equal_products = peak.get("PyTorch", 0) / peak["TensorFlow"]
-    padded = f"keras-nlp fit, padded to {settings['max_length']}"
-    shares = [f"{share:.0%}" for share in result["share_of_peak"].values()]
-    pays = cache and cache["pays_after_epochs"]
-    layers = settings["trainable_layers"]
-    step_times = [
-        f"{1e3 * median[name] / result['steps']:.1f}"
-        for name in (LIVE, CACHED)
-        if name in median
-    ]
-    return {
-        "encoder": settings["shape"] or os.path.basename(settings["model"]),
-        "trains": "all" if layers == "all" else f"last {layers}",
-        "batch": str(settings["batch_size"]),
-        "precision": settings["precision"],
-        "XLA": "yes" if result["uses_xla"] else "no",
-        "examples": str(result["examples"]),
-        "ours live, s": f"{live:.2f}",
-        "ours cached, s": f"{ours:.2f}" if cache else "-",
-        "a step, ms, live / cached": " / ".join(step_times),
-        "keras-nlp, longest": ratio("keras-nlp fit, padded to longest"),
-        f"keras-nlp, {settings['max_length']}": ratio(padded),
-        "Hugging Face": ratio(HUGGING_FACE),
-        "Hugging Face, 10 epochs with the build": (
-            ratio(HUGGING_FACE, with_build) if cache else "-"
-        ),
-        "Hugging Face at equal products": ratio(
-            HUGGING_FACE, factor=equal_products
-        ),
-        "build, s": f"{cache['build_seconds']:.1f}" if cache else "-",
-        "pays after, epochs": f"{pays:.1f}" if pays else "-",
-        "share of peak, live / cached": " / ".join(shares),
+
+def measure_probe(
+    data: str, out: str, texts: Sequence[str], model: str = "minilm"
+) -> None:
+    """Measures the probe's command for each number of texts and engine.
+
+    Args:
+        data: see `--data`.
+        out: folder of the measurements.
+        texts: numbers of training texts.
+        model: the encoder.
+    """
+    cases = []
+    with tempfile.TemporaryDirectory(prefix="tf_transfer-probe-") as folder:
+        shared = (
+            "--task=sst2",
+            f"--data={data}",
+            f"--model={model}",
+            "--features=frozen",
+            "--max_length=64",
+            "--validation_fraction=0.01",  # of all texts of SST-2
+            f"--cache_dir={folder}",
+        )
+        call(  # fetches the encoder, and reads the libraries from the disk
+            "tf_transfer.train",
+            *shared,
+            "--max_train_examples=100",
+            f"--out={folder}/first",
+        )
+        for count in texts:
+            for engine, precision in PROBE_PASSES:
+                shutil.rmtree(os.path.join(folder, "prefix"))
+                runs = os.path.join(folder, f"{count}-{engine}-{precision}")
+                seconds = call(
+                    "tf_transfer.train",
+                    *shared,
+                    f"--max_train_examples={count}",
+                    f"--prefix_engine={engine}",
+                    f"--prefix_precision={precision}",
+                    f"--out={runs}",
+                )
+                [path] = glob.glob(
+                    f"{runs}/**/probe/*/result.json", recursive=True
+                )
+                with open(path, encoding="utf-8") as file:
+                    result = json.load(file)
+                case = {"texts": int(count), "seconds": seconds, **result}
+                cases.append(case)
+    measured = {
+        "device": frameworks.name_device(),
+        "threads": len(os.sched_getaffinity(0)),
+        "versions": machine.versions(),
+        "cases": cases,
     }
+    os.makedirs(out, exist_ok=True)
+    files.write_json(os.path.join(out, PROBE_FILE), measured)
+
+
+# === Tables ===
 
 
 def read(folder: str) -> list[dict[str, Any]]:
@@ -154,74 +210,140 @@ def read(folder: str) -> list[dict[str, Any]]:
             settings["shape"],
             -settings["batch_size"],
             settings["trainable_layers"],
-            not result["uses_xla"],
+            settings["jit_compile"],
         )
 
     return sorted(results, key=order)
 
 
-def table(results: Sequence[dict[str, Any]], mark: str) -> str:
-    """Measurements as Markdown, below a line on where they were made.
+def tabulate_epochs(out: str, columns: Sequence[str] = ()) -> str:
+    """The epochs, one row for each measurement.
 
     Args:
-        results: from `read`.
-        mark: one of `MARKS`.
+        out: see `--out`.
+        columns: those to show; all if empty.
     """
-    shown, title = list(results), _describe_machine(results)
-    if mark == "speed_short":
-        shown = [
-            result
-            for result in results
-            if result["settings"]["precision"] == "float32"
-            and result["settings"]["batch_size"] > 1
+    results = read(os.path.join(out, frameworks.FOLDER))
+    peaks: dict[str, list[float]] = {}
+    for result in results:
+        if result["settings"]["precision"] == "float32":
+            for name, speed in result["matmul_peak"].items():
+                peaks.setdefault(name, []).append(speed)
+    products = {name: statistics.median(peak) for name, peak in peaks.items()}
+    rows = [frameworks.describe(result) for result in results]
+    return "\n\n".join(
+        [
+            describe_machine(results[0], {"float32": products}),
+            as_table(rows, columns),
         ]
-    rows = [describe(result) for result in shown]
-    columns = SHORT if mark == "speed_short" else tuple(rows[0])
+    )
+
+
+def tabulate_short(out: str) -> str:
+    """The epochs, with the columns `SHORT`."""
+    return tabulate_epochs(out, SHORT)
+
+
+def tabulate_passes(out: str) -> str:
+    """The frozen passes, one row for each contestant."""
+    results = read(os.path.join(out, frozen_pass.FOLDER))
+    rows = [row for result in results for row in frozen_pass.describe(result)]
+    title = describe_machine(results[0], results[0]["matmul_peak"])
+    return f"{title}\n\n{as_table(rows)}"
+
+
+def tabulate_probes(out: str) -> str:
+    """The probe's command, one row for each number of texts and engine."""
+    with open(os.path.join(out, PROBE_FILE), encoding="utf-8") as file:
+        measured = json.load(file)
+    first: dict[int, float] = {}
+    rows = []
+    for case in measured["cases"]:
+        seconds, texts = case["seconds"], case["texts"]
+        reference = first.setdefault(texts, seconds)
+        rows.append(
+            {
+                "training texts": f"{texts:,}",
+                "engine": case["prefix_engine"],
+                "command, s": f"{seconds:.1f}",
+                "of it the pass, s": f"{case['prefix_seconds']:.1f}",
+                "of it compiling, s": f"{case['trace_seconds']:.1f}",
+                "share of TensorFlow's time": f"{seconds / reference:.0%}",
+                f"test {case['metric']}": (
+                    f"{100 * case['test'][case['metric']]:.1f}"
+                ),
+            }
+        )
+    return f"{describe_machine(measured, {})}\n\n{as_table(rows)}"
+
+
+def as_table(
+    rows: Sequence[dict[str, str]], columns: Sequence[str] = ()
+) -> str:
+    """Markdown of dicts with the same keys."""
+    columns = columns or tuple(rows[0])
     cells = [columns, ("---",) * len(columns)]
     cells += [tuple(row[column] for column in columns) for row in rows]
-    return f"{title}\n\n{documents.as_markdown(cells)}"
+    return documents.as_markdown(cells)
 
 
-def _describe_machine(results: Sequence[dict[str, Any]]) -> str:
-    first = results[0]
-    products = [
-        f"{name} {statistics.median(speeds) / 1e9:,.0f} GFLOP/s"
-        for name in first["matmul_peak"]
-        if (
-            speeds := [
-                result["matmul_peak"][name]
-                for result in results
-                if result["settings"]["precision"] == "float32"
-            ]
-        )
-    ]
+def describe_machine(
+    result: dict[str, Any], peaks: dict[str, dict[str, float]]
+) -> str:
+    """A line on where something was measured.
+
+    Args:
+        result: has `device`, `threads` and `versions`.
+        peaks: operations per second of products, by precision and library.
+    """
     versions = [
-        f"{name} {first['versions'][name]}"
-        for name in ("tensorflow", "keras-nlp", "torch", "transformers")
-        if first["versions"].get(name)
+        f"{name} {result['versions'][name]}"
+        for name in ("tensorflow", "openvino", "torch", "transformers")
+        if result["versions"].get(name)
     ]
-    return (
-        f"Measured on {first['device']} with {first['threads']} threads; "
-        f"{', '.join(versions)}. Matrix products in float32 reach "
-        f"{', '.join(products)} (median)."
+    line = (
+        f"Measured on {result['device']} with {result['threads']} threads; "
+        f"{', '.join(versions)}."
     )
+    for precision, speeds in peaks.items():
+        products = [
+            f"{name} {speed / 1e9:,.0f} GFLOP/s"
+            for name, speed in speeds.items()
+        ]
+        line += f" Products in {precision} reach {', '.join(products)}."
+    return line
+
+
+MARKS = {
+    "speed": tabulate_epochs,
+    "speed_short": tabulate_short,
+    "pass": tabulate_passes,
+    "probe_seconds": tabulate_probes,
+}
 
 
 def main(argv: list[str]) -> None:
     """Measures, or writes the measurements into a document."""
     del argv
     values = flags.FLAGS
-    folder = os.path.join(values.out, frameworks.FOLDER)
-    if not values.document:
-        rows = GPU_ROWS if machine.has_gpu() else CPU_ROWS
-        measure(rows, values.data, values.out)
-        print(table(read(folder), "speed"))
+    data, out = values.data, values.out
+    if values.document:
+        with open(values.document, encoding="utf-8") as file:
+            text = file.read()
+        marks = [m for m in MARKS if f"<!-- begin: {m} -->" in text]
+        for mark in marks or ["speed"]:
+            documents.fill(values.document, mark, MARKS[mark](out))
         return
-    with open(values.document, encoding="utf-8") as file:
-        text = file.read()
-    marks = [m for m in MARKS if f"<!-- begin: {m} -->" in text] or MARKS[:1]
-    for mark in marks:
-        documents.fill(values.document, mark, table(read(folder), mark))
+    if "epochs" in values.only:
+        rows = GPU_ROWS if machine.has_gpu() else CPU_ROWS
+        measure("benchmarks.frameworks", rows, data, out)
+        print(tabulate_epochs(out))
+    if "pass" in values.only:
+        measure("benchmarks.frozen_pass", PASS_ROWS, data, out)
+        print(tabulate_passes(out))
+    if "probe" in values.only:
+        measure_probe(data, out, values.probe_texts)
+        print(tabulate_probes(out))
 
 
 if __name__ == "__main__":

@@ -298,6 +298,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "experiment",
         "document",
         "probes",
+        "probe_texts",
         "runs",
     }
     for name in DOCUMENTS:

@@ -21,8 +21,6 @@ from tf_transfer.data import batches
 from tf_transfer.data.tokens import Tokens
 from tf_transfer.utils.errors import UserError
 
-KERAS = ["keras-nlp fit, padded to longest", "keras-nlp fit, padded to 16"]
-
 
 def settings(**changes):
     return frameworks.BenchmarkSettings(
@@ -41,7 +39,7 @@ def settings(**changes):
 
 
 def others():
-    return KERAS + [HUGGING_FACE] * hugging_face.is_installed()
+    return [HUGGING_FACE] * hugging_face.is_installed()
 
 
 def call(tmp_path, *arguments):
@@ -64,8 +62,6 @@ def call(tmp_path, *arguments):
     )
     assert code == 0
     path = tmp_path / "benchmark" / "rte-tiny-last_1-batch=4-float32"
-    picture = path.with_suffix(".png").read_bytes()
-    assert picture.startswith(b"\x89PNG") and len(picture) > 5000
     return json.loads(path.with_suffix(".json").read_text())
 
 
@@ -78,7 +74,10 @@ def test_the_command_measures_all_contestants(tmp_path, capsys):
     assert "MatMul" in output and "ResourceApplyAdam" in output
     assert list(result["seconds"]) == [LIVE, CACHED, *others()]
     assert result["examples"] == 8
-    assert result["cache"]["bytes"] > 0 < result["cache"]["build_seconds"]
+    assert result["texts"] == 32 and result["cache"]["bytes"] > 32 * 16 * 32
+    cache = result["cache"]
+    assert 0 < cache["compile_seconds"] < cache["build_seconds"]
+    assert cache["engine"] == "tensorflow float32"
     assert result["operations"][CACHED] < result["operations"][LIVE]
 
 
@@ -92,8 +91,14 @@ def test_the_command_writes_times_and_shares_of_the_peak(
             np.zeros([2, 4], int), np.array([4, 3]), np.array([16, 16])
         )
 
+        texts = range(70)
+
         def __init__(self, settings):
-            self.cache_build = {"build_seconds": 5.0, "bytes": 100}
+            self.cache_build = {
+                "build_seconds": 5.0,
+                "compile_seconds": 2.0,
+                "engine": "openvino float32",
+            }
 
         def epochs(self):
             return {name: lambda: None for name in (LIVE, CACHED, "other")}
@@ -112,6 +117,7 @@ def test_the_command_writes_times_and_shares_of_the_peak(
         assert result["share_of_peak"][name] == pytest.approx(speed / 1e3)
     output = capsys.readouterr().out
     assert output.count("warm-up: ") == 3 and output.count("round 2: ") == 3
+    assert "all texts: 70\nbuild, s: 5.0\n" in output
 
 
 def test_products_reach_some_speed():
@@ -128,38 +134,6 @@ def test_fine_tuning_of_a_given_shape_has_no_cache_to_measure(capsys):
     output = capsys.readouterr().out
     assert ("is left out" in output) != hugging_face.is_installed()
     assert measured.cache_build is None
-
-
-def test_the_table_shows_ratios_to_live_and_cached():
-    result = {
-        "seconds": {
-            LIVE: [4.0],
-            CACHED: [1.0],
-            "other": [6.0],
-        },
-        "median_seconds": {
-            LIVE: 4.0,
-            CACHED: 1.0,
-            "other": 6.0,
-        },
-        "examples": 12,
-        "matmul_peak": {"TensorFlow": 4e11},
-        "operations": {LIVE: 8e11},
-        "share_of_peak": {LIVE: 0.5},
-        "cache": {
-            "build_seconds": 5.0,
-            "bytes": 2e6,
-            "pays_after_epochs": 5 / 3,
-        },
-    }
-    _, live, cached, other, *_ = frameworks.table(result).splitlines()
-    assert live.split()[-3:] == ["1.00x", "4.00x", "2.67x"]
-    assert cached.split()[-1] == "0.25x"
-    assert other.split()[-4:] == ["2.0", "1.50x", "6.00x", "4.00x"]
-    assert "800.0 GFLOP per epoch, 50% of" in frameworks.table(result)
-    assert "paid for after 1.7 epochs" in frameworks.table(result)
-    del result["seconds"][CACHED]
-    assert "cached" not in frameworks.table({**result, "cache": None})
 
 
 def test_the_examples_are_of_all_lengths_in_proportion():

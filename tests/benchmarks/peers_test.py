@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import elsa_study, hugging_face, keras_fit, transformers_trial
+from benchmarks import elsa_study, hugging_face, transformers_trial
 from tests.conftest import tiny_settings
 from tf_transfer.data import batches
 from tf_transfer.freezing import experiment as elsa
@@ -42,41 +42,6 @@ def encoder():
 
 def plan_epoch(split, size=4):
     return batches.plan_epoch(split.lengths, size, "grouped", 0, 1, 1, (16, 32))
-
-
-@pytest.mark.parametrize("layers", LAYERS)
-def test_keras_nlp_s_classifier_trains_the_same_weights_as_ours(
-    layers, settings, ours, encoder
-):
-    network, _ = ours
-    trainable = freezing.parse(layers, "", 3)
-    classifier = keras_fit.build(encoder, trainable, 2, settings)
-    head = {id(w) for w in classifier.get_layer("logits").weights}
-    theirs = {
-        weight.path
-        for weight in classifier.trainable_weights
-        if id(weight) not in head
-    }
-    expected = {weight.path for weight in freezing.freeze(network, trainable)}
-    head = {weight.path for weight in network.heads["rte"].weights}
-    assert theirs == expected - head
-
-
-def test_an_epoch_of_keras_nlp_changes_trainable_weights_alone(
-    settings, ours, encoder
-):
-    _, split = ours
-    trainable = freezing.parse("1", "", 3)
-    classifier = keras_fit.build(encoder, trainable, 2, settings)
-    classifier.run_eagerly = True
-    before = [np.array(weight) for weight in encoder.backbone.weights]
-    keras_fit.make_epoch(classifier, encoder, split, plan_epoch(split), 32)()
-    for weight, old in zip(encoder.backbone.weights, before):
-        assert weight.trainable or (np.array(weight) == old).all()
-    assert any(
-        (np.array(weight) != old).any()
-        for weight, old in zip(encoder.backbone.weights, before)
-    )
 
 
 @pytest.mark.parametrize("layers", LAYERS)

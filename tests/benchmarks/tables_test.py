@@ -6,14 +6,20 @@ import numpy as np
 import pytest
 
 from benchmarks import (
+    CACHED,
     documents,
     elsa_study,
     faithfulness,
+    frameworks,
+    frozen_pass,
+    HUGGING_FACE,
+    LIVE,
     speed,
     warm_workers,
     worker_memory,
 )
 from tests.reports import synthetic
+from tests.support import commands
 from tf_transfer.utils.errors import UserError
 
 SCORES = {"live": (0.80, 0.82, 0.84), "cached": (0.79, 0.83, 0.84)}
@@ -56,33 +62,37 @@ def measured(layers, seconds, cache):
             "trainable_layers": layers,
             "batch_size": 16,
             "precision": "float32",
-            "max_length": 128,
+            "jit_compile": "auto",
         },
         "median_seconds": seconds,
         "examples": 256,
+        "texts": 512,
         "matmul_peak": {"TensorFlow": 4e11, "PyTorch": 2e11},
         "share_of_peak": {"ours, live": 0.5},
         "cache": cache,
     }
 
 
-def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
-    seconds = {
-        "ours, live": 4.0,
-        "ours, cached": 2.0,
-        "Hugging Face, grouped, longest": 8.0,
-        "keras-nlp fit, padded to 128": 12.0,
+def write_epochs(out):
+    """Measurements of the last two blocks, and of all."""
+    folder = out / frameworks.FOLDER
+    folder.mkdir()
+    seconds = {LIVE: 4.0, CACHED: 1.0, HUGGING_FACE: 8.0}
+    cache = {
+        "build_seconds": 20.0,
+        "compile_seconds": 3.0,
+        "engine": "openvino bfloat16",
     }
-    cache = {"build_seconds": 20.0, "pays_after_epochs": 10.0}
-    (tmp_path / "last.json").write_text(
-        json.dumps(measured("2", seconds, cache))
-    )
-    del seconds["ours, cached"]
-    (tmp_path / "all.json").write_text(
-        json.dumps(measured("all", seconds, None))
-    )
-    results = speed.read(str(tmp_path))
-    last, fine_tuning = map(speed.describe, results)
+    rows = [measured("2", seconds, cache)]
+    rows.append(measured("all", {LIVE: 4.0, HUGGING_FACE: 8.0}, None))
+    for number, row in enumerate(rows):
+        (folder / f"{number}.json").write_text(json.dumps(row))
+
+
+def test_ten_epochs_of_all_texts_count_with_the_build(tmp_path):
+    write_epochs(tmp_path)
+    results = speed.read(str(tmp_path / frameworks.FOLDER))
+    last, fine_tuning = map(frameworks.describe, results)
     assert last == {
         "encoder": "minilm",
         "trains": "last 2",
@@ -91,43 +101,109 @@ def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
         "XLA": "no",
         "examples": "256",
         "ours live, s": "4.00",
-        "ours cached, s": "2.00",
-        "a step, ms, live / cached": "250.0 / 125.0",
-        "keras-nlp, longest": "-",
-        "keras-nlp, 128": "6.00 x",
-        "Hugging Face": "4.00 x",
-        "Hugging Face, 10 epochs with the build": "2.00 x",
-        "Hugging Face at equal products": "2.00 x",
-        "build, s": "20.0",
-        "pays after, epochs": "10.0",
+        "ours cached, s": "1.00",
+        "Hugging Face, s": "8.00",
+        "a step, ms, live / cached": "250.0 / 62.5",
         "share of peak, live / cached": "50%",
+        "engine": "openvino bfloat16",
+        "all texts": "512",
+        "build, s": "20.0",
+        "of it compiling, s": "3.0",
+        # 20 s, and an epoch of all texts saves 2 * (4 - 1) s.
+        "pays after, epochs": "3.3",
+        # 20 s and 10 * 2 * 1 s, against 10 * 2 * 8 s.
+        "10 epochs and build, s": "40",
+        "Hugging Face, 10 epochs": "160 s, 4.00 x",
     }
     assert fine_tuning["ours cached, s"] == fine_tuning["build, s"] == "-"
-    assert fine_tuning["keras-nlp, 128"] == "3.00 x"
-    assert fine_tuning["Hugging Face at equal products"] == "1.00 x"
+    assert fine_tuning["10 epochs and build, s"] == "80"
+    assert fine_tuning["Hugging Face, 10 epochs"] == "160 s, 2.00 x"
+
+
+def test_the_speed_of_a_pass_is_compared_with_its_limit(tmp_path):
+    """100 texts of 1e9 operations: 400 a second at 4e11."""
+    small = f"{frozen_pass.SMALL}, float32"
+    (tmp_path / frozen_pass.FOLDER).mkdir()
+    (tmp_path / frozen_pass.FOLDER / "minilm.json").write_text(
+        json.dumps(
+            {
+                **measured("all", {}, None),
+                "texts": 100,
+                "operations": 1e11,
+                "matmul_peak": {
+                    "float32": {"TensorFlow": 3e11, "PyTorch": 4e11},
+                    "bfloat16": {"TensorFlow": 8e11},
+                },
+                "seconds": {
+                    small: [2.0, 1.0, 4.0],
+                    "OpenVINO, bfloat16": [0.5, 0.5, 1.0],
+                },
+            }
+        )
+    )
+    title, table = speed.tabulate_passes(str(tmp_path)).split("\n\n")
+    assert "bfloat16 reach TensorFlow 800 GFLOP/s." in title
+    first, second = table.splitlines()[2:]
+    assert "| float32 | 50.0 | 25.0 to 100.0 | 400.0 | 12% | 1.00 |" in first
+    assert "| OpenVINO | bfloat16 | 200.0 | 100.0 to 200.0 |" in second
+    assert second.endswith("| 800.0 | 25% | 4.00 |")
+
+
+def test_one_command_fills_the_marks_that_a_document_has(tmp_path):
+    write_epochs(tmp_path)
+    case = {"texts": 1000, "prefix_seconds": 5.0, "trace_seconds": 2.0}
+    case |= {"metric": "accuracy", "test": {"accuracy": 0.9}}
+    cases = [
+        {**case, "seconds": 40.0, "prefix_engine": "tensorflow float32"},
+        {**case, "seconds": 10.0, "prefix_engine": "openvino bfloat16"},
+    ]
+    (tmp_path / speed.PROBE_FILE).write_text(
+        json.dumps({**measured("0", {}, None), "cases": cases})
+    )
     document = tmp_path / "page.md"
     document.write_text(
         "A <!-- begin: speed_short --> <!-- end: speed_short -->"
+        "B <!-- begin: probe_seconds --> <!-- end: probe_seconds -->"
     )
-    documents.fill(
-        str(document), "speed_short", speed.table(results, "speed_short")
+    code = commands.call(
+        lambda: speed.main([]),
+        speed.define_flags,
+        f"--out={tmp_path}",
+        f"--document={document}",
     )
-    assert document.read_text().count("| minilm |") == 2
-    assert "tensorflow 2.21.0, torch 2.13.0" in document.read_text()
-    assert "TensorFlow 400 GFLOP/s, PyTorch 200" in document.read_text()
+    text = document.read_text()
+    assert code == 0 and text.count("| minilm |") == 2
+    assert "tensorflow 2.21.0, torch 2.13.0" in text
+    assert "TensorFlow 400 GFLOP/s, PyTorch 200" in text
+    assert (
+        "| 1,000 | openvino bfloat16 | 10.0 | 5.0 | 2.0 | 25% | 90.0 |" in text
+    )
 
 
 @pytest.mark.slow
-def test_one_command_measures_its_rows(tmp_path):
+def test_rows_are_measured_in_processes_of_their_own(tmp_path):
     row = (
         *("--model=tiny", "--max_length=16", "--batch_size=4"),
-        *("--examples=8", "--rounds=1", "--trainable_layers=1"),
+        *("--examples=8", "--rounds=1"),
     )
-    speed.measure([row], "sample", str(tmp_path))
-    [result] = speed.read(str(tmp_path / "benchmark"))
+    out = str(tmp_path)
+    speed.measure("benchmarks.frameworks", [row], "sample", out)
+    [result] = speed.read(str(tmp_path / frameworks.FOLDER))
     assert result["settings"]["model"] == "tiny" and result["steps"] == 2
+    speed.measure("benchmarks.frozen_pass", [row], "sample", out)
+    assert "| tiny | TensorFlow | bfloat16 |" in speed.tabulate_passes(out)
     with pytest.raises(UserError, match="--rounds=0"):
-        speed.measure([(*row, "--rounds=0")], "sample", str(tmp_path))
+        speed.measure(
+            "benchmarks.frameworks", [(*row, "--rounds=0")], "sample", out
+        )
+
+
+@pytest.mark.slow
+def test_the_probe_is_measured_by_each_engine(tmp_path):
+    speed.measure_probe("sample", str(tmp_path), ["20"], "tiny")
+    rows = speed.tabulate_probes(str(tmp_path)).splitlines()[-3:]
+    assert rows[0].startswith("| 20 | tensorflow float32 |")
+    assert all(row.startswith("| 20 | ") for row in rows)
 
 
 # === Sweeps ===
