@@ -121,9 +121,9 @@ class Passes:
                 self._compiled[key] = compile_model(function, hint)
             return self._compiled[key]
 
-        def record_error(found: np.ndarray, expected: Any) -> float:
-            error = measure_error(found, expected)
-            if found.ndim == 2:  # states of tokens have those of padding
+        def record_error(output: np.ndarray, expected: Any) -> float:
+            error = measure_error(output, expected)
+            if output.ndim == 2:  # states of tokens have those of padding
                 self.errors[precision].append(error)
             return error
 

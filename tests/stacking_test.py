@@ -205,7 +205,7 @@ def tagger(tmp_path_factory):
             tmp_path_factory.mktemp("tagger"),
             **HEAD,
             adaptation="joint",
-            max_epochs=8,
+            max_epochs=12,
             batch_size=4,
             lr=5e-3,
         )
@@ -215,7 +215,7 @@ def tagger(tmp_path_factory):
 def test_words_are_labelled_and_scored(tagger):
     settings, result = tagger
     assert result["metric"] == "f1"
-    assert result["test"]["f1"] > 0.3 and result["test"]["f1_LOC"] == 0.0
+    assert result["test"]["f1"] > 0.5 and result["test"]["f1_LOC"] == 0.0
     arrays = arrays_of(settings)
     labels, logits = arrays["test_labels"], arrays["test_logits"]
     assert logits.shape == (len(labels), 9)

@@ -674,7 +674,7 @@ class Experiment:
             config: the content of its `config.json`.
         """
         names = {field.name for field in dataclasses.fields(cls.Settings)}
-        names -= {"strategy", "cpu_devices", "cache_dir"}
+        names -= {"strategy", "cpu_devices", "cache_dir", "prefix_engine"}
         recorded = config["settings"].items()
         return {name: value for name, value in recorded if name in names}
 

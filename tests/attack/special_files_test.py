@@ -78,7 +78,7 @@ def test_no_checkpoint_or_cached_state_is_read_from_a_special_file(
         )
         try:
             damaged = store_lib.Store(str(copy)).open(key, "tiny")
-            indices, _ = damaged.find_intact([bytes(16)])
+            indices, _ = damaged.vectors.find_intact([bytes(16)])
             holds_rows = path.suffix not in (".json", ".lock")
             assert (indices[0] < 0) == holds_rows, path.name
             damaged.close()

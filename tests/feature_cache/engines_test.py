@@ -11,6 +11,8 @@ from tests.conftest import tiny_settings
 from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries
 from tests.models import encoders
+from tests.support import own_data
+from tf_transfer import experiment, train, trained
 from tf_transfer.feature_cache import engines
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.utils import machine
@@ -234,6 +236,41 @@ def test_auto_follows_what_is_installed(
 def test_a_live_run_has_no_engine(tmp_path):
     hashed = settings_of(tmp_path, frozen_prefix="live").hashed()
     assert not {"prefix_engine", "prefix_precision"} & {*hashed}
+
+
+def test_a_probe_predicts_by_its_engine_and_without_it(tmp_path, monkeypatch):
+    """The logits are those that the run stored."""
+    monkeypatch.setattr(trained, "FEWEST_COMPILED", 1)
+    path = own_data.write_task(tmp_path, "news", own_data.news(90))
+    result = train.run(
+        train.Settings(
+            task=path,
+            model="tiny",
+            features="frozen",
+            max_length=24,
+            cache_dtype="float32",
+            cache_dir=str(tmp_path / "cache"),
+            prefix_engine="openvino",
+            out=str(tmp_path / "runs"),
+        )
+    )
+    assert result.record["prefix_engine"] == "openvino float32"
+    texts = ["match goal team", "bank rate", "rocket moon star orbit"]
+    compiled = []
+    compile_openvino = engines.compile_openvino
+
+    def compile_once(*arguments):
+        compiled.append(arguments)
+        return compile_openvino(*arguments)
+
+    monkeypatch.setattr(engines, "compile_openvino", compile_once)
+    answers = experiment.open_run(result.directory).predictor().answer(texts)
+    assert len(compiled) == 1
+    monkeypatch.setitem(machine.versions(), "openvino", None)
+    again = experiment.open_run(result.directory).predictor().answer(texts)
+    assert len(compiled) == 1
+    for (label, score), (other, expected) in zip(answers, again, strict=True):
+        assert label == other and score == pytest.approx(expected, abs=1e-5)
 
 
 def test_without_openvino_its_flag_is_an_error(tmp_path, monkeypatch):

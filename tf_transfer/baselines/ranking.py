@@ -20,9 +20,8 @@ from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
-SAME_SPEED = (
-    1.25  # ratio of seconds up to which the higher score decides (ours)
-)
+# Ratio of seconds up to which the higher score decides (ours).
+SAME_SPEED = 1.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +58,7 @@ def rank(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
         UserError: No encoder has a probe; the message has each reason.
         Interrupted: Finished probes are kept; another call continues.
     """
-    found: dict[str, Any] = {}
+    records: dict[str, Any] = {}
     left_out = []
     for model in dict.fromkeys(models):
         try:
@@ -68,12 +67,12 @@ def rank(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
             reason = " ".join(str(error).split())
             left_out.append(f"Left out: {model} ({reason})")
             continue
-        found[model] = directory.result() | directory.profile()
-        found[model]["directory"] = directory.path
-    if not found:
+        records[model] = directory.result() | directory.profile()
+        records[model]["directory"] = directory.path
+    if not records:
         lines = ["--models: no encoder can be used.", *left_out]
         raise UserError("\n".join(lines))
-    runs = pd.DataFrame([*found.values()], index=[*found])
+    runs = pd.DataFrame([*records.values()], index=[*records])
     runs["score"] = 100 * runs.fold_scores.map(np.mean)
     runs = runs.sort_values("score", ascending=False, kind="stable")
     folds = 100 * np.stack(runs.fold_scores)
@@ -83,11 +82,11 @@ def rank(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
     ]
     near = runs[[gap.value + gap.error >= 0 for gap in runs.difference]]
     limit = SAME_SPEED * near.seconds_per_text.min()
-    chosen = near.index[near.seconds_per_text <= limit][0]
-    runs = runs.loc[[chosen, *runs.index.drop(chosen)]]
+    best = near.index[near.seconds_per_text <= limit][0]
+    runs = runs.loc[[best, *runs.index.drop(best)]]
     first = runs.iloc[0]
     lines = [
-        f"Use {chosen}, the fastest within a standard error of the best. "
+        f"Use {best}, the fastest within a standard error of the best. "
         f"{first.metric} of the probe in points, by the same "
         f"{len(first.fold_scores)} folds of {first.texts:,} training texts:",
         _make_table(runs),

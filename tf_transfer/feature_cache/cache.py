@@ -361,15 +361,17 @@ class FeatureCache:
         dataset = batches.pipeline(
             split, plan, self._encoder.special.pad, replicas
         )
-        if engine == "openvino":
-            outputs = engines.run_openvino(
-                self._encoder, prefixes, dataset, precision
-            )
-        else:
-            outputs = engines.run_tensorflow(
-                self._encoder, prefixes, dataset, precision, self._devices
-            )
-        self._trace_seconds += time.perf_counter() - began
+        try:
+            if engine == "openvino":
+                outputs = engines.run_openvino(
+                    self._encoder, prefixes, dataset, precision
+                )
+            else:
+                outputs = engines.run_tensorflow(
+                    self._encoder, prefixes, dataset, precision, self._devices
+                )
+        finally:  # a compilation that fails takes seconds too
+            self._trace_seconds += time.perf_counter() - began
         return self._iterate(prefixes, split, plan, outputs)
 
     def _iterate(

@@ -156,7 +156,7 @@ def compile_openvino(
 def as_program(
     compute: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
 ) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
-    """What `compile_openvino` returned, as a part of a TensorFlow program.
+    """Makes what `compile_openvino` returned a part of a TensorFlow program.
 
     Args:
         compute: has one output, float32.
@@ -192,7 +192,7 @@ def _compile(function: Any, hint: str) -> Callable[..., Any]:
     return core.compile_model(model, "CPU", properties)
 
 
-def _measure_error(found: np.ndarray, expected: tf.Tensor) -> float:
-    """|found - expected| / |expected|, in the Euclidean norm."""
-    difference = np.linalg.norm(found - expected.numpy())
+def _measure_error(output: np.ndarray, expected: tf.Tensor) -> float:
+    """|output - expected| / |expected|, in the Euclidean norm."""
+    difference = np.linalg.norm(output - expected.numpy())
     return float(difference / np.linalg.norm(expected))

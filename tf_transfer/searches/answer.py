@@ -308,13 +308,10 @@ def _list_commands(
     if not chosen.is_baseline:
         changes["max_epochs"] = scored.record["epochs_run"]
     words = model.experiment.command(**changes)
-    commands = {TRAIN: shlex.join(words)}
-    if not chosen.is_baseline or chosen.name == advice.PROBE:
-        words = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
-        for _ in model.experiment.data.task.texts:
-            words.append("--text=...")
-        commands[PREDICT] = shlex.join(words)
-    return commands
+    predict = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
+    for _ in model.experiment.data.task.texts:
+        predict.append("--text=...")
+    return {TRAIN: shlex.join(words), PREDICT: shlex.join(predict)}
 
 
 # === Lines and page ===
