@@ -323,7 +323,7 @@ def test_a_gain_that_is_shown_has_its_cost(compare):
     )
     assert re.fullmatch(
         r"Train last: \+15.0 \(\+\d+.\d to \+\d+.\d\) over words, which costs "
-        r"1 s, and costs 34 s \(1 seed, 200 test texts: not sure\)\.",
+        r"1 s; last costs 34 s \(1 seed, 200 test texts: not sure\)\.",
         advice.advise(rows),
     )
 

@@ -237,7 +237,7 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
                 f"No gain shown over {over}; {chosen.name} is {gain} and costs "
                 f"{cost}{sure}. Best guess: {chosen.name}."
             )
-        gain = f"{gain} over {over}, and costs {cost}{sure}"
+        gain = f"{gain} over {over}; {chosen.name} costs {cost}{sure}"
     if gain or loss:
         return f"{use}: {'; '.join(filter(None, [gain, loss]))}."
     others = [row for row in rows if row.difference.is_known]
