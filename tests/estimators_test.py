@@ -1,9 +1,11 @@
 """The estimators are what scikit-learn expects of estimators of text."""
 
+import concurrent.futures
 import os
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 import tf_transfer
 from tests.support import own_data, quick
-from tf_transfer import train
+from tf_transfer import experiment, train
+from tf_transfer.baselines import probe
+from tf_transfer.models import tiny
 from tf_transfer.utils.errors import Interrupted
 
 COLUMNS = own_data.news(36)
@@ -106,7 +110,7 @@ def test_an_estimator_predicts_nothing_before_it_is_fitted(name):
     [
         np.arange(36) % 2 == 0,
         np.arange(36) % 3 * 10,
-        np.where(np.arange(36) % 2, 1.5, 2.5),
+        np.where(np.arange(36) % 2, 1.0, 2.0),
         pd.Series(["b", "a"] * 18),
     ],
     ids=["bool", "int", "float", "series"],
@@ -123,6 +127,53 @@ def test_the_probe_is_an_estimator_too(options):
     probe.fit(TEXTS, TEAMS)
     assert probe.record_["approach"].startswith("probe")
     assert set(probe.predict(TEXTS[:4])) <= set(TEAMS)
+
+
+@pytest.fixture
+def reads_least(monkeypatch):
+    """The probe chooses the states above the fewest blocks."""
+
+    def choose(validated):
+        return min(validated, key=lambda states: states.block)
+
+    monkeypatch.setattr(probe, "choose", choose)
+
+
+def test_the_probe_predicts_below_the_blocks_that_would_train(
+    options, reads_least, monkeypatch
+):
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+    classifier = tf_transfer.TextClassifier(**options)
+    classifier.set_params(trainable_layers=2, method="lora")
+    search = GridSearchCV(
+        classifier, {"features": ["frozen"]}, cv=2, error_score="raise"
+    ).fit(TEXTS, TEAMS)
+    best = search.best_estimator_
+    assert search.cv_results_["mean_test_score"][0] >= 0
+    path, folder = best.directory_, options["settings"]["cache_dir"]
+    run = experiment.open_run(path, folder)
+    assert run.experiment.data.chosen["block"] < 2
+    answers = run.predictor().answer(TEXTS)
+    assert [label for label, _ in answers] == best.predict(TEXTS).tolist()
+
+
+def test_fits_in_threads_leave_the_program_its_output(options, capsys):
+    standard_output = sys.stdout
+    alone, other = (
+        tf_transfer.TextClassifier(**{**options, "features": features})
+        for features in ("tfidf", "frozen")
+    )
+    began = threading.Barrier(2)
+
+    def fit(classifier):
+        began.wait()
+        classifier.fit(TEXTS, TEAMS)
+        print("fitted")
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(fit, (alone, other)))
+    assert sys.stdout is standard_output
+    assert capsys.readouterr().out == "fitted\nfitted\n"
 
 
 def test_pairs_may_be_a_data_frame_or_a_list(options):
@@ -189,7 +240,13 @@ def test_a_grid_search_tries_layers_and_rates(options):
         (TEXTS, ["one"] * 36, "one class only"),
         (TEXTS[:3], TEAMS, "inconsistent numbers of samples"),
         (["a", None], ["x", "y"], "row 1: None is not a text"),
-        (["a", "b", "c"], ["x", None, "y"], "missing labels"),
+        (["a", "b", "c"], ["x", None, "y"], "missing labels.*row 1"),
+        (["a", "b", "c"], ["x", np.nan, "y"], "missing labels.*row 1"),
+        (["a", "b", "c"], ["x", "y", pd.NA], "missing labels.*row 2"),
+        (["a", "b"], pd.Series([1, None], dtype="Int64"), "missing labels"),
+        (["a", "b", "c"], ["x", 1, 2.0], "of the types float, int, str"),
+        (["a", "b"], [{}, {"x": 1}], "of the types dict"),
+        (["a", "b"], [0, 0.25], "continuous values, such as 0.25"),
         ([], [], "no texts"),
         ([["a", "b", "c"]] * 2, ["x", "y"], r"shape \(2, 3\)"),
     ],
@@ -211,6 +268,20 @@ def test_an_invalid_parameter_is_named(name, value, message, options):
     classifier = tf_transfer.TextClassifier(**options)
     with pytest.raises(ValueError, match=message):
         classifier.set_params(**{name: value}).fit(TEXTS, TEAMS)
+
+
+def test_an_error_of_the_texts_names_no_task_that_the_user_has_not(options):
+    classifier = tf_transfer.TextClassifier(**options)
+    labels = ["a", "b", "c"] * 2
+    with pytest.raises(ValueError, match="^texts: .*folds"):
+        classifier.set_params(features="frozen").fit(TEXTS[:6], labels)
+
+
+def test_scores_of_other_types_are_a_value_error(options):
+    regressor = tf_transfer.TextRegressor(**options)
+    for scores in ([1.0, pd.NA], [1.0, "good"], ["bad", "good"], [{}, 1.0]):
+        with pytest.raises(ValueError):
+            regressor.fit(TEXTS[:2], scores)
 
 
 def test_labels_may_be_a_column(options):

@@ -10,23 +10,24 @@ same texts with the same parameters finds it finished. A pickle holds the path
 of the directory, not the weights.
 """
 
-import contextlib
 import dataclasses
 import hashlib
-import io
 import json
+import numbers
 import os
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import sklearn.base
 import sklearn.utils
 from sklearn.utils.validation import check_is_fitted
 
 from tf_transfer import experiment, train
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 NAME = "texts"  # of the task, in the folders of its runs
@@ -140,7 +141,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             Examples(np.arange(len(targets)), texts, targets),
         )
         try:
-            with _quiet(not own.pop("verbose")):
+            with screen.silence(not own.pop("verbose")):
                 settings = train.Settings(
                     **{
                         "task": "rte",
@@ -170,7 +171,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         check_is_fitted(self, "directory_")
         texts = _columns(X)
         if self._predictor is None:
-            with _quiet(not self.verbose):
+            with screen.silence(not self.verbose):
                 folder = (self.settings or {}).get("cache_dir", "")
                 run = experiment.open_run(self.directory_, folder)
                 self._predictor = run.predictor()
@@ -210,30 +211,38 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
         Args:
             X: [n] texts, or [n, 2] pairs: lists, arrays, a pandas series or
                 data frame.
-            y: [n] labels of any type, of at least two classes.
+            y: [n] labels of any type that can be sorted, of at least two
+                classes. Numbers are whole.
 
         Raises:
             ValueError: the texts, the labels or a parameter are invalid.
         """
         texts = _columns(X)
-        y = sklearn.utils.column_or_1d(y, warn=True)
-        sklearn.utils.check_consistent_length(texts[0], y)
-        if any(label is None or label != label for label in y.tolist()):
-            raise ValueError("y has missing labels.")
-        classes, ids = np.unique(y, return_inverse=True)
+        cells, classes = _read_targets(texts, y)
         if len(classes) < 2:
             raise ValueError(
                 f"y has one class only: {classes[0]!r}. A classifier needs two."
             )
+        fractions = [
+            c for c in classes if isinstance(c, numbers.Real) and c % 1
+        ]
+        if fractions:
+            raise ValueError(
+                f"y has continuous values, such as {fractions[0]!r}, and a "
+                "classifier needs classes. Take a TextRegressor, or give the "
+                "classes as texts."
+            )
+        id_of = {label: number for number, label in enumerate(classes)}
+        ids = np.array([id_of[label] for label in cells], np.int64)
         metric, *also = choose_metrics("classes", "", len(classes))
         self._fit(
             texts,
-            ids.astype(np.int64),
-            labels=tuple(map(str, classes.tolist())),
+            ids,
+            labels=tuple(map(str, classes)),
             metric=metric,
             also=tuple(also),
         )
-        self.classes_ = classes
+        self.classes_ = np.asarray(classes)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -261,10 +270,9 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
             ValueError: the texts, the scores or a parameter are invalid.
         """
         texts = _columns(X)
-        y = sklearn.utils.column_or_1d(y, warn=True)
-        sklearn.utils.check_consistent_length(texts[0], y)
+        cells, _ = _read_targets(texts, y)
         scores = sklearn.utils.check_array(
-            y, ensure_2d=False, dtype=np.float64, input_name="y"
+            cells, ensure_2d=False, dtype=np.float64, input_name="y"
         )
         metric, *also = choose_metrics("score", "", 0)
         return self._fit(
@@ -298,8 +306,32 @@ def _columns(X: Any) -> list[list[str]]:
     return columns
 
 
-def _quiet(is_quiet: bool) -> contextlib.AbstractContextManager:
-    """A context without output on the terminal."""
-    if is_quiet:
-        return contextlib.redirect_stdout(io.StringIO())
-    return contextlib.nullcontext()
+def _read_targets(
+    texts: list[list[str]], y: Any
+) -> tuple[list[Any], list[Any]]:
+    """The labels or scores, and the different ones, sorted.
+
+    Args:
+        texts: The columns of texts.
+        y: [n], or one column of a data frame.
+
+    Raises:
+        ValueError: There are more or fewer than texts, one is missing, or they
+            have several types.
+    """
+    # As an array of a type, NumPy would make texts of numbers and of nan.
+    cells = sklearn.utils.column_or_1d(np.asarray(y, object), warn=True)
+    sklearn.utils.check_consistent_length(texts[0], cells)
+    missing = np.flatnonzero(pd.isna(cells))
+    if len(missing):
+        raise ValueError(
+            f"y has missing labels, the first in row {missing[0]}."
+        )
+    try:
+        return cells.tolist(), sorted({*cells})
+    except TypeError:
+        names = sorted({type(cell).__name__ for cell in cells})
+        raise ValueError(
+            f"y has labels without an order, of the types {', '.join(names)}. "
+            "Give texts alone, or numbers alone."
+        ) from None

@@ -24,6 +24,7 @@ from tf_transfer.run_data import RunData, Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
 from tf_transfer.training import records
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.warm import WarmState
@@ -183,7 +184,7 @@ class Experiment:
                 f"It has run {phases[-1]['epochs']} epochs, more than "
                 f"--max_epochs={settings.max_epochs}. "
             )
-        print(
+        screen.say(
             f"Already done: {directory.path}\n"
             f"{records.summarize(record)}\n{more}"
             "Use --rerun to run it again, in a directory next to it."
@@ -206,18 +207,21 @@ class Experiment:
         tasks, build_head = self.data.tasks, self._head or self.build_head
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
-            return self._warm.network(
-                encoder,
-                {
-                    name: build_head(task, encoder)
-                    for name, task in tasks.items()
-                },
-                {n: t.score_scale for n, t in tasks.items() if t.score_scale},
-                added.build(
+            heads = {
+                name: build_head(task, encoder) for name, task in tasks.items()
+            }
+            weights = {}
+            if self.settings.trains:  # a probe has a head alone
+                weights = added.build(
                     encoder,
                     self.trainable(len(encoder.blocks)),
                     self.settings.seed,
-                ),
+                )
+            return self._warm.network(
+                encoder,
+                heads,
+                {n: t.score_scale for n, t in tasks.items() if t.score_scale},
+                weights,
             )
 
     def load_encoder(self) -> "Encoder":
@@ -480,7 +484,7 @@ class Experiment:
         data.forget()
         extended = directory.result()
         if extended is not None:
-            print(records.describe_extension(settings, extended))
+            screen.say(records.describe_extension(settings, extended))
         try:
             directory.begin(
                 settings,
@@ -660,7 +664,7 @@ class Experiment:
     def execute(self) -> None:
         """Does what the command asks for: trains, or describes."""
         if self.settings.describe:
-            print(self.describe())
+            screen.say(self.describe())
         else:
             self.train()
 

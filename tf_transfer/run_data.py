@@ -30,6 +30,7 @@ from tf_transfer.data import (
 )
 from tf_transfer.data.task import Source, Task
 from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -207,7 +208,7 @@ class RunData:
             splits: the texts by split; `train` is one.
         """
         for problem in card.find_problems(task, splits):
-            print(f"{task.name}: {problem}", flush=True)
+            screen.say(f"{task.name}: {problem}")
 
     def read(self, task: Task) -> Texts:
         """The training, validation and test texts of a task.
@@ -293,11 +294,10 @@ class RunData:
         self.cut_texts = share = float(np.mean(ids.lost > 0))
         if share:
             lost = ids.lost.sum() / (ids.lost.sum() + ids.lengths.sum())
-            print(
+            screen.say(
                 f"Cut: {share:.1%} of the training texts have more than "
                 f"--max_length={settings.max_length} tokens; {lost:.1%} of all "
-                "tokens are left out.",
-                flush=True,
+                "tokens are left out."
             )
         return encoded
 

@@ -51,6 +51,7 @@ from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -285,7 +286,7 @@ class Train(experiment.Experiment):
             return super().execute()
         ranking = rank(self.settings, split_names(self.settings.models))
         command = self.command(models="", model=ranking.model)
-        print(f"\n{ranking.text}\nTo train it: {shlex.join(command)}")
+        screen.say(f"\n{ranking.text}\nTo train it: {shlex.join(command)}")
 
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
@@ -356,7 +357,7 @@ class Train(experiment.Experiment):
         predict = f"python -m tf_transfer.predict --run={answering}"
         texts = " ".join(["--text=..."] * len(task.texts))
         predict += f" {texts}, or --input=FILE --output=FILE"
-        print("\n".join([*lines, f"To predict: {predict}"]))
+        screen.say("\n".join([*lines, f"To predict: {predict}"]))
 
     def _fit_baselines(self, kind: str) -> dict[str, str]:
         """The baselines to compare the run with, on the same split.
@@ -394,7 +395,9 @@ class Train(experiment.Experiment):
         size, scored = config["split_sizes"]["train"], {}
         for share in CURVE_SHARES:
             count = round(share * size)
-            print(f"\nLearning curve: {count:,} of {size:,} training texts.")
+            screen.say(
+                f"\nLearning curve: {count:,} of {size:,} training texts."
+            )
             another = dataclasses.replace(
                 self.settings, max_train_examples=count
             )
@@ -402,7 +405,7 @@ class Train(experiment.Experiment):
             if one is not None:  # too few texts may train nothing
                 scored[count] = one
         if scored:
-            print(f"\n{advice.describe_curve({**scored, size: run})}")
+            screen.say(f"\n{advice.describe_curve({**scored, size: run})}")
 
     def _score_another(
         self, settings: Any, kind: str, most: int | None = None

@@ -35,7 +35,7 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
     task, examples = data.task, data.examples[data.task.name]
     train = examples["train"][""]
     labels, _ = train.targets(task)
-    probe.check(task, labels, len(train), settings.task_name)
+    probe.check(task, labels, len(train), data.name)
     devices = experiment.set_up_devices()
     encoder = experiment.load_encoder()
     # Above fewer blocks, the pooler reads what it was not trained on.

@@ -187,18 +187,20 @@ def check_given_once(
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and keras-nlp without their start-up notices.
+    """Imports TensorFlow and keras-nlp; in a command without their notices.
 
-    C++ prints the notices before any log level applies. So standard error is
-    redirected during the import, and shown if the import fails.
+    C++ prints the notices before any log level applies. So a command redirects
+    its standard error during the import, and shows it if the import fails. In
+    a program of the user's own, other threads may write to it.
     """
     # Errors are hidden, too: failures are raised anyway, and oneDNN calls
     # float16 on a CPU without units for it an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    is_command = flags.FLAGS.is_parsed()
     with tempfile.TemporaryFile() as notices:
         try:
-            with files.redirect_output(notices, [2]):
+            with files.redirect_output(notices, [2] if is_command else []):
                 importlib.import_module("keras_nlp")
                 tf = importlib.import_module("tensorflow")
                 tf.config.list_physical_devices()

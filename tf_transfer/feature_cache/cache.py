@@ -32,7 +32,7 @@ from tf_transfer.feature_cache import (
 from tf_transfer.models import prefix as prefix_lib
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.prefix import FrozenPrefix
-from tf_transfer.utils import formatting, machine
+from tf_transfer.utils import formatting, machine, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
@@ -182,18 +182,17 @@ class FeatureCache:
         try:
             entry, was_built = self._fill(prefixes, texts)
         except engines.Unusable as error:
-            print(f"{error} TensorFlow runs the frozen blocks.", flush=True)
+            screen.say(f"{error} TensorFlow runs the frozen blocks.")
             self.engine = "tensorflow", self.options.precision
             entry, was_built = self._fill(prefixes, texts)
         indices = entry.vectors.find(texts.hashes)
         missing = np.flatnonzero(indices < 0)
         built = f", built now by {' in '.join(self.engine)}"
-        print(
+        screen.say(
             f"Feature cache: {len(indices) - len(missing):,} of "
             f"{len(indices):,} "
             f"texts in {formatting.size(entry.num_bytes)}"
-            f"{built if was_built else ''}: {entry.folder}",
-            flush=True,
+            f"{built if was_built else ''}: {entry.folder}"
         )
         if len(missing):
             sizes = _row_bytes(entry, prefix, texts, texts.distinct(missing))
@@ -253,10 +252,9 @@ class FeatureCache:
         for target in targets:
             missing, damage = _find_missing(target.entry, texts)
             if damage:
-                print(
+                screen.say(
                     f"{target.entry.folder}: {damage}. Missing texts are "
-                    "computed again.",
-                    flush=True,
+                    "computed again."
                 )
             was_built = was_built or bool(damage) or len(missing) > 0
         if not was_built:
@@ -422,9 +420,8 @@ class FeatureCache:
         reason = f"do not fit --cache_limit_gb ({limit})"
         if self._disk_full:
             reason = f"are not stored ({self._disk_full})"
-        print(
-            f"{count:,} texts {reason}: their frozen blocks run at every step.",
-            flush=True,
+        screen.say(
+            f"{count:,} texts {reason}: their frozen blocks run at every step."
         )
 
 

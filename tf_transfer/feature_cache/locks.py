@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from tf_transfer.feature_cache.vectors import ReadOnly
-from tf_transfer.utils import files
+from tf_transfer.utils import files, screen
 
 
 @contextlib.contextmanager
@@ -36,10 +36,9 @@ def build_lock(folder: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            print(
+            screen.say(
                 "Another process is building this feature cache "
-                f"({folder}): waiting for it.",
-                flush=True,
+                f"({folder}): waiting for it."
             )
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

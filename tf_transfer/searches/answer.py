@@ -29,7 +29,7 @@ from tf_transfer.reports import (
 from tf_transfer.reports.estimates import Estimate, Ranged
 from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils import files, formatting
+from tf_transfer.utils import files, formatting, screen
 
 FILE = "search.html"
 FEWEST_SEEDS = 3  # for an interval over seeds
@@ -188,7 +188,7 @@ def give(search: Any) -> None:
     files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
     table = [advice.align(values["table"])] if values["table"] else []
     lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
-    print("\n" + "\n".join(lines))
+    screen.say("\n" + "\n".join(lines))
 
 
 def _describe_answer(search: Any, ranked: Sequence[Row]) -> dict[str, Any]:

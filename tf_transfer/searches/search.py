@@ -24,7 +24,7 @@ from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps.estimate import TaskSize
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
@@ -40,11 +40,6 @@ STOP_SECONDS = 10.0  # for it to save its state, before it is killed
 
 class OutOfTime(Exception):
     """A run did not end in time."""
-
-
-def say(line: str) -> None:
-    """Prints a line at once, also into a pipe."""
-    print(line, flush=True)
 
 
 def answer_seconds(budget: float) -> float:
@@ -179,7 +174,7 @@ class Search:
                     self._pool.save_seconds = STOP_SECONDS
                     self._work()
             except Interrupted:
-                say("Stopped: the answer so far.")
+                screen.say("Stopped: the answer so far.")
             finally:
                 self.clock.stop()
             answer.give(self)
@@ -187,7 +182,8 @@ class Search:
     def _work(self) -> None:
         self._do(*(runs[0] for runs in self.floor.values()))
         for name, scores in self.score_floor().items():
-            say(f"{name}: validation {statistics.fmean(scores.values()):.1f}")
+            mean = statistics.fmean(scores.values())
+            screen.say(f"{name}: validation {mean:.1f}")
         self.ladder = self.make_ladder(self._measure_pass())
         self._recall(self.ladder)
         self._climb(self.ladder)
@@ -347,7 +343,7 @@ class Search:
         try:
             scheduler.work()
         except OutOfTime:
-            say("A run took longer than expected, and was stopped.")
+            screen.say("A run took longer than expected, and was stopped.")
 
     def _climb(self, ladder: Ladder) -> None:
         """Does what the ladder asks for, first with one seed, then with more.
@@ -429,13 +425,13 @@ class Search:
         if has_failed:
             ladder.failed.add(choice)
             log = self._run_states.log_file(run)
-            say(f"{title}: failed ({detail['reason']}); {log}")
+            screen.say(f"{title}: failed ({detail['reason']}); {log}")
             return
         seconds = self.clock() - began
         best = self._tell(ladder, choice, run, detail, seconds)
         self.clock.save()
         epochs = formatting.count(ladder.count_epochs(choice), "epoch")
-        say(
+        screen.say(
             f"{time.strftime('%T')} {title}, {epochs}: "
             f"validation {detail['metric']} {best:.1f}  ({seconds:.0f} s)"
         )

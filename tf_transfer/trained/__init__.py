@@ -11,7 +11,7 @@ from tf_transfer.data import entities
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.training import checkpoint, records
-from tf_transfer.utils import files, json_files
+from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import UserError
 
 FEWEST_COMPILED = 512  # texts: for fewer, compiling takes longer than it saves
@@ -369,7 +369,7 @@ class NetworkPredictor(Predictor):
                     settings.pass_precision,
                 )
             except engines.Unusable as error:
-                print(f"{error} TensorFlow predicts.", flush=True)
+                screen.say(f"{error} TensorFlow predicts.")
             else:
                 return tf.function(engines.as_program(compute))
         return tf.function(run, autograph=False)  # traced sooner

@@ -14,7 +14,7 @@ import tqdm
 from tf_transfer.training import tensorboard
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.training.records import RunDirectory
-from tf_transfer.utils import machine
+from tf_transfer.utils import machine, screen
 
 
 class Callback:
@@ -127,7 +127,7 @@ class ProgressBar(Callback):
 
     def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
         self._bar.close()
-        print(_format_line(line), flush=True)
+        screen.say(_format_line(line))
 
 
 class TensorBoard(Callback):

@@ -32,7 +32,7 @@ import numpy as np
 
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint
-from tf_transfer.utils import files, json_files, machine
+from tf_transfer.utils import files, json_files, machine, screen
 from tf_transfer.utils.errors import UserError
 
 ADVICE = "Restore the file, or remove the folder and run its command again."
@@ -475,7 +475,7 @@ class RunDirectory:
         result = self.result()
         if result is not None:
             self._begin_extension(settings, result)
-        print(f"Run directory: {self.path}", flush=True)
+        screen.say(f"Run directory: {self.path}")
         runs_on_cpu = all("CPU" in name for name in devices.names)
         known = self.config() or {}
         now = {
@@ -585,7 +585,7 @@ class RunDirectory:
         for warning in result.get("warnings", []):
             print(f"Warning: {warning}", file=sys.stderr)
         self.write_result(result)
-        print(f"{summarize(result)}\nWritten to {self.path}")
+        screen.say(f"{summarize(result)}\nWritten to {self.path}")
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Writes `result.json` with hashes that show that nothing changed."""

