@@ -142,9 +142,9 @@ def test_a_file_is_answered_in_the_formats_that_train(
     answering.predict_file(predictor, source, str(target), probabilities=True)
     found = tables.read_table(str(target))
     answers = predictor.answer(columns["body"])
-    assert found.columns["label"] == [label for label, _ in answers]
+    assert found.columns["predicted_label"] == [label for label, _ in answers]
     assert found.columns["title"] == columns["title"]
-    assert set(found.columns["label"]) <= set(own_data.WORDS)
+    assert set(found.columns["predicted_label"]) <= set(own_data.WORDS)
     chances = [
         list(map(float, found.columns[f"probability_{name}"]))
         for name in predictor.task.labels
@@ -200,7 +200,7 @@ def test_words_are_answered_in_the_formats_that_train(
     target = tmp_path / "out.jsonl"
     answering.predict_file(predictor, source, str(target))
     found = tables.read_table(str(target)).columns
-    assert found == {"words": words, "tags": predictor.tags(words)}
+    assert found == {"words": words, "predicted_tags": predictor.tags(words)}
 
 
 def test_two_tasks_of_one_name_are_refused(folder):

@@ -89,7 +89,7 @@ def test_a_file_is_scored_by_its_labels(choose, run, tmp_path, capsys):
     predictor.calibrate()
     assert f"--calibrate: temperature {predictor.temperature:.3f}." in err
     assert "on the 5 validation texts that chose it." in err
-    answers = tables.read_table(str(out)).columns["label"]
+    answers = tables.read_table(str(out)).columns["predicted_label"]
     expected = [label for label, _ in predictor.answer(columns["body"])]
     assert answers == expected
     written = json.loads((tmp_path / "out.jsonl.errors.json").read_text())
@@ -197,7 +197,9 @@ def test_excel_is_answered_as_csv(choose, tmp_path, capsys):
     path = str(tmp_path / "in.xlsx")
     book.save(path)
     answering.predict_file(predictor, path)
-    assert capsys.readouterr().out.startswith("body,label,score\nmatch goal,")
+    assert capsys.readouterr().out.startswith(
+        "body,predicted_label,predicted_score\nmatch goal,"
+    )
 
 
 def test_a_full_disk_leaves_the_old_answers(

@@ -43,7 +43,7 @@ def test_every_word_of_a_file_gets_its_tag(entities, tmp_path, eager):
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     words = [line.split()[0] for line in path.read_text().splitlines() if line]
     assert [word for row in rows for word in row["words"]] == words
-    assert [tag for row in rows for tag in row["tags"]] == tags
+    assert [tag for row in rows for tag in row["predicted_tags"]] == tags
     with pytest.raises(UserError, match="written as .jsonl, .ndjson, .json"):
         answering.predict_file(predictor, str(path), str(tmp_path / "a.csv"))
 
@@ -56,7 +56,7 @@ def test_a_file_of_words_will_do(entities, tmp_path, capsys, eager):
     words = [["the", "dog"], ["was"]]
     rows = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
     assert [row["words"] for row in rows] == words
-    assert [row["tags"] for row in rows] == predictor.tags(words)
+    assert [row["predicted_tags"] for row in rows] == predictor.tags(words)
     path.write_text("-DOCSTART-\n")
     with pytest.raises(UserError, match="holds no sentences"):
         answering.predict_file(predictor, str(path))
@@ -68,7 +68,7 @@ def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
     answering.predict_texts(predictor, ["the  dog", "was"])
     rows = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
     assert [row["words"] for row in rows] == [["the", "dog"], ["was"]]
-    assert [row["tags"] for row in rows] == tags
+    assert [row["predicted_tags"] for row in rows] == tags
     with pytest.raises(UserError, match="--text, line 2.* has no words"):
         answering.predict_texts(predictor, ["a", " "])
 

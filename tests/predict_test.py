@@ -66,7 +66,7 @@ def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
 def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
     answering.predict_texts(rte, ["It rains.", "It is wet."])
     header, line = capsys.readouterr().out.splitlines()
-    assert header == "sentence1,sentence2,label,score"
+    assert header == "sentence1,sentence2,predicted_label,predicted_score"
     *_, word, score = line.split(",")
     examples = Examples(np.arange(1), [["It rains."], ["It is wet."]], None)
     yes = 1 / (1 + np.exp(-rte.logits(examples)[0, 0]))
@@ -113,9 +113,10 @@ def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
     )
     answering.predict_file(rte, str(path), str(tmp_path / "out.csv"))
     columns = tables.read_table(str(tmp_path / "out.csv")).columns
-    assert [*columns] == ["sentence2", "sentence1", "label", "score"]
+    answered = ["predicted_label", "predicted_score"]
+    assert [*columns] == ["sentence2", "sentence1", *answered]
     words = [word for word, _ in rte.answers(rte.logits(examples))]
-    assert columns["label"] == words
+    assert columns["predicted_label"] == words
     assert columns["sentence1"] == examples.texts[0]
 
 
@@ -146,9 +147,9 @@ def test_answers_are_scored_where_a_column_has_the_right_ones(
 
 
 def test_answers_replace_no_earlier_ones(rte, tmp_path):
-    names = [*rte.task.texts, "label", "predicted_label"]
+    names = [*rte.task.texts, "predicted_label"]
     path = tmp_path / "answered.jsonl"
-    path.write_text(json.dumps(dict(zip(names, "abcd"))))
+    path.write_text(json.dumps(dict(zip(names, "abc"))))
     with pytest.raises(UserError, match="column 'predicted_label' already"):
         answering.predict_file(rte, str(path), str(tmp_path / "out.csv"))
 
@@ -173,7 +174,7 @@ def test_a_hidden_test_set_of_glue_is_answered(rte, tmp_path):
     answering.predict_file(rte, path, str(tmp_path / "RTE.csv"))
     columns = tables.read_table(str(tmp_path / "RTE.csv")).columns
     assert columns["index"] == [*map(str, range(8))]
-    assert {*columns["label"]} <= {"entailment", "not_entailment"}
+    assert {*columns["predicted_label"]} <= {"entailment", "not_entailment"}
 
 
 def test_similarities_stay_between_0_and_5(eager):

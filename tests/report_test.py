@@ -288,10 +288,13 @@ def test_copied_seeds_are_left_out(tmp_path):
     assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
 
 
+ANSWER = '{"lines": ["mine: use <it>."], "run": ""}'
+
+
 def test_the_answers_of_searches_are_in_the_report(tmp_path):
     for seed in range(3):
         synthetic.write(tmp_path, [0.9], trainable_layers="2", seed=seed)
-    for name, text in (("a", '{"lines": ["mine: use <it>."]}'), ("b", "{")):
+    for name, text in (("a", ANSWER), ("b", "{")):
         file = tmp_path / name / ".search/answer.json"
         file.parent.mkdir(parents=True)
         file.write_text(text)

@@ -1,6 +1,7 @@
 """A search as a user starts it, on `tiny`: real workers, kill -9, an export."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from tests.searches import fake_runs
 from tests.support import commands
+from tf_transfer.training import records
 
 pytestmark = pytest.mark.slow
 SECONDS = 75
@@ -80,7 +82,7 @@ def test_it_keeps_its_budget(searched):
 
 
 def test_the_answer_predicts_and_is_found_by_its_command(searched):
-    _, _, said, _ = searched
+    folder, _, said, _ = searched
     [line] = re.findall(r"^Train it again: python -m \S+ (.*)$", said, re.M)
     code, out, err = commands.finish(
         commands.start("train", *shlex.split(line))
@@ -88,6 +90,7 @@ def test_the_answer_predicts_and_is_found_by_its_command(searched):
     assert code == 0, err
     assert out.startswith("Already done: ")
     [run] = re.findall(r"--run=(\S+) --text", said)
+    assert os.path.samefile(records.find_answer(f"{folder}/out"), run)
     code, out, err = commands.finish(
         commands.start("predict", f"--run={run}", "--text=match goal team")
     )

@@ -81,7 +81,7 @@ def test_a_trained_run_answers_a_table(predictor, tmp_path, capsys):
     path.write_text('text,x\n"fire,\nflood",1\ngood lake &amp; cats,2\n')
     answering.predict_file(predictor, str(path))
     rows = read_csv(capsys.readouterr().out)
-    assert rows[0] == ["text", "x", "label", "score"]
+    assert rows[0] == ["text", "x", "predicted_label", "predicted_score"]
     assert rows[1][:3] == ["fire,\nflood", "1", "disaster"]
     assert rows[2][:3] == ["good lake &amp; cats", "2", "calm"]
     # A text by itself is cleaned alike.
@@ -99,7 +99,10 @@ def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
     [(label, score)] = predictor.answer(
         [texts_lib.clean_text(cells["text"][0])]
     )
-    assert (answer["label"], answer["score"]) == (label, round(score, 6))
+    assert (answer["predicted_label"], answer["predicted_score"]) == (
+        label,
+        round(score, 6),
+    )
 
 
 def test_a_run_without_validation_texts_chooses_nothing(predictor):

@@ -695,7 +695,8 @@ def open_run(
     """A finished run, ready to predict.
 
     Args:
-        path: path of its directory.
+        path: path of its directory, or of the folder of a search, for the run
+            that is its answer.
         cache_dir: folder for downloads by pip.
         experiment_name: module of a user's own experiment; no file decides
             which code is loaded.
@@ -705,6 +706,7 @@ def open_run(
         UserError: the run is unfinished, damaged or without a model, or its
             encoder or head is another one than now, or a setting is retired.
     """
+    path = records.find_answer(path)
     directory = records.RunDirectory(path, None)
     record = directory.result()
     if record is not None and not record["best_epoch"]:
@@ -716,7 +718,8 @@ def open_run(
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
         raise UserError(
-            f"--run={path}: has no {missing}. Give a finished run's folder."
+            f"--run={path}: has no {missing}. Give the folder of a finished "
+            "run, or of a search that has answered."
         )
     if retired := settings_lib.find_retired(config["settings"]):
         raise UserError(

@@ -4,13 +4,15 @@
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv --output=FILE.csv
     python -m tf_transfer.predict --run=DIR --export=DIR2 --format=hugging_face
 
-`--run` is a run directory (the folder that holds result.json).
+`--run` is a run directory (the folder that holds result.json), or the folder of
+a search, whose answer then predicts.
 
 `--input` is a table with the text columns of the task: CSV, TSV, JSON lines,
 Parquet or Excel. The texts of a table of `tf_transfer.tweets` are prepared as
 the run's were. The answers are the columns of the table and, behind them,
-`label` and its probability `score`; of a task on scores, `score`; of entities,
-`tags`. They are CSV, or JSON lines if the file extension of `--output` says so.
+`predicted_label` and its probability `predicted_score`; of a task on scores,
+`predicted_score`; of entities, `predicted_tags`. They are CSV, or JSON lines if
+the file extension of `--output` says so.
 
 Entities: the table has a column with lists of words, or it is a file with one
 word per line, as CoNLL's. The answers are JSON lines. `--text` is a sentence
@@ -65,7 +67,9 @@ SPARE = 16e6  # bytes of an export besides its weights
 
 def define_flags() -> None:
     """Defines this module's flags."""
-    flags.DEFINE_string("run", None, "The run directory.")
+    flags.DEFINE_string(
+        "run", None, "The run directory, or the folder of a search."
+    )
     flags.DEFINE_multi_string(
         "text", [], "A text. Give it twice for a task on pairs."
     )
@@ -291,16 +295,13 @@ def write_answers(
     """
     logits = predictor.logits(texts.rows)
     answers = predictor.describe_answers(texts.rows, logits, probabilities)
-    prefix = "predicted_" if set(answers) & set(texts.columns) else ""
-    columns = dict(texts.columns)
-    for name, cells in answers.items():
-        if f"{prefix}{name}" in columns:
+    for name in answers:
+        if name in texts.columns:
             raise UserError(
-                f"{texts.source}: has a column '{prefix}{name}' already, which "
-                "the answers would replace. Rename it."
+                f"{texts.source}: has a column '{name}' already, which the "
+                "answers would replace. Rename it."
             )
-        columns[f"{prefix}{name}"] = cells
-    content = tables.write_table(columns, extension)
+    content = tables.write_table({**texts.columns, **answers}, extension)
     if output is None:
         print(content.decode(), end="")
     else:

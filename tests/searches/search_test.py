@@ -13,10 +13,11 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import search as command, train
+from tf_transfer import experiment, search as command, train
 from tf_transfer.config import command_line
 from tf_transfer.models import methods
 from tf_transfer.searches import ladder, runs as runs_lib, search
+from tf_transfer.training import records
 from tf_transfer.utils.errors import Interrupted, UserError
 
 
@@ -270,6 +271,27 @@ def test_the_same_command_again_repeats_the_answer(searched, world, capsys):
     assert not world.done and not world.tested
     said = capsys.readouterr().out.strip().splitlines()
     assert said[-len(searched.answer) :] == searched.answer
+
+
+def test_the_folder_of_a_search_stands_for_the_run_of_its_answer(
+    searched, tmp_path, monkeypatch
+):
+    [line] = [x for x in searched.answer if x.startswith("To predict")]
+    [run] = re.findall(r"--run=(\S+) ", line)
+    moved = tmp_path / "moved"
+    shutil.copytree(searched.out, moved)
+    found = records.find_answer(str(moved))
+    assert found == str(moved / os.path.relpath(run, searched.out))
+    assert records.find_answer(found) == found
+    (moved / records.ANSWER).write_text('{"lines": [], "run": ""}')
+    with pytest.raises(UserError, match="a search without a finished run"):
+        experiment.open_run(str(moved))
+    (moved / records.ANSWER).write_text("{")
+    with pytest.raises(UserError, match="answer.json"):
+        experiment.open_run(str(moved))
+    (moved / records.ANSWER).unlink()
+    with pytest.raises(UserError, match="or of a search that has answered"):
+        experiment.open_run(str(moved))
 
 
 def test_a_cheaper_answer_may_lose_some_points(searched, world, capsys):

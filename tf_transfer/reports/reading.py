@@ -69,8 +69,6 @@ DESCRIBING = (
     *("targets", "short_batches", "head_init"),
 )
 
-Answer = TypedDict("Answer", {"lines": list[str]})  # of a search
-
 UNTESTED = (
     "has no test score, which other seeds of its settings have; the same "
     "command without --score_test=false scores it"
@@ -154,11 +152,11 @@ def read_searches(
         reason) of the others, both by path.
     """
     searches, left_out = [], []
-    for file in sorted(pathlib.Path(root).rglob(".search/answer.json")):
+    for file in sorted(pathlib.Path(root).rglob(records.ANSWER)):
         path = os.path.relpath(file.parent.parent, root)
         name = os.path.normpath(os.path.join(pathlib.Path(root).name, path))
         try:
-            lines = json_files.read(str(file), Answer)["lines"]
+            lines = json_files.read(str(file), records.Answer)["lines"]
             searches.append({"path": name, "lines": lines})
         except (json_files.Damaged, OSError):
             left_out.append((path, "has a search whose answer is damaged"))

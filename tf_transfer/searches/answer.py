@@ -29,6 +29,7 @@ from tf_transfer.reports import (
 from tf_transfer.reports.estimates import Estimate, Ranged
 from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.training import records
 from tf_transfer.utils import files, formatting, screen
 
 FILE = "search.html"
@@ -155,8 +156,13 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
 # === The answer ===
 
 
-def give(search: Any) -> None:
-    """Prints the answer, and writes the page."""
+def give(search: Any) -> dict[str, Any]:
+    """Prints the answer, and writes the page.
+
+    Returns:
+        The values of the templates; `scored`, the run of the answer, is None
+        if no run has ended.
+    """
     ranked = rank_approaches(search)
     values = {
         "search": search,
@@ -180,15 +186,19 @@ def give(search: Any) -> None:
     if PREDICT in commands:
         lines[-1] += "; or --export=FOLDER."
 
-    folder = search.clock.folder
-    path = os.path.join(search.settings.out, FILE)
-    os.makedirs(folder, exist_ok=True)
+    out, run = search.settings.out, ""
+    path = os.path.join(out, FILE)
+    os.makedirs(search.clock.folder, exist_ok=True)
     files.write_atomically(path, page.encode())
-    # A report reads the answer here.
-    files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
+    if values["scored"]:
+        run = os.path.relpath(values["scored"].path, out)
+    # Reports and predictions read the answer here.
+    content = records.Answer(lines=lines, run=run)
+    files.write_json(os.path.join(out, records.ANSWER), content)
     table = [advice.align(values["table"])] if values["table"] else []
     lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
     screen.say("\n" + "\n".join(lines))
+    return values
 
 
 def _describe_answer(search: Any, ranked: Sequence[Row]) -> dict[str, Any]:

@@ -158,8 +158,12 @@ class Search:
         """Seconds that there are for the next run."""
         return self.end - self.clock() - self._reserved
 
-    def run(self) -> None:
-        """Searches until the budget is over, or nothing is left to do."""
+    def run(self) -> dict[str, Any]:
+        """Searches until the budget is over, or nothing is left to do.
+
+        Returns:
+            The answer; see `answer.give`.
+        """
         settings = self.settings
         self._run_states = RunStates(settings.out, [])
         with execute.lock(self._run_states.folder):
@@ -177,7 +181,7 @@ class Search:
                 screen.say("Stopped: the answer so far.")
             finally:
                 self.clock.stop()
-            answer.give(self)
+            return answer.give(self)
 
     def _work(self) -> None:
         self._do(*(runs[0] for runs in self.floor.values()))

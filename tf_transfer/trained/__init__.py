@@ -241,7 +241,10 @@ class Predictor:
         logits: np.ndarray,
         probabilities: bool = False,
     ) -> dict[str, list[Any]]:
-        """The answers as columns: `tags`, or `score`, or `label` and `score`.
+        """The answers as columns, named apart from those of an input.
+
+        They are `predicted_tags`, or `predicted_score`, or `predicted_label`
+        and its probability `predicted_score`.
 
         Args:
             rows: The examples or sentences.
@@ -250,13 +253,13 @@ class Predictor:
                 `probability_good`.
         """
         if isinstance(rows, Sentences):
-            return {"tags": self._decode(rows, logits)}
+            return {"predicted_tags": self._decode(rows, logits)}
         answers = self.answers(logits)
         if self.task.labels is None:
-            return {"score": [float(score) for score, _ in answers]}
+            return {"predicted_score": [float(score) for score, _ in answers]}
         columns: dict[str, list[Any]] = {
-            "label": [label for label, _ in answers],
-            "score": [round(score, 6) for _, score in answers],
+            "predicted_label": [label for label, _ in answers],
+            "predicted_score": [round(score, 6) for _, score in answers],
         }
         if probabilities:
             for name, values in zip(

@@ -162,7 +162,11 @@ Profile = TypedDict(
         "blocks": list[BlockScore],
     },
 )
+# Of a search: its lines, and the path of its run from the search's folder, or
+# "" without one.
+Answer = TypedDict("Answer", {"lines": list[str], "run": str})
 
+ANSWER = ".search/answer.json"  # in the folder of a search
 OUT_OF_TIME = "max_seconds"  # the stop reason of a run that had more to do
 
 # Files whose hashes `result.json` has, in addition to those of `model/`.
@@ -271,6 +275,26 @@ def summarize(result: dict[str, Any]) -> str:
 
 
 # === Finding and opening ===
+
+
+def find_answer(path: str) -> str:
+    """The directory of the run that is the answer of a search.
+
+    Args:
+        path: of the search's folder. Any other path is returned as it is.
+
+    Raises:
+        UserError: no run of the search has ended, or its answer is damaged.
+    """
+    answer = _read_json(os.path.join(path, ANSWER), Answer)
+    if answer is None:
+        return path
+    if not answer["run"]:
+        raise UserError(
+            f"--run={path}: is a search without a finished run. Give the "
+            "search a larger --budget."
+        )
+    return os.path.join(path, answer["run"])
 
 
 class RunDirectory:
