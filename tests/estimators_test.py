@@ -3,9 +3,11 @@
 import concurrent.futures
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import tf_transfer
+from tests.searches import fake_runs
 from tests.support import own_data, quick
 from tf_transfer import experiment, train
 from tf_transfer.baselines import probe
@@ -176,6 +179,25 @@ def test_fits_in_threads_leave_the_program_its_output(options, capsys):
     assert capsys.readouterr().out == "fitted\nfitted\n"
 
 
+@pytest.mark.parametrize(
+    "texts, is_ahead", [(TEXTS, True), (["Any text."] * 36, False)]
+)
+def test_a_fit_warns_where_words_alone_score_more(options, texts, is_ahead):
+    """Words name the team, and nothing tells the same texts apart."""
+    labels = [team == TEAMS[0] for team in TEAMS]
+    if not is_ahead:
+        labels = [False, True] * 18
+    classifier = tf_transfer.TextClassifier(**options)
+    classifier.set_params(lr=1e-9, validation_fraction=1 / 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        classifier.fit(texts, labels)
+    said = [str(one.message) for one in caught if one.filename == __file__]
+    assert len(said) == is_ahead
+    for text in said:
+        assert re.match(r"texts: TF-IDF of .* is \+[\d.]+ .* above the", text)
+
+
 def test_pairs_may_be_a_data_frame_or_a_list(options):
     pairs = pd.DataFrame({"a": TEXTS, "b": COLUMNS["body"]})
     classifier = tf_transfer.TextClassifier(**options).fit(pairs, TEAMS)
@@ -220,6 +242,63 @@ def test_it_works_in_a_pipeline_and_under_cross_validation(options):
         tf_transfer.TextClassifier(**options), TEXTS, TEAMS, cv=2
     )
     assert len(scores) == 2 and (scores >= 0).all() and (scores <= 1).all()
+
+
+# === A search ===
+
+
+def test_a_search_is_an_estimator(monkeypatch, tmp_path, capsys):
+    """Its runs train nothing, so the TF-IDF baseline is the answer."""
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    columns = own_data.news(300)
+    texts, stars = columns["body"], [*own_data.WORDS]
+    labels = np.array([10 - 8 * stars.index(team) for team in columns["team"]])
+    model = tf_transfer.TextSearch(
+        "tiny", budget="2m", out=str(tmp_path), settings={"max_epochs": 4}
+    )
+    assert clone(model).fit(texts, labels).score(texts, labels) > 0.9
+    model.fit(texts, labels)
+    assert capsys.readouterr().out == ""
+    assert model.classes_.tolist() == [-6, 2, 10]
+    best = model.classes_[model.predict_proba(texts[:9]).argmax(axis=1)]
+    np.testing.assert_array_equal(best, model.predict(texts[:9]))
+    assert model.sentence_.startswith("Use the TF-IDF baseline: ")
+    assert {"the probe", "last 1"} <= {*model.table_["approach"]}
+    assert model.record_["approach"] == "tfidf"
+    assert os.path.isfile(os.path.join(model.folder_, "search.html"))
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(best, loaded.predict(texts[:9]))
+    done = len(world.done)
+    clone(model).set_params(budget="3m").fit(texts, labels)
+    assert os.listdir(tmp_path) == [os.path.basename(model.folder_)]
+    assert len(world.done) >= done > 0
+
+
+def test_what_a_search_cannot_use_is_a_value_error(monkeypatch, tmp_path):
+    fake_runs.put_in(monkeypatch, fake_runs.World())
+    model = tf_transfer.TextSearch("tiny", out=str(tmp_path))
+    with pytest.raises(ValueError, match="validation texts"):
+        model.fit(TEXTS, TEAMS)
+    with pytest.raises(ValueError, match="--budget=soon"):
+        model.set_params(budget="soon").fit(TEXTS, TEAMS)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        model.predict(TEXTS)
+
+
+@pytest.mark.slow
+def test_a_search_on_workers_predicts_with_its_answer(tmp_path):
+    columns = own_data.news(300)
+    pairs = [*zip(columns["title"], columns["body"])]
+    model = tf_transfer.TextSearch(
+        "tiny",
+        budget="60s",
+        approaches="1",
+        max_length=16,
+        out=str(tmp_path),
+        settings={"cache_dir": str(tmp_path / "cache")},
+    ).fit(pairs, columns["team"])
+    assert model.score(pairs, columns["team"]) > 0.5
 
 
 @pytest.mark.slow
@@ -307,7 +386,7 @@ def test_a_signal_ends_a_search_over_a_grid(options, monkeypatch):
     def stop(*arguments, **keywords):
         raise Interrupted("Stopped and saved.")
 
-    monkeypatch.setattr(train, "run", stop)
+    monkeypatch.setattr(train.Train, "train", stop)
     search = GridSearchCV(
         tf_transfer.TextClassifier(**options), {"lr": [1e-2, 1e-3]}, cv=2
     )

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Public names; their modules import large libraries when asked for."""
-    if name in ("TextClassifier", "TextRegressor"):
+    if name in ("TextClassifier", "TextRegressor", "TextSearch"):
         from tf_transfer import estimators
 
         return getattr(estimators, name)

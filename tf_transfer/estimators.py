@@ -16,6 +16,8 @@ import json
 import numbers
 import os
 import random
+import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -25,9 +27,11 @@ import sklearn.base
 import sklearn.utils
 from sklearn.utils.validation import check_is_fitted
 
-from tf_transfer import experiment, train
+from tf_transfer import experiment, search, train
+from tf_transfer.data import tables
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
-from tf_transfer.utils import screen
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 NAME = "texts"  # of the task, in the folders of its runs
@@ -49,7 +53,7 @@ class _TextSource(Source):
 
 
 class TextEstimator(sklearn.base.BaseEstimator):
-    """The base class of both estimators, with their parameters.
+    """The base class of estimators over one run, with their parameters.
 
     Args:
         model: The encoder, as `--model`. Of several, in a list, each fit takes
@@ -123,11 +127,9 @@ class TextEstimator(sklearn.base.BaseEstimator):
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.get_params().items()
         }
-        own["seed"] = own.pop("random_state")
-        if own["seed"] is None:
+        if own["random_state"] is None:
             raise ValueError("Give a number as random_state.")
         own |= own.pop("settings") or {}
-        models = own.pop("model")
         states = random.getstate(), np.random.get_state()
         source = _TextSource(
             Task(
@@ -142,19 +144,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         )
         try:
             with screen.silence(not own.pop("verbose")):
-                settings = train.Settings(
-                    **{
-                        "task": "rte",
-                        "data": "sample",
-                        "baseline": False,
-                        **own,
-                    }
-                )
-                if not isinstance(models, str):
-                    self.ranking_ = train.rank(settings, models, source)
-                    models = self.ranking_.model
-                settings = dataclasses.replace(settings, model=models)
-                result = train.run(settings, source=source)
+                path = self._train(source, own)
         except UserError as error:
             raise ValueError(str(error)) from None
         except Interrupted as stop:  # a grid search must end, too
@@ -162,10 +152,40 @@ class TextEstimator(sklearn.base.BaseEstimator):
         finally:  # a run seeds the generators that the caller may use
             random.setstate(states[0])
             np.random.set_state(states[1])
-        self.directory_ = os.path.abspath(result.directory)
-        self.record_ = result.record
+        self.directory_ = os.path.abspath(path)
+        self.record_ = RunDirectory(path, None).result()
         self._predictor = None
         return self
+
+    def _train(self, source: _TextSource, own: dict[str, Any]) -> str:
+        """Trains a run, and warns if the TF-IDF baseline scores more.
+
+        Args:
+            source: The texts.
+            own: The parameters and further settings, without `verbose`.
+
+        Returns:
+            The path of its directory.
+        """
+        models, seed = own.pop("model"), own.pop("random_state")
+        settings = train.Settings(
+            **{
+                "task": "rte",
+                "data": "sample",
+                "baseline": False,
+                "seed": seed,
+                **own,
+            }
+        )
+        if not isinstance(models, str):
+            self.ranking_ = train.rank(settings, models, source)
+            models = self.ranking_.model
+        run = train.Train(dataclasses.replace(settings, model=models), source)
+        path = run.train().directory
+        warning = run.warn_of_tfidf(path)
+        if warning:
+            warnings.warn(warning, stacklevel=4)
+        return path
 
     def _logits(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "directory_")
@@ -200,6 +220,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
 
 class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
     """A classifier of texts or of pairs of texts; see `TextEstimator`.
+
+    A fit warns if the TF-IDF baseline scores more on the validation texts.
 
     Attributes:
         classes_: the classes, sorted.
@@ -254,6 +276,107 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
         """[n]. The most probable class of each text or pair."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+
+class TextSearch(TextClassifier):
+    """A search for the best training of a classifier, within a budget.
+
+    A fit is `tf_transfer.search` (docs/search.md) in a folder of its own below
+    `out`. Another one with the same texts and parameters and a larger budget
+    continues it.
+
+    Args:
+        model: See `TextEstimator`.
+        budget: The time of a fit, such as 90s, 30m, 2h or 1h30m.
+        approaches: Values of `trainable_layers` to try, such as `1,2,all`;
+            empty for 1, 2, 4, ... and all.
+        max_loss: Points of validation that a cheaper answer may lose.
+        max_length: The longest text in tokens.
+        random_state: The seed of the split into training, validation and test.
+        out: The root of the folders of searches.
+        settings: Further fields of `search.Settings`, by name; None for none.
+        verbose: Whether to print what the command prints.
+
+    Attributes:
+        folder_: The folder of the search, with its page, `search.html`.
+        sentence_: What to use, what it gains, and how sure that is.
+        table_: A data frame of the approaches and the baselines.
+        directory_, record_, classes_: Of the answer, which predicts; see
+            `TextClassifier`.
+    """
+
+    def __init__(
+        self,
+        model: str | Sequence[str] = "minilm",
+        *,
+        budget: str = "30m",
+        approaches: str = "",
+        max_loss: float = 0.0,
+        max_length: int = 256,
+        random_state: int = 0,
+        out: str = "searches",
+        settings: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.budget = budget
+        self.approaches = approaches
+        self.max_loss = max_loss
+        self.max_length = max_length
+        self.random_state = random_state
+        self.out = out
+        self.settings = settings
+        self.verbose = verbose
+
+    def _train(self, source: _TextSource, own: dict[str, Any]) -> str:
+        """Searches; see `TextEstimator._train`.
+
+        Workers of other processes read the texts, so a table holds them.
+        """
+        task, examples = source.task, source.read("train")
+        key = {**own, "budget": "", "data": source.identity}
+        content = json.dumps(key, sort_keys=True).encode()
+        name = hashlib.sha256(content).hexdigest()[:10]
+        out = os.path.join(own.pop("out"), f"{NAME}-{name}")
+        columns = dict(zip(task.texts, examples.texts))
+        names = np.array(task.labels, object)
+        columns[task.label] = names[examples.labels].tolist()
+        table = os.path.join(out, "texts.jsonl")
+        os.makedirs(out, exist_ok=True)
+        files.write_atomically(table, tables.write_table(columns, ".jsonl"))
+        models, seed = own.pop("model"), own.pop("random_state")
+        if not isinstance(models, str):
+            own["models"] = ",".join(f'"{model}"' for model in models)
+            models = models[0]
+        settings = search.Settings(
+            **{
+                "task": NAME,
+                "data": table,
+                "text_column": ",".join(task.texts),
+                "label_column": task.label,
+                "model": models,
+                "split_seed": seed,
+                "out": out,
+                **own,
+            }
+        )
+        found = search.open_search(settings, time.monotonic()).run()
+        if not found["scored"]:
+            raise UserError("\n".join(found["lines"]))
+        self.folder_ = os.path.abspath(out)
+        self.sentence_ = found["sentence"]
+        self.table_ = pd.DataFrame(found["table"])
+        return found["scored"].path
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """float64 [n, classes]. The probability of each of `classes_`."""
+        probabilities = super().predict_proba(X)
+        names = self._predictor.task.labels  # in the order of a table's labels
+        order = [
+            names.index(tables.word_of(label))
+            for label in self.classes_.tolist()
+        ]
+        return probabilities[:, order]
 
 
 class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):

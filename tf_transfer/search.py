@@ -25,15 +25,18 @@ answer so far; the same command with a larger budget continues.
 import dataclasses
 import os
 import re
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import LARGEST_INT, Reader, setting
 from tf_transfer.data import table_source
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.searches.search import Search
 
 LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
 # Settings of a run that a search decides itself, or leaves at their defaults.
@@ -168,9 +171,17 @@ def parse_budget(text: str) -> float:
     return seconds
 
 
-def main() -> None:
-    """Reads the flags; searches, and prints the answer."""
-    settings = command_line.from_flags(Settings).resolve()
+def open_search(settings: Settings, began: float) -> "Search":
+    """A search, with the best of several encoders, which are ranked first.
+
+    Args:
+        settings: any.
+        began: see `Search`.
+
+    Raises:
+        UserError: see `Search`.
+    """
+    settings = settings.resolve()
     if settings.own_data:
         # Reports what is wrong with the table before all else.
         _ = table_source.TableSource(
@@ -178,11 +189,17 @@ def main() -> None:
         ).task
     if settings.models:
         ranking = train.rank(settings, train.split_names(settings.models))
-        print(ranking.text, flush=True)
+        screen.say(ranking.text)
         settings = dataclasses.replace(settings, model=ranking.model, models="")
     from tf_transfer.searches.search import Search  # loads pandas and scipy
 
-    search = Search(settings, tf_transfer.IMPORT_TIME)
+    return Search(settings, began)
+
+
+def main() -> None:
+    """Reads the flags; searches, and prints the answer."""
+    settings = command_line.from_flags(Settings)
+    search = open_search(settings, tf_transfer.IMPORT_TIME)
     if settings.dry_run:
         print(search.describe())
     else:

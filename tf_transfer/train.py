@@ -376,14 +376,35 @@ class Train(experiment.Experiment):
             return {}
         for features in ("frozen", "tfidf"):
             if features != settings.features:
-                scored = self._score_another(
-                    dataclasses.replace(settings, features=features),
-                    kind,
-                    MOST_FOR_BASELINE,
-                )
+                scored = self._score_baseline(features, kind)
                 if scored is not None:
                     paths[advice.name_run(scored)] = scored.path
         return paths
+
+    def warn_of_tfidf(self, path: str) -> str:
+        """A sentence if the TF-IDF baseline scores more than this run; else "".
+
+        Args:
+            path: Of the directory of this run, which is finished.
+        """
+        from tf_transfer.reports import advice, predictions
+
+        run, words = predictions.open_scored(path), None
+        if run is not None and not self.settings.is_sparse:
+            words = self._score_baseline("tfidf", run.kind)
+        if run is None or words is None or words.score <= run.score:
+            return ""
+        gain = words.minus(run).show(1, "+", " points")
+        return (
+            f"{self.data.name}: {advice.name_run(words)}, without an encoder, "
+            f"is {gain} above {advice.name_run(run)}, {run.metric} on "
+            f"{len(run.ids):,} {run.kind} texts. --features=tfidf fits it."
+        )
+
+    def _score_baseline(self, features: str, kind: str) -> "Scored | None":
+        """The scores of a baseline on the same split; see `_score_another`."""
+        settings = dataclasses.replace(self.settings, features=features)
+        return self._score_another(settings, kind, MOST_FOR_BASELINE)
 
     def _print_learning_curve(self, result: Result) -> None:
         from tf_transfer.reports import advice, predictions
