@@ -293,10 +293,12 @@ def test_a_search_on_workers_predicts_with_its_answer(tmp_path):
     model = tf_transfer.TextSearch(
         "tiny",
         budget="60s",
-        approaches="1",
-        max_length=16,
         out=str(tmp_path),
-        settings={"cache_dir": str(tmp_path / "cache")},
+        settings={
+            "approaches": "1",
+            "max_length": 16,
+            "cache_dir": str(tmp_path / "cache"),
+        },
     ).fit(pairs, columns["team"])
     assert model.score(pairs, columns["team"]) > 0.5
 

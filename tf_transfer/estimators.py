@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from tf_transfer import experiment, search, train
 from tf_transfer.data import tables
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
-from tf_transfer.training.records import RunDirectory
+from tf_transfer.training.records import hash_key, RunDirectory
 from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
@@ -288,13 +288,10 @@ class TextSearch(TextClassifier):
     Args:
         model: See `TextEstimator`.
         budget: The time of a fit, such as 90s, 30m, 2h or 1h30m.
-        approaches: Values of `trainable_layers` to try, such as `1,2,all`;
-            empty for 1, 2, 4, ... and all.
-        max_loss: Points of validation that a cheaper answer may lose.
-        max_length: The longest text in tokens.
         random_state: The seed of the split into training, validation and test.
         out: The root of the folders of searches.
-        settings: Further fields of `search.Settings`, by name; None for none.
+        settings: Further fields of `search.Settings`, by name, such as
+            `approaches` and `max_loss`; None for none.
         verbose: Whether to print what the command prints.
 
     Attributes:
@@ -310,9 +307,6 @@ class TextSearch(TextClassifier):
         model: str | Sequence[str] = "minilm",
         *,
         budget: str = "30m",
-        approaches: str = "",
-        max_loss: float = 0.0,
-        max_length: int = 256,
         random_state: int = 0,
         out: str = "searches",
         settings: Mapping[str, Any] | None = None,
@@ -320,9 +314,6 @@ class TextSearch(TextClassifier):
     ) -> None:
         self.model = model
         self.budget = budget
-        self.approaches = approaches
-        self.max_loss = max_loss
-        self.max_length = max_length
         self.random_state = random_state
         self.out = out
         self.settings = settings
@@ -335,9 +326,8 @@ class TextSearch(TextClassifier):
         """
         task, examples = source.task, source.read("train")
         key = {**own, "budget": "", "data": source.identity}
-        content = json.dumps(key, sort_keys=True).encode()
-        name = hashlib.sha256(content).hexdigest()[:10]
-        out = os.path.join(own.pop("out"), f"{NAME}-{name}")
+        name = f"{NAME}-{hash_key(key)[:10]}"
+        out = os.path.join(own.pop("out"), name)
         columns = dict(zip(task.texts, examples.texts))
         names = np.array(task.labels, object)
         columns[task.label] = names[examples.labels].tolist()

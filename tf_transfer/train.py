@@ -397,8 +397,8 @@ class Train(experiment.Experiment):
         gain = words.minus(run).show(1, "+", " points")
         return (
             f"{self.data.name}: {advice.name_run(words)}, without an encoder, "
-            f"is {gain} above {advice.name_run(run)}, {run.metric} on "
-            f"{len(run.ids):,} {run.kind} texts. --features=tfidf fits it."
+            f"is {gain} above {advice.name_run(run)} on {len(run.ids):,} "
+            f"{run.kind} texts. features='tfidf' fits it."
         )
 
     def _score_baseline(self, features: str, kind: str) -> "Scored | None":
