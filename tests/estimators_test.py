@@ -12,9 +12,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import sklearn.exceptions
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score, GridSearchCV
+from sklearn.model_selection import cross_val_score, GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -394,6 +395,63 @@ def test_a_signal_ends_a_search_over_a_grid(options, monkeypatch):
     )
     with pytest.raises(KeyboardInterrupt, match="Stopped and saved"):
         search.fit(TEXTS, TEAMS)
+
+
+# === Groups ===
+
+AUTHORS = np.arange(36) // 3
+
+
+def test_texts_of_a_group_train_or_validate(options):
+    classifier = tf_transfer.TextClassifier(**options)
+    alone = classifier.fit(TEXTS, TEAMS).directory_
+    grouped = classifier.fit(TEXTS, TEAMS, groups=[f"a{a}" for a in AUTHORS])
+    assert grouped.directory_ != alone
+    arrays = np.load(os.path.join(grouped.directory_, "predictions.npz"))
+    held = arrays["validation_ids"]
+    assert {*AUTHORS[held]}.isdisjoint(np.delete(AUTHORS, held))
+    np.testing.assert_array_equal(arrays["validation_groups"], AUTHORS[held])
+    assert grouped.predict(TEXTS[:2]).shape == (2,)
+
+
+def test_a_grid_hands_groups_to_each_fit(options):
+    """Metadata routing of scikit-learn does."""
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = tf_transfer.TextClassifier(**options)
+        classifier.set_params(features="tfidf", trainable_layers=2, lr=None)
+        classifier.set_params(max_epochs=None, max_length=256, model="minilm")
+        classifier.set_fit_request(groups=True)
+        folds = GroupKFold(3)
+        search = GridSearchCV(classifier, {"random_state": [0]}, cv=folds)
+        search.fit(TEXTS, TEAMS, groups=AUTHORS)
+        fitted = search.best_estimator_
+    arrays = np.load(os.path.join(fitted.directory_, "predictions.npz"))
+    assert "validation_groups" in arrays
+    assert not np.isnan(search.best_score_)
+
+
+@pytest.mark.parametrize(
+    "groups, message",
+    [
+        (np.zeros(36), "groups has one value only: 0.0"),
+        (["a", "b", None] * 12, "groups has missing values"),
+        ([pd.NA, 1, 2] * 12, "groups has missing values"),
+        ([1, 2], "inconsistent numbers of samples"),
+    ],
+)
+def test_wrong_groups_are_named(groups, message, options):
+    for name, y in (
+        ("TextClassifier", TEAMS),
+        ("TextRegressor", COLUMNS["stars"]),
+    ):
+        with pytest.raises(ValueError, match=message):
+            getattr(tf_transfer, name)(**options).fit(TEXTS, y, groups=groups)
+
+
+def test_the_probe_needs_a_group_for_each_fold(options):
+    probe = tf_transfer.TextClassifier(**options).set_params(features="frozen")
+    with pytest.raises(ValueError, match="has 2 groups .* than the 5 folds"):
+        probe.fit(TEXTS, TEAMS, groups=np.arange(36) // 12)
 
 
 def test_the_package_alone_loads_no_library():

@@ -207,6 +207,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "data",  # their content is hashed, wherever it lies
         "text_column",  # and the identity of a table has what is read of it
         "label_column",
+        "group_column",
         "kind",
         "metric",
         "test_fraction",

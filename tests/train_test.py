@@ -94,6 +94,68 @@ def test_a_refit_trains_on_what_validates_too(tmp_path):
     assert other.find_run().path != result.directory
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("kind", ["classes", "entities"])
+def test_groups_are_recorded_with_what_is_scored(kind, tmp_path, capsys):
+    columns = own_data.news(60)
+    columns["author"] = [f"author {number % 12}" for number in range(60)]
+    keys = {"texts": "words", "label": "marks"} if kind == "entities" else {}
+    path = own_data.write_task(
+        tmp_path,
+        columns=columns,
+        ending="jsonl",
+        group="author",
+        kind=kind,
+        **keys,
+    )
+    settings = settings_of(path, tmp_path / "runs")
+    result = train.run(settings)
+    assert "intervals over groups of texts" in capsys.readouterr().out
+    runs = (tmp_path / "runs" / "train" / "news").glob("*/*/predictions.npz")
+    arrays = [np.load(path) for path in runs]
+    assert len(arrays) == 3  # the run, the probe and the TF-IDF baseline
+    for stored in arrays:
+        parts = []
+        for part in ("validation", "test"):
+            groups, ids = stored[f"{part}_groups"], stored[f"{part}_ids"]
+            parts.append({*groups})
+            if kind == "classes":
+                assert len(parts[-1]) == len({*(ids % 12)})
+        assert parts[0] and parts[1] and not parts[0] & parts[1]
+    refit = dataclasses.replace(settings, refit=True, baseline=False)
+    assert train.run(refit).directory != result.directory
+
+
+@pytest.mark.parametrize("describe", [True, False])
+def test_a_column_that_looks_like_groups_is_reported(
+    describe, tmp_path, capsys
+):
+    columns = own_data.news(180)
+    columns["author"] = [f"author {number % 12}" for number in range(180)]
+    path = own_data.write_task(tmp_path, columns=columns)
+    out = tmp_path / "runs"
+    settings = train.Settings(
+        task=path, features="tfidf", describe=describe, out=str(out)
+    )
+    train.Train(settings).execute()
+    assert capsys.readouterr().out.count("column 'author' has few values") == 1
+
+
+def test_more_folds_than_groups_are_refused(tmp_path):
+    columns = own_data.news(60)
+    columns["author"] = [f"author {number % 4}" for number in range(60)]
+    path = own_data.write_task(tmp_path, columns=columns, group="author")
+    settings = settings_of(path, tmp_path / "runs")
+    with pytest.raises(UserError, match="has 3 groups in 45 .*on fold 3 of"):
+        train.run(dataclasses.replace(settings, fold=3))
+    probe = dataclasses.replace(
+        settings, features="frozen", max_epochs=None, trainable_layers="2"
+    )
+    with pytest.raises(UserError, match="has 2 groups in 30 .*than the 5 fold"):
+        train.run(probe)
+    assert not os.path.exists(tmp_path / "runs")
+
+
 def test_without_a_task_it_says_what_to_give():
     with pytest.raises(UserError, match="--task: give a task file"):
         train.Settings().resolve()

@@ -44,6 +44,8 @@ class _TextSource(Source):
         self.task, self._examples = task, examples
         labels = np.asarray(examples.labels).tolist()
         content = [task.record, examples.texts, labels]
+        if examples.groups is not None:
+            content.append(examples.groups.tolist())
         digest = hashlib.sha256(json.dumps(content).encode())
         self.identity = f"memory sha256:{digest.hexdigest()}"
 
@@ -114,13 +116,18 @@ class TextEstimator(sklearn.base.BaseEstimator):
     _predictor: Any = None
 
     def _fit(
-        self, texts: list[list[str]], targets: np.ndarray, **task: Any
+        self,
+        texts: list[list[str]],
+        targets: np.ndarray,
+        groups: Any,
+        **task: Any,
     ) -> Self:
         """Runs the training.
 
         Args:
             texts: One or two columns.
             targets: Ids of labels, or scores.
+            groups: See `TextClassifier.fit`.
             **task: Fields of `Task`.
         """
         own = {  # a grid may come from NumPy
@@ -140,7 +147,12 @@ class TextEstimator(sklearn.base.BaseEstimator):
                 development=(),
                 **task,
             ),
-            Examples(np.arange(len(targets)), texts, targets),
+            Examples(
+                np.arange(len(targets)),
+                texts,
+                targets,
+                _number_groups(groups, texts),
+            ),
         )
         try:
             with screen.silence(not own.pop("verbose")):
@@ -227,7 +239,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
         classes_: the classes, sorted.
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Trains.
 
         Args:
@@ -235,9 +247,12 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
                 data frame.
             y: [n] labels of any type that can be sorted, of at least two
                 classes. Numbers are whole.
+            groups: [n] values, such as authors; texts of one are all trained
+                on or all validate, and are in one fold. None: each for itself.
 
         Raises:
-            ValueError: the texts, the labels or a parameter are invalid.
+            ValueError: the texts, the labels, the groups or a parameter are
+                invalid.
         """
         texts = _columns(X)
         cells, classes = _read_targets(texts, y)
@@ -260,6 +275,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
         self._fit(
             texts,
             ids,
+            groups,
             labels=tuple(map(str, classes)),
             metric=metric,
             also=tuple(also),
@@ -372,15 +388,16 @@ class TextSearch(TextClassifier):
 class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
     """A regression on texts or on pairs of texts; see `TextEstimator`."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Trains.
 
         Args:
-            X: see `TextClassifier.fit`.
+            X, groups: see `TextClassifier.fit`.
             y: [n] numbers.
 
         Raises:
-            ValueError: the texts, the scores or a parameter are invalid.
+            ValueError: the texts, the scores, the groups or a parameter are
+                invalid.
         """
         texts = _columns(X)
         cells, _ = _read_targets(texts, y)
@@ -391,6 +408,7 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         return self._fit(
             texts,
             scores,
+            groups,
             labels=None,
             metric=metric,
             also=tuple(also),
@@ -448,3 +466,22 @@ def _read_targets(
             f"y has labels without an order, of the types {', '.join(names)}. "
             "Give texts alone, or numbers alone."
         ) from None
+
+
+def _number_groups(
+    groups: Any, texts: Sequence[Sequence[str]]
+) -> np.ndarray | None:
+    """int64 [n]. The groups of `fit` as numbers; None without groups."""
+    if groups is None:
+        return None
+    sklearn.utils.check_consistent_length(texts[0], groups)
+    values = sklearn.utils.column_or_1d(np.asarray(groups, dtype=object))
+    numbers, names = pd.factorize(values)
+    if numbers.min() < 0:
+        raise ValueError("groups has missing values. Give each text a group.")
+    if len(names) < 2:
+        raise ValueError(
+            f"groups has one value only: {names[0]!r}. Give texts of another, "
+            "or no groups."
+        )
+    return numbers

@@ -654,6 +654,7 @@ class Experiment:
                     task, examples, lengths, settings.max_length, unknown
                 )
             )
+            lines += data.sources[task.name].find_problems()
         if network is not None:
             blocks = len(network.encoder.blocks)
             lines.append(freezing.describe(network, self.trainable(blocks)))

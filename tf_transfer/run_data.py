@@ -18,6 +18,7 @@ from tf_transfer.data import (
     batches,
     card,
     glue,
+    groups as groups_lib,
     held_out,
     official,
     registry,
@@ -195,6 +196,8 @@ class RunData:
         reports = self.reports_problems and not settings.describe
         if reports and settings.own_data:
             for name, texts in examples.items():
+                for problem in self.sources[name].find_problems():
+                    print(f"{name}: {problem}", flush=True)
                 # Without a sample of the training set, scored with it.
                 splits = {kind: s[""] for kind, s in texts.items() if "" in s}
                 self.report(self.tasks[name], splits)
@@ -221,16 +224,20 @@ class RunData:
             UserError: a row is invalid; the message names file and line.
         """
         settings, source = self.settings, self.sources[task.name]
-        train = source.read("train")
+        train, fraction = source.read("train"), settings.validation_fraction
         if task.validation:
             rows = np.arange(len(train))
             validation = {"": source.read(task.validation)}
         else:
+            groups = source.group(train.ids)
+            if fraction and train.groups is not None:
+                groups_lib.check_held_out(train.groups, fraction, settings.fold)
+                groups = train.groups if groups is None else groups
             rows, held = splits.split_train_validation(
                 train.labels,
-                settings.validation_fraction,
+                fraction,
                 settings.split_seed,
-                source.group(train.ids),
+                groups,
                 settings.fold,
             )
             validation = {"": train.take(held)} if len(held) else {}
@@ -350,7 +357,11 @@ class RunData:
         if labels is None:
             labels = np.zeros(len(examples), np.int64)
         return batches.EncodedSplit(
-            ids, labels, examples.ids, texts_per_example=texts_per_row
+            ids,
+            labels,
+            examples.ids,
+            texts_per_example=texts_per_row,
+            groups=examples.groups,
         )
 
     def _warn_of_unknown(

@@ -171,6 +171,15 @@ class TaskSettings(RunSettings):
         read_by=Reader.BASELINE,
         needs={"own_data": "table"},
     )
+    group_column: str = setting(
+        "",
+        "Of --data=FILE: the column of the author, patient or document of a "
+        "text. Its rows stay in one split and fold, and intervals resample it.",
+        group=Group.TEXTS,
+        hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"own_data": "table"},
+    )
     kind: str = setting(
         "classes",
         "Of --data=FILE: the kind of its labels; `labels`: several per text.",
@@ -267,6 +276,7 @@ class TaskSettings(RunSettings):
             self.kind,
             self.metric,
             self.test_fraction,
+            self.group_column,
             self.duplicates,
             self.encoding,
             self.skip_bad_rows,

@@ -344,8 +344,8 @@ class Train(experiment.Experiment):
         lines = [
             f"\n{choice}{advice.align(advice.make_table(rows))}",
             f"{run.metric} in points on {rows[0].scored}, in brackets with "
-            "95 % intervals over texts; a score that is equal on all samples "
-            "of them has none. "
+            f"95 % intervals over {run.drawn}; a score that is equal on all "
+            "samples of them has none. "
             f"{_describe_majority(run)}",
         ]
         if profile is not None:

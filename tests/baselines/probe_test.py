@@ -18,7 +18,7 @@ SCORES = Task("t", "", ("text",), "y", None, "spearman")
 class Drawn:
     """Noise, but for some states that know the labels so well."""
 
-    sentences = None
+    sentences = groups = None
 
     def __init__(self, labels, known, seed=0):
         self.labels = labels
@@ -131,3 +131,39 @@ def test_a_rare_label_is_warned_of_and_does_not_stop_the_fit():
     inputs = Drawn(labels, {"mean, block 1": 4.0})
     logits = probe.Probe(task, 1, has_pooler=False).fit(inputs).logits(inputs)
     assert logits.shape == (62, 3)
+
+
+@pytest.mark.parametrize("is_tagging", [False, True])
+def test_groups_are_in_one_fold(is_tagging):
+    inputs = Drawn(labels_of(300), {})
+    task = CLASSES
+    if is_tagging:
+        inputs.sentences = np.arange(300) // 3
+        task = Task("t", "", ("t",), "y", ("O", "B-A"), "f1", kind="entities")
+    texts = 100 if is_tagging else 300
+    inputs.groups = np.arange(texts) % 10
+    subset = probe._Subset(task, inputs, 0)
+    group_of = inputs.groups
+    if is_tagging:
+        group_of = inputs.groups[inputs.sentences]
+    folds = subset.make_folds(2)
+    assert len(folds) == 10
+    for train, tested in folds:
+        assert not {*group_of[train]} & {*group_of[tested]}
+        assert len({*group_of[tested]}) == 2
+
+
+def test_copies_of_a_text_know_nothing_of_other_groups():
+    """States that name the group are right in folds of rows alone."""
+    groups = np.arange(300) % 30
+    labels = np.random.default_rng(1).integers(0, 2, 30)[groups]
+    inputs = Drawn(labels, {})
+    names = np.random.default_rng(2).normal(size=(30, 40)).astype(np.float32)
+    inputs.matrix = lambda states, rows=None: names[groups][
+        slice(None) if rows is None else rows
+    ]
+    scores = []
+    for inputs.groups in (None, groups):
+        fitted = probe.Probe(CLASSES, 1, has_pooler=False).fit(inputs)
+        scores.append(fitted.validated.scores.mean())
+    assert scores[0] > 0.95 and scores[1] < 0.75

@@ -188,3 +188,25 @@ def test_settings_of_other_types_are_refused(change):
     model = fit(draw())
     with pytest.raises(ValueError):
         model.restore({**model.chosen, **change}, model.arrays)
+
+
+def test_settings_are_chosen_in_folds_of_groups(monkeypatch):
+    examples = draw()
+    tested = []
+    measure = usual.Usual._score
+
+    def record(self, features, labels, folds, strength):
+        tested.append([test for _, test in folds])
+        return measure(self, features, labels, folds, strength)
+
+    monkeypatch.setattr(usual.Usual, "_score", record)
+    examples.groups = np.arange(90) // 10
+    usual.Usual(task(examples)).fit(examples)
+    # The rows are permuted before.
+    order = np.random.default_rng(0).permutation(90)
+    for folds in tested:
+        parts = [{*examples.groups[order[rows]]} for rows in folds]
+        assert [*map(len, parts)] == [3, 3, 3]
+    examples.groups = np.arange(90) // 45
+    with pytest.raises(UserError, match="has 2 groups.*fewer than the 3 folds"):
+        usual.Usual(task(examples)).fit(examples)

@@ -29,6 +29,7 @@ class PooledStates:
         hidden: Width of the encoder's states.
         pooler: Kernel and bias of the encoder's pooler; None if it has none.
         labels: See `task.Examples`.
+        groups: int64 [examples], or None; see `task.Examples`.
         sentences: None: no words are labelled.
     """
 
@@ -36,6 +37,7 @@ class PooledStates:
     hidden: int
     pooler: list[np.ndarray] | None
     labels: np.ndarray
+    groups: np.ndarray | None = None
     sentences: np.ndarray | None = None
 
     def matrix(
@@ -77,13 +79,14 @@ class WordStates:
     Attributes:
         labels: int64 [words].
         sentences: int64 [words]. The sentence of each.
+        groups: int64 [sentences], or None; see `task.Examples`.
     """
 
     def __init__(
         self, mapped: Mapping[int, StoredStates], split: EncodedSplit
     ) -> None:
         assert split.word_starts is not None
-        self.labels = split.targets
+        self.labels, self.groups = split.targets, split.groups
         first = split.labels != IGNORED
         self.sentences: np.ndarray | None = np.repeat(
             np.arange(len(split.word_starts)),
@@ -154,6 +157,7 @@ class Reader:
                 self._encoder.hidden,
                 self._pooler,
                 examples.labels,
+                examples.groups,
             )
             for name, examples in splits.items()
         }

@@ -18,7 +18,7 @@ import numpy as np
 import threadpoolctl
 
 from tf_transfer.baselines import linear
-from tf_transfer.data import metrics
+from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 
@@ -66,10 +66,12 @@ class Inputs(Protocol):
     Attributes:
         labels: See `task.Examples`; of words, int64 [words].
         sentences: int64 [words]. Of words, the sentence of each; else None.
+        groups: int64 [examples or sentences], or None; see `task.Examples`.
     """
 
     labels: np.ndarray
     sentences: np.ndarray | None
+    groups: np.ndarray | None
 
     def matrix(
         self, states: States, rows: np.ndarray | None = None
@@ -293,6 +295,9 @@ class _Subset:
         self.labels = inputs.labels[self.rows]
         self.texts = len(kept)
         _, self._groups = np.unique(groups[self.rows], return_inverse=True)
+        self._text_groups = inputs.groups
+        if inputs.groups is not None:
+            self._text_groups = inputs.groups[np.sort(kept)]
 
     def matrix(self, states: States) -> np.ndarray:
         """float32 [examples or words, width]."""
@@ -322,6 +327,10 @@ class _Subset:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # see `find_warnings`
             folds = list(splitter.split(labels, labels))
+        if self._text_groups is not None:
+            folds = groups_lib.make_folds(
+                labels, self._text_groups, FOLDS, self._seed, repeats
+            )
         if not self._task.is_tagging:
             return folds
         return [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tf_transfer.baselines import pooled_states, probe, runs
-from tf_transfer.data import splits
+from tf_transfer.data import groups as groups_lib, splits
 from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
@@ -36,6 +36,8 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
     train = examples["train"][""]
     labels, _ = train.targets(task)
     probe.check(task, labels, len(train), data.name)
+    if train.groups is not None:
+        groups_lib.check_folds(train.groups, probe.FOLDS)
     devices = experiment.set_up_devices()
     encoder = experiment.load_encoder()
     # Above fewer blocks, the pooler reads what it was not trained on.

@@ -175,6 +175,8 @@ def _score(
             }
             if starts is not None:
                 arrays[f"{split}_starts"] = starts
+            if part.groups is not None:
+                arrays[f"{split}_groups"] = part.groups
     return scores, arrays
 
 

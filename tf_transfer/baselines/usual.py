@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from tf_transfer.baselines import linear
-from tf_transfer.data import metrics
+from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
@@ -82,7 +82,7 @@ class Usual:
             # Of a class with fewer rows than folds.
             warnings.simplefilter("ignore", UserWarning)
             try:
-                features = self._choose(texts, labels)
+                features = self._choose(texts, labels, examples.groups)
             except ValueError as error:
                 raise UserError(
                     "--features=tfidf: nothing can be learned from these "
@@ -105,10 +105,16 @@ class Usual:
 
     # === Choosing ===
 
-    def _choose(self, texts: list[str], labels: Any) -> Any:
+    def _choose(
+        self, texts: list[str], labels: Any, groups: np.ndarray | None
+    ) -> Any:
         """Sets `chosen` and the vectoriser; returns the features of the texts.
 
+        Args:
+            texts, labels, groups: Those of the examples.
+
         Raises:
+            UserError: There are fewer groups than folds.
             ValueError: There is no term, or too few texts to cross-validate.
         """
         from sklearn import model_selection
@@ -116,10 +122,15 @@ class Usual:
 
         draw = np.random.default_rng(self.seed)
         rows = draw.permutation(len(labels))[:MOST_SEARCHED]
-        kfold = model_selection.check_cv(
-            FOLDS, labels[rows], classifier=self.task.kind == "classes"
-        )
-        folds = [*kfold.split(rows, labels[rows])]
+        if groups is not None:
+            folds = groups_lib.make_folds(
+                labels[rows], groups[rows], FOLDS, self.seed
+            )
+        else:
+            kfold = model_selection.check_cv(
+                FOLDS, labels[rows], classifier=self.task.kind == "classes"
+            )
+            folds = [*kfold.split(rows, labels[rows])]
         best, features = -math.inf, None
         for analyzer, ngram_range in NGRAMS:
             is_long = sum(map(len, texts)) > MOST_CHARACTERS

@@ -97,6 +97,7 @@ class EncodedSplit:
         word_starts: int64 [sentences]. Where the task labels words: each
             sentence's first word. An example is then a sentence, or a piece
             of one that is too long for the encoder.
+        groups: int64 [examples or sentences], or None; see `task.Examples`.
     """
 
     tokens: Tokens
@@ -105,6 +106,7 @@ class EncodedSplit:
     states: StoredStates | None = None
     texts_per_example: int = 1
     word_starts: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -166,6 +168,7 @@ class EncodedSplit:
             self.labels[rows],
             self.ids[rows],
             texts_per_example=self.texts_per_example,
+            groups=None if self.groups is None else self.groups[rows],
         )
 
 

@@ -82,6 +82,8 @@ class HeldOutSource(TableSource):
         lines = [table, own.duplicates]
         if own.skip_bad_rows:
             lines.append("skip_bad_rows")
+        if own.group:
+            lines.append(f"groups of {own.group!r}")
         if own.folds:
             lines.append(f"{own.folds} folds, {own.fold_seed}")
             if own.row_order:
@@ -226,10 +228,10 @@ def draw_test_rows(
     except ValueError as error:
         raise UserError(
             f"{path}: cannot test {fraction:g} of its {len(first_rows)} "
-            f"different texts, with each label in both splits ({error}). Give "
-            "a larger table; tf_transfer.tweets takes another --test_fraction, "
-            "or --test_ids. With --duplicates=group, a label may have only one "
-            "text."
+            "different texts or groups, with each label in both splits "
+            f"({error}). Give a larger table; tf_transfer.tweets takes another "
+            "--test_fraction, or --test_ids. With --duplicates=group, a label "
+            "may have only one text."
         ) from None
     return np.flatnonzero(np.isin(groups, tested))
 
@@ -260,7 +262,7 @@ def make_folds(
     if not 2 <= count <= len(units):
         raise UserError(
             f"--folds={count}: give 2 to {len(units)}, the number of different "
-            "texts."
+            "texts or groups."
         )
     kfold = sklearn.model_selection.KFold(
         count, shuffle=True, random_state=seed

@@ -44,14 +44,18 @@ def split_train_validation(
         is_held = np.isin(groups, held_groups)
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = _stratified_order(labels, seed)
-    # Rounded up for validation: 7,695 of CoLA's 8,551 train at a tenth.
-    count = len(labels) - int(len(labels) * (1 - fraction) + 1e-6)
-    if fraction > 0:
-        count = min(max(count, 1), len(labels) - 1)
+    count = count_held(len(labels), fraction)
     # The last part may overlap the one before it.
     start = min(fold * count, len(order) - count)
     held = order[start : start + count]
     return np.setdiff1d(order, held), np.sort(held)
+
+
+def count_held(count: int, fraction: float) -> int:
+    """The number of a fraction of some examples or groups."""
+    # Rounded up for validation: 7,695 of CoLA's 8,551 train at a tenth.
+    held = count - int(count * (1 - fraction) + 1e-6)
+    return min(max(held, 1), count - 1) if fraction > 0 else held
 
 
 def choose_subset(labels: np.ndarray, size: int, seed: int) -> np.ndarray:

@@ -1,8 +1,8 @@
 """A user's tables as a source like any other.
 
 Rows of the training files that are drawn for validation or test are stratified
-by label, and with `duplicates = "group"` no text is in two splits. A label with
-too few rows for that stays in the training set.
+by label. With `duplicates = "group"` no text is in two splits, and no value of
+the column `group` is. A label with too few rows stays in the training set.
 """
 
 import collections
@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from tf_transfer.data import (
     card,
     entities,
+    groups as groups_lib,
     splits,
     tables,
     tagged,
@@ -42,6 +43,7 @@ from tf_transfer.utils.formatting import cut
 
 SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
+MOST_SEARCHED = 1 << 25  # bytes of a file that is searched for groups
 # The values of a column of 0 and 1.
 YES_NO = {"0": False, "1": True, "false": False, "true": True}
 
@@ -54,11 +56,13 @@ class Rows(NamedTuple):
         texts: One or two columns, each a text per row.
         labels: The label of each row: a word, a list of words, a number; or
             the tags of its words.
+        groups: int64 [rows]; see `task.Examples`.
     """
 
     table: Table
     texts: list[list[str]]
     labels: list[Any]
+    groups: np.ndarray | None
 
 
 class TableSource(Source):
@@ -88,6 +92,8 @@ class TableSource(Source):
         """A hash of the files' contents, and of how they are read."""
         values = dataclasses.asdict(self.task_file)
         del values["path"], values["name"]
+        if not values["group"]:
+            del values["group"]
         values["encoding"] = values["encoding"] or "utf-8"
         if not values["skip_bad_rows"]:
             del values["skip_bad_rows"]
@@ -145,11 +151,12 @@ class TableSource(Source):
                 rows.table, rows.labels, entities.types_of(labels)
             )
             words = rows.table.columns[self.task_file.texts[0]]
-            return Sentences(ids, words, rows.labels)
-        return Examples(ids, rows.texts, self._encode(rows, labels))
+            return Sentences(ids, words, rows.labels, rows.groups)
+        encoded = self._encode(rows, labels)
+        return Examples(ids, rows.texts, encoded, rows.groups)
 
     def group(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers of rows; with `duplicates = "group"` those of their texts."""
+        """Numbers of rows; see `groups`."""
         return self.groups[rows]
 
     def forget(self) -> None:
@@ -165,9 +172,13 @@ class TableSource(Source):
             if own.skip_bad_rows:
                 raise UserError(f"{skip}: sentences stay. Leave it out.")
             [words], [tags] = own.texts, own.label
-            table = tables.join([tagged.read(p, words, tags) for p in paths])
+            others = {own.group: self._flag("group")} if own.group else {}
+            table = tables.join(
+                [tagged.read(path, words, tags, others) for path in paths]
+            )
             texts = [[*map(" ".join, table.columns[words])]]
-            return Rows(table, texts, table.columns[tags])
+            groups = self._parse_groups(table)
+            return Rows(table, texts, table.columns[tags], groups)
         read: list[Table] = []
         bad: list[BadRow] = []
         for path in paths:
@@ -182,7 +193,8 @@ class TableSource(Source):
         while len(table):
             try:
                 texts = self._prepare_texts(table)
-                rows = Rows(table, texts, self._parse_labels(table))
+                labels = self._parse_labels(table)
+                rows = Rows(table, texts, labels, self._parse_groups(table))
                 break
             except BadRows as error:  # others may be in another column
                 bad += error.rows
@@ -222,6 +234,8 @@ class TableSource(Source):
         if self._id_column:
             flag = self._flag("id") if own.id else None
             columns.setdefault(self._id_column, flag)
+        if own.group:
+            columns.setdefault(own.group, self._flag("group"))
         return columns
 
     def _flag(self, key: str) -> str:
@@ -232,6 +246,11 @@ class TableSource(Source):
         """A flag; or in its place, a key or line of the task file."""
         is_in_file = task_file.is_task_file(self.task_file.path)
         return f"`{key}`" if is_in_file else flag
+
+    def _parse_groups(self, table: Table) -> np.ndarray | None:
+        """int64 [rows]. The group of each row; see `task.Examples`."""
+        column = self.task_file.group
+        return groups_lib.parse(table, column) if column else None
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:
         return [table.texts(column) for column in self.task_file.texts]
@@ -344,9 +363,12 @@ class TableSource(Source):
     def groups(self) -> np.ndarray:
         """int64 [rows of train]. Rows of one number are never split apart."""
         rows = self._read("train")
-        if self.task_file.duplicates == "keep":
-            return np.arange(len(rows.table))
-        return texts_lib.group_texts([*zip(*rows.texts)])
+        numbers = np.arange(len(rows.table))
+        if self.task_file.duplicates == "group":
+            numbers = texts_lib.group_texts([*zip(*rows.texts)])
+        if rows.groups is None:
+            return numbers
+        return groups_lib.merge(numbers, rows.groups)
 
     @functools.cached_property
     def drawn(self) -> dict[str, np.ndarray]:
@@ -356,6 +378,11 @@ class TableSource(Source):
         known = () if own.kind == "score" else self.task.labels or ()
         labels = self._encode(self._read("train"), known)
         rest = np.arange(len(labels))
+        self._check_apart(
+            self._read(split).table
+            for split in SPLITS
+            if getattr(own, split).paths
+        )
         drawn: dict[str, np.ndarray] = {}
         # Rows with given ids first: they are not drawn for another split.
         origins = [("test", own.test), ("validation", own.validation)]
@@ -372,6 +399,10 @@ class TableSource(Source):
                         f"{name}: has ids of test rows, or of texts like "
                         "theirs. Leave them out."
                     )
+                table = self._read("train").table
+                others = np.setdiff1d(np.arange(len(labels)), held)
+                parts = [table.take(rows.tolist()) for rows in (others, held)]
+                self._check_apart(parts)
             else:
                 held = self._draw(labels, rest, wanted.fraction)
             drawn[split] = np.sort(held)
@@ -407,7 +438,33 @@ class TableSource(Source):
         is_held = np.isin(np.arange(len(rest)), held)
         if labels.dtype.kind == "i" and labels.ndim == 1:
             is_held &= np.isin(labels[rest], labels[rest[~is_held]])
+        column = self.task_file.group
+        if column and not is_held.any():
+            raise UserError(
+                f"{self.task_file.train.paths[0]}, column {cut(column)!r}: has "
+                "too few groups to hold out one, with each label also in "
+                f"another. Give another {self._flag('group')}, or none."
+            )
         return rest[is_held]
+
+    def _check_apart(self, parts: Iterable[Table]) -> None:
+        """Raises `UserError` if rows of one group are in several parts."""
+        if self.task_file.group:
+            flag = self._flag("group")
+            groups_lib.check_apart(parts, self.task_file.group, flag)
+
+    def find_problems(self) -> list[str]:
+        """Columns that look like groups, if none is given, as sentences."""
+        own, path = self.task_file, self.task_file.train.paths[0]
+        is_large = os.path.getsize(path) > MOST_SEARCHED
+        if own.group or own.kind != "classes" or is_large:
+            return []
+        try:
+            table = tables.read_table(path, None, own.encoding, bad_rows=[])
+        except UserError:  # of columns that the task does not read
+            return []
+        option = self._option("--group_column={}", 'group = "{}"')
+        return groups_lib.find_columns(table.columns, own.label[0], option)
 
     def _row_ids(self, table: Table) -> list[str]:
         """The ids of the rows; the line numbers if there is no column."""

@@ -10,7 +10,7 @@ type right before it.
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -26,7 +26,12 @@ _TAG = re.compile(r"O|[BIESLU]-\S+")
 _IOB2 = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 
-def read(path: str, words_column: str, tags_column: str) -> Table:
+def read(
+    path: str,
+    words_column: str,
+    tags_column: str,
+    others: Mapping[str, str | None] = {},
+) -> Table:
     """Reads tagged sentences.
 
     Args:
@@ -34,6 +39,8 @@ def read(path: str, words_column: str, tags_column: str) -> Table:
         words_column: The column of the words, in JSON lines and Parquet; and
             the name of that column in the table.
         tags_column: The same of the tags.
+        others: Further columns of JSON lines and Parquet, each with the flag
+            or key that names it.
 
     Returns:
         A row per sentence, a list of words and of tags in IOB2 each.
@@ -42,12 +49,19 @@ def read(path: str, words_column: str, tags_column: str) -> Table:
         UserError: A row is invalid; the message has file and line.
     """
     names = dict.fromkeys((words_column, tags_column), "")
-    if tables.is_plain(path):
+    if not tables.is_plain(path):
+        table = tables.read_table(path, {**names, **others})
+        table.columns |= {name: table.words(name) for name in names}
+    elif not others:
         table = _read_columns(path, words_column, tags_column)
     else:
-        table = tables.read_table(path, names)
-        table.columns = {name: table.words(name) for name in names}
-    for row, (words, tags) in enumerate(zip(*table.columns.values())):
+        [(name, flag)] = others.items()
+        raise UserError(
+            f"{path}: has one word per line, and no column {cut(name)!r}. Give "
+            f"JSON lines or Parquet, or leave {flag} out."
+        )
+    columns = table.columns[words_column], table.columns[tags_column]
+    for row, (words, tags) in enumerate(zip(*columns)):
         if len(words) != len(tags):
             raise UserError(
                 f"{table.locate(row)}, column {cut(tags_column)!r}: has "

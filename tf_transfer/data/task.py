@@ -178,11 +178,14 @@ class Examples:
         texts: One or two columns, each a text an example.
         labels: int64 or float [examples]; int64 [examples, labels] of 0 and
             1, where a text may have several; `None` where they are hidden.
+        groups: int64 [examples]. Examples of one number, such as those of one
+            author, are not independent; None if all are.
     """
 
     ids: np.ndarray
     texts: list[list[str]]
     labels: np.ndarray | None
+    groups: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -197,6 +200,7 @@ class Examples:
             self.ids[rows],
             [[column[row] for row in rows] for column in self.texts],
             None if self.labels is None else self.labels[rows],
+            None if self.groups is None else self.groups[rows],
         )
 
 
@@ -208,11 +212,13 @@ class Sentences:
         ids: int64 [sentences]. Row number in the source's split.
         words: The words of each sentence.
         tags: The tags of each sentence, in IOB2.
+        groups: int64 [sentences]; see `Examples`.
     """
 
     ids: np.ndarray
     words: list[list[str]]
     tags: list[list[str]]
+    groups: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -242,6 +248,7 @@ class Sentences:
             self.ids[rows],
             [self.words[row] for row in rows],
             [self.tags[row] for row in rows],
+            None if self.groups is None else self.groups[rows],
         )
 
 
@@ -251,14 +258,19 @@ def join(parts: Sequence[Any]) -> Any:
     They get new ids, since theirs belong to different splits.
     """
     first, ids = parts[0], np.arange(sum(map(len, parts)))
+    groups = None
+    if first.groups is not None:
+        groups = np.concatenate([part.groups for part in parts])
     if isinstance(first, Sentences):
         return Sentences(
             ids,
             [words for part in parts for words in part.words],
             [tags for part in parts for tags in part.tags],
+            groups,
         )
     columns = [[*itertools.chain(*c)] for c in zip(*(p.texts for p in parts))]
-    return Examples(ids, columns, np.concatenate([p.labels for p in parts]))
+    labels = np.concatenate([part.labels for part in parts])
+    return Examples(ids, columns, labels, groups)
 
 
 class Source:
@@ -280,12 +292,16 @@ class Source:
     def group(self, rows: np.ndarray) -> np.ndarray | None:
         """Numbers of training rows; rows of one number are never split apart.
 
-        None, unless the data set groups equal texts.
+        None, unless the data set groups equal texts: `Examples.groups` do.
 
         Args:
             rows: int [rows]. Their ids.
         """
         return None
+
+    def find_problems(self) -> list[str]:
+        """What may be wrong with its columns, as sentences."""
+        return []
 
     def forget(self) -> None:
         """Releases the texts that it has read."""

@@ -44,6 +44,7 @@ PLAIN_KEYS = (
     "kind",
     "metric",
     "id",
+    "group",
     "duplicates",
     "separator",
     "encoding",
@@ -83,6 +84,11 @@ KEYS: dict[str, tuple[Any, str]] = {
         '{ ids = "FILE" } with one id per line',
     ),
     "id": (Text, "the column of the ids that a file of ids lists"),
+    "group": (
+        Text,
+        "the column of the author, patient or document of a text: rows of one "
+        "go to the same split",
+    ),
     "duplicates": (
         Literal["keep", "group"],
         "keep, or group: equal texts go to the same split",
@@ -128,8 +134,8 @@ class TaskFile:
             own.
         train, validation, test: Where each split comes from.
         labels: The labels in their order; None to take those of the data.
-        id, duplicates, separator, encoding, skip_bad_rows: See `KEYS`. An
-            empty encoding is that of each file's content.
+        id, group, duplicates, separator, encoding, skip_bad_rows: See `KEYS`.
+            An empty encoding is that of each file's content.
     """
 
     path: str
@@ -143,6 +149,7 @@ class TaskFile:
     metric: str = ""
     labels: tuple[str, ...] | None = None
     id: str | None = "id"
+    group: str = ""
     duplicates: str = "keep"
     separator: str = SEPARATOR
     encoding: str = ""
@@ -322,6 +329,7 @@ def from_flags(
     kind: str = "classes",
     metric: str = "",
     test_fraction: float = 0.1,
+    group: str = "",
     duplicates: str = "keep",
     encoding: str = "",
     skip_bad_rows: bool = False,
@@ -358,6 +366,7 @@ def from_flags(
         test=SplitOrigin(fraction=test_fraction),
         kind=kind,
         metric=metric,
+        group=group,
         duplicates=duplicates,
         encoding=encoding,
         skip_bad_rows=skip_bad_rows,

@@ -116,6 +116,7 @@ def encode_sentences(
         labels,
         sentences.ids[pieces.sentences],
         word_starts=pieces.word_starts,
+        groups=sentences.groups,
     )
 
 

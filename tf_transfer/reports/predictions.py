@@ -1,7 +1,8 @@
 """What finished runs predicted, and how far their scores depend on the texts.
 
 All runs on the same texts are scored on the same resampled texts, so that what
-a difference of theirs depends on is paired.
+a difference of theirs depends on is paired. Texts that are not independent,
+such as those of one author, are drawn together: a cluster bootstrap.
 """
 
 import base64
@@ -43,9 +44,9 @@ def read_arrays(
         kind: `test` or `validation`.
 
     Returns:
-        Dict of `ids`, `labels`, `logits`, and of tagged words `starts`, each
-        behind the prefix of its metrics, such as `mismatched_` or
-        `sentiment_`, where there is one.
+        Dict of `ids`, `labels`, `logits`, of tagged words `starts`, and of
+        texts in groups `groups`, each behind the prefix of its metrics, such
+        as `mismatched_` or `sentiment_`, where there is one.
 
     Raises:
         Damaged, OSError, ValueError: they cannot be read.
@@ -181,6 +182,7 @@ class Scored:
         labels: see `task.Examples`; of words, int64 [words].
         logits: float [examples or words, units].
         starts: of words, int64 [sentences]: each one's first word.
+        groups: int64 [examples or sentences]; see `task.Examples`.
     """
 
     path: str
@@ -190,6 +192,7 @@ class Scored:
     labels: np.ndarray
     logits: np.ndarray
     starts: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def metric(self) -> str:
@@ -200,6 +203,11 @@ class Scored:
     def score(self) -> float:
         """Of the headline metric, in points."""
         return 100 * self.record[self.kind][self.metric]
+
+    @property
+    def drawn(self) -> str:
+        """What the samples draw."""
+        return "texts" if self.groups is None else "groups of texts"
 
     @property
     def is_tagged(self) -> bool:
@@ -213,7 +221,7 @@ class Scored:
             measure = metrics.METRICS[self.metric]
             rows = np.arange(len(self.labels))
             scores = []
-            for times in draw(len(rows), SAMPLES):
+            for times in draw(len(rows), SAMPLES, self.groups):
                 drawn = rows.repeat(times)
                 scores.append(measure(self.labels[drawn], self.logits[drawn]))
             return 100 * np.array(scores)
@@ -223,19 +231,20 @@ class Scored:
             entities.Tagged(self.logits.argmax(axis=1), self.starts),
             names,
         )[self.metric]
-        times = draw(len(counts), SAMPLES)
+        times = draw(len(counts), SAMPLES, self.groups)
         right, whole = (times @ counts).T
         return 100 * right / np.maximum(whole, 1)
 
     @property
     def ranged(self) -> Ranged:
-        """The score with its 95 % interval over texts, or sentences.
+        """The score with its 95 % interval over texts, sentences or groups.
 
         Of accuracy it is Wilson's, which is right near 0 and 100, too; of
-        others a bootstrap's, and none where all samples score the same.
+        other metrics, and of groups, a bootstrap's, and none where all samples
+        score the same.
         """
-        count = len(self.labels)
-        if self.metric == "accuracy" and not self.is_tagged:
+        count, is_grouped = len(self.labels), self.groups is not None
+        if self.metric == "accuracy" and not (self.is_tagged or is_grouped):
             test = scipy.stats.binomtest(round(count * self.score / 100), count)
             ends = test.proportion_ci(estimates.LEVEL, method="wilson")
             return Ranged(self.score, 100 * ends.low, 100 * ends.high)
@@ -276,22 +285,27 @@ class Scored:
 
         Of classes, they agree less often than independent answers of the same
         frequencies would (Cohen's kappa is negative); scores have a negative
-        rank correlation. Words and several labels are not tested.
+        rank correlation. Words and several labels are not tested. One text
+        of each group is, since the test is of independent texts.
         """
+        if self.is_tagged or self.labels.ndim == 2:
+            return False
+        labels, logits = self.labels, self.logits
+        if self.groups is not None:
+            _, rows = np.unique(self.groups, return_index=True)
+            labels, logits = labels[rows], logits[rows]
         if self.is_of_numbers:
             test = scipy.stats.spearmanr(
-                self.labels, self.logits[:, 0], alternative="less"
+                labels, logits[:, 0], alternative="less"
             )
-        elif self.is_tagged or self.labels.ndim == 2:
-            return False
         else:
-            answers = metrics.decide(self.logits)
-            units = max(2, self.logits.shape[1])
+            answers = metrics.decide(logits)
+            units = max(2, logits.shape[1])
             shares = [
                 np.bincount(values, minlength=units) / len(values)
-                for values in (self.labels, answers)
+                for values in (labels, answers)
             ]
-            right = int((self.labels == answers).sum())
+            right = int((labels == answers).sum())
             test = scipy.stats.binomtest(
                 right, len(answers), np.dot(*shares), alternative="less"
             )
@@ -309,12 +323,15 @@ class Scored:
             return UNKNOWN
         if not np.array_equal(self.labels, other.labels):
             return UNKNOWN
+        freedom = math.inf
+        if self.groups is not None:
+            freedom = len(np.unique(self.groups)) - 1
         value = self.score - other.score
         error = float(np.std(self.samples - other.samples, ddof=1))
         if not error:
             return Ranged(value)
         return estimates.Estimate(
-            value, error, math.inf, {"texts": error}
+            value, error, freedom, {"texts": error}
         ).ranged()
 
 
@@ -334,8 +351,8 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     if "ids" not in arrays or not record[kind]:
         return None
     ids, labels, logits = (arrays[n] for n in ("ids", "labels", "logits"))
-    starts = arrays.get("starts")
-    return Scored(path, record, kind, ids, labels, logits, starts)
+    starts, groups = arrays.get("starts"), arrays.get("groups")
+    return Scored(path, record, kind, ids, labels, logits, starts, groups)
 
 
 # === Scores on resampled texts ===
@@ -351,10 +368,11 @@ def resample(
         arrays: what it predicted for them, see `predictions.read_arrays`.
 
     Returns:
-        `texts` (a hash of their ids and labels), `resampled` (the score on
-        each sample less the run's own, see `decode`) and `lead_error` (standard
-        error over texts of the score less that of the majority baseline, in
-        points); {} where a run has no predictions, or another kind of metric.
+        `texts` (a hash of their ids, labels and groups), `resampled` (the score
+        on each sample less the run's own, see `decode`) and `lead_error`
+        (standard error over texts of the score less that of the majority
+        baseline, in points); {} where a run has no predictions, or another
+        kind of metric.
     """
     if not len(arrays.get("ids", ())) or record["folds"]:
         return {}
@@ -364,14 +382,17 @@ def resample(
     labels, logits = arrays["labels"], arrays["logits"]
     is_score = np.issubdtype(labels.dtype, np.floating)
     outputs = logits[:, 0] if is_score else metrics.decide(logits)
+    groups = arrays.get("groups")
     times = np.vstack(
-        [np.ones_like(arrays["ids"]), draw(len(labels), RESAMPLES)]
+        [np.ones_like(arrays["ids"]), draw(len(labels), RESAMPLES, groups)]
     )
     values, counts = np.unique(labels, return_counts=True)
     usual = np.full_like(outputs, values[counts.argmax()])
     both = np.stack([outputs, usual])
     scores = 100 * SCORES[record["metric"]](labels, both, times)
     digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())
+    if groups is not None:
+        digest.update(groups.tobytes())
     return {
         "texts": digest.hexdigest()[:16],
         "resampled": encode(scores[1:, 0] - scores[0, 0]),
@@ -389,12 +410,21 @@ def decode(text: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), "<f2").astype(float)
 
 
-@functools.lru_cache(maxsize=2)
-def draw(examples: int, resamples: int) -> np.ndarray:
+def draw(
+    examples: int, resamples: int, groups: np.ndarray | None = None
+) -> np.ndarray:
     """How often each example is in each sample: int64 [resamples, examples].
 
-    Samples are drawn with replacement.
+    Samples are drawn with replacement: examples, or all those of a group.
     """
+    if groups is None:
+        return _draw(examples, resamples)
+    names, numbers = np.unique(groups, return_inverse=True)
+    return _draw(len(names), resamples)[:, numbers]
+
+
+@functools.lru_cache(maxsize=2)
+def _draw(examples: int, resamples: int) -> np.ndarray:
     share = np.full(examples, 1 / examples)
     return np.random.default_rng(0).multinomial(examples, share, resamples)
 
@@ -408,7 +438,7 @@ def draw(examples: int, resamples: int) -> np.ndarray:
 def _accuracy(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
-    return _count(times, outputs == labels) / len(labels)
+    return _count(times, outputs == labels) / times.sum(axis=1, keepdims=True)
 
 
 def _f1(
@@ -423,7 +453,7 @@ def _matthews(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
     labels, outputs = labels == 1, outputs == 1
-    examples = len(labels)
+    examples = times.sum(axis=1, keepdims=True)
     hit = _count(times, outputs & labels)
     chosen, true = _count(times, outputs), _count(times, labels)
     return _ratio(
@@ -444,25 +474,25 @@ def _pearson(
     prepare: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
     examples = np.arange(len(labels))
-    rows = np.stack([examples.repeat(counts) for counts in times])
-    first = _centre(prepare(labels[rows]))
     scores = []
-    for values in outputs:
-        other = _centre(prepare(values[rows]))
-        scale = (first**2).sum(axis=1) * (other**2).sum(axis=1)
-        scores.append(_ratio((first * other).sum(axis=1), np.sqrt(scale)))
-    return np.stack(scores, axis=1)
+    for counts in times:
+        rows = examples.repeat(counts)
+        first = _centre(prepare(labels[rows]))
+        for values in outputs:
+            other = _centre(prepare(values[rows]))
+            scale = (first**2).sum() * (other**2).sum()
+            scores.append(_ratio((first * other).sum(), np.sqrt(scale)))
+    return np.reshape(scores, (len(times), len(outputs)))
 
 
 def _centre(values: np.ndarray) -> np.ndarray:
-    return values - values.mean(axis=1, keepdims=True)
+    return values - values.mean()
 
 
 def _spearman(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
-    ranks = functools.partial(scipy.stats.rankdata, axis=1)
-    return _pearson(labels, outputs, times, ranks)
+    return _pearson(labels, outputs, times, scipy.stats.rankdata)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

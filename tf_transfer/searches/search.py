@@ -14,6 +14,7 @@ import numpy as np
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import pick
+from tf_transfer.data import groups as groups_lib
 from tf_transfer.models import loading
 from tf_transfer.reports import advice
 from tf_transfer.reports.groups import group_by
@@ -106,10 +107,18 @@ class Search:
             texts["train"][""], settings.max_length
         )
         size = TaskSize(data.task, self.training, self.validating)
+        labelled = texts["train"], texts["validation"]
+        groups = [part[""].groups for part in labelled]
+        has_enough_groups = groups[0] is None or groups_lib.can_hold_out(
+            np.concatenate(groups),
+            settings.validation_fraction,
+            ladder_lib.SEEDS - 1,
+        )
         self.has_folds = (
             not data.task.validation
             and self.training + self.validating < FEW_TEXTS
             and ladder_lib.SEEDS * settings.validation_fraction <= 1
+            and has_enough_groups
         )
         data.forget()
         shape = loading.read_shape(settings.model, settings.keep_blocks)

@@ -585,6 +585,7 @@ class Trainer:
                     "ids": split.ids,
                     "labels": split.targets,
                     "starts": split.word_starts,
+                    "groups": split.groups,
                 }
                 arrays |= {
                     f"{kind}_{prefix}{name}": column

@@ -77,6 +77,8 @@ HELP = {
     "label_column": "The column of the labels.",
     "encoding": "Encoding of the file. Unset: detected.",
     "skip_bad_rows": "Leave out rows that cannot be used.",
+    "group_column": "The column of the author or topic of a text. Its rows "
+    "stay in one split and fold, and intervals resample it.",
     "duplicates": "`group` keeps texts that are the same, apart from case and "
     "space, in one split; in the paper they may be in both.",
     "test_fraction": "Fraction that is tested, stratified, drawn by "
@@ -98,6 +100,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "label_column": COLUMN,
     "encoding": {"needs": {}},
     "skip_bad_rows": {"needs": {}},
+    "group_column": {"needs": {}},
     "duplicates": {"hashed": True, "needs": {}},
     "test_fraction": {
         "hashed": True,
@@ -232,6 +235,7 @@ class Settings(
             test=SplitOrigin(fraction=self.test_fraction, ids=self.test_ids),
             encoding=self.encoding,
             skip_bad_rows=self.skip_bad_rows,
+            group=self.group_column,
             duplicates=self.duplicates,
             id=self.id_column,
             keyword=self.keyword_column,
