@@ -54,16 +54,19 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def without_openvino():
-    """Runs the frozen blocks by TensorFlow: OpenVINO compiles for seconds.
+def alike_on_every_machine(tmp_path_factory):
+    """Runs of a test know of no others, and have no OpenVINO.
 
-    `tests/feature_cache/engines_test.py` has OpenVINO, as has whatever a test
-    starts in another process.
+    Whether times are compared depends on the other runs of a machine, and
+    OpenVINO compiles for seconds. `tests/feature_cache/engines_test.py` has it,
+    as has whatever a test starts in another process.
     """
     from tf_transfer.utils import machine
 
+    proc = str(tmp_path_factory.mktemp("proc"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(machine.versions(), "openvino", None)
+        patch.setattr(machine.concurrent_runs, "__defaults__", (proc,))
         yield
 
 
