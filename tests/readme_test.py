@@ -245,7 +245,7 @@ def test_files_that_commands_name_exist():
 
 def test_the_quick_start_has_two_blocks_and_the_second_runs_pytest():
     main, test = blocks()
-    assert "tf_transfer.glue" in main and "tf_transfer.report" in main
+    assert "tf_transfer.sweep" in main and "tf_transfer.report" in main
     assert test.strip().splitlines()[-1] == "pytest"
 
 
