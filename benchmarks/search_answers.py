@@ -1,0 +1,330 @@
+"""The answers of whole searches, beside a few lines of scikit-learn.
+
+    python -m benchmarks.search_answers --data=FOLDER
+    python -m benchmarks.search_answers --document=docs/search.md
+
+FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Each of six tasks is
+searched as a user's own table, by the command, once within each budget. The
+test score of its answer stands next to those of logistic regression on TF-IDF
+of words and on means of the encoder's last states, with the defaults of
+scikit-learn, on all labelled texts. The searches take the sum of the budgets
+for each task.
+"""
+
+import csv
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from absl import flags
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks import documents
+from tf_transfer.config import command_line
+from tf_transfer.data.metrics import METRICS
+from tf_transfer.training import records
+from tf_transfer.utils import files, json_files, machine
+from tf_transfer.utils.errors import UserError
+
+NAME = "search_answers"
+# By task: the file, its columns of texts and of the label, and the file of the
+# test. Without one, `TESTING` of the texts are for the test.
+TASKS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "sst2": ("glue/SST-2/train.tsv", ("sentence",), "label", "dev.tsv"),
+    "cola": ("glue/CoLA/train.tsv", ("3",), "1", "dev.tsv"),
+    "mrpc": (
+        "glue/MRPC/train.tsv",
+        ("#1 String", "#2 String"),
+        "Quality",
+        "dev.tsv",
+    ),
+    "qqp": (
+        "glue_subset/QQP/train.tsv",
+        ("question1", "question2"),
+        "is_duplicate",
+        "dev.tsv",
+    ),
+    "tweets": ("tweets/train.csv", ("text",), "target", ""),
+    "sentiment": (
+        "cs224n/ids-sst-train.csv",
+        ("sentence",),
+        "sentiment",
+        "ids-sst-dev.csv",
+    ),
+}
+TESTING = 2_000
+BATCH = 32
+TASK_FILE = """\
+name = "{task}"
+texts = {texts}
+label = "label"
+labels = {labels}
+train = "train.csv"
+test = "test.csv"
+"""
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    flags.DEFINE_string("data", "data", "Folder of the data sets.")
+    flags.DEFINE_string("model", "minilm", "The encoder.")
+    flags.DEFINE_integer("examples", 1000, "Labelled texts of a task.", 100)
+    flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
+    flags.DEFINE_list("tasks", list(TASKS), "Tasks to search.")
+    flags.DEFINE_list("budgets", ["90s", "5m"], "Budgets of the searches.")
+    flags.DEFINE_string("runs", "runs/search_answers", "Root of the runs.")
+    flags.DEFINE_string(
+        "out", "experiments/search_answers", "Folder of measured.json."
+    )
+    flags.DEFINE_string("document", "", "Document to write the table into.")
+
+
+# === The tasks ===
+
+
+def write_task(task: str, folder: str) -> list[pd.DataFrame]:
+    """Writes a user's task file with its two tables.
+
+    Args:
+        task: key of `TASKS`.
+        folder: for the files.
+
+    Returns:
+        The labelled texts and those of the test: columns text0 (and text1) and
+        label.
+    """
+    path, texts, label, test = TASKS[task]
+    values = flags.FLAGS
+    path = os.path.join(values.data, path)
+    table = _read(path, texts, label)
+    drawn = table.sample(len(table), random_state=0)
+    tested = drawn[-TESTING:]
+    if test:
+        test = os.path.join(os.path.dirname(path), test)
+        tested = _read(test, texts, label)
+    parts = [drawn[: values.examples], tested[:TESTING]]
+    os.makedirs(folder, exist_ok=True)
+    for part, name in zip(parts, ("train", "test")):
+        part.to_csv(os.path.join(folder, f"{name}.csv"), index=False)
+    columns = [name for name in table if name != "label"]
+    labels = sorted(set(table["label"]))
+    text = TASK_FILE.format(task=task, texts=columns, labels=labels)
+    with open(os.path.join(folder, "task.toml"), "w", encoding="utf-8") as file:
+        file.write(text)
+    return parts
+
+
+def _read(path: str, texts: Sequence[str], label: str) -> pd.DataFrame:
+    """The texts and labels of a file, as strings."""
+    with open(path, encoding="utf-8") as file:
+        has_tabs = "\t" in file.readline()
+    is_quoted = path.endswith(".csv")
+    table = pd.read_csv(
+        path,
+        sep="\t" if has_tabs else ",",
+        header=None if texts[0].isdigit() else 0,  # CoLA has no heads
+        quoting=csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE,
+        dtype=str,
+        encoding="utf-8-sig",
+    )
+    table.columns = table.columns.map(str)
+    columns = {name: f"text{n}" for n, name in enumerate(texts)}
+    table = table.rename(columns={**columns, label: "label"})
+    table = table[[*columns.values(), "label"]].dropna()
+    if re.fullmatch(r"\d+\.0", table["label"].iloc[0]):
+        table["label"] = table["label"].str.removesuffix(".0")
+    return table
+
+
+# === The contestants ===
+
+
+def search(task: str, folder: str, budget: str) -> dict[str, Any]:
+    """Runs a search as a user does.
+
+    Returns:
+        `metric`; `score` of the answer on the test, in points; `approach` of
+        the answer; `seconds` from the command's start to its end; `sentence`.
+
+    Raises:
+        UserError: it failed, or has no answer.
+    """
+    values = flags.FLAGS
+    out = os.path.join(values.runs, f"{task}_{budget}")
+    began = time.monotonic()
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tf_transfer.search"),
+            f"--task={os.path.join(folder, 'task.toml')}",
+            f"--model={values.model}",
+            f"--max_length={values.max_length}",
+            f"--budget={budget}",
+            f"--out={out}",
+            f"--cache_dir={os.path.join(out, 'cache')}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seconds = time.monotonic() - began
+    answer = re.search(r"^To predict: .*--run=(\S+)", done.stdout, re.M)
+    if done.returncode or answer is None:
+        raise UserError(f"{task}, {budget}: {done.stdout}\n{done.stderr}")
+    result = records.RunDirectory(answer[1], None).result()
+    assert result is not None
+    page = os.path.join(out, ".search", "answer.json")
+    return {
+        "metric": result["metric"],
+        "score": 100 * result["test"][result["metric"]],
+        "approach": result["approach"],
+        "seconds": seconds,
+        "sentence": json_files.read(page, dict[str, Any])["lines"][0],
+    }
+
+
+def fit_words(parts: Sequence[pd.DataFrame], metric: str) -> float:
+    """The test score of logistic regression on TF-IDF of words, in points."""
+    train, test = ([" ".join(row) for row in _texts(p)] for p in parts)
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
+
+
+def fit_states(parts: Sequence[pd.DataFrame], metric: str) -> float:
+    """That of means of the last block's states; of pairs u, v and |u - v|."""
+    train, test = (_embed(_texts(part)) for part in parts)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
+
+
+def _texts(part: pd.DataFrame) -> list[tuple[str, ...]]:
+    columns = part.drop(columns="label")
+    return [tuple(row) for row in columns.itertuples(index=False)]
+
+
+def _score(
+    model: Any, inputs: Any, parts: Sequence[pd.DataFrame], metric: str
+) -> float:
+    labels = np.searchsorted(model.classes_, parts[1]["label"])
+    scores = model.predict_log_proba(inputs)
+    return float(100 * METRICS[metric](labels, scores))
+
+
+def _embed(rows: Sequence[tuple[str, ...]]) -> np.ndarray:
+    import keras
+    import tensorflow as tf
+
+    from tf_transfer.models import loading
+
+    values = flags.FLAGS
+    cache = os.path.join(values.runs, "cache")
+    encoder = loading.load(values.model, cache, dropout=0.0)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def run(ids: tf.Tensor, segments: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        return encoder(ids, segments, mask, training=False)
+
+    special, most = encoder.special, values.max_length - 2
+    columns = []
+    for texts in zip(*rows):
+        ids = [
+            [special.start, *text[:most], special.end]
+            for text in encoder.tokenizer.encode(texts)
+        ]
+        order = np.argsort([len(text) for text in ids], kind="stable")
+        means = np.zeros((len(ids), encoder.hidden), np.float32)
+        for some in np.array_split(order, -(-len(order) // BATCH)):
+            padded = keras.utils.pad_sequences(
+                [ids[n] for n in some], padding="post", value=-1
+            )
+            mask = padded >= 0
+            states = run(np.maximum(padded, 0), np.zeros_like(padded), mask)
+            sums = np.einsum("nth,nt->nh", states, mask)
+            means[some] = sums / mask.sum(axis=1, keepdims=True)
+        columns.append(means)
+    if len(columns) == 2:
+        columns.append(np.abs(columns[0] - columns[1]))
+    return np.concatenate(columns, axis=1)
+
+
+# === The table ===
+
+
+def measure(out: str) -> dict[str, Any]:
+    """Searches all tasks; the measurement is written after each."""
+    values = flags.FLAGS
+    command_line.import_tensorflow()
+    measured: dict[str, Any] = {
+        "model": values.model,
+        "examples": values.examples,
+        "max_length": values.max_length,
+        "budgets": values.budgets,
+        "processor": machine.processor(),
+        "tasks": {},
+    }
+    os.makedirs(out, exist_ok=True)
+    for task in values.tasks:
+        folder = os.path.join(values.runs, "tasks", task)
+        parts = write_task(task, folder)
+        found = {b: search(task, folder, b) for b in values.budgets}
+        metric = found[values.budgets[0]]["metric"]
+        measured["tasks"][task] = {
+            "metric": metric,
+            "TF-IDF": fit_words(parts, metric),
+            "states": fit_states(parts, metric),
+            "search": found,
+        }
+        print(task, measured["tasks"][task], flush=True)
+        files.write_json(os.path.join(out, "measured.json"), measured)
+    return measured
+
+
+def make_table(measured: dict[str, Any]) -> str:
+    """The table as Markdown, with the mean over tasks as its last row."""
+    budgets = measured["budgets"]
+    heads = ["task, metric", "TF-IDF", "frozen states"]
+    for budget in budgets:
+        heads += [f"search, {budget}", "its answer", "time"]
+    rows, leads = [heads, ["---"] * len(heads)], []
+    for task, case in measured["tasks"].items():
+        best = max(case["TF-IDF"], case["states"])
+        row = [f"{task}, {case['metric']}"]
+        row += [f"{case[name]:.1f}" for name in ("TF-IDF", "states")]
+        for budget in budgets:
+            found = case["search"][budget]
+            row += [f"{found['score']:.1f}", found["approach"]]
+            row.append(f"{found['seconds']:.0f} s")
+        rows.append(row)
+        leads.append([case["search"][b]["score"] - best for b in budgets])
+    mean = ["**mean lead over the better one**", "", ""]
+    for lead in zip(*leads):
+        mean += [f"{statistics.fmean(lead):+.1f}", "", ""]
+    rows.append(mean)
+    return (
+        f"`{measured['model']}`, {measured['examples']:,} labelled texts of up "
+        f"to {measured['max_length']} tokens, on {measured['processor']}; test "
+        "scores in points:\n\n" + documents.as_markdown(rows)
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Measures and prints the table, or fills a document."""
+    del argv
+    values = flags.FLAGS
+    documents.measure_or_fill(
+        measure, make_table, values.out, values.document, NAME
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.start_with_words(main)
