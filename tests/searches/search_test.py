@@ -371,6 +371,21 @@ def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
     assert all(json.loads(p.read_text())["epochs_run"] for p in results)
 
 
+def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
+    world, tmp_path, monkeypatch
+):
+    climb = search.Search._climb
+
+    def climb_too_long(self, ladder):
+        climb(self, ladder)
+        world.now += 1000
+
+    monkeypatch.setattr(search.Search, "_climb", climb_too_long)
+    path = fake_runs.write_task(tmp_path, count=700)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    assert len(world.tested) == 1
+
+
 @pytest.mark.parametrize("budget", ["6s", "8s"])
 def test_too_small_a_budget_leaves_the_floor_and_says_what_is_enough(
     monkeypatch, tmp_path, capsys, budget
