@@ -30,6 +30,7 @@ TF-IDF baseline it writes the terms and weights, as JSON and NumPy's arrays.
 A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
 
+import functools
 import math
 import os
 import sys
@@ -44,13 +45,13 @@ from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.data import (
     entities,
+    labels as labels_lib,
     tables,
     tagged,
     texts as texts_lib,
 )
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.trained import (
     BaselinePredictor,
     choose_task,
@@ -239,8 +240,9 @@ def _read_labels(task: Task, table: Table, column: str) -> np.ndarray:
         return np.asarray(table.scores(column))
     if task.kind == "classes":
         return table.label_ids(column, [*map(tables.word_of, cells)], labels)
-    lists = [tables.split_labels(cell, SEPARATOR) for cell in cells]
-    return table.label_sets(column, lists, labels)
+    separator = task.separator or labels_lib.find_separator(cells, labels)
+    split = functools.partial(labels_lib.split_labels, separator=separator)
+    return table.label_sets(column, table.convert(column, split), labels)
 
 
 # === Writing ===

@@ -227,6 +227,15 @@ class TaskSettings(RunSettings):
         read_by=Reader.BASELINE,
         needs={"own_data": "table"},
     )
+    label_separator: str = setting(
+        "",
+        "Of --data=FILE and --kind=labels: the text between the labels of a "
+        "cell. Unset: found in the cells; lists need none.",
+        group=Group.TEXTS,
+        hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"own_data": "table", "kind": "labels"},
+    )
     duplicates: str = setting(
         "keep",
         "Of --data=FILE: `group` keeps texts that are the same, apart from "
@@ -280,6 +289,7 @@ class TaskSettings(RunSettings):
             self.duplicates,
             self.encoding,
             self.skip_bad_rows,
+            self.label_separator,
         )
 
     def unread(self) -> list[str]:

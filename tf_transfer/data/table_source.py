@@ -21,6 +21,7 @@ from tf_transfer.data import (
     card,
     entities,
     groups as groups_lib,
+    labels as labels_lib,
     splits,
     tables,
     tagged,
@@ -57,12 +58,14 @@ class Rows(NamedTuple):
         labels: The label of each row: a word, a list of words, a number; or
             the tags of its words.
         groups: int64 [rows]; see `task.Examples`.
+        separator: The text between the labels of a cell; empty for none.
     """
 
     table: Table
     texts: list[list[str]]
     labels: list[Any]
-    groups: np.ndarray | None
+    groups: np.ndarray | None = None
+    separator: str = ""
 
 
 class TableSource(Source):
@@ -95,6 +98,8 @@ class TableSource(Source):
         if not values["group"]:
             del values["group"]
         values["encoding"] = values["encoding"] or "utf-8"
+        if self.task_file.kind != "labels":  # which alone have a separator
+            values["separator"] = task_file.SEPARATOR
         if not values["skip_bad_rows"]:
             del values["skip_bad_rows"]
         for split in SPLITS:
@@ -118,6 +123,9 @@ class TableSource(Source):
                 f"there are {count}. Give 'f1_macro' or 'accuracy'."
             )
         metric, *also = choose_metrics(own.kind, own.metric, count)
+        separator = ""
+        if own.kind == "labels":
+            separator = self._read("train").separator
         return Task(
             own.name,
             "",
@@ -130,6 +138,7 @@ class TableSource(Source):
             kind=own.kind,
             validation="validation" if own.validation else "",
             score_scale=self._find_scale() if own.kind == "score" else None,
+            separator=separator,
         )
 
     def read(self, split: str) -> Examples | Sentences:
@@ -193,8 +202,10 @@ class TableSource(Source):
         while len(table):
             try:
                 texts = self._prepare_texts(table)
-                labels = self._parse_labels(table)
-                rows = Rows(table, texts, labels, self._parse_groups(table))
+                separator = self._find_separator(table, split)
+                labels = self._parse_labels(table, separator)
+                groups = self._parse_groups(table)
+                rows = Rows(table, texts, labels, groups, separator)
                 break
             except BadRows as error:  # others may be in another column
                 bad += error.rows
@@ -205,6 +216,8 @@ class TableSource(Source):
             raise BadRows(bad, advice)
         if bad:
             self._write_skipped(bad, f"{own.name}-{split}-skipped.csv")
+        if self._has_label_cells and all(len(row) < 2 for row in rows.labels):
+            self._notify_of_labels(f"no cell of {split} has several labels")
         return rows
 
     def _write_skipped(self, bad: Sequence[BadRow], name: str) -> None:
@@ -257,7 +270,40 @@ class TableSource(Source):
 
     # === Labels ===
 
-    def _parse_labels(self, table: Table) -> list[Any]:
+    def _find_separator(self, table: Table, split: str) -> str:
+        """The text between the labels of a cell; empty for none.
+
+        Args:
+            table: The table of a split.
+            split: The split; other files have the separator of `train`.
+        """
+        own = self.task_file
+        if own.separator or not self._has_label_cells:
+            return own.separator
+        if split != "train":
+            return self._read("train").separator
+        cells = table.columns[own.label[0]]
+        separator = labels_lib.find_separator(cells, own.labels or ())
+        if separator not in ("", task_file.SEPARATOR):
+            self._notify_of_labels(f"labels are separated by {separator!r}")
+        return separator
+
+    @property
+    def _has_label_cells(self) -> bool:
+        """Whether a cell holds several labels."""
+        return (
+            self.task_file.kind == "labels" and len(self.task_file.label) == 1
+        )
+
+    def _notify_of_labels(self, found: str) -> None:
+        path, label = self.task_file.train.paths[0], self.task_file.label[0]
+        option = self._option("--label_separator", "separator")
+        tables.notify(
+            f"{path}, column {cut(label)!r}: {found}. {option} gives another "
+            "separator."
+        )
+
+    def _parse_labels(self, table: Table, separator: str) -> list[Any]:
         """The label of each row; see `Rows`.
 
         Raises:
@@ -273,14 +319,11 @@ class TableSource(Source):
             return [
                 [*itertools.compress(own.label, row)] for row in zip(*columns)
             ]
-        cells = table.columns[own.label[0]]
-        return [tables.split_labels(cell, own.separator) for cell in cells]
+        split = functools.partial(labels_lib.split_labels, separator=separator)
+        return table.convert(own.label[0], split)
 
     def _parse_class(self, cell: Any) -> str:
-        own = self.task_file
-        if not isinstance(cell, str | int | float | None):
-            raise ValueError(f"{cell!r:.60} is neither a text nor a number")
-        word = word_of(cell)
+        own, word = self.task_file, labels_lib.label_of(cell)
         if not word:
             raise ValueError("is empty")
         is_label = not own.skip_bad_rows or word in (own.labels or ())

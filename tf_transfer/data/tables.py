@@ -40,6 +40,19 @@ EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *EXCEL)
 SHOWN = 12  # names that a message lists
 SHOWN_ROWS = 10  # bad rows that a message lists
 SAMPLE = 20  # rows that show the separator
+# What a spreadsheet writes where a formula has no value.
+EXCEL_ERRORS = (
+    "#N/A",
+    "#NV",
+    "#REF!",
+    "#NAME?",
+    "#VALUE!",
+    "#DIV/0!",
+    "#NULL!",
+    "#NUM!",
+    "#SPILL!",
+    "#CALC!",
+)
 
 # The line of each row, and the cells of each column.
 Content = tuple[list[int], dict[str, list[Any]]]
@@ -236,7 +249,8 @@ class Table:
         Args:
             column: The name of the column.
             parse: Function of a cell; it raises `ValueError`, whose text is
-                the problem, for an invalid one.
+                the problem, for an invalid one. Errors of a spreadsheet are
+                invalid.
             cells: What is parsed in place of the cells, one for each row.
 
         Raises:
@@ -254,6 +268,8 @@ class Table:
             cells = self.columns[column]
         for row, cell in enumerate(cells):
             try:
+                if isinstance(cell, str) and cell.strip() in EXCEL_ERRORS:
+                    raise ValueError(f"{cell.strip()} is a spreadsheet's error")
                 values.append(parse(cell))
             except ValueError as error:
                 text = " | ".join(str(c[row]) for c in self.columns.values())
@@ -837,14 +853,6 @@ def word_of(cell: Any) -> str:
         return text.lower()
     # pandas writes whole numbers so if their column has an empty cell.
     return re.sub(r"^(-?[0-9]+)\.0$", r"\1", text)
-
-
-def split_labels(cell: Any, separator: str) -> list[str]:
-    """The labels in a cell: a list, or text with a separator."""
-    words = cell
-    if not isinstance(cell, list):
-        words = word_of(cell).split(separator)
-    return [*filter(None, map(word_of, words))]
 
 
 # === Writing ===

@@ -69,6 +69,7 @@ class Task:
             scores are taken as they are.
         loss_head: The output for two classes: `sigmoid`, of one unit; or
             `softmax`, of two.
+        separator: The text between the labels of a cell; empty for none.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Task:
     score_range: tuple[float, float] | None = None
     score_scale: tuple[float, float] | None = None
     loss_head: str = "sigmoid"
+    separator: str = ""
 
     def __post_init__(self) -> None:
         """Without labels it is a score."""
@@ -142,6 +144,7 @@ class Task:
             "score_range": self.score_range,
             "score_scale": self.score_scale,
             "loss_head": self.loss_head,
+            "separator": self.separator,
         }
 
 

@@ -17,6 +17,7 @@ import glob
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NoReturn
 
 from msgspec import Meta
@@ -30,7 +31,7 @@ from tf_transfer.utils.formatting import cut
 # A key of many parts takes memory by the square of their number.
 MOST_BYTES, MOST_PARTS = 1 << 16, 100
 ENDING = ".toml"
-SEPARATOR = ";"
+SEPARATOR = ";"  # between labels that are written
 
 Text = Annotated[str, Meta(min_length=1)]
 Names = Text | list[Text]
@@ -63,7 +64,10 @@ KEYS: dict[str, tuple[Any, str]] = {
         "the column of the labels; or of several labels, one column of 0 and 1 "
         "for each",
     ),
-    "labels": (Names, "the labels in a fixed order"),
+    "labels": (
+        Text | list[str | int | float | bool],
+        "the labels in a fixed order",
+    ),
     "kind": (
         Literal[KINDS],
         "classes, labels (several at once), score or entities",
@@ -93,7 +97,10 @@ KEYS: dict[str, tuple[Any, str]] = {
         Literal["keep", "group"],
         "keep, or group: equal texts go to the same split",
     ),
-    "separator": (Text, "the text between the labels of a cell"),
+    "separator": (
+        Text,
+        "the text between the labels of a cell; found in the cells if absent",
+    ),
     "encoding": (Text, "the encoding of CSV and TSV files"),
     "skip_bad_rows": (
         bool,
@@ -135,7 +142,7 @@ class TaskFile:
         train, validation, test: Where each split comes from.
         labels: The labels in their order; None to take those of the data.
         id, group, duplicates, separator, encoding, skip_bad_rows: See `KEYS`.
-            An empty encoding is that of each file's content.
+            An empty separator or encoding is that of the files' content.
     """
 
     path: str
@@ -151,7 +158,7 @@ class TaskFile:
     id: str | None = "id"
     group: str = ""
     duplicates: str = "keep"
-    separator: str = SEPARATOR
+    separator: str = ""
     encoding: str = ""
     skip_bad_rows: bool = False
 
@@ -213,8 +220,10 @@ class _Reader:
                 )
         plain = {key: v for key, v in self.values.items() if key in PLAIN_KEYS}
         texts, label = self._names("texts"), self._names("label")
+        convert: Callable[[Any], str] = tables.word_of  # as those of cells
         if plain.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
+            convert = str
         task = TaskFile(
             self.path,
             self.values.get("name") or _stem(self.path),
@@ -223,7 +232,7 @@ class _Reader:
             self._read_origin("train"),
             self._read_origin("validation"),
             self._read_origin("test"),
-            labels=self._names("labels") or None,
+            labels=self._names("labels", convert) or None,
             **plain,
         )
         self._check(task)
@@ -257,10 +266,18 @@ class _Reader:
                     self._fail(key, f"{path} is also in {key_of_file[file]}.")
                 key_of_file[file] = key
 
-    def _names(self, key: str) -> tuple[str, ...]:
-        """One text, or several different ones; empty where there are none."""
+    def _names(
+        self, key: str, convert: Callable[[Any], str] = str
+    ) -> tuple[str, ...]:
+        """One text, or several different ones; empty where there are none.
+
+        Args:
+            key: The key.
+            convert: Makes a text of a value.
+        """
         value = self.values.get(key, [])
-        names = (value,) if isinstance(value, str) else tuple(value)
+        values = [value] if isinstance(value, str) else value
+        names = tuple(map(convert, values))
         if len(set(names)) < len(names):
             self._fail(key, "has a name twice.")
         return names
@@ -333,6 +350,7 @@ def from_flags(
     duplicates: str = "keep",
     encoding: str = "",
     skip_bad_rows: bool = False,
+    separator: str = "",
 ) -> TaskFile:
     """A task of one table, of which a fraction tests.
 
@@ -370,4 +388,5 @@ def from_flags(
         duplicates=duplicates,
         encoding=encoding,
         skip_bad_rows=skip_bad_rows,
+        separator=separator,
     )
