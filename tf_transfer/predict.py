@@ -262,7 +262,9 @@ def choose_extension(task: Task, path: str, output: str | None) -> str:
     allowed: tuple[str, ...] = tables.JSON_LINES
     if not task.is_tagging:  # CSV has no lists
         allowed = (".csv", *allowed)
-    extension = os.path.splitext(output or path)[1].lower()
+    extension = tables.extension_of(path)
+    if output:
+        extension = os.path.splitext(output)[1].lower()
     if extension in allowed:
         return extension
     if output:

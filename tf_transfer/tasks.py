@@ -193,7 +193,8 @@ class TaskSettings(RunSettings):
         "",
         "Of --data=FILE: the metric that selects, stops and ranks. Unset: "
         "accuracy, f1_micro for several labels, spearman for a score, f1 for "
-        "entities.",
+        "entities. `f1`, `precision` and `recall` of two classes are of the "
+        "label that is last when sorted.",
         group=Group.TEXTS,
         hashed=False,
         read_by=Reader.BASELINE,

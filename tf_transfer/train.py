@@ -33,7 +33,6 @@ Both are scikit-learn's, chosen by cross-validation within the training set;
 their probes, and trains none.
 """
 
-import csv
 import dataclasses
 import functools
 import math
@@ -51,7 +50,7 @@ from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
-from tf_transfer.utils import screen
+from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -343,7 +342,7 @@ class Train(experiment.Experiment):
         answering = paths[advice.choose(rows, advice.MARGIN).name]
         lines = [
             f"\n{choice}{advice.align(advice.make_table(rows))}",
-            f"{run.metric} in points on {rows[0].scored}, in brackets with "
+            f"{task.title} in points on {rows[0].scored}, in brackets with "
             f"95 % intervals over {run.drawn}; a score that is equal on all "
             "samples of them has none. "
             f"{_describe_majority(run)}",
@@ -470,7 +469,7 @@ def split_names(models: str) -> list[str]:
     Raises:
         UserError: A name is empty.
     """
-    names = [name.strip() for row in csv.reader([models]) for name in row]
+    names = [*map(str.strip, formatting.split_names(models))]
     if "" in names:
         raise UserError(
             f"--models={models}: has an empty name. Give encoders with commas "

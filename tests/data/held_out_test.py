@@ -219,7 +219,10 @@ MINIMAL = "text,target\na,1\nb,1\nc,0\nd,0\n"
         ),
         ("text,label\na,1\n", "line 1: has no column 'target'.*--label_column"),
         (MINIMAL + ",1\n", "line 6, column 'text': is empty"),
-        (MINIMAL + "\u200b\u00a0,1\n", "line 6, column 'text': is empty"),
+        (
+            MINIMAL + "\u200b\u00a0,1\n",
+            "line 6, column 'text': has only invisi",
+        ),
         (MINIMAL + "e, \n", "line 6, column 'target': is empty"),
         (MINIMAL + "e\n", "line 6: has 1 cells, needs 2"),
         (MINIMAL + "e,0\nf,2\n", "column 'target': has label '2' in one row"),

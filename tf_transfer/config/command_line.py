@@ -87,6 +87,7 @@ def parse(cls: type, words: Sequence[str]) -> Any:
         raise UserError(f"{error} There are: {known}.") from None
     except flags.Error as error:
         raise UserError(str(error)) from None
+    expand_home(values)
     if strays:
         raise UserError(f"{cut(strays[0])!r} is not a flag.")
     return from_flags(cls, values)
@@ -126,7 +127,20 @@ def start_with_words(
         return
     guarded(lambda: check_flag_files(sys.argv[1:]))
     guarded(lambda: check_given_once(sys.argv[1:]))
-    app.run(lambda argv: guarded(lambda: main(argv)))
+
+    def run(argv: list[str]) -> None:
+        expand_home(flags.FLAGS)
+        guarded(lambda: main(argv))
+
+    app.run(run)
+
+
+def expand_home(values: flags.FlagValues) -> None:
+    """Replaces `~/` in front of a value, which the shell leaves there."""
+    for name in values:
+        value = values[name].value
+        if isinstance(value, str) and value.startswith("~/"):
+            values[name].value = os.path.expanduser(value)
 
 
 def given_names(

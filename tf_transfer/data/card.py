@@ -44,7 +44,7 @@ def describe(
     names = ["", *splits]
     sizes = ["examples", *(f"{len(some):,}" for some in splits.values())]
     lines = [
-        f"task {task.name}: {task.kind}, {task.metric}",
+        f"task {task.name}: {task.kind}, {task.title}",
         formatting.aligned([names, sizes, *_label_rows(task, splits)]),
     ]
     scored = splits.get("test", splits.get("validation"))

@@ -212,7 +212,9 @@ class TableSource(Source):
                 table = table.without(error.rows)
         bad.sort(key=lambda row: (paths.index(row.path), row.number))
         if bad and not (own.skip_bad_rows and len(table)):
-            advice = "" if own.skip_bad_rows else f"{skip} leaves them out."
+            advice = f"{skip} leaves them out."
+            if own.skip_bad_rows or not len(table):
+                advice = ""
             raise BadRows(bad, advice)
         if bad:
             self._write_skipped(bad, f"{own.name}-{split}-skipped.csv")

@@ -3,27 +3,31 @@
 The file extension selects the format: `.tsv` and `.tab` have tabs and ordinary
 quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
 `.pq` are Parquet, `.xlsx` is Excel; any other file is CSV, as spreadsheets
-write it. The content shows another separator or encoding, which is then
+write it. `.gz`, `.bz2` or `.xz` behind it is unpacked. The content shows
+another separator or encoding, and lines above the header, which are then
 printed. A corpus whose files differ gives its own `Dialect`, and is UTF-8.
 Parquet needs pyarrow, and Excel openpyxl.
 """
 
+import bz2
 import codecs
 import contextlib
 import csv
 import dataclasses
 import difflib
 import functools
+import gzip
 import io
 import itertools
 import json
+import lzma
 import math
 import os
-import pathlib
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, IO, NamedTuple
 
 import numpy as np
 
@@ -37,9 +41,32 @@ JSON_LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
 EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *EXCEL)
+# Functions that unpack an open file, by the file extension.
+UNPACK: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+# First bytes of a file, extensions that fit them, and the problem of others.
+SIGNATURES: tuple[tuple[bytes, tuple[str, ...], str], ...] = (
+    (
+        b"\xd0\xcf\x11\xe0",
+        (),
+        "is an Excel file of before 2007 (.xls), or has a password. Save it as "
+        ".xlsx without a password, or as CSV.",
+    ),
+    (
+        b"PK\3\4",
+        EXCEL,
+        "is an Excel file or a ZIP archive. Give it the extension .xlsx, or "
+        "unpack it.",
+    ),
+    (b"PAR1", PARQUET, "is Parquet. Give it the extension .parquet."),
+    (b"\x1f\x8b", (".gz",), "is packed by gzip. Give it the extension .gz."),
+)
 SHOWN = 12  # names that a message lists
 SHOWN_ROWS = 10  # bad rows that a message lists
-SAMPLE = 20  # rows that show the separator
+SAMPLE = 20  # rows that show the separator, and may be above the header
 # What a spreadsheet writes where a formula has no value.
 EXCEL_ERRORS = (
     "#N/A",
@@ -98,7 +125,7 @@ class BadRows(UserError):
         if len(rows) == 1:
             super().__init__(f"{first} {first.advice} {advice}".rstrip())
             return
-        advice = advice or "Fix or remove them."
+        advice = advice or first.advice
         lines = [f"{first.path}: {len(rows):,} rows cannot be used. {advice}"]
         lines += map(str, rows[:SHOWN_ROWS])
         if len(rows) > SHOWN_ROWS:
@@ -189,8 +216,10 @@ class Table:
         """
 
         def parse(cell: Any) -> str:
-            if cell is None or texts_lib.is_blank(str(cell)):
+            if cell is None or not str(cell).strip():
                 raise ValueError("is empty")
+            if texts_lib.is_blank(str(cell)):
+                raise ValueError(f"has only invisible characters: {cut(cell)}")
             if not isinstance(cell, str):
                 raise ValueError(f"{cell!r:.60} is not a text")
             return cell
@@ -347,13 +376,22 @@ def join(tables: Sequence[Table]) -> Table:
     return joined
 
 
+def extension_of(path: str) -> str:
+    """The extension that names a file's format, in small letters."""
+    stem, extension = os.path.splitext(path.lower())
+    return os.path.splitext(stem)[1] if extension in UNPACK else extension
+
+
 def is_plain(path: str) -> bool:
     """Whether a file is delimited text, by its extension."""
-    return not path.lower().endswith((*JSON_LINES, *PARQUET, *EXCEL))
+    return extension_of(path) not in (*JSON_LINES, *PARQUET, *EXCEL)
 
 
 def _name_row(path: str, number: int) -> str:
-    has_lines = not path.lower().endswith((*PARQUET, *EXCEL))
+    extension = extension_of(path)
+    has_lines = extension not in (*PARQUET, *EXCEL)
+    if extension in JSON_LINES:
+        has_lines = not _is_array(path)
     return f"{path}, {'line' if has_lines else 'row'} {number}"
 
 
@@ -395,22 +433,49 @@ def read_table(
         )
     bad: list[BadRow] = [] if bad_rows is None else bad_rows
     wanted = Wanted(columns or {}, takes_all or columns is None)
+    extension = extension_of(path)
+    _check_signature(path)
     if dialect is None and is_plain(path):
-        dialect, encoding = _sniff(path, encoding)
+        dialect, encoding = _sniff(path, encoding, wanted.needed)
     if dialect is not None:
-        rows = read_rows(path, encoding, dialect, bad)
+        rows = read_rows(path, encoding, dialect, bad, wanted.needed)
         numbers, cells = _take_columns(path, rows, wanted, dialect, bad)
-    elif path.lower().endswith(PARQUET):
+    elif extension in PARQUET:
         numbers, cells = _read_parquet(path, wanted)
-    elif path.lower().endswith(JSON_LINES):
+    elif extension in JSON_LINES:
         numbers, cells = _read_json(path, wanted, bad)
     else:
-        rows = _read_excel(path, bad)
+        rows = _read_excel(path, bad, wanted.needed)
         numbers, cells = _take_columns(path, rows, wanted, CSV, bad)
     if bad and bad_rows is None:
         raise BadRows(bad)
     places = [(path, number) for number in numbers]
     return Table(path, places, cells, wanted.flags)
+
+
+def _check_signature(path: str) -> None:
+    """Raises `UserError` for a file of another format than its extension's."""
+    with files.open_regular(path) as file:
+        start = file.read(4)
+    for signature, extensions, problem in SIGNATURES:
+        is_other = not path.lower().endswith(extensions)
+        if is_other and start.startswith(signature):
+            raise UserError(f"{path}: {problem}")
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[IO[bytes]]:
+    """Opens a file, and unpacks it if its extension says that it is packed."""
+    extension = os.path.splitext(path.lower())[1]
+    with files.open_regular(path) as file:
+        if extension not in UNPACK:
+            yield file
+            return
+        try:
+            with UNPACK[extension](file) as content:
+                yield content
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise _damaged(path, f"a {extension} file", error) from None
 
 
 class Wanted(NamedTuple):
@@ -423,6 +488,12 @@ class Wanted(NamedTuple):
 
     flags: Mapping[str, str | None]
     takes_all: bool = False
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The columns that may not be missing."""
+        flags = self.flags.items()
+        return frozenset(name for name, flag in flags if flag is not None)
 
     def choose(
         self, where: str, header: Sequence[str], separator: str = ""
@@ -465,6 +536,8 @@ def _describe_columns(
     near = difflib.get_close_matches(name, header, 1)
     if near:
         advice += f" Is {cut(near[0])!r} meant?"
+    if flag == "--text_column" and any("," in column for column in header):
+        advice += " Put a name that has a comma in double quotes."
     if flag:
         advice += f" Give one of them as {flag}."
     return advice
@@ -478,7 +551,9 @@ def list_names(names: Sequence[str]) -> str:
 # === Delimited text ===
 
 
-def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
+def _sniff(
+    path: str, encoding: str, needed: frozenset[str]
+) -> tuple[Dialect, str]:
     """The dialect and the encoding that a file's content shows.
 
     The separator is that of the extension, or if it does not separate the
@@ -487,12 +562,13 @@ def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
     Args:
         path: A file of delimited text.
         encoding: The encoding that the user gives, or empty.
+        needed: The columns that may not be missing.
     """
-    usual = TSV if path.lower().endswith(TABS) else CSV
+    usual = TSV if extension_of(path) in TABS else CSV
     codec = encoding or _find_encoding(path)
     dialect = usual
     for other in (usual, *map(Dialect, SEPARATORS)):
-        if _separates(path, codec, other):
+        if _separates(path, codec, other, needed):
             dialect = other
             break
     is_usual = dialect.delimiter == usual.delimiter
@@ -502,15 +578,38 @@ def _sniff(path: str, encoding: str) -> tuple[Dialect, str]:
     return dialect, codec
 
 
-def _separates(path: str, encoding: str, dialect: Dialect) -> bool:
+def _separates(
+    path: str, encoding: str, dialect: Dialect, needed: frozenset[str]
+) -> bool:
     """Whether most of the first rows have as many cells as the header, > 1."""
-    widths: list[int] = []
+    rows: list[list[str]] = []
     with contextlib.suppress(UserError):
-        rows = _split_rows(path, encoding, dialect, [])
-        widths += (len(row) for _, row in itertools.islice(rows, SAMPLE))
+        read = _split_rows(path, encoding, dialect, [])
+        rows += (row for _, row in itertools.islice(read, SAMPLE))
+    widths = [*map(len, rows[_find_header(rows, needed) :])]
     if not widths or widths[0] == 1:
         return False
     return 2 * widths.count(widths[0]) > len(widths)
+
+
+def _find_header(rows: Iterable[list[str]], needed: frozenset[str]) -> int:
+    """The number of the first row that names the columns; else 0."""
+    for number, row in enumerate(rows):
+        if needed.issubset(row):
+            return number
+    return 0
+
+
+def _drop_titles(
+    path: str, rows: Iterator[tuple[int, list[str]]], needed: frozenset[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields rows from the header on, such as below a title or `sep=;`."""
+    first = [*itertools.islice(rows, SAMPLE)]
+    start = _find_header((row for _, row in first), needed)
+    if start:
+        place = _name_row(path, first[start][0])
+        notify(f"{place}: is the header. What is above it is not read.")
+    yield from itertools.chain(first[start:], rows)
 
 
 def _find_encoding(path: str) -> str:
@@ -519,7 +618,8 @@ def _find_encoding(path: str) -> str:
     A text of another encoding has hardly a valid character of UTF-8. Where
     there are more of them, a few bytes are damaged, which is an error.
     """
-    content = pathlib.Path(path).read_bytes()
+    with _open(path) as file:
+        content = file.read()
     text = content.decode("utf-8", "replace")
     wrong = text.count("\ufffd")
     if not wrong:
@@ -570,6 +670,7 @@ def read_rows(
     encoding: str = "",
     dialect: Dialect = CSV,
     bad: list[BadRow] | None = None,
+    needed: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, cells): of the header first, then of every row.
 
@@ -579,6 +680,7 @@ def read_rows(
         dialect: The dialect of the file.
         bad: Gets the rows that cannot be read, or have not as many cells as
             the header. None: the first is an error.
+        needed: Columns of the header; rows above it are left out.
 
     Raises:
         UserError: The header, or without `bad` a row, cannot be read.
@@ -586,7 +688,10 @@ def read_rows(
     header: Sequence[str] = dialect.header
     if header:
         yield 0, [*header]
-    for line, row in _split_rows(path, encoding, dialect, bad):
+    rows = _split_rows(path, encoding, dialect, bad)
+    if not header:
+        rows = _drop_titles(path, rows, needed)
+    for line, row in rows:
         header = header or row
         if len(row) == len(header) or dialect.is_ragged:
             yield line, row
@@ -689,7 +794,7 @@ def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
     try:
         codec = codec_of(encoding)
         with (
-            files.open_regular(path) as content,
+            _open(path) as content,
             io.TextIOWrapper(content, codec, newline=newline) as file,
         ):
             yield from file
@@ -704,7 +809,8 @@ def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
 
 def _encoding_error(path: str, encoding: str) -> UserError:
     """The error that names the first byte of another encoding."""
-    content = pathlib.Path(path).read_bytes()
+    with _open(path) as file:
+        content = file.read()
     start = 0
     try:
         content.decode(codec_of(encoding))
@@ -729,7 +835,10 @@ def _read_json(path: str, wanted: Wanted, bad: list[BadRow]) -> Content:
     numbers: list[int] = []
     rows: list[dict[str, Any]] = []
     header: dict[str, None] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    lines = read_lines(path)
+    if _is_array(path):
+        lines = _split_array(path)
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -747,6 +856,21 @@ def _read_json(path: str, wanted: Wanted, bad: list[BadRow]) -> Content:
     return numbers, {name: [row.get(name) for row in rows] for name in names}
 
 
+def _is_array(path: str) -> bool:
+    """Whether a JSON file is one array of objects."""
+    with _open(path) as file:
+        return bool(re.match(rb"(\xef\xbb\xbf)?\s*\[\s*\{", file.read(SAMPLE)))
+
+
+def _split_array(path: str) -> Iterator[str]:
+    """Yields the items of a JSON file that is one array, each in a line."""
+    try:
+        items = json.loads("\n".join(read_lines(path)))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: is not JSON ({error}). Fix it.") from None
+    yield from map(json.dumps, items)
+
+
 def _parse_object(line: str) -> dict[str, Any]:
     """The object of a line; raises `ValueError` of a problem and an advice."""
     try:
@@ -761,7 +885,8 @@ def _parse_object(line: str) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"is not JSON ({error})", "Give one object per line."
+            f"is not JSON ({error})",
+            "Give one object per line, or an array of objects.",
         ) from None
     if not isinstance(row, dict):
         raise ValueError(
@@ -801,13 +926,14 @@ def _damaged(path: str, name: str, error: Exception) -> UserError:
 
 
 def _read_excel(
-    path: str, bad: list[BadRow]
+    path: str, bad: list[BadRow], needed: frozenset[str]
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of the first sheet, as the text that CSV would have.
 
     Args:
         path: The file.
         bad: Gets the rows with more cells than the header.
+        needed: Columns of the header; rows above it are left out.
     """
     try:
         import openpyxl
@@ -821,19 +947,27 @@ def _read_excel(
         sheet, *others = book.worksheets
         if others:
             notify(f"{path}: only its first sheet, {sheet.title!r}, is read.")
+        cells = enumerate(sheet.iter_rows(values_only=True), 1)
+        rows = ((number, _read_cells(row)) for number, row in cells)
+        filled = ((number, row) for number, row in rows if row)
         width = 0  # of the header; empty cells may follow
-        for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-            row = [*map(word_of, cells)]
-            while row and not row[-1]:
-                row.pop()
+        for number, row in _drop_titles(path, filled, needed):
             width = width or len(row)
             if len(row) > width:
                 problem = f"has {len(row)} cells, and the header has {width}"
                 bad.append(BadRow(path, number, problem, "Fix the row."))
-            elif row:
+            else:
                 yield number, row + [""] * (width - len(row))
     except Exception as error:  # openpyxl's depend on what is damaged
         raise _damaged(path, "an Excel file", error) from None
+
+
+def _read_cells(cells: Iterable[Any]) -> list[str]:
+    """The cells of a row as texts, without empty ones at its end."""
+    row = [*map(word_of, cells)]
+    while row and not row[-1]:
+        row.pop()
+    return row
 
 
 # === Labels ===

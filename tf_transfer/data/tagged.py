@@ -51,6 +51,7 @@ def read(
     names = dict.fromkeys((words_column, tags_column), "")
     if not tables.is_plain(path):
         table = tables.read_table(path, {**names, **others})
+        _check_names(table, tags_column)
         table.columns |= {name: table.words(name) for name in names}
     elif not others:
         table = _read_columns(path, words_column, tags_column)
@@ -76,6 +77,17 @@ def read(
                 )
     table.columns[tags_column] = _convert(table, table.columns[tags_column])
     return table
+
+
+def _check_names(table: Table, column: str) -> None:
+    """Raises `UserError` if tags are numbers, as in Hugging Face's datasets."""
+    for row, tags in enumerate(table.columns[column]):
+        if isinstance(tags, list) and any(isinstance(tag, int) for tag in tags):
+            raise UserError(
+                f"{table.locate(row)}, column {cut(column)!r}: tags are "
+                "numbers. Replace them by names such as B-PER; a Hugging Face "
+                f"data set has them in `features[{column!r}].feature.names`."
+            )
 
 
 def types_of(sentences: Iterable[list[str]]) -> tuple[str, ...]:

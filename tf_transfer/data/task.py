@@ -134,6 +134,17 @@ class Task:
         return (self.metric, *self.also)
 
     @property
+    def title(self) -> str:
+        """The metric, and the label that it is of if it is one label's."""
+        if (
+            self.kind == "classes"
+            and self.metric in TWO_CLASSES
+            and self.labels
+        ):
+            return f"{self.metric} of {cut(self.labels[-1])!r}"
+        return self.metric
+
+    @property
     def record(self) -> dict[str, Any]:
         """The entry of `config.json`: enough to predict with."""
         return {

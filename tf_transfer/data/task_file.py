@@ -26,7 +26,7 @@ from tf_transfer.data import tables
 from tf_transfer.data.task import find_metric_problem, KINDS
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.formatting import cut, split_names
 
 # A key of many parts takes memory by the square of their number.
 MOST_BYTES, MOST_PARTS = 1 << 16, 100
@@ -295,7 +295,8 @@ class _Reader:
 
     def _find(self, key: str, name: str) -> list[str]:
         """The files of a name or pattern, relative to the task file."""
-        path = os.path.join(os.path.dirname(self.path), name)
+        folder = os.path.dirname(self.path)
+        path = os.path.join(folder, os.path.expanduser(name))
         if os.path.isfile(path):
             return [path]
         matches = glob.glob(path) if glob.has_magic(name) else []
@@ -317,7 +318,9 @@ class _Reader:
 
 def _stem(path: str) -> str:
     """A file's name without extension, as the name of a task."""
-    stem = os.path.splitext(os.path.basename(path))[0]
+    stem, extension = os.path.splitext(os.path.basename(path))
+    if extension.lower() in tables.UNPACK:
+        stem = os.path.splitext(stem)[0]
     return re.sub(r"[^\w.-]", "_", stem)
 
 
@@ -326,7 +329,9 @@ def _stem(path: str) -> str:
 
 def is_table(data: str) -> bool:
     """Whether `--data` names one table: a file, or a name like a table's."""
-    return os.path.isfile(data) or data.lower().endswith(tables.EXTENSIONS)
+    return (
+        os.path.isfile(data) or tables.extension_of(data) in tables.EXTENSIONS
+    )
 
 
 def check_table(data: str) -> None:
@@ -358,7 +363,7 @@ def from_flags(
         UserError: The message names the flag.
     """
     check_table(data)
-    texts = tuple(filter(None, text_column.split(",")))
+    texts = tuple(filter(None, split_names(text_column)))
     if kind == "entities":
         texts, label_column = texts or ("words",), label_column or "tags"
     if not texts or not label_column:
@@ -370,7 +375,8 @@ def from_flags(
     if len(texts) > 2:
         raise UserError(
             f"--text_column={text_column}: give one column, or two with a "
-            "comma between for a pair."
+            "comma between for a pair. Put a name that has a comma in double "
+            "quotes."
         )
     problem = find_metric_problem(kind, metric)
     if problem:

@@ -1,5 +1,6 @@
 """Figures and tables as a person reads them on a screen."""
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,6 +20,14 @@ def cut(value: Any) -> str:
     if len(text) > MOST_QUOTED:
         return f"{text[:MOST_QUOTED]}... ({len(text):,} characters)"
     return text
+
+
+def split_names(text: str) -> list[str]:
+    """Names with commas between; a name with a comma is in double quotes."""
+    if text and "," not in text:
+        return [text]
+    rows = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
+    return [name for row in rows for name in row]
 
 
 def escape_formula(cell: Any) -> Any:

@@ -1,0 +1,238 @@
+"""Files that are no plain table: they are read, or named for what they are."""
+
+import bz2
+import gzip
+import json
+import lzma
+
+import pytest
+
+from tests.support import own_data
+from tf_transfer.data import (
+    card,
+    table_source,
+    tables,
+    tagged,
+    task as task_lib,
+    task_file,
+)
+from tf_transfer.utils.errors import UserError
+
+COLUMNS = {"text": "--text_column", "label": "--label_column"}
+CSV = b"text,label\ngood film,a\nbad film,b\n"
+ROWS = {"text": ["good film", "bad film"], "label": ["a", "b"]}
+OBJECTS = [dict(zip(ROWS, row)) for row in zip(*ROWS.values())]
+LINES = "".join(f"{json.dumps(row)}\n" for row in OBJECTS).encode()
+
+
+def write(path, content):
+    path.write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
+    return str(path)
+
+
+def read(path):
+    return tables.read_table(path, COLUMNS)
+
+
+# === Packed files ===
+
+
+@pytest.mark.parametrize("pack", [gzip, bz2, lzma], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", CSV),
+        ("a.TSV", CSV.replace(b",", b"\t")),
+        ("a.jsonl", LINES),
+        ("a.csv", CSV.replace(b",", b";").replace(b"film", b"caf\xe9")),
+    ],
+)
+def test_a_packed_table_is_read(pack, name, content, tmp_path):
+    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[pack]
+    plain = read(write(tmp_path / name, content))
+    path = write(tmp_path / f"{name}.{ending}", pack.compress(content))
+    table = read(path)
+    assert table.columns == plain.columns and len(table) == 2
+    assert table.locate(1).startswith(f"{path}, line ")
+    assert task_file.is_table("nowhere.csv.gz")
+    own = task_file.from_flags(path, text_column="text", label_column="label")
+    assert own.name == "a"
+
+
+def test_packed_words_with_tags_are_read(tmp_path):
+    content = gzip.compress(b"Rome B-PLACE\n\nhere O\n")
+    table = tagged.read(write(tmp_path / "a.conll.gz", content), "w", "t")
+    assert table.columns == {
+        "w": [["Rome"], ["here"]],
+        "t": [["B-PLACE"], ["O"]],
+    }
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("damage", [lambda c: c[:-9], lambda c: b"no" + c])
+def test_a_damaged_packed_table_is_named(damage, ending, tmp_path):
+    pack = {"gz": gzip, "bz2": bz2, "xz": lzma}[ending]
+    path = tmp_path / f"a.csv.{ending}"
+    write(path, damage(pack.compress(CSV * 99)))
+    with pytest.raises(UserError, match=f"is not a .{ending} file, or damaged"):
+        read(str(path))
+
+
+# === Other formats ===
+
+
+@pytest.mark.parametrize(
+    "name, start, words",
+    [
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", r"\(.xls\), or has a password"),
+        (
+            "a.xlsx",
+            b"\xd0\xcf\x11\xe0\xa1\xb1",
+            "Save it as .xlsx without a pa",
+        ),
+        ("a.csv", b"PK\x03\x04\x14\0", "a ZIP archive. Give it the extension"),
+        ("a.csv", b"PAR1\x15\0", "is Parquet. Give it the extension .parquet"),
+        (
+            "a.csv",
+            b"\x1f\x8b\x08\0",
+            "packed by gzip. Give it the extension .gz",
+        ),
+    ],
+)
+def test_a_file_of_another_format_says_what_it_is(name, start, words, tmp_path):
+    path = write(tmp_path / name, start + bytes(range(256)))
+    with pytest.raises(UserError, match=words):
+        read(path)
+
+
+def test_a_text_with_the_old_ending_of_excel_is_read(tmp_path):
+    content = CSV.replace(b",", b"\t")
+    assert read(write(tmp_path / "a.xls", content)).columns == ROWS
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_of_json_is_read(indent, tmp_path):
+    objects = [*OBJECTS, {"text": "😀", "label": "a"}]
+    path = write(tmp_path / "a.json", json.dumps(objects, indent=indent))
+    table = read(path)
+    assert table.columns["text"] == [*ROWS["text"], "😀"]
+    assert table.locate(1) == f"{path}, row 2"
+
+
+def test_a_bad_item_of_an_array_is_named_by_its_row(tmp_path):
+    objects = [*OBJECTS * 2, ["x"], {"text": " ", "label": "a"}]
+    path = write(tmp_path / "a.json", json.dumps(objects))
+    own = task_file.from_flags(path, text_column="text", label_column="label")
+    with pytest.raises(UserError, match="--skip_bad_rows leaves") as error:
+        table_source.TableSource(own).read("train")
+    assert "row 5: is not a JSON object" in str(error.value)
+    assert "row 6, column 'text': is empty" in str(error.value)
+    write(tmp_path / "a.json", json.dumps(OBJECTS)[:-5])
+    with pytest.raises(UserError, match="a.json: is not JSON .*line 1 column"):
+        read(path)
+
+
+def test_nothing_is_skipped_where_no_row_can_be_used(tmp_path):
+    content = json.dumps({"data": OBJECTS}, indent=1)
+    path = write(tmp_path / "a.json", content)
+    own = task_file.from_flags(path, text_column="text", label_column="label")
+    with pytest.raises(UserError) as error:
+        table_source.TableSource(own).read("train")
+    first = str(error.value).splitlines()[0]
+    assert first.endswith("Give one object per line, or an array of objects.")
+
+
+# === The header ===
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("title", ["sep={}\n", "Survey 2024\n", "A{0}\n\nB\n"])
+def test_lines_above_the_header_are_left_out(
+    title, delimiter, tmp_path, capsys
+):
+    content = title.format(delimiter) + CSV.decode().replace(",", delimiter)
+    path = write(tmp_path / "a.csv", content)
+    table = read(path)
+    assert table.columns == ROWS
+    line = content[: content.index("text")].count("\n") + 1
+    assert table.locate(0) == f"{path}, line {line + 1}"
+    assert f"{path}, line {line}: is the header." in capsys.readouterr().err
+
+
+def test_a_sheet_with_a_title_is_read(tmp_path, capsys):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = [("Survey 2024",), (), ("text", "label", None), ("good film", "a")]
+    for row in [*rows, ("bad film", "b"), ("x", "#N/A")]:
+        book.active.append(row)
+    path = str(tmp_path / "a.xlsx")
+    book.save(path)
+    assert read(path).columns["text"] == [*ROWS["text"], "x"]
+    assert f"{path}, row 3: is the header." in capsys.readouterr().err
+    with pytest.raises(UserError, match="row 1: has no column 'txt'"):
+        tables.read_table(path, {"txt": ""})
+
+
+def test_a_column_whose_name_has_a_comma_is_in_quotes(tmp_path):
+    columns = {"Text, long": [*"abcd"], "b": [*"efgh"], "label": [*"xyxy"]}
+    path = own_data.write(tmp_path / "a.csv", columns)
+
+    def open_table(text_column):
+        own = task_file.from_flags(
+            path, text_column=text_column, label_column="label"
+        )
+        return table_source.TableSource(own)
+
+    with pytest.raises(UserError, match="has a comma in double quotes"):
+        open_table("Text, long").read("train")
+    pair = open_table('"Text, long", b')
+    assert pair.task.texts == ("Text, long", "b")
+    assert open_table('"Text, long"').task.texts == ("Text, long",)
+    with pytest.raises(UserError, match="--text_column=a,b,c.*double quotes"):
+        open_table("a,b,c")
+
+
+def test_the_home_folder_is_found_in_a_task_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = write(tmp_path / "a.csv", CSV)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    toml = write(
+        folder / "a.toml",
+        'train = "~/a.csv"\ntexts = "text"\nlabel = "label"\n',
+    )
+    assert task_file.read(toml).train.paths == (path,)
+
+
+# === Cells ===
+
+
+def test_tags_that_are_numbers_are_named(tmp_path):
+    columns = {"tokens": [["Rome", "is"]] * 2, "ner_tags": [["O", "O"], [3, 0]]}
+    path = own_data.write(tmp_path / "a.jsonl", columns)
+    with pytest.raises(UserError) as error:
+        tagged.read(path, "tokens", "ner_tags")
+    assert "line 2, column 'ner_tags': tags are numbers." in str(error.value)
+    assert "features['ner_tags'].feature.names" in str(error.value)
+
+
+def test_a_text_of_invisible_characters_says_which(tmp_path):
+    columns = {"text": ["a", "\u200b\u200b"], "label": ["a", "b"]}
+    path = own_data.write(tmp_path / "a.csv", columns)
+    with pytest.raises(UserError, match=r"invisible characters: '\\u200b"):
+        read(path).texts("text")
+
+
+@pytest.mark.parametrize("metric", task_lib.TWO_CLASSES)
+def test_a_metric_of_one_label_names_it(metric, tmp_path):
+    columns = own_data.news(20)
+    columns["team"] = ["spam", "ham"] * 10
+    path = own_data.write_task(tmp_path, columns=columns, metric=metric)
+    source = table_source.TableSource(task_file.read(path))
+    assert source.task.title == f"{metric} of 'spam'"
+    splits = {name: {"": source.read(name)} for name in ("train", "test")}
+    described = card.describe(source.task, splits)
+    assert f"task news: classes, {metric} of 'spam'\n" in described
+    assert source.task.scored_by("accuracy").title == "accuracy"
