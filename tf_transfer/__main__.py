@@ -4,8 +4,10 @@ import ast
 import pkgutil
 import sys
 
+from tf_transfer.config import command_line
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 GROUPS = {
     "Your own task": ("search", "train", "predict"),
@@ -33,20 +35,22 @@ def _summary(name: str) -> str:
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 
-def main() -> int:
-    """Prints the list; 1 where something else is asked for."""
+def main() -> None:
+    """Prints the list.
+
+    Raises:
+        UserError: Something else is asked for.
+    """
     print(describe())
     known = [name for names in GROUPS.values() for name in names]
     asked = [word for word in sys.argv[1:] if not word.startswith("-")]
     if asked:
         name = asked[0] if asked[0] in known else "train"
-        print(
-            f"\nerror: {asked[0]!r}: give a command as its module, such as "
-            f"python -m tf_transfer.{name}",
-            file=sys.stderr,
+        raise UserError(
+            f"{asked[0]!r}: give a command as its module, such as "
+            f"python -m tf_transfer.{name}"
         )
-    return 1 if asked else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command_line.guarded(main)

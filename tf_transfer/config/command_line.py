@@ -6,6 +6,7 @@ import functools
 import importlib
 import os
 import re
+import select
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -123,7 +124,8 @@ def start_with_words(
     if help_lib.is_asked(sys.argv[1:]):
         known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
         document = sys.modules["__main__"].__doc__ or ""
-        print(help_lib.describe(document, known, cls))
+        text = help_lib.describe(document, known, cls)
+        guarded(lambda: print(text))
         return
     guarded(lambda: check_flag_files(sys.argv[1:]))
     guarded(lambda: check_given_once(sys.argv[1:]))
@@ -206,7 +208,17 @@ def import_tensorflow() -> None:
     C++ prints the notices before any log level applies. So a command redirects
     its standard error during the import, and shows it if the import fails. In
     a program of the user's own, other threads may write to it.
+
+    Raises:
+        UserError: Python or Keras runs in a mode that they do not support.
     """
+    if sys.flags.optimize > 1:
+        raise UserError(
+            "PYTHONOPTIMIZE=2 (-OO): TensorFlow's libraries need the "
+            "docstrings that it removes. Unset it."
+        )
+    # Other programs may have their own Keras; here, only this one works.
+    os.environ |= {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"}
     # Errors are hidden, too: failures are raised anyway, and oneDNN calls
     # float16 on a CPU without units for it an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -222,14 +234,34 @@ def import_tensorflow() -> None:
             notices.seek(0)
             os.write(2, notices.read())
             raise
+    backend = sys.modules["keras"].backend.backend()
+    if backend != "tensorflow":  # imported before this call
+        raise UserError(
+            f"KERAS_BACKEND={backend}: this program has imported Keras with "
+            "it. Start it with KERAS_BACKEND=tensorflow."
+        )
     if not flags.FLAGS["verbosity"].present:  # app.run has set it to INFO
         logging.set_verbosity(logging.WARNING)
+
+
+def _is_output_closed() -> bool:
+    """Whether nobody reads the output, such as behind `| head`."""
+    output = select.poll()
+    output.register(sys.stdout, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in output.poll(0))
 
 
 def guarded(main: Callable[[], None]) -> None:
     """Calls `main()`; prints errors that are meant for the user in a line."""
     try:
         main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_output_closed():
+            raise
+        # Python flushes what is left at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
