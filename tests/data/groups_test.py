@@ -117,7 +117,8 @@ def test_a_column_that_cannot_group_is_named(change, message, tmp_path):
         open_task(tmp_path, **change).read("train")
 
 
-def test_a_row_without_a_group_is_named_or_skipped(tmp_path):
+def test_a_row_without_a_group_is_named_or_skipped(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for the file of what is left out
     columns = authored()
     columns["author"][4] = " "
     with pytest.raises(UserError, match="line 6, column 'author': is empty"):
