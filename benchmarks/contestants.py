@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import keras_nlp
+import keras_hub
 import numpy as np
 import tensorflow as tf
 
@@ -214,7 +214,7 @@ def load_encoder(
     blocks, hidden = frameworks.parse_shape(shape)
     dropout, dtype, seed = options
     # Random weights serve to measure time; attention heads have width 64.
-    backbone = keras_nlp.models.BertBackbone(
+    backbone = keras_hub.models.BertBackbone(
         vocabulary_size=len(encoder.tokenizer.vocabulary),
         num_layers=blocks,
         num_heads=hidden // 64,

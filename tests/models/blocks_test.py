@@ -1,7 +1,7 @@
 """Our arithmetic of a block is keras-nlp's, whole or at [CLS] alone."""
 
 import keras
-import keras_nlp
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,7 +19,7 @@ def approximate_gelu(x):
 
 def built(precision, activation="gelu", dropout=0.0):
     """The same block each time; every weight differs from its usual start."""
-    block = keras_nlp.layers.TransformerEncoder(
+    block = keras_hub.layers.TransformerEncoder(
         intermediate_dim=24,
         num_heads=4,
         dropout=dropout,
@@ -72,7 +72,7 @@ def close(ours, theirs, tolerance):
 @pytest.mark.parametrize("activation", ["gelu", approximate_gelu])
 @pytest.mark.parametrize("precision", [*EXACT, *HALF])
 @pytest.mark.parametrize("cls_only", [False, True])
-def test_output_and_gradients_are_those_of_keras_nlp(
+def test_output_and_gradients_are_those_of_keras_hub(
     precision, activation, cls_only
 ):
     block = built(precision, activation)

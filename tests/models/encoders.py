@@ -3,7 +3,7 @@
 import functools
 
 import keras
-import keras_nlp
+import keras_hub
 import numpy as np
 
 from tf_transfer.data import batches, tokens
@@ -41,7 +41,7 @@ def roberta_tokenizer():
 
 def roberta(seed=0):
     """Two blocks of random weights."""
-    backbone = keras_nlp.models.RobertaBackbone(
+    backbone = keras_hub.models.RobertaBackbone(
         vocabulary_size=len(roberta_tokenizer().vocabulary),
         num_layers=2,
         num_heads=2,

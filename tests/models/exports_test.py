@@ -2,7 +2,7 @@
 
 import json
 
-import keras_nlp
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -149,7 +149,7 @@ def test_transformers_answers_alike(network, tmp_path):
 def test_a_keras_preset_answers_alike(network, tmp_path):
     folder = str(tmp_path / "preset")
     exports.keras_preset(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
-    classifier = keras_nlp.models.TextClassifier.from_preset(folder)
+    classifier = keras_hub.models.TextClassifier.from_preset(folder)
     theirs = classifier.predict(TEXTS, verbose=0)
     np.testing.assert_allclose(
         theirs[:, 1] - theirs[:, 0], logits_of(network)[:, 0], atol=1e-4

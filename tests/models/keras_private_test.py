@@ -10,7 +10,7 @@ import pathlib
 import re
 
 import keras
-import keras_nlp
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,7 +23,7 @@ SOURCE = ROOT / "tf_transfer" / "models" / "keras_private.py"
 
 @pytest.fixture(scope="module")
 def block():
-    block = keras_nlp.layers.TransformerEncoder(
+    block = keras_hub.layers.TransformerEncoder(
         intermediate_dim=24, num_heads=4, dropout=0.5
     )
     block.build((None, None, 16))
@@ -55,7 +55,7 @@ def test_a_block_has_the_layers_that_we_compute_with(block):
 
 
 def test_a_block_without_dropout_drops_no_attention_weights():
-    block = keras_nlp.layers.TransformerEncoder(intermediate_dim=4, num_heads=1)
+    block = keras_hub.layers.TransformerEncoder(intermediate_dim=4, num_heads=1)
     block.build((None, None, 4))
     assert keras_private.block_layers(block).weights_dropout is None
 

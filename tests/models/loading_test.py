@@ -6,7 +6,7 @@ import shutil
 import types
 
 import keras
-import keras_nlp
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -122,12 +122,12 @@ def test_the_shape_of_a_preset_has_its_number_of_parameters():
         assert rest > 0 and rest % h == 0, name
 
 
-def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(loaded):
+def test_pairs_are_packed_as_keras_hub_s_own_preprocessor_packs_them(loaded):
     """Ids, padding, and where the second text begins; cut and uncut."""
     name = {"bert": "Bert", "roberta": "Roberta"}[loaded.family]
     for length in (40, 13, 12):
         preprocessor = getattr(
-            keras_nlp.models, f"{name}TextClassifierPreprocessor"
+            keras_hub.models, f"{name}TextClassifierPreprocessor"
         )(exports.keras_tokenizer(loaded.tokenizer), sequence_length=length)
         theirs = preprocessor(x=tuple(map(tf.constant, encoders.PAIRS)))
         ids = tokens.encode(
@@ -363,7 +363,7 @@ def test_parts_have_as_many_parameters_as_the_paper_says(name, tmp_path):
     classes = {"bert": "BertBackbone", "roberta": "RobertaBackbone"}
     tokenizer = encoders.shared(family).tokenizer
     with keras.StatelessScope(initialize_variables=False):
-        backbone = getattr(keras_nlp.models, classes[family])(**sizes)
+        backbone = getattr(keras_hub.models, classes[family])(**sizes)
         encoder = encoder_lib.Encoder(backbone, tokenizer)
     reader = types.SimpleNamespace(pooling="cls", weights=[])
     parts = freezing.components(network_lib.Network(encoder, {"": reader}))

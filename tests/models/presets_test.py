@@ -1,6 +1,6 @@
 """The presets are keras-hub's own."""
 
-import keras_nlp
+import keras_hub
 
 from tf_transfer.models import loading
 
@@ -8,8 +8,8 @@ from tf_transfer.models import loading
 def test_the_presets_are_those_of_the_installed_release():
     """Keras-hub adds those of families whose classes derive from BERT's."""
     theirs = {
-        **keras_nlp.models.BertBackbone.presets,
-        **keras_nlp.models.RobertaBackbone.presets,
+        **keras_hub.models.BertBackbone.presets,
+        **keras_hub.models.RobertaBackbone.presets,
     }
     ours = loading.read_presets()
     assert len(ours) > 10

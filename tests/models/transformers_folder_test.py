@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 
-import keras_nlp
+import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -334,7 +334,7 @@ def test_a_distilbert_is_a_bert_without_segments(bert, folder, tmp_path):
 def test_embeddings_may_be_narrower_than_blocks(tmp_path):
     """As keras-hub computes them, and written as transformers names them."""
     words = encoders.shared("bert").tokenizer.vocabulary
-    backbone = keras_nlp.models.ElectraBackbone(
+    backbone = keras_hub.models.ElectraBackbone(
         len(words),
         num_layers=2,
         num_heads=2,

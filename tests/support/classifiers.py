@@ -3,7 +3,7 @@
 import hashlib
 
 import keras
-import keras_nlp
+import keras_hub
 import numpy as np
 import tensorflow as tf
 
@@ -14,8 +14,8 @@ LABELS = np.array([1, 0, 0, 0, 1, 1, 1, 0, 1, 0])
 
 def backbone(family):
     kind = {
-        "bert": keras_nlp.models.BertBackbone,
-        "roberta": keras_nlp.models.RobertaBackbone,
+        "bert": keras_hub.models.BertBackbone,
+        "roberta": keras_hub.models.RobertaBackbone,
     }[family]
     return kind(
         vocabulary_size=TOKENS,
@@ -31,8 +31,8 @@ def backbone(family):
 def classifier(family):
     """A classifier whose weights are random, and the same in every call."""
     kind = {
-        "bert": keras_nlp.models.BertTextClassifier,
-        "roberta": keras_nlp.models.RobertaTextClassifier,
+        "bert": keras_hub.models.BertTextClassifier,
+        "roberta": keras_hub.models.RobertaTextClassifier,
     }[family]
     return randomise(kind(backbone(family), num_classes=2, dropout=0.0))
 

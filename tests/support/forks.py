@@ -24,7 +24,6 @@ START = "from tests.support import forks; forks.serve({loads})"
 LARGE = {
     "keras",
     "keras_hub",
-    "keras_nlp",
     "matplotlib",
     "pandas",
     "scipy",

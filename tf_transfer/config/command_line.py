@@ -227,7 +227,7 @@ def import_tensorflow() -> None:
     with tempfile.TemporaryFile() as notices:
         try:
             with files.redirect_output(notices, [2] if is_command else []):
-                importlib.import_module("keras_nlp")
+                importlib.import_module("keras_hub")
                 tf = importlib.import_module("tensorflow")
                 tf.config.list_physical_devices()
         except Exception:

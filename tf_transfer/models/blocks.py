@@ -48,7 +48,7 @@ def run(
     """Computes a block's output.
 
     Args:
-        block: `keras_nlp.layers.TransformerEncoder`, built, that normalises
+        block: `keras_hub.layers.TransformerEncoder`, built, that normalises
             after each sum, as BERT and RoBERTa do.
         x: float [batch, length, hidden]. Its dtype is that of the arithmetic.
         mask: bool [batch, length]. False on padding.

@@ -19,7 +19,7 @@ import sys
 from typing import Any
 
 import keras
-import keras_nlp
+import keras_hub
 import tensorflow as tf
 
 from tf_transfer.data.tokens import SpecialTokens
@@ -40,7 +40,7 @@ class Encoder:
     """One encoder and its tokeniser.
 
     Args:
-        backbone: `keras_nlp.models.BertBackbone`, `ElectraBackbone` or
+        backbone: `keras_hub.models.BertBackbone`, `ElectraBackbone` or
             `RobertaBackbone`.
         tokenizer: the tokeniser that the encoder was trained with.
         seed: of the pooler's initial weights, where the family has none.
@@ -82,7 +82,7 @@ class Encoder:
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
         self.special = tokenizer.special
-        if not isinstance(backbone, keras_nlp.models.RobertaBackbone):
+        if not isinstance(backbone, keras_hub.models.RobertaBackbone):
             self.family = "bert"
             self.activation = "gelu_new"
             self.pooler = backbone.pooled_dense

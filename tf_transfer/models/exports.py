@@ -86,7 +86,7 @@ def keras_preset(
     max_length: int,
 ) -> None:
     """Writes keras-hub's text classifier; see `hugging_face`."""
-    import keras_nlp
+    import keras_hub
 
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder = network.encoder
@@ -103,7 +103,7 @@ def keras_preset(
             f"and epsilon {epsilon:g}, or none with these embeddings and this "
             "tokenizer. Give --format=hugging_face or saved_model."
         )
-    models = keras_nlp.models
+    models = keras_hub.models
     classifier_class = models.BertTextClassifier
     if encoder.family == "roberta":
         classifier_class = models.RobertaTextClassifier
@@ -243,13 +243,13 @@ def _write_config(
 
 def keras_tokenizer(tokenizer: Tokenizer) -> Any:
     """keras-hub's tokenizer of this vocabulary; some of its ids differ."""
-    import keras_nlp
+    import keras_hub
 
     if isinstance(tokenizer, BytePairs):
         ids = {token: n for n, token in enumerate(tokenizer.vocabulary)}
-        return keras_nlp.models.RobertaTokenizer(ids, tokenizer.merges)
+        return keras_hub.models.RobertaTokenizer(ids, tokenizer.merges)
     assert isinstance(tokenizer, WordPieces)
-    return keras_nlp.models.BertTokenizer(
+    return keras_hub.models.BertTokenizer(
         tokenizer.vocabulary,
         lowercase=tokenizer.lowercase,
         strip_accents=tokenizer.strips_accents,

@@ -38,7 +38,7 @@ def _get(owner: Any, name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class BlockLayers:
-    """The layers of a `keras_nlp.layers.TransformerEncoder`.
+    """The layers of a `keras_hub.layers.TransformerEncoder`.
 
     Attributes:
         query, key, value: `EinsumDense`, kernel [hidden, heads, size] and

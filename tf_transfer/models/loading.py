@@ -315,9 +315,9 @@ def _convert_tokenizer(theirs: Any) -> "Tokenizer":
 
 def _keras_class(family: str, kind: str) -> Any:
     """The `Backbone` or `Tokenizer` of keras-nlp for a family."""
-    import keras_nlp
+    import keras_hub
 
-    return getattr(keras_nlp.models, f"{family}{kind}")
+    return getattr(keras_hub.models, f"{family}{kind}")
 
 
 def _is_transformers_folder(source: str) -> bool:

@@ -65,9 +65,9 @@ def build(dropout: float, dtype: str = "float32") -> tuple[Any, "WordPieces"]:
         dtype: Keras dtype policy.
     """
     import keras
-    import keras_nlp
+    import keras_hub
 
-    backbone = keras_nlp.models.BertBackbone(
+    backbone = keras_hub.models.BertBackbone(
         vocabulary_size=len(vocabulary()),
         num_layers=BLOCKS,
         num_heads=HEADS,

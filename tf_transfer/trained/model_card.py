@@ -21,9 +21,9 @@ print(answer[{output!r}].numpy())""",
     "hugging_face": """from transformers import pipeline
 
 pipeline("text-classification", model=".")("...", truncation=True)""",
-    "keras_preset": """import keras_nlp
+    "keras_preset": """import keras_hub
 
-keras_nlp.models.TextClassifier.from_preset(".").predict(["..."])""",
+keras_hub.models.TextClassifier.from_preset(".").predict(["..."])""",
 }
 # The same for a baseline, of entities and of texts.
 TAGS_USE = """import json

@@ -1,6 +1,6 @@
 """Each method computes its equations: outputs and gradients against NumPy."""
 
-import keras_nlp
+import keras_hub
 import numpy as np
 import pytest
 import scipy.special
@@ -27,7 +27,7 @@ each_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
 
 def built(precision="float64"):
     """A block whose every weight differs from its usual start."""
-    block = keras_nlp.layers.TransformerEncoder(
+    block = keras_hub.layers.TransformerEncoder(
         intermediate_dim=INNER,
         num_heads=HEADS,
         dropout=0.0,

@@ -17,7 +17,7 @@ does; and the mean is that of all tokens but padding.
 from typing import Any
 
 import keras
-import keras_nlp
+import keras_hub
 import tensorflow as tf
 
 from tf_transfer.models import blocks
@@ -82,7 +82,7 @@ class SimTransformerHead(BiMPMHead):
         the axis of attention heads as inputs.
         """
         block = self.build_layer(
-            keras_nlp.layers.TransformerEncoder(
+            keras_hub.layers.TransformerEncoder(
                 intermediate_dim=FEEDFORWARD_RATIO * units,
                 num_heads=self.transformer_heads,
                 dropout=self.dropout.rate,
