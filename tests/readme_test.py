@@ -29,6 +29,7 @@ from tf_transfer.tweets import experiment as tweets
 DOCUMENTS = (
     "README.md",
     "BUILD.md",
+    "AGENTS.md",
     "CONTRIBUTING.md",
     "benchmarks/README.md",
     "experiments/prefix_cache/results.md",
