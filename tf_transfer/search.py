@@ -42,7 +42,8 @@ LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
 # Settings of a run that a search decides itself, or leaves at their defaults.
 NO_FLAGS = (
     *("features", "trainable_layers", "blocks", "lr", "seed", "describe"),
-    *("baseline", "also_cache", "score_test", "learning_curve", "fold"),
+    *("baseline", "frozen_prefix", "also_cache", "score_test"),
+    *("learning_curve", "fold"),
     *("lora_alpha", "lora_targets", "dropout", "head_dropout", "layer_decay"),
     *("head", "loss_head", "schedule", "warmup_fraction", "weight_decay"),
     *("bias_correction", "clip_norm", "adam_beta1", "adam_beta2"),

@@ -24,9 +24,15 @@ from tf_transfer.utils.errors import UserError
     "encoding",
     "skip_bad_rows",
     "duplicates",
+    "group_column",
+    "label_separator",
 )
 def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
-    columns = {**own_data.news(30), "mood": ["sad", "glad"] * 15}
+    columns = {
+        **own_data.news(30),
+        "mood": ["sad", "glad"] * 15,
+        "author": [f"author {row // 3}" for row in range(30)],
+    }
     said = {
         "data": own_data.write(tmp_path / "news.csv", columns),
         "text_column": "body",
@@ -44,6 +50,11 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
     assert examples(text_column="title")[1].texts != train.texts
     assert examples(label_column="mood")[0].units == 1
     assert examples(kind="score", label_column="stars")[0].labels is None
+    assert train.groups is None
+    _, train, test = examples(group_column="author", test_fraction=0.5)
+    assert len(test) and not {*train.groups} & {*test.groups}
+    split = examples(kind="labels", label_column="mood", label_separator="a")
+    assert split[0].labels == ("d", "gl", "s")
     assert examples(metric="f1_macro")[0].metric == "f1_macro"
     assert len(examples(test_fraction=0.5)[2]) == 15
     doubled = {name: cells * 2 for name, cells in columns.items()}

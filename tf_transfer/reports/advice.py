@@ -243,14 +243,16 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     others = [row for row in rows if row.difference.is_known]
     cheaper = [row for row in others if row.cost[0] < 100]
     why = "nothing cheaper was run"
-    if cheaper:
+    if chosen.is_baseline:
+        why = "nothing is shown to score more"
+    elif cheaper:
         least = f"less than {describe_points(margin)}" if margin else "nothing"
         why = f"nothing cheaper is shown to lose {least}"
     best = max(cheaper or others, key=lambda row: row.difference.value)
     text = f"{use}: {why}; {best.name} {_describe(best, reference)}"
-    needed = _describe_needed(best, margin)
-    if needed and judge_losses([best], margin) == [OPEN]:
-        text += f"; {needed}"
+    if not chosen.is_baseline and judge_losses([best], margin) == [OPEN]:
+        needed = _describe_needed(best, margin)
+        text += f"; {needed}" if needed else ""
     return f"{text}."
 
 
@@ -260,10 +262,13 @@ def describe(margin: float) -> str:
     Args:
         margin: see `advise`.
     """
+    times = "Times are compared where they were measured alike"
+    if not margin:
+        return times
     return (
         f"Whether it loses less than {describe_points(margin)}: {YES} and {NO} "
         "are shown at 5 % (Holm), and of what is open it says how many seeds "
-        "would decide. Times are compared where they were measured alike"
+        f"would decide. {times}"
     )
 
 
@@ -289,6 +294,8 @@ def _describe(row: Row, reference: Row) -> str:
             f"{reference.seconds / row.seconds:.0f} times less than "
             f"{_describe_cost(reference)}"
         )
+    elif reference.is_baseline:
+        text += f" and costs {_describe_cost(row)}"
     elif row.time.is_known:
         text += f", in {row.time.value:.0f} % of its {row.time_of}"
     return text + _describe_certainty(row, reference)
@@ -307,8 +314,8 @@ def _describe_certainty(row: Row, other: Row) -> str:
 
 
 def _describe_cost(row: Row) -> str:
-    """The seconds of a row, such as `34 s`."""
-    return f"{max(1.0, row.seconds):.0f} s"
+    """The seconds of a row, such as `34 s`; "" where they are not known."""
+    return "" if math.isnan(row.seconds) else f"{max(1.0, row.seconds):.0f} s"
 
 
 def make_table(
@@ -322,9 +329,12 @@ def make_table(
         rows: see `advise`.
         margin: the largest accepted loss, in points.
     """
-    references = {row.name for row in rows if row.is_reference}
-    other = references.pop() if len(references) == 1 else EVERYTHING
-    title = f"loses < {describe_points(margin)}" if margin else "loses nothing"
+    references = {row.name: row for row in rows if row.is_reference}
+    other, has_seconds = EVERYTHING, False
+    if len(references) == 1:
+        [(other, reference)] = references.items()
+        has_seconds = reference.is_baseline
+    title = f"loses < {describe_points(margin)}"
     lines = []
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
         for row, word in zip(members, judge_losses(members, margin)):
@@ -338,12 +348,14 @@ def make_table(
                 "validation": row.validation.show(1),
                 "test": row.test.show(1),
                 f"minus {other}": row.note or row.difference.show(1, "+"),
-                title: word,
+                title: word if margin else "",
+                "time": _describe_cost(row) if has_seconds else "",
                 "time, %": "",
                 "time per epoch, %": "",
                 "seeds": str(row.seeds or ""),
             }
-            line[f"{row.time_of}, %"] = row.time.show(0)
+            if not has_seconds:
+                line[f"{row.time_of}, %"] = row.time.show(0)
             lines.append(line)
     titles = dict.fromkeys(title for line in lines for title in line)
     shown = [t for t in titles if any(line[t] for line in lines)]
