@@ -268,7 +268,7 @@ class Experiment:
                 )
             return pooled.PooledHead(
                 task.units,
-                encoder.hidden,
+                pooled.pooled_width(chosen["pooling"], encoder),
                 chosen["pooling"],
                 *options,
                 texts_per_example=self.data.texts_per_row(task),

@@ -88,40 +88,73 @@ def fit(
             ridge regression, 1 / alpha.
         is_balanced: Whether all classes have the same weight.
     """
+    [model] = fit_each(task, features, labels, [strength], is_balanced)
+    return model
+
+
+def fit_each(
+    task: Task,
+    features: Any,
+    labels: np.ndarray,
+    strengths: Sequence[float],
+    is_balanced: bool = False,
+) -> list[Linear]:
+    """Fits a model of each strength; see `fit`.
+
+    Args:
+        strengths: Rising. Each fit begins where the one before ended, which
+            saves half of the time.
+    """
     scaled, mean, deviation = standardise(features)
     if task.kind == "score":
-        from sklearn.linear_model import Ridge
-
-        model = Ridge(alpha=1 / strength)
-        middle, unit = task.score_scale or (0.0, 1.0)
-        # scikit-learn rounds labels to the float32 of the features.
-        model.fit(scaled, (labels.astype(np.float64) - middle) / unit)
-        coefficients = np.reshape(model.coef_, (1, -1))
-        bias = np.reshape(model.intercept_, 1)
-    elif task.kind == "labels":
         fits = [
-            _fit_classes(scaled, column, 2, strength, is_balanced)
+            _fit_scores(task, scaled, labels, strength)
+            for strength in strengths
+        ]
+    elif task.kind == "labels":
+        by_label = [
+            _fit_classes(scaled, column, 2, strengths, is_balanced)
             for column in labels.T
         ]
-        coefficients, bias = map(np.concatenate, zip(*fits))
+        fits = [
+            (np.concatenate(coefficients), np.concatenate(bias))
+            for coefficients, bias in (zip(*one) for one in zip(*by_label))
+        ]
     else:
-        coefficients, bias = _fit_classes(
-            scaled, labels, len(task.labels or ()), strength, is_balanced
+        count = len(task.labels or ())
+        fits = _fit_classes(scaled, labels, count, strengths, is_balanced)
+    models = []
+    for coefficients, bias in fits:
+        kernel = (coefficients / deviation).T
+        models.append(
+            Linear(
+                kernel.astype(np.float32, order="C"),  # as safetensors has it
+                (bias - mean @ kernel).astype(np.float32),
+            )
         )
-    kernel = (coefficients / deviation).T
-    return Linear(
-        kernel.astype(np.float32, order="C"),  # as safetensors writes it
-        (bias - mean @ kernel).astype(np.float32),
-    )
+    return models
+
+
+def _fit_scores(
+    task: Task, features: Any, labels: np.ndarray, strength: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients [1, width] and the bias of a ridge regression."""
+    from sklearn.linear_model import Ridge
+
+    model = Ridge(alpha=1 / strength)
+    middle, unit = task.score_scale or (0.0, 1.0)
+    # scikit-learn rounds labels to the float32 of the features.
+    model.fit(features, (labels.astype(np.float64) - middle) / unit)
+    return np.reshape(model.coef_, (1, -1)), np.reshape(model.intercept_, 1)
 
 
 def _fit_classes(
     features: Any,
     labels: np.ndarray,
     count: int,
-    strength: float,
+    strengths: Sequence[float],
     is_balanced: bool,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Coefficients [units, width] and biases; one unit of two labels."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -131,7 +164,7 @@ def _fit_classes(
     if len(classes) == 1:  # of a fold
         bias = np.where(np.arange(count) == classes[0], 0.0, NEVER)
         bias = bias[1:] - bias[:1] if count == 2 else bias
-        return np.zeros((len(bias), width)), bias
+        return [(np.zeros((len(bias), width)), bias) for _ in strengths]
     weights = width * (1 if len(classes) == 2 else len(classes))
     is_tall = features.shape[0] >= ROWS_PER_WEIGHT * weights
     solver = "lbfgs"
@@ -140,18 +173,21 @@ def _fit_classes(
     elif is_tall and weights <= MOST_WEIGHTS:
         solver = "newton-cholesky"
     model = LogisticRegression(
-        C=strength,
         max_iter=MAX_ITERATIONS,
         class_weight="balanced" if is_balanced else None,
         solver=solver,
+        warm_start=True,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(features, labels)
-    return (
-        spread(model.coef_, classes, count, 0.0),
-        spread(model.intercept_, classes, count, NEVER),
-    )
+    fits = []
+    for strength in strengths:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.set_params(C=strength).fit(features, labels)
+        coefficients = spread(model.coef_, classes, count, 0.0)
+        fits.append(
+            (coefficients, spread(model.intercept_, classes, count, NEVER))
+        )
+    return fits
 
 
 def spread(

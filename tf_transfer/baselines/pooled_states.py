@@ -53,6 +53,9 @@ class PooledStates:
         starts = mapped.starts.reshape(states.texts_per_row, -1)
         if rows is not None:
             starts = starts[:, rows]
+        if states.pooling == "block_means":
+            vectors = mapped.vectors[starts[0]].astype(np.float32)
+            return np.asarray(pooled.take_block_means(vectors, self.hidden))
         pooling = "cls_state" if states.pooling == "cls" else states.pooling
         columns = pooled_columns(states.block, pooling, self.hidden)
         vectors = [

@@ -1,11 +1,12 @@
 """The probe: a convex model on pooled states of the frozen encoder.
 
 It measures what an encoder knows of a task before any weight trains. The
-training texts decide which states it reads. The default is the mean of all
-tokens above the last block; for pairs the cosine of both texts' means. Other
-states replace the default only if repeated cross-validation shows them better
-by a standard error of the paired difference: with few texts the highest of many
-scores is mostly noise.
+training texts decide which states it reads. The default of a text is the mean
+of all tokens above every block, side by side (as in Head2Toe, Evci et al.,
+2022); for pairs it is the cosine of both texts' means above the last block.
+Other states replace the default only if repeated cross-validation shows them
+better by a standard error of the paired difference: with few texts the highest
+of many scores is mostly noise.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ FEW = 1000  # texts, up to which it is repeated
 MOST_TEXTS, MOST_WORDS = 2000, 5000
 MOST_LABELS = 1000
 FINALISTS = 3  # states that are compared with the default
-STRENGTHS = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
+STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
 
 
@@ -39,7 +40,8 @@ class States:
 
     Attributes:
         block: Above which they are taken; 0 for the embeddings.
-        pooling: `mean`, of all tokens; `cls_state`, [CLS]; `cls`, [CLS]
+        pooling: `mean`, of all tokens; `block_means`, the means above this
+            block and all below, side by side; `cls_state`, [CLS]; `cls`, [CLS]
             through the pooler; or `tokens`, the first token of each word.
         pair_features: One of `pooled.PAIR_FEATURES`, of two texts that are
             read each by itself; "" if all is read in one row.
@@ -51,6 +53,8 @@ class States:
 
     def __str__(self) -> str:
         """Such as `cosine of mean, block 6`."""
+        if self.pooling == "block_means":
+            return "means of all blocks"
         features = f"{self.pair_features} of " if self.pair_features else ""
         return f"{features}{self.pooling}, block {self.block}"
 
@@ -139,7 +143,7 @@ class Probe:
         repeats = REPEATS if len(subset.rows) <= FEW else 1
         with threadpoolctl.threadpool_limits(1, "blas"):
             finalists = self._screen(subset)
-            scores = self._cross_validate(subset, finalists, repeats, STRENGTHS)
+            scores = self._cross_validate(subset, finalists, repeats)
             validated = dict(zip(finalists, scores))
             self.states = choose(validated)
             self.validated = validated[self.states]
@@ -188,7 +192,7 @@ class Probe:
         numbers = range(self.blocks, -1, -1)
         if self.task.is_tagging:
             return [States(block, "tokens") for block in numbers]
-        candidates = []
+        candidates = [States(self.blocks, "block_means")]
         if len(self.task.texts) == 2:
             candidates = [
                 States(block, "mean", features)
@@ -223,18 +227,19 @@ class Probe:
         subset: "_Subset",
         candidates: Sequence[States],
         repeats: int,
-        strengths: Sequence[float],
     ) -> list[Validated]:
         """Scores of some states, each with its best strength."""
         features = [subset.matrix(states) for states in candidates]
         folds = subset.make_folds(repeats)
 
         def score(x: np.ndarray, train: np.ndarray, tested: np.ndarray) -> Any:
-            labels = subset.labels[train]
-            models = [
-                linear.fit(self.task, x[train], labels, c, self.is_balanced)
-                for c in strengths
-            ]
+            models = linear.fit_each(
+                self.task,
+                x[train],
+                subset.labels[train],
+                STRENGTHS,
+                self.is_balanced,
+            )
             return [
                 subset.measure(tested, model.logits(x[tested]))
                 for model in models
@@ -243,25 +248,21 @@ class Probe:
         cells = [(x, *fold) for x in features for fold in folds]
         scores = np.reshape(
             _in_parallel(score, cells),
-            (len(features), len(folds), len(strengths)),
+            (len(features), len(folds), len(STRENGTHS)),
         )
         best = scores.mean(axis=1).argmax(axis=1)
         return [
-            Validated(strengths[index], scores[number, :, index])
+            Validated(STRENGTHS[index], scores[number, :, index])
             for number, index in enumerate(best)
         ]
 
     def _profile(self, subset: "_Subset") -> None:
-        """Validates the chosen kind of states above every block."""
-        pooling = self.states.pooling
-        if pooling == "cls":  # the pooler is the last block's alone
-            pooling = "cls_state"
+        """Validates the mean, or the chosen pair features of it, by block."""
+        pooling = "tokens" if self.task.is_tagging else "mean"
         kinds = [
             dataclasses.replace(self.states, block=block, pooling=pooling)
             for block in range(self.blocks + 1)
         ]
-        index = STRENGTHS.index(self.validated.strength)
-        near = STRENGTHS[max(0, index - 1) : index + 2]
         self.profile = [
             {
                 "block": states.block,
@@ -270,7 +271,7 @@ class Probe:
                 "strength": one.strength,
             }
             for states, one in zip(
-                kinds, self._cross_validate(subset, kinds, 1, near)
+                kinds, self._cross_validate(subset, kinds, 1)
             )
         ]
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_transfer.models import freezing, prefix as prefix_lib
 from tf_transfer.models.cost import CLS_ONLY
 from tf_transfer.models.encoder import Encoder
-from tf_transfer.models.heads.pooled import LAST
+from tf_transfer.models.heads.pooled import LAST, take_block_means
 from tf_transfer.models.prefix import FrozenPrefix
 
 # What a head reads of a text, and which output of a prefix of all blocks is
@@ -118,7 +118,13 @@ class Network:
         source = prefix or FrozenPrefix(
             0, "tokens", encoder.compute_dtype, self._cls_from(head.pooling)
         )
-        if prefix is None:
+        if head.pooling == "block_means":  # of a probe
+            source = FrozenPrefix(
+                len(encoder.blocks), "pooled_blocks", encoder.compute_dtype
+            )
+            vectors = source.run(encoder, batch)
+            x = take_block_means(vectors, encoder.hidden)
+        elif prefix is None:
             x = encoder.embed(batch["ids"], batch["segments"], training)
         else:
             # A mean stays as precise as when it is computed here.

@@ -31,6 +31,8 @@ def pooled_width(pooling: str, encoder: "Encoder") -> int:
     Raises:
         UserError: the encoder has too few blocks.
     """
+    if pooling == "block_means":
+        return (len(encoder.blocks) + 1) * encoder.hidden
     if pooling != "last4":
         return encoder.hidden
     if len(encoder.blocks) < LAST:
@@ -65,6 +67,21 @@ def combine(u: tf.Tensor, v: tf.Tensor, features: str) -> tf.Tensor:
     return tf.concat(vectors[: PAIR_FEATURES[features]], axis=1)
 
 
+def take_block_means(vectors: tf.Tensor, hidden: int) -> tf.Tensor:
+    """The means of all tokens, of what a prefix puts out as `pooled_blocks`.
+
+    Args:
+        vectors: float [batch, 2 * width]. [CLS] and the mean, by block.
+        hidden: width of each of them.
+
+    Returns:
+        Float [batch, width].
+    """
+    width = vectors.shape[1] // 2
+    by_block = tf.reshape(vectors, [-1, width // hidden, 2 * hidden])
+    return tf.reshape(by_block[:, :, hidden:], [-1, width])
+
+
 class PooledHead(keras.layers.Layer):
     """Dropout and one dense layer on a vector of each text: float32 logits.
 
@@ -73,8 +90,9 @@ class PooledHead(keras.layers.Layer):
         hidden: width of the vector of a text; see `pooled_width`.
         pooling: which vector that is: `cls`, [CLS] through the encoder's
             pooler; `cls_state`, [CLS] as the last block leaves it; `mean`, the
-            mean of the states of all tokens that are not padding; or `last4`,
-            [CLS] above each of the last four blocks, concatenated.
+            mean of the states of all tokens that are not padding; `last4`,
+            [CLS] above each of the last four blocks, concatenated; or, of a
+            probe, `block_means`, the means above every block, concatenated.
         dropout: rate between pooling and the dense layer.
         seed: of the dense layer's initial weights.
         dtype: policy of all but the logits.
