@@ -122,7 +122,7 @@ class Network:
             source = FrozenPrefix(
                 len(encoder.blocks), "pooled_blocks", encoder.compute_dtype
             )
-            vectors = source.run(encoder, batch)
+            [vectors] = prefix_lib.run(encoder, batch, [source])
             x = take_block_means(vectors, encoder.hidden)
         elif prefix is None:
             x = encoder.embed(batch["ids"], batch["segments"], training)
