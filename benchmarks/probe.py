@@ -7,8 +7,10 @@ FOLDER holds GLUE's RTE, MRPC, STS-B, CoLA and SST-2 as downloaded, and
 `tweets.csv` with the columns `text` and `target`. For each task, the probe and
 the TF-IDF baseline are fitted to five draws of 1,000 training texts (--draws,
 --examples) and tested on the development set; every choice is made inside the
-training texts. The table has means with their standard deviation over the
-draws, the standard error of the test, the choices, and seconds.
+training texts. A probe that may read one block alone is fitted as well: what
+reading all blocks at once gains is paired over the draws. The table has means
+with their standard deviation over the draws, the standard error of the test,
+the choices, and seconds.
 """
 
 import collections
@@ -17,12 +19,14 @@ import io
 import os
 import statistics
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from absl import flags
 
 from benchmarks import documents
 from tf_transfer import train
+from tf_transfer.baselines.probe import Probe
 from tf_transfer.config import command_line
 from tf_transfer.data import metrics
 from tf_transfer.reports import figures
@@ -32,6 +36,8 @@ from tf_transfer.warm import WarmState
 
 TASKS = ("sst2", "tweets", "stsb", "rte", "mrpc", "cola")
 NAME = "probe"
+ONE_BLOCK = "one block"  # a probe that may not read all blocks at once
+APPROACHES = ("frozen", ONE_BLOCK, "tfidf")
 RESAMPLES = 200
 
 Case = dict[str, Any]
@@ -50,7 +56,7 @@ def define_flags() -> None:
     flags.DEFINE_string("document", "", "Document to write the table into.")
 
 
-def settings_of(task: str, draw: int, features: str) -> train.Settings:
+def settings_of(task: str, draw: int, approach: str) -> train.Settings:
     """Settings of a run; each draw has a split seed of its own."""
     values = flags.FLAGS
     about: Case = {"task": task, "data": values.data}
@@ -64,14 +70,14 @@ def settings_of(task: str, draw: int, features: str) -> train.Settings:
     return train.Settings(
         **about,
         model=values.model,
-        features=features,
+        features="frozen" if approach == ONE_BLOCK else approach,
         max_train_examples=values.examples,
         split_seed=draw,
         max_length=128,
         validation_fraction=0.0,
         select="last",
         baseline=False,
-        out=values.runs,
+        out=os.path.join(values.runs, approach.replace(" ", "_")),
         cache_dir=values.cache_dir,
     )
 
@@ -80,10 +86,22 @@ def measure_task(task: str) -> Case:
     """Fits all draws of a task."""
     cases: dict[str, list[Case]] = collections.defaultdict(list)
     warm = WarmState()
+    list_candidates = Probe._candidates
+
+    def list_single(probe: Probe) -> list[Any]:
+        every = list_candidates(probe)
+        return [states for states in every if states.pooling != "block_means"]
+
     for draw in range(flags.FLAGS.draws):
-        for features in ("frozen", "tfidf"):
-            with contextlib.redirect_stdout(io.StringIO()):
-                settings = settings_of(task, draw, features)
+        for approach in APPROACHES:
+            listed: Any = list_candidates
+            if approach == ONE_BLOCK:
+                listed = list_single
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                mock.patch.object(Probe, "_candidates", listed),
+            ):
+                settings = settings_of(task, draw, approach)
                 result = train.Train(settings, warm=warm).train()
             directory = records.RunDirectory(result.directory, None)
             record = result.record
@@ -101,7 +119,7 @@ def measure_task(task: str) -> Case:
                 case["error"] = test_error(
                     metric, arrays["test_labels"], arrays["test_logits"]
                 )
-            cases[features].append(case)
+            cases[approach].append(case)
         frozen = cases["frozen"][-1]
         print(
             f"{task}, draw {draw}: the probe {frozen['test']:.1f}, TF-IDF "
@@ -125,6 +143,7 @@ def make_table(measured: Case) -> str:
         [
             "task",
             "the probe",
+            "gain over one block",
             "standard error of the test",
             "TF-IDF",
             "states, of how many draws",
@@ -144,6 +163,7 @@ def make_table(measured: Case) -> str:
             [
                 f"{task}, {frozen[0]['metric']}",
                 _mean(frozen),
+                _gain(frozen, cases[ONE_BLOCK]),
                 f"{statistics.fmean(case['error'] for case in frozen):.1f}",
                 _mean(words),
                 "; ".join(f"{s} ({n})" for s, n in chosen.most_common()),
@@ -171,6 +191,11 @@ def make_table(measured: Case) -> str:
 def _mean(cases: list[Case]) -> str:
     scores = [case["test"] for case in cases]
     return f"{statistics.fmean(scores):.1f} ± {statistics.stdev(scores):.1f}"
+
+
+def _gain(cases: list[Case], others: list[Case]) -> str:
+    gains = [a["test"] - b["test"] for a, b in zip(cases, others)]
+    return f"{statistics.fmean(gains):+.1f} ± {statistics.stdev(gains):.1f}"
 
 
 def measure(out: str) -> Case:

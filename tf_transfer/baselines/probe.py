@@ -2,8 +2,8 @@
 
 It measures what an encoder knows of a task before any weight trains. The
 training texts decide which states it reads. The default of a text is the mean
-of all tokens above every block, side by side (as in Head2Toe, Evci et al.,
-2022); for pairs it is the cosine of both texts' means above the last block.
+of all tokens above every block, side by side; for pairs it is the cosine of
+both texts' means above the last block.
 Other states replace the default only if repeated cross-validation shows them
 better by a standard error of the paired difference: with few texts the highest
 of many scores is mostly noise.
