@@ -49,8 +49,14 @@ def test_every_shared_flag_has_a_purpose():
 def test_the_package_lists_its_commands():
     text = main.describe()
     for name in (*experiment.EXPERIMENTS, "predict", "sweep", "report"):
-        assert f"tf_transfer.{name} " in text
+        assert f"  {name} " in text
     assert "Your own task: one run with today's recipe" in text
+
+
+def test_a_word_that_is_no_command_is_refused(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["tf-transfer", "glu", "--task=rte"])
+    with pytest.raises(UserError, match="'glu' is not a command"):
+        main.run()
 
 
 def test_a_flag_given_twice_is_refused():

@@ -1,10 +1,19 @@
-"""`python -m tf_transfer`: lists the commands, a line each."""
+"""`tf-transfer` or `python -m tf_transfer`: all commands in one.
+
+    tf-transfer
+    tf-transfer glue --task=rte
+
+The first lists the commands, a line each. The second runs one of them, as
+`python -m tf_transfer.glue --task=rte` does.
+"""
 
 import ast
+import itertools
 import pkgutil
+import runpy
 import sys
 
-from tf_transfer.config import command_line
+from tf_transfer.config import command_line, help as help_lib
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
@@ -19,9 +28,13 @@ GROUPS = {
 
 def describe() -> str:
     """Every command with the first line of its docstring."""
-    lines = ["python -m tf_transfer.COMMAND --help explains each.", ""]
+    lines = [
+        "tf-transfer COMMAND --help explains each. "
+        "python -m tf_transfer.COMMAND is the same.",
+        "",
+    ]
     for title, names in GROUPS.items():
-        rows = [(f"  tf_transfer.{name}", _summary(name)) for name in names]
+        rows = [(f"  {name}", _summary(name)) for name in names]
         lines += [f"{title}:", formatting.aligned(rows), ""]
     return "\n".join(lines).rstrip()
 
@@ -35,22 +48,27 @@ def _summary(name: str) -> str:
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 
-def main() -> None:
-    """Prints the list.
+def run() -> None:
+    """Runs the command that the first word names, or lists all.
 
     Raises:
-        UserError: Something else is asked for.
+        UserError: there is no such command.
     """
+    name, *words = sys.argv[1:] or ["--help"]
+    if name in itertools.chain(*GROUPS.values()):
+        sys.argv = [name, *words]
+        module = f"tf_transfer.{name}"
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return
     print(describe())
-    known = [name for names in GROUPS.values() for name in names]
-    asked = [word for word in sys.argv[1:] if not word.startswith("-")]
-    if asked:
-        name = asked[0] if asked[0] in known else "train"
-        raise UserError(
-            f"{asked[0]!r}: give a command as its module, such as "
-            f"python -m tf_transfer.{name}"
-        )
+    if not help_lib.is_asked([name]):
+        raise UserError(f"{name!r} is not a command. Give one of these first.")
+
+
+def main() -> None:
+    """The console script `tf-transfer`."""
+    command_line.guarded(run)
 
 
 if __name__ == "__main__":
-    command_line.guarded(main)
+    main()
