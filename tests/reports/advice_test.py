@@ -46,6 +46,7 @@ def read_table(*groups, margin=1.0):
 
 
 ALL = make_runs([80, 80.2, 79.8], "all")
+FOUR = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
 TWO = make_runs([79, 79.2, 78.8], "2", seconds=50.0)
 ONE = make_runs([60, 61, 59], "1", seconds=40.0)
 
@@ -54,9 +55,8 @@ ONE = make_runs([60, 61, 59], "1", seconds=40.0)
 
 
 def test_the_cheapest_approach_that_is_shown_to_lose_little_is_chosen():
-    four = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
-    assert choose(ALL, four, TWO, ONE) == "last 4"
-    assert choose(ALL, four, TWO, ONE, margin=2.0) == "last 2"
+    assert choose(ALL, FOUR, TWO, ONE) == "last 4"
+    assert choose(ALL, FOUR, TWO, ONE, margin=2.0) == "last 2"
 
 
 def test_noise_does_not_make_the_cheapest_the_advice():
@@ -92,8 +92,7 @@ def test_of_many_alike_approaches_luck_names_few():
 
 
 def test_the_sentence_says_loss_cost_and_how_sure():
-    four = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
-    assert advice.advise(make_rows(ALL, four, ONE)) == (
+    assert advice.advise(make_rows(ALL, FOUR, ONE)) == (
         "Train last 4: it scores 0.0 points less than training everything "
         "(-0.4 to +0.4), in 70 % of its time (rte, 3 seeds, 277 test texts)."
     )
@@ -155,6 +154,33 @@ def test_the_time_of_an_epoch_is_compared_where_the_limit_ended_runs():
         for layers, seconds in (("all", 100.0), ("2", 50.0))
     ]
     assert read_table(*limited)["last 2"]["time per epoch, %"].startswith("50")
+
+
+@pytest.mark.parametrize(
+    "build, cost",
+    [
+        (
+            150.0,
+            ", in 20 % of its time per epoch: 210 s with the cache's build "
+            "against 300 s in all (",
+        ),
+        (30.0, " and costs 90 s with the cache's build, 3 times less than 300"),
+    ],
+)
+def test_the_time_of_an_epoch_has_the_build_of_the_cache_beside_it(build, cost):
+    live = make_runs([80, 80.2, 79.8], "all", stop_reason="max_epochs")
+    cached = make_runs(
+        [79.9, 80.1, 79.9],
+        "4",
+        seconds=20.0,
+        settings={"frozen_prefix": "cached"},
+        prefix_build_seconds=build,
+    )
+    line = read_table(live, cached)["last 4 (cached)"]
+    assert line["time per epoch, %"].startswith("20")
+    assert line[advice.WITH_BUILD] == f"{60 + build:.0f}"
+    assert cost in advice.advise(make_rows(live, cached))
+    assert advice.WITH_BUILD not in read_table(live, FOUR)["last 4"]
 
 
 def test_times_of_another_machine_are_not_compared():

@@ -34,6 +34,8 @@ PROBE, TFIDF = "the probe", "the TF-IDF baseline"
 TERMS = {"word": "TF-IDF of words", "char_wb": "TF-IDF of characters"}
 MOST_FREQUENT_TAG = "the most frequent tag"
 BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
+TIME, PER_EPOCH = "time", "time per epoch"  # with and without a cache's build
+WITH_BUILD = "time with build, s"
 CAUSES = (
     "labels that are reversed in a file, or a text (one of a pair is enough) "
     "that training and scored rows share with different labels"
@@ -55,13 +57,14 @@ class Row:
         difference: its score minus the reference's, in points; unknown of the
             reference, and where the two are not compared.
         time: percent of the reference's.
-        time_of: which time, such as `time per epoch`.
+        time_of: which time, `TIME` or `PER_EPOCH`.
         weights: trained parameters, percent of the reference's.
         seeds: that it stands on; 0 of what has no seed.
         scored: number and kind of the scored texts, such as `277 test texts`.
         is_reference: whether others are compared with it.
         is_baseline: whether nothing of an encoder trains.
-        seconds: that it took.
+        seconds: that it took, with the build of its feature cache.
+        is_cached: whether it read the output of frozen blocks from one.
         lead: its score minus that of the majority baseline, in points.
         gains: its score minus that of each baseline, in points, by its name.
         below_chance: its score and the texts, if that is below chance.
@@ -74,13 +77,14 @@ class Row:
     test: Ranged = UNKNOWN
     difference: Ranged = UNKNOWN
     time: Ranged = UNKNOWN
-    time_of: str = "time"
+    time_of: str = TIME
     weights: float = math.nan
     seeds: int = 1
     scored: str = ""
     is_reference: bool = False
     is_baseline: bool = False
     seconds: float = math.nan
+    is_cached: bool = False
     lead: Ranged = UNKNOWN
     gains: Mapping[str, Ranged] = dataclasses.field(default_factory=dict)
     below_chance: str = ""
@@ -97,6 +101,12 @@ class Row:
         if math.isnan(cost):
             cost = 0.0 if self.is_baseline else self.weights
         return cost, self.weights, -self.seeds
+
+    @property
+    def lacks_build(self) -> bool:
+        """Whether its `time` leaves out the build of its feature cache."""
+        is_per_epoch = self.time.is_known and self.time_of == PER_EPOCH
+        return self.is_cached and is_per_epoch
 
     @property
     def is_likely(self) -> bool:
@@ -298,6 +308,9 @@ def _describe(row: Row, reference: Row) -> str:
         text += f" and costs {_describe_cost(row)}"
     elif row.time.is_known:
         text += f", in {row.time.value:.0f} % of its {row.time_of}"
+        if row.is_cached and row.seconds * 2 >= reference.seconds:  # both known
+            cost, whole = _describe_cost(row), _describe_cost(reference)
+            text += f": {cost} against {whole} in all"
     return text + _describe_certainty(row, reference)
 
 
@@ -314,7 +327,12 @@ def _describe_certainty(row: Row, other: Row) -> str:
 
 
 def _describe_cost(row: Row) -> str:
-    """The seconds of a row, such as `34 s`; "" where they are not known."""
+    """The seconds of a row, such as `34 s`."""
+    text = _show_seconds(row)
+    return f"{text} with the cache's build" if row.is_cached else text
+
+
+def _show_seconds(row: Row) -> str:
     return "" if math.isnan(row.seconds) else f"{max(1.0, row.seconds):.0f} s"
 
 
@@ -349,13 +367,16 @@ def make_table(
                 "test": row.test.show(1),
                 f"minus {other}": row.note or row.difference.show(1, "+"),
                 title: word if margin else "",
-                "time": _describe_cost(row) if has_seconds else "",
-                "time, %": "",
-                "time per epoch, %": "",
+                TIME: _show_seconds(row) if has_seconds else "",
+                f"{TIME}, %": "",
+                f"{PER_EPOCH}, %": "",
+                WITH_BUILD: "",
                 "seeds": str(row.seeds or ""),
             }
             if not has_seconds:
                 line[f"{row.time_of}, %"] = row.time.show(0)
+            if any(other.lacks_build for other in rows):
+                line[WITH_BUILD] = Ranged(row.seconds).show(0)
             lines.append(line)
     titles = dict.fromkeys(title for line in lines for title in line)
     shown = [t for t in titles if any(line[t] for line in lines)]

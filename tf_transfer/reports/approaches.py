@@ -9,6 +9,7 @@ import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import (
+    advice,
     estimates,
     groups as groups_lib,
     runs as runs_lib,
@@ -224,6 +225,8 @@ def _make_row(members: Sequence[Approach]) -> Row:
         scored=count(texts, f"{kind} text") if texts > 1 else "",
         is_reference=first.base is first,
         is_baseline=first.is_probe or not first.first.blocks,
+        seconds=float(np.mean([one.seconds[one.timed].mean() for one in runs])),
+        is_cached=bool(first.first.cached),
         note=first.note,
     )
     pairs = [
@@ -237,9 +240,9 @@ def _make_row(members: Sequence[Approach]) -> Row:
         one.trainable_parameters.mean() / base.trainable_parameters.mean()
         for one, base in pairs
     ]
-    measure, time_of = "seconds", "time"
+    measure, time_of = "seconds", advice.TIME
     if any(runs_lib.is_cut_off(runs) for pair in pairs for runs in pair):
-        measure, time_of = "seconds_per_epoch", "time per epoch"
+        measure, time_of = "seconds_per_epoch", advice.PER_EPOCH
     return dataclasses.replace(
         row,
         difference=average(pairs),

@@ -240,6 +240,16 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     reference = next(row for row in rows if row.is_reference)
     # A baseline is often fitted in another environment than the others.
     trained = [row for row in points if not row.is_baseline]
+    label = points[0].time_of
+    if any(row.lacks_build for row in trained):
+        label = "time with build"
+        points = [
+            dataclasses.replace(
+                row, time=Ranged(100 * row.seconds / reference.seconds)
+            )
+            for row in points
+        ]
+        trained = [row for row in points if not row.is_baseline]
     is_timed = all(row.time.is_known for row in trained)
     figure, [axis] = make_panels(1)
     figure.set_size_inches(5.4, 3.9)
@@ -256,7 +266,7 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
         above = 5 if number % 2 else -11
         _mark(axis, cost, row.difference, row.name, colour, marker, above)
     axis.margins(x=0.12)
-    label = points[0].time_of if is_timed else "trained weights"
+    label = label if is_timed else "trained weights"
     add_frame(
         axis,
         f"score minus that of {reference.name}, points",

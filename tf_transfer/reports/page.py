@@ -190,6 +190,11 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
         "folds; in brackets 95 % intervals. "
         f"{advice.describe(study.margin)}"
     )
+    if any(row.lacks_build for row in rows):
+        caption += (
+            ". A time per epoch leaves out the build of a feature cache; "
+            f"`{advice.WITH_BUILD}` is that of the whole run and of the build"
+        )
     majorities = [
         f"{majority:.1f} on {task}"
         for task, majority in known.majority.first().dropna().items()
