@@ -15,7 +15,7 @@ from tests.feature_cache.small import attach, entries, PREFIX
 from tests.support import quick
 from tf_transfer.feature_cache import cache as cache_lib
 from tf_transfer.models.prefix import FrozenPrefix
-from tf_transfer.utils import files
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import Interrupted, UserError
 
 # Most of the time of a build goes into tracing it.
@@ -101,6 +101,23 @@ def test_only_missing_rows_are_built_and_appended(tmp_path):
     assert len(entry.vectors.rows) == TEXTS
     assert len(glob.glob(entry.file("vectors.bin"))) == 1
     assert len(glob.glob(entry.file("rows-*.npz"))) == 2
+
+
+def test_a_pass_that_writes_much_is_announced_and_the_total_shown(
+    tmp_path, monkeypatch, capsys
+):
+    announcement = "Feature cache: this pass writes "
+    attach(tmp_path, parts=small.splits(8))
+    begin, _ = capsys.readouterr().out.splitlines()
+    assert not begin.startswith(announcement)
+    monkeypatch.setattr(cache_lib, "ANNOUNCED_BYTES", 100)
+    attach(tmp_path, cut_at(1))
+    begin, _, end = capsys.readouterr().out.splitlines()
+    assert begin.startswith(announcement)
+    total = formatting.size(sum(one.num_bytes for one in entries(tmp_path)))
+    assert end.startswith(f"Feature cache: {total} of all runs in {tmp_path}")
+    attach(tmp_path, cut_at(1))  # nothing is written
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_a_text_that_occurs_twice_is_stored_once(whole):

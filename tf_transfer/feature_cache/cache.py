@@ -37,6 +37,7 @@ from tf_transfer.utils.errors import Interrupted, UserError
 
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
 SEGMENT_SECONDS = 60
+ANNOUNCED_BYTES = 10**8  # a pass that writes more says so before it begins
 CPU_TEXTS, GPU_TEXTS = 32, 128  # in a batch of a pass
 
 
@@ -148,6 +149,7 @@ class FeatureCache:
         self._opened = contextlib.ExitStack()
         self._disk_full: vectors_lib.DiskFull | None = None
         self._trace_seconds = 0.0  # of the latest `attach`
+        self._has_grown = False
 
     def attach(
         self,
@@ -215,8 +217,18 @@ class FeatureCache:
         return with_states, cost
 
     def close(self) -> None:
-        """Marks all entries unused: they may be removed to make room."""
+        """Marks all entries unused: they may be removed to make room.
+
+        If this cache has stored something, it shows the size of the folder.
+        """
         self._opened.close()
+        if self._has_grown:
+            self._has_grown = False
+            screen.say(
+                f"Feature cache: {formatting.size(self.store.num_bytes)} of "
+                f"all runs in {self.store.folder}. python -m tf_transfer.cache "
+                "lists it, and with --clear deletes it."
+            )
 
     def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
         """The entry of everything that shapes the prefix's output for a row."""
@@ -285,10 +297,18 @@ class FeatureCache:
             self.options.limit_gb,
             {target.entry.folder for target in targets},
         )
+        written = 0
         for target, rows, size in zip(targets, missing, sizes):
-            fits = np.cumsum(size) <= room
+            fits = np.cumsum(size) <= room - written
             target.rows = set(rows[fits].tolist())
-            room -= int(size[fits].sum())
+            written += int(size[fits].sum())
+        self._has_grown = self._has_grown or written > 0
+        if written > ANNOUNCED_BYTES:
+            screen.say(
+                f"Feature cache: this pass writes {formatting.size(written)} "
+                f"to {self.store.folder}. --cache_dir moves the cache, and "
+                "--cache_limit_gb limits it."
+            )
 
     def _build(self, targets: Sequence[_Target], texts: rows_lib.Texts) -> None:
         """Runs one pass, and stores in each target the rows that it lacks."""

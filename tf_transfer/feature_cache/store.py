@@ -145,6 +145,11 @@ class Store:
         entries = [entry for _, entry in self._folders() if entry]
         return sorted(entries, key=lambda entry: entry.lock.last_used)
 
+    @property
+    def num_bytes(self) -> int:
+        """Size of all readable entries."""
+        return sum(entry.num_bytes for entry in self.entries())
+
     def find_unreadable(self) -> list[str]:
         """Folders whose entry.json is damaged: `open` replaces it."""
         return [folder for folder, entry in self._folders() if not entry]
@@ -207,8 +212,7 @@ class Store:
             return limit_gb * GB
         os.makedirs(self.folder, exist_ok=True)
         free = shutil.disk_usage(self.folder).free
-        taken = sum(entry.num_bytes for entry in self.entries())
-        return min(FREE_SHARE * (free + taken), MOST_GB * GB)
+        return min(FREE_SHARE * (free + self.num_bytes), MOST_GB * GB)
 
     def make_room(
         self, wanted: int, limit_gb: float | None, keep: Collection[str]
