@@ -248,7 +248,7 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
         "minus ",
         "TF-IDF of words",
         "majority baseline",
-        "Depth profile, accuracy of the probe",
+        "Depth profile, cross-validated accuracy of the probe",
         "To predict: python -m tf_transfer.predict --run=",
     ):
         assert words in said

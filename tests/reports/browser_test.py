@@ -26,6 +26,15 @@ TOO_WIDE = """() => [...document.querySelectorAll("body *")]
   .map((e) => e.outerHTML.slice(0, 200))"""
 
 
+OPEN_ALL = "document.querySelectorAll('details').forEach((e) => e.open = true)"
+
+
+def boxes(locator):
+    return [
+        locator.nth(n).bounding_box() for n in range(min(9, locator.count()))
+    ]
+
+
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api")
@@ -65,11 +74,24 @@ def test_nothing_is_wider_than_the_page(opened, width, scheme):
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     assert page.evaluate(TOO_WIDE) == []
-    page.evaluate(
-        "document.querySelectorAll('details').forEach((e) => e.open = true)"
-    )
+    page.evaluate(OPEN_ALL)
     assert page.evaluate(TOO_WIDE) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_phone_shows_charts_and_runs_at_a_size_to_read(opened):
+    page, _ = opened
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.evaluate(OPEN_ALL)
+    scales = page.evaluate(
+        "[...document.querySelectorAll('figure img')]"
+        ".map((e) => e.getBoundingClientRect().width / e.naturalWidth)"
+    )
+    assert scales and min(scales) > 0.85  # of text in 10 points
+    rows = page.locator("td.run")
+    assert rows.count() and max(box["width"] for box in boxes(rows)) < 120
+    path = rows.first.get_attribute("title")
+    assert path == rows.first.text_content() and "/" in path
 
 
 def test_no_request_leaves_the_file(opened, path):
@@ -164,9 +186,7 @@ def search_path(tmp_path_factory):
 def test_the_page_of_a_search_fits(browser, search_path, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(f"file://{search_path}", timeout=0)
-    page.evaluate(
-        "document.querySelectorAll('details').forEach((e) => e.open = true)"
-    )
+    page.evaluate(OPEN_ALL)
     assert page.evaluate(TOO_WIDE) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()

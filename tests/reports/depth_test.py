@@ -54,8 +54,9 @@ def test_the_probe_can_be_left_out(study):
 def test_its_star_is_in_the_first_figure(study):
     figure = figures.draw_costs(study.rows, 1.0)
     [axis] = figure.render.args[0].axes
-    names = [text.get_text() for text in axis.texts]
-    assert "the probe" in names  # it traces nothing: its time is compared
+    [legend] = figure.render.args[0].legends
+    names = [text.get_text() for text in legend.texts]
+    assert "1 the probe" in names  # it traces nothing: its time is compared
     assert "*" in [line.get_marker() for line in axis.lines]
 
 

@@ -538,7 +538,8 @@ def describe_profile(profile: Mapping[str, Any]) -> str:
             f"best: --keep_blocks={needed}"
         )
     return (
-        f"Depth profile, {profile['metric']} of the probe below block 1 and "
+        f"Depth profile, cross-validated {profile['metric']} of the probe "
+        "within the training texts, below block 1 and "
         f"above each block: {scores}."
     )
 

@@ -29,7 +29,8 @@ APPROACH_COLOURS = {
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
-LEGEND_COLUMNS = 3
+WIDTH = 4.2  # inches, so that text can be read on a page 400 pixels wide
+LONG_LABEL = 20  # characters; two such labels do not stand side by side
 
 STYLE: dict[str, Any] = {
     "marker": "o",
@@ -38,8 +39,7 @@ STYLE: dict[str, Any] = {
     "elinewidth": 1,
 }
 GREY = "#7F7F7F"
-MOST_POINTS = 14  # of the first figure, that have room for a name
-NEAR_THE_END = 80  # percent, from which on names stand on the left
+MOST_POINTS = 14  # of the figure of costs
 
 Profiles = Mapping[str, Mapping[str, Any]]  # by task; `depth_profile.json`
 Handles = dict[str, Any]  # what a legend shows, by its label
@@ -107,22 +107,19 @@ def colour_of(approach: str) -> str:
 
 
 def make_panels(
-    count: int, height: float = 3.3
+    count: int, height: float = 2.8
 ) -> tuple[matplotlib.figure.Figure, list[Axes]]:
-    """A figure with so many panels, two to a row.
+    """A figure with so many panels, one below another.
 
     Args:
         count: of panels.
         height: of each, in inches.
     """
-    columns = min(count, 2)
-    rows = -(-count // columns)
     figure = matplotlib.figure.Figure(
-        layout="constrained",
-        figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
+        layout="constrained", figsize=(WIDTH, height * count + 0.6)
     )
     return figure, [
-        figure.add_subplot(rows, columns, n) for n in range(1, count + 1)
+        figure.add_subplot(count, 1, n) for n in range(1, count + 1)
     ]
 
 
@@ -205,7 +202,7 @@ def finish(
             handles.values(),
             handles.keys(),
             loc="outside lower center",
-            ncols=LEGEND_COLUMNS,
+            ncols=1 if max(map(len, handles)) > LONG_LABEL else 2,
             frameon=False,
         )
     return Figure(name, caption, functools.partial(_render, figure, name))
@@ -251,20 +248,21 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
         ]
         trained = [row for row in points if not row.is_baseline]
     is_timed = all(row.time.is_known for row in trained)
-    figure, [axis] = make_panels(1)
-    figure.set_size_inches(5.4, 3.9)
+    figure, [axis] = make_panels(1, 2.8 + 0.2 * len(points))
     axis.axhline(0, color=GREY, linewidth=1, linestyle=":")
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
     _mark(axis, 100, Ranged(0), reference.name, "#000000")
-    for number, row in enumerate(points):
+    names: Handles = {}
+    for number, row in enumerate(points, 1):
         cost, marker = row.weights, "o"
         if is_timed:
             cost = row.time.value
         if row.is_baseline:
             cost, marker = row.cost[0], "*"
         colour = colour_of(row.name.split(" (")[0].replace(" ", "_"))
-        above = 5 if number % 2 else -11
-        _mark(axis, cost, row.difference, row.name, colour, marker, above)
+        names[f"{number} {row.name}"] = _mark(
+            axis, cost, row.difference, str(number), colour, marker
+        )
     axis.margins(x=0.12)
     label = label if is_timed else "trained weights"
     add_frame(
@@ -274,7 +272,7 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     )
     return finish(
         figure,
-        {},
+        names,
         "costs",
         f"Score minus that of {reference.name}, {points[0].task}, with 95 % "
         "intervals. Dashed line: a loss of "
@@ -287,13 +285,12 @@ def _mark(
     axis: Axes,
     cost: float,
     difference: Ranged,
-    name: str,
+    label: str,
     colour: str,
     marker: str = "o",
-    above: float = 5,
-) -> None:
-    """A point with its interval and name."""
-    axis.errorbar(
+) -> Any:
+    """A point with its interval and a label; returns what a legend shows."""
+    handle = axis.errorbar(
         cost,
         difference.value,
         reaches([difference]),
@@ -303,16 +300,15 @@ def _mark(
         capsize=2,
         elinewidth=1,
     )
-    is_right = cost > NEAR_THE_END
     axis.annotate(
-        name,
+        label,
         (cost, difference.value),
-        (-5 if is_right else 5, above),
+        (-5, 4),
         textcoords="offset points",
-        ha="right" if is_right else "left",
-        fontsize=8,
+        ha="right",
         color=colour,
     )
+    return handle
 
 
 # === The depth profile ===
@@ -334,8 +330,7 @@ def draw_profile(profiles: Profiles) -> Figure:
     Args:
         profiles: see `profiles_of`; one at least.
     """
-    figure, [axis] = make_panels(1, 3.0)
-    figure.set_figwidth(5.4)
+    figure, [axis] = make_panels(1)
     lines = {}
     for number, (task, profile) in enumerate(sorted(profiles.items())):
         points = pd.DataFrame(profile["blocks"])
@@ -347,7 +342,7 @@ def draw_profile(profiles: Profiles) -> Figure:
             color=PALETTE[(number + 2) % len(PALETTE)],
         )
     use_whole_numbers(axis)
-    add_frame(axis, "score of the probe, points", "block")
+    add_frame(axis, "cross-validated score, points", "block")
     return finish(
         figure,
         lines,

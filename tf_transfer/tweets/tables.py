@@ -190,7 +190,6 @@ def draw_boxes(study: Study, number: int, caption: str) -> list[Figure]:
             axis.plot(points, heights, "d", color=figures.OTHERS[0])
         axis.invert_yaxis()
         figures.add_frame(axis, "", f"{title}, points")
-    axes[1].set_yticklabels([])
     return [figures.finish(figure, {}, f"figure_{number}", caption)]
 
 
