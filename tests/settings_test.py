@@ -208,6 +208,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "text_column",  # and the identity of a table has what is read of it
         "label_column",
         "group_column",
+        "label_separator",
         "kind",
         "metric",
         "test_fraction",

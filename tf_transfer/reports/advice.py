@@ -253,14 +253,14 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     others = [row for row in rows if row.difference.is_known]
     cheaper = [row for row in others if row.cost[0] < 100]
     why = "nothing cheaper was run"
-    if chosen.is_baseline:
-        why = "nothing is shown to score more"
-    elif cheaper:
+    if cheaper:
         least = f"less than {describe_points(margin)}" if margin else "nothing"
         why = f"nothing cheaper is shown to lose {least}"
+    elif chosen.is_baseline:
+        why = "nothing is shown to score more"
     best = max(cheaper or others, key=lambda row: row.difference.value)
     text = f"{use}: {why}; {best.name} {_describe(best, reference)}"
-    if not chosen.is_baseline and judge_losses([best], margin) == [OPEN]:
+    if margin and judge_losses([best], margin) == [OPEN]:
         needed = _describe_needed(best, margin)
         text += f"; {needed}" if needed else ""
     return f"{text}."
@@ -304,7 +304,7 @@ def _describe(row: Row, reference: Row) -> str:
             f"{reference.seconds / row.seconds:.0f} times less than "
             f"{_describe_cost(reference)}"
         )
-    elif reference.is_baseline:
+    elif reference.is_baseline and not math.isnan(row.seconds):
         text += f" and costs {_describe_cost(row)}"
     elif row.time.is_known:
         text += f", in {row.time.value:.0f} % of its {row.time_of}"
@@ -351,7 +351,8 @@ def make_table(
     other, has_seconds = EVERYTHING, False
     if len(references) == 1:
         [(other, reference)] = references.items()
-        has_seconds = reference.is_baseline
+        is_timed = not math.isnan(reference.seconds)
+        has_seconds = reference.is_baseline and is_timed
     title = f"loses < {describe_points(margin)}"
     lines = []
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
