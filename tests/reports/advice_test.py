@@ -370,6 +370,21 @@ def test_the_cheapest_baseline_without_a_shown_gain_is_named(compare):
     assert advice.find_floor(rows[0], rows).name == "words"
 
 
+def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column(compare):
+    rows = compare(
+        words=scored(180, 200, "tfidf", 1.0), last=scored(170, seconds=34.0)
+    )
+    [words, last] = advice.make_table(rows, 0.0)
+    assert (words["time"], last["time"]) == ("1 s", "34 s")
+    assert not any("loses" in title or "%" in title for title in last)
+    assert re.fullmatch(
+        r"Use words: nothing is shown to score more; last scores 5\.0 points "
+        r"less than words \(-\d+\.\d to -\d+\.\d\) and costs 34 s \(1 seed, "
+        r"200 test texts: not sure\)\.",
+        advice.advise(rows, 0.0),
+    )
+
+
 def test_a_cheaper_approach_has_seconds_and_a_factor(compare):
     rows = compare(
         two=scored(180, seconds=204.0), last=scored(180, seconds=34.0)
