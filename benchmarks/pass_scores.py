@@ -36,7 +36,7 @@ from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import engines
 from tf_transfer.reports.estimates import Estimate
-from tf_transfer.utils import files, machine
+from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -248,7 +248,7 @@ def measure_task(task: str) -> dict[str, Any]:
 
 
 def measure(path: str) -> dict[str, Any]:
-    """Trains all runs.
+    """Trains all runs of the tasks that the measurement does not have yet.
 
     Args:
         path: file of the measurement, which is written after each task.
@@ -268,7 +268,11 @@ def measure(path: str) -> dict[str, Any]:
         "nncf": importlib.metadata.version("nncf"),
         "tasks": {},
     }
+    if os.path.exists(path):
+        measured["tasks"] = json_files.read(path, dict[str, Any])["tasks"]
     for task in values.tasks:
+        if task in measured["tasks"]:
+            continue
         measured["tasks"][task] = measure_task(task)
         files.write_json(path, measured)
     return measured
