@@ -29,6 +29,12 @@ def pytest_addoption(parser):
         help="run tests/attack alone, with ten times as many cases",
     )
     parser.addoption(
+        "--faults",
+        action="store_true",
+        help="run tests/faults alone, through all points: a twentieth else",
+    )
+    parser.addoption("--fault", help="the point of tests/faults to replay")
+    parser.addoption(
         "--gpu", action="store_true", help="run the tests of a GPU alone, on it"
     )
     parser.addoption(
@@ -80,6 +86,9 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("slow")
     if config.getoption("--attack"):
         items[:] = [i for i in items if str(i.path).startswith(attack)]
+    if config.getoption("--faults") or config.getoption("--fault"):
+        faults = os.path.join(os.path.dirname(__file__), "faults")
+        items[:] = [i for i in items if str(i.path).startswith(faults)]
     if config.getoption("--only_slow"):
         items[:] = [item for item in items if "slow" in item.keywords]
     if config.getoption("--gpu"):

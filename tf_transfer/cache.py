@@ -103,6 +103,8 @@ def main() -> None:
     values = flags.FLAGS
     folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
+    if values.clear:
+        store.remove_litter()
     limit = time.time() - values.unused_days * 86400
     entries = [one for one in store.entries() if one.lock.last_used <= limit]
     if values.check and values.clear:

@@ -266,14 +266,12 @@ def guarded(main: Callable[[], None]) -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
-        is_gone = error.errno in files.DISK_GONE
-        if error.filename is None and not is_gone:
+        advice = files.advise(error)
+        if error.filename is None and not advice:
             raise
         name = error.filename or "a disk that this command uses"
-        line = f"error: {name}: {error.strerror}."
-        if is_gone:
-            line += " Give the same command when the disk works again."
-        print(line, file=sys.stderr)
+        advice = advice or "Check this path, then give the same command again."
+        print(f"error: {name}: {error.strerror}. {advice}", file=sys.stderr)
         sys.exit(1)
     except Interrupted as stop:
         print(stop, file=sys.stderr)

@@ -35,7 +35,7 @@ def build_lock(folder: str) -> Iterator[None]:
     with lock_file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             screen.say(
                 "Another process is building this feature cache "
                 f"({folder}): waiting for it."
@@ -98,7 +98,7 @@ class UseLock:
         with files.open_lock(self._path) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 yield False
                 return
             if not _is_at(lock, self._path):

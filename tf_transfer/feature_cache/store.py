@@ -135,10 +135,28 @@ class Store:
 
     def _folders(self) -> Iterator[tuple[str, Entry | None]]:
         """Each folder and its entry, or None if entry.json is damaged."""
-        for name in sorted(glob.glob("*", root_dir=self.folder)):
+        for name in self._names():
+            if files.is_temporary(name):
+                continue
             folder = os.path.join(self.folder, name)
-            with contextlib.suppress(OSError):  # removed, or being made
+            try:
                 yield folder, _open_if_readable(folder)
+            except OSError as error:
+                if files.advise(error):
+                    raise  # the disk fails
+                # Else another process removes it, or makes it.
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.folder))
+        except FileNotFoundError:
+            return []
+
+    def remove_litter(self) -> None:
+        """Removes the rest of entries whose removal was interrupted."""
+        for name in filter(files.is_temporary, self._names()):
+            folder = os.path.join(self.folder, name)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def entries(self) -> list[Entry]:
         """Every readable entry, the least recently used first."""
@@ -169,7 +187,7 @@ class Store:
         while True:
             try:
                 os.makedirs(folder, exist_ok=True)
-                if not os.path.exists(path):
+                if not files.exists(path):
                     files.write_json(path, {"model": model, "key": key})
                 entry = _open_if_readable(folder)
                 if entry is None or entry.key != key:
@@ -227,6 +245,7 @@ class Store:
         Returns:
             Bytes that may be added, at most `wanted`.
         """
+        self.remove_litter()
         limit = self.limit(limit_gb)
         entries = self.entries()
         taken = sum(entry.num_bytes for entry in entries)

@@ -12,10 +12,10 @@ as damaged.
 """
 
 import contextlib
-import glob
 import io
 import itertools
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
@@ -35,6 +35,7 @@ ROW = np.dtype(
         ("seconds", np.float64),
     ]
 )
+SEGMENT = re.compile(r"rows-\d{5}\.npz")
 ROW_BYTES = 22  # size of a row in rows-*.npz
 CHECK_BAR_SECONDS = 2  # a check that takes longer shows a bar
 
@@ -76,7 +77,11 @@ class VectorFile:
         self._next_segment = 0
 
     def load(self) -> None:
-        """Reads the lists of rows."""
+        """Reads the lists of rows.
+
+        Raises:
+            OSError: the disk fails.
+        """
         self.rows = {}
         self.table = np.zeros(0, ROW)
         self.unreadable = []
@@ -85,7 +90,9 @@ class VectorFile:
             self._next_segment = int(name[5:10]) + 1
             try:
                 self._add(_read_segment(os.path.join(self._folder, name)))
-            except Exception:  # a damaged file may raise anything
+            except Exception as error:  # a damaged file may raise anything
+                if isinstance(error, OSError) and files.advise(error):
+                    raise  # the disk fails: its rows may be intact
                 self.unreadable.append(name)
 
     def _add(self, segment: np.ndarray) -> None:
@@ -95,8 +102,11 @@ class VectorFile:
         self.table = np.concatenate([self.table, segment])
 
     def _segment_names(self) -> list[str]:
-        pattern = f"rows-{5 * '[0-9]'}.npz"
-        return sorted(glob.glob(pattern, root_dir=self._folder))
+        try:
+            names = os.listdir(self._folder)  # `glob` would ignore errors
+        except FileNotFoundError:  # another process has removed the entry
+            return []
+        return sorted(filter(SEGMENT.fullmatch, names))
 
     @property
     def num_vectors(self) -> int:
@@ -217,13 +227,19 @@ class VectorFile:
             ):
                 raise
             raise DiskFull(f"{self._folder}: the disk is full") from error
-        self._add(_read_segment(path))
+        self._add(_parse_segment(segment.getvalue()))
         self._next_segment += 1
 
 
 def _read_segment(path: str) -> np.ndarray:
     """`ROW` [rows] of a segment's rows."""
-    with files.open_regular(path) as file, np.load(file) as arrays:
+    with files.open_regular(path) as file:
+        return _parse_segment(file.read())
+
+
+def _parse_segment(content: bytes) -> np.ndarray:
+    """`ROW` [rows] of the content of a segment's file."""
+    with np.load(io.BytesIO(content)) as arrays:
         segment = dict(arrays)
     rows = np.zeros(len(segment["hashes"]), ROW)
     rows["hash"] = segment["hashes"]

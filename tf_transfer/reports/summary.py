@@ -34,7 +34,9 @@ def summarize_folder(root: str) -> Summary:
     left_out += damaged
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
-        raise UserError(f"{root}: holds no finished run.{why}")
+        raise UserError(
+            f"{root}: holds no finished run. Give the --out of your runs.{why}"
+        )
     summary = summarize(runs, left_out, root)
     return {**summary, "searches": searches}
 

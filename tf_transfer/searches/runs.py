@@ -284,6 +284,7 @@ class Clock:
     def start(self) -> None:
         """Counts this start, and writes that at once."""
         if self._thread.ident is None:
+            files.remove_litter(self.folder)
             self._thread.start()
             self.save()
 

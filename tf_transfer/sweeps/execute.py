@@ -99,6 +99,7 @@ def run_all(
     """
     run_states = RunStates(out, runs)
     with lock(run_states.folder):
+        files.remove_litter(os.path.join(run_states.folder, "failed"))
         failed = run_states.select(State.FAILED)
         if retry_failed:
             for run in failed:
@@ -145,7 +146,7 @@ def lock(folder: str) -> Iterator[None]:
     with files.open_lock(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise UserError(
                 f"--out={os.path.dirname(folder)}: another sweep works in it. "
                 "Wait for it or stop it; --jobs does several runs at the same "

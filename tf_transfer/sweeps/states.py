@@ -54,7 +54,10 @@ class RunStates:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
         except OSError as error:
-            raise UserError(f"--out={out}: {error.strerror}.") from None
+            advice = files.advise(error) or "Give another --out."
+            raise UserError(
+                f"--out={out}: {error.strerror}. {advice}"
+            ) from None
 
     # === Reading ===
 

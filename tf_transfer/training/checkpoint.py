@@ -46,11 +46,15 @@ def read_arrays(path: str, sha256: str | None) -> Arrays:
 
     Raises:
         ValueError: the file is missing, or not as it was written.
+        OSError: the disk fails.
     """
     try:
         with files.open_regular(path) as file:
             content = file.read()
     except OSError as error:
+        if files.advise(error):
+            error.filename = path
+            raise
         raise ValueError(f"{path}: {error.strerror}") from None
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{path}: is damaged")
@@ -150,6 +154,7 @@ class Checkpoints:
 
         Raises:
             UserError: there are checkpoints, but none is intact.
+            OSError: the disk fails, and nothing is known of the checkpoints.
         """
         paths = self._paths()
         for number, path in reversed([*enumerate(paths, 1)]):
@@ -173,6 +178,8 @@ class Checkpoints:
                 KeyError,
                 OSError,
             ) as error:
+                if isinstance(error, OSError) and files.advise(error):
+                    raise  # the disk fails: the checkpoint may be intact
                 reason = str(error).removesuffix(".")
                 if repair:
                     print(

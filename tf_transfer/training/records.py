@@ -212,7 +212,7 @@ def locate(
     name = run_name(settings, key)
     path = os.path.join(settings.out, experiment, *folders, name)
     run, number = RunDirectory(path, key), 2
-    while settings.rerun and os.path.exists(run.file("result.json")):
+    while settings.rerun and files.exists(run.file("result.json")):
         run, number = RunDirectory(f"{path}.{number}", key), number + 1
     return run
 
@@ -327,10 +327,10 @@ class RunDirectory:
         it has a result: then a kill has left some files to be moved.
         """
         extended = self.file(EXTENSION, name)
-        is_valid = self._finished is not None or os.path.exists(
+        is_valid = self._finished is not None or files.exists(
             self.file(EXTENSION, "result.json")
         )
-        if is_valid and os.path.exists(extended):
+        if is_valid and files.exists(extended):
             return extended
         return self.file(name)
 
@@ -407,7 +407,7 @@ class RunDirectory:
         lock = self._lock.enter_context(files.open_lock(self.file(".lock")))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             lock.seek(0)
             owner = lock.read().decode(errors="replace") or "unknown"
             self.close()
@@ -425,18 +425,24 @@ class RunDirectory:
         for folder in ("", EXTENSION):
             for name in ("", "checkpoint", "model"):
                 files.remove_litter(self.file(folder, name))
-        if os.path.exists(self.file(EXTENSION, "result.json")):
+        if files.exists(self.file(EXTENSION, "result.json")):
             self._replace_result()
 
     def is_locked(self) -> bool:
-        """Whether a process is writing here now."""
+        """Whether a process is writing here now.
+
+        Raises:
+            OSError: the disk fails.
+        """
         try:
             # Some shared folders lock only files that are opened for writing.
             with files.open_lock(self.file(".lock"), flags=0) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
-        except OSError:
+        except OSError as error:
+            if files.advise(error):
+                raise  # the disk fails: waiting would not end
             return True
         return False
 
@@ -600,7 +606,7 @@ class RunDirectory:
                 self.file(EXTENSION, "checkpoint"), self.file("checkpoint")
             )
         for name in (*HASHED, "result.json"):
-            if os.path.exists(self.file(EXTENSION, name)):
+            if files.exists(self.file(EXTENSION, name)):
                 os.replace(self.file(EXTENSION, name), self.file(name))
         shutil.rmtree(self.file(EXTENSION))
 
@@ -616,7 +622,7 @@ class RunDirectory:
         hashes = {
             name: files.sha256(self._find(name))
             for name in HASHED
-            if os.path.exists(self._find(name))
+            if files.exists(self._find(name))
         }
         result["key_sha256"] = hash_key(self.key)
         result["sha256"] = {**hashes, **self._models}

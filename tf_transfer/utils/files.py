@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -21,6 +22,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 # Of a read or write to an open file, whose error names no file.
 DISK_GONE = (errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV)
+TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{8}$")
 MOST_BYTES = 1 << 26  # of a file that is read at once; runs have far less
 
 
@@ -77,6 +79,19 @@ def _open(path: str, flags: int) -> int:
     return descriptor
 
 
+def exists(path: str) -> bool:
+    """Whether there is a file or folder.
+
+    Raises:
+        OSError: the disk fails. `os.path.exists` would return False.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file.
 
@@ -120,11 +135,7 @@ def write_atomically(path: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(os.path.dirname(path) or ".")
     except OSError as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
@@ -133,16 +144,43 @@ def write_atomically(path: str, content: bytes) -> None:
         raise
 
 
+def sync(path: str) -> None:
+    """Makes a file, or the names in a folder, survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_all(folder: str) -> None:
+    """Syncs a folder and all files and folders below it."""
+    for parent, _, names in os.walk(folder, onerror=_raise):
+        for name in names:
+            sync(os.path.join(parent, name))
+        sync(parent)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def temporary_name(path: str) -> str:
     """A new name for what will be at `path`, also for several machines."""
     return f"{path}.tmp-{secrets.token_hex(4)}"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one of `temporary_name`."""
+    return bool(TEMPORARY.search(name))
 
 
 @contextlib.contextmanager
 def staged(folder: str) -> Iterator[str]:
     """A folder whose content goes into another one when all is written.
 
-    Files of the same name are replaced, folders with all that is in them.
+    Files of the same name are replaced, folders with all that is in them. What
+    a killed process left of this goes: only one process may write there.
 
     Args:
         folder: where the content goes; it may exist, and have other files.
@@ -151,20 +189,36 @@ def staged(folder: str) -> Iterator[str]:
         FullDiskError: the disk is full. What was in the folder is as before.
     """
     stage = temporary_name(os.path.join(folder, ""))
-    replaced = os.path.join(stage, ".replaced")
     try:
-        os.makedirs(replaced)
+        os.makedirs(stage)
+        for name in {*os.listdir(folder)} - {os.path.basename(stage)}:
+            if TEMPORARY.fullmatch(name):
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
         yield stage
-        for name in sorted({*os.listdir(stage)} - {".replaced"}):
-            target = os.path.join(folder, name)
-            if os.path.isdir(target):
-                os.rename(target, os.path.join(replaced, name))
-            os.replace(os.path.join(stage, name), target)
+        sync_all(stage)
+        for parent, folders, names in os.walk(stage, onerror=_raise):
+            target = os.path.join(folder, os.path.relpath(parent, stage))
+            os.makedirs(target, exist_ok=True)
+            for name in names:
+                os.replace(
+                    os.path.join(parent, name), os.path.join(target, name)
+                )
+            if parent != stage:
+                for name in {*os.listdir(target)} - {*names, *folders}:
+                    _remove(os.path.join(target, name))
+            sync(target)
     except OSError as error:
         raise_if_full(folder, error)
         raise
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        os.remove(path)
 
 
 def write_json(path: str, value: Any) -> None:
@@ -197,6 +251,17 @@ def raise_if_full(path: str, error: OSError) -> None:
             "space and run the same command again; a run continues at its last "
             "good checkpoint."
         ) from error
+
+
+def advise(error: OSError) -> str:
+    """What to do after an error of a disk; "" for any other error."""
+    if error.errno in FULL_DISK:
+        return "Free some space and give the same command again."
+    if error.errno in DISK_GONE:
+        return "Give the same command when the disk works again."
+    if error.errno == errno.EINTR:  # a shared folder may interrupt a call
+        return "Give the same command again."
+    return ""
 
 
 # === The process's output ===

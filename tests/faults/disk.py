@@ -1,0 +1,397 @@
+"""A disk whose n-th operation fails; below all that opens files in Python.
+
+It stands below `open`, `os`, `fcntl.flock` and `mmap`, for the paths of one
+folder. No test needs a file system of its own, and a point takes milliseconds.
+
+A loss of power keeps what was synced: the content of a file from `fsync` of the
+file, the names in a folder from `fsync` of the folder. A sync also keeps the
+names of the folders above, as ext4, XFS and Btrfs do. Of what was not synced,
+`power loss` keeps nothing, and `power loss, names kept` all names but no
+content: a real loss is between the two.
+"""
+
+import builtins
+import contextlib
+import errno
+import fcntl
+import io
+import mmap
+import os
+import shutil
+
+import pytest
+
+CHANGES = {
+    *("create", "write", "truncate", "fsync", "rename", "link", "unlink"),
+    *("mkdir", "rmdir", "utime", "allocate"),
+}
+READS = {"open", "read", "list", "stat", "map", "lock"}
+# CPython repeats all other calls itself where a signal interrupts them.
+INTERRUPTED = {
+    *("rename", "link", "unlink", "mkdir", "rmdir", "utime", "list", "stat"),
+    "map",
+}
+GROWS = CHANGES - {"unlink", "rmdir", "utime"}
+# How an operation fails, and which can.
+KINDS = {
+    "ENOSPC": GROWS,
+    "ENOSPC from then on": GROWS,
+    "EIO": CHANGES | READS,
+    "EIO from then on": CHANGES | READS,
+    "EINTR": INTERRUPTED,
+    "short": {"write", "read"},
+    "Ctrl-C": CHANGES | READS,
+    "kill": CHANGES,
+    "power loss": CHANGES,
+    "power loss, names kept": CHANGES,
+}
+ENDS = ("kill", "power loss", "power loss, names kept")
+
+
+class Ended(BaseException):
+    """The process is gone: nothing catches it, and nothing is written after."""
+
+
+class Disk:
+    """A folder, in whose files one operation fails inside of `with`.
+
+    Args:
+        root: the folder.
+        number: of the operation that fails, from 1; None for none.
+        kind: one of `KINDS`.
+
+    Attributes:
+        operations: name and path of each operation so far.
+    """
+
+    def __init__(self, root, number=None, kind=""):
+        self.root = os.path.realpath(root)
+        self.operations = []
+        self._number, self._kind = number, kind
+        self._is_over = self._is_torn = False
+        self._patch = pytest.MonkeyPatch()
+        self._files, self._descriptors = [], set()
+        self._removed = []  # keeps the numbers of removed files in use
+        self._contents, self._names = {}, {}  # synced, by number of the inode
+
+    # === Which operation fails ===
+
+    def operate(self, name, path):
+        """Counts an operation; fails, or returns whether it is short."""
+        if self._is_over:
+            raise Ended
+        self.operations.append((name, path.removeprefix(self.root + "/")))
+        count = len(self.operations)
+        is_at = count == self._number
+        if self._kind.endswith("from then on") and self._number:
+            is_at = count >= self._number
+        if not is_at or name not in KINDS[self._kind]:
+            return False
+        if self._kind in ENDS:
+            self._is_over = True
+            raise Ended
+        if self._kind == "Ctrl-C":
+            raise KeyboardInterrupt
+        if self._kind == "short":
+            return True
+        code = getattr(errno, self._kind.split()[0])
+        raise OSError(code, os.strerror(code), path)
+
+    def tear(self):
+        """Fails at the next operation instead, once; whether that is new."""
+        if self._is_torn:
+            return False
+        self._is_torn, self._number = True, self._number + 1
+        return True
+
+    def _find(self, path, dir_fd=None):
+        """The absolute path of what an operation is on; None outside."""
+        if isinstance(path, int):
+            path = self._readlink(f"/proc/self/fd/{path}")
+        path = os.fsdecode(path)
+        if dir_fd is not None:
+            path = os.path.join(self._readlink(f"/proc/self/fd/{dir_fd}"), path)
+        if not path.startswith(self.root):
+            return None
+        return os.path.normpath(path)
+
+    # === The operations ===
+
+    def __enter__(self):
+        for name in ("open", "stat", "lstat", "readlink", "scandir", "close"):
+            setattr(self, f"_{name}", getattr(os, name))
+        self._remember(self.root)
+        for name, kind in (
+            *(("mkdir", "mkdir"), ("rmdir", "rmdir"), ("unlink", "unlink")),
+            *(("remove", "unlink"), ("utime", "utime"), ("stat", "stat")),
+            *(("lstat", "stat"), ("listdir", "list"), ("scandir", "list")),
+        ):
+            self._replace(os, name, self._on_one(kind, getattr(os, name)))
+        for name, kind in (
+            *(("rename", "rename"), ("replace", "rename"), ("link", "link")),
+            ("symlink", "link"),
+        ):
+            self._replace(os, name, self._on_two(kind, getattr(os, name)))
+        self._replace(os, "open", self._open_descriptor)
+        self._replace(os, "close", self._close_descriptor)
+        self._replace(os, "fsync", self._fsync)
+        self._replace(
+            os,
+            "posix_fallocate",
+            self._on_one("allocate", os.posix_fallocate),
+        )
+        self._replace(fcntl, "flock", self._flock(fcntl.flock))
+        self._replace(mmap, "mmap", self._on_one("map", mmap.mmap))
+        self._builtin_open = builtins.open
+        self._replace(builtins, "open", self._open_file)
+        self._replace(io, "open", self._open_file)
+        return self
+
+    def _replace(self, owner, name, function):
+        self._patch.setattr(owner, name, function)
+
+    def __exit__(self, *unused):
+        self._patch.undo()
+        for file in self._files:  # ends the locks of a process that is gone
+            io.FileIO.close(file)
+        for descriptor in [*self._descriptors, *self._removed]:
+            with contextlib.suppress(OSError):  # a file object had it
+                os.close(descriptor)
+
+    def _on_one(self, kind, original):
+        """In place of a function whose first argument is a path."""
+
+        def operate(path=".", *arguments, **options):
+            found = self._find(path, options.get("dir_fd"))
+            if found:
+                self.operate(kind, found)
+                if kind in ("unlink", "rmdir"):
+                    self._bury(found)
+            return original(path, *arguments, **options)
+
+        return operate
+
+    def _on_two(self, kind, original):
+        """In place of a function from one path to another."""
+
+        def operate(source, target, **options):
+            found = self._find(target, options.get("dst_dir_fd"))
+            if found:
+                self.operate(kind, found)
+                self._bury(found)
+            return original(source, target, **options)
+
+        return operate
+
+    def _bury(self, path):
+        if os.path.lexists(path):
+            flags = os.O_PATH | os.O_NOFOLLOW
+            self._removed.append(self._open(path, flags))
+
+    def _flock(self, original):
+        def flock(file, operation):
+            number = file if isinstance(file, int) else file.fileno()
+            path = self._find(number)
+            if path:
+                self.operate("lock", path)
+            return original(number, operation)
+
+        return flock
+
+    def _open_descriptor(self, path, flags, mode=0o777, *, dir_fd=None):
+        found = self._find(path, dir_fd)
+        if found:
+            self.operate(self._kind_of_open(found, flags & os.O_CREAT), found)
+        descriptor = self._open(path, flags, mode, dir_fd=dir_fd)
+        if found:
+            self._descriptors.add(descriptor)
+        return descriptor
+
+    def _close_descriptor(self, descriptor):
+        self._descriptors.discard(descriptor)
+        return self._close(descriptor)
+
+    def _kind_of_open(self, path, creates):
+        try:
+            self._lstat(path)
+        except FileNotFoundError:
+            return "create" if creates else "open"
+        return "open"
+
+    def _open_file(
+        self,
+        file,
+        mode="r",
+        buffering=-1,
+        encoding=None,
+        errors=None,
+        newline=None,
+        closefd=True,
+        opener=None,
+    ):
+        """In place of `open`; the raw file of what it returns may fail."""
+        found = self._find(file)
+        if not found:
+            return self._builtin_open(
+                file,
+                mode,
+                buffering,
+                encoding,
+                errors,
+                newline,
+                closefd,
+                opener,
+            )
+        raw_mode = mode.replace("b", "").replace("t", "")
+        if not isinstance(file, int):
+            creates = set(mode) & set("wax")
+            self.operate(self._kind_of_open(found, creates), found)
+            if "w" in mode and os.path.exists(found):
+                self.operate("truncate", found)
+        raw = _File(file, raw_mode, closefd, opener)
+        raw.disk, raw.path = self, found
+        self._files.append(raw)
+        if isinstance(file, int):
+            self._descriptors.discard(file)
+        if not buffering:
+            return raw
+        size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
+        if "+" in mode:
+            buffered = io.BufferedRandom(raw, size)
+        elif set(mode) & set("wax"):
+            buffered = io.BufferedWriter(raw, size)
+        else:
+            buffered = io.BufferedReader(raw, size)
+        if "b" in mode:
+            return buffered
+        return io.TextIOWrapper(buffered, encoding, errors, newline)
+
+    # === What a loss of power leaves ===
+
+    def _remember(self, folder):
+        """Counts all that is in a folder as synced."""
+        names = self._names[os.stat(folder).st_ino] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names[entry.name] = entry.inode(), entry.is_dir()
+                if entry.is_dir():
+                    self._remember(entry.path)
+                else:
+                    self._contents[entry.inode()] = _read(entry.path)
+
+    def _fsync(self, file):
+        descriptor = file if isinstance(file, int) else file.fileno()
+        path = self._find(descriptor)
+        if not path:
+            return
+        self.operate("fsync", path)
+        number = os.fstat(descriptor).st_ino
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            with self._scandir(path) as entries:
+                self._names[number] = {
+                    entry.name: (entry.inode(), entry.is_dir())
+                    for entry in entries
+                }
+            folder = path
+        else:
+            self._contents[number] = _read(f"/proc/self/fd/{descriptor}")
+            folder = os.path.dirname(path)
+        while folder != self.root:
+            parent, name = os.path.split(folder)
+            names = self._names.setdefault(self._stat(parent).st_ino, {})
+            names[name] = self._stat(folder).st_ino, True
+            folder = parent
+
+    def cut_power(self):
+        """Leaves in the folder what a loss of power leaves of it."""
+        left = {}
+        if self._kind == "power loss":
+            self._collect(os.stat(self.root).st_ino, "", left)
+        else:
+            for folder, folders, names in os.walk(self.root):
+                place = os.path.relpath(folder, self.root)
+                for name in folders:
+                    left[os.path.join(place, name)] = None
+                for name in names:
+                    number = os.lstat(os.path.join(folder, name)).st_ino
+                    content = self._contents.get(number, b"")
+                    left[os.path.join(place, name)] = content
+        write_tree(self.root, left)
+
+    def _collect(self, number, place, left):
+        for name, (child, is_folder) in self._names.get(number, {}).items():
+            path = os.path.join(place, name)
+            if is_folder:
+                left[path] = None
+                self._collect(child, path, left)
+            else:
+                left[path] = self._contents.get(child, b"")
+
+
+class _File(io.FileIO):
+    """The raw file below Python's buffers, which call its methods."""
+
+    def write(self, content):
+        half = memoryview(content).cast("B")[: (len(content) + 1) // 2]
+        try:
+            is_short = self._operate("write")
+        except OSError as error:
+            # A disk that fills up takes a part, and refuses the next write.
+            if error.errno != errno.ENOSPC or not self.disk.tear():
+                raise
+            is_short = True
+        return super().write(half if is_short else content)
+
+    def truncate(self, size=None):
+        self._operate("truncate")
+        return super().truncate(size)
+
+    def readinto(self, buffer):
+        if self._operate("read"):
+            buffer = memoryview(buffer)[: max(1, len(buffer) // 2)]
+        return super().readinto(buffer)
+
+    def readall(self):
+        self._operate("read")
+        return super().readall()
+
+    def read(self, size=-1):
+        is_short = self._operate("read")
+        return super().read(max(1, size // 2) if is_short else size)
+
+    def _operate(self, name):
+        try:
+            return self.disk.operate(name, self.path)
+        except OSError as error:  # of an open file: names none
+            raise OSError(error.errno, error.strerror) from None
+
+
+def _read(path):
+    with io.FileIO(path) as file:
+        return file.readall()
+
+
+def read_tree(root):
+    """Content of each file below a folder, None of folders, by path."""
+    tree = {}
+    for folder, folders, names in os.walk(root):
+        for name in folders:
+            tree[os.path.relpath(os.path.join(folder, name), root)] = None
+        for name in names:
+            path = os.path.join(folder, name)
+            tree[os.path.relpath(path, root)] = _read(path)
+    return tree
+
+
+def write_tree(root, tree):
+    """Makes a folder hold this alone."""
+    shutil.rmtree(root, ignore_errors=True)
+    os.makedirs(root)
+    for path, content in sorted(tree.items()):
+        target = os.path.join(root, path)
+        if content is None:
+            os.makedirs(target, exist_ok=True)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(content)

@@ -1,0 +1,143 @@
+"""Sweeps and searches: what they know of their runs, and their answers."""
+
+import contextlib
+import functools
+import os
+import pathlib
+
+from tests.faults import run_scenarios
+from tests.faults.points import Scenario
+from tests.sweeps import fakes
+from tf_transfer.searches import runs as search_runs
+from tf_transfer.sweeps import execute
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.training import records
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import FullDiskError
+
+RUNS = 4
+SCORE = {"accuracy": 0.5}
+
+
+@functools.cache
+def plan_runs(root):
+    return fakes.plan_runs(pathlib.Path(root, "out"), RUNS)
+
+
+def do_run(run):
+    """As a worker does a run; how it ended."""
+    try:
+        if run.directory.result() is None:
+            os.makedirs(run.directory.path, exist_ok=True)
+            files.remove_litter(run.directory.path)
+            fakes.finish(run, seed=run.settings.seed)
+    except FullDiskError:
+        return "full"
+    except OSError as error:
+        return "full" if files.advise(error) else "failed"
+    return "finished"
+
+
+def sweep(root, retry_failed=True):
+    runs, out = plan_runs(root), os.path.join(root, "out")
+    with contextlib.closing(fakes.make_pool(do_run)) as pool:
+        execute.run_completely(runs, out, pool, retry_failed)
+
+
+def read_sweep(root):
+    """The result of each run of the sweep that has one, by name."""
+    results = {}
+    for run in plan_runs(root):
+        result = records.RunDirectory(run.directory.path, None).result()
+        if result is not None:
+            del result["result_sha256"]
+            results[run.name] = result
+    return results
+
+
+def has_right_results(found, before, expected):
+    return found.items() <= expected.items() and before.items() <= found.items()
+
+
+def prepare_failed(root):
+    """Two runs are finished, one has failed, one was not begun."""
+    run_scenarios.prepare_other(root)
+    runs = plan_runs(root)
+    states = RunStates(os.path.join(root, "out"), runs)
+    for run in runs[:2]:
+        do_run(run)
+    pathlib.Path(states.log_file(runs[2])).write_text("why it failed\n")
+    states.record_failure(runs[2], 1, "exit code 1")
+
+
+def record_failure(root):
+    runs = plan_runs(root)
+    states = RunStates(os.path.join(root, "out"), runs)
+    if states.failure(runs[2]) is None:
+        states.record_failure(runs[2], 1, "exit code 1")
+
+
+def prepare_log(root):
+    runs = plan_runs(root)
+    states = RunStates(os.path.join(root, "out"), runs)
+    pathlib.Path(states.log_file(runs[2])).write_text("why it failed\n")
+
+
+def read_failure(root):
+    runs = plan_runs(root)
+    record = RunStates(os.path.join(root, "out"), runs).failure(runs[2])
+    return record and (record["reason"], record["last_lines"])
+
+
+# === A search ===
+
+
+def count_seconds(root):
+    """A start of a search counts its seconds; the search has one answer."""
+    times = iter([1.0, 2.0, 3.0])
+    out = os.path.join(root, "out")
+    clock = search_runs.Clock(out, {"task": "rte"}, 0.0, lambda: next(times))
+    try:
+        clock.start()
+        clock.save()
+    finally:
+        clock._is_over.set()
+        if clock._thread.ident is not None:
+            clock._thread.join()
+    answer = records.Answer(lines=["Train the last block."], run="run")
+    files.write_json(os.path.join(out, records.ANSWER), answer)
+
+
+def read_answer(root):
+    path = os.path.join(root, "out")
+    return os.path.relpath(records.find_answer(path), root)
+
+
+def prepare_search(root):
+    run_scenarios.prepare_other(root)
+
+
+SCENARIOS = {
+    "sweep": Scenario(
+        run_scenarios.prepare_other,
+        sweep,
+        read_sweep,
+        ("out/*",),
+        leaves=has_right_results,
+    ),
+    "resumed sweep": Scenario(
+        prepare_failed,
+        sweep,
+        read_sweep,
+        ("out/*",),
+        leaves=has_right_results,
+    ),
+    "failed run": Scenario(
+        prepare_log,
+        record_failure,
+        read_failure,
+        ("out/.sweep/*",),
+        litters=True,
+    ),
+    "search": Scenario(prepare_search, count_seconds, read_answer, ("out/*",)),
+}
