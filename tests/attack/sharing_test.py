@@ -1,8 +1,6 @@
 """Processes of several machines that share folders, and disks that go away."""
 
-import errno
 import multiprocessing
-import os
 import random
 import shutil
 import subprocess
@@ -10,7 +8,6 @@ import time
 
 import pytest
 
-from tests.attack import small_runs
 from tests.attack.small_runs import assert_same_numbers, assert_two_lines
 from tests.support.cache_entries import assert_rows, KEY, rows
 from tf_transfer.feature_cache import store as store_lib
@@ -114,41 +111,3 @@ def test_a_share_that_goes_away_and_returns_leaves_the_same_numbers(
             shutil.rmtree(left)
         assert not take_away(folder)
     assert stopped or few_attempts(40) < 10
-
-
-def train_until_disk_fails(folder, cached, calls, error):
-    """As `train`; every sync but the first `calls` fails."""
-    original, done = os.fsync, []
-
-    def fsync(descriptor):
-        done.append(descriptor)
-        if len(done) > calls:
-            raise OSError(error, os.strerror(error))
-        original(descriptor)
-
-    os.fsync = fsync
-    small_runs.train(folder, cached)
-
-
-def test_on_a_disk_that_fails_it_ends_in_two_lines(
-    forks, start, undisturbed, few_attempts, rng, tmp_path
-):
-    stopped = 0
-    for number in range(few_attempts(20)):
-        cached = bool(number % 2)
-        folder = tmp_path / f"run-{number}"
-        folder.mkdir()
-        error = rng.choice((errno.EROFS, errno.EIO, errno.ESTALE))
-        case = forks.start(
-            train_until_disk_fails,
-            *(str(folder), cached, rng.randrange(40), error),
-            folder=str(tmp_path),
-        )
-        code, out, err = case.finish()
-        if code:
-            assert_two_lines(code, out, err)
-            stopped += 1
-        code, out, err = start(folder, cached).finish()
-        assert code == 0, out + err
-        assert_same_numbers(folder, undisturbed[cached][0])
-    assert stopped or few_attempts(20) < 5

@@ -8,9 +8,6 @@ import pytest
 
 from tests.faults import disk as disk_lib, points, scenarios
 from tests.faults.points import Scenario
-from tf_transfer.baselines import usual
-from tf_transfer.sweeps import work
-from tf_transfer.utils import machine
 
 MOST_SHOWN = 5
 
@@ -26,14 +23,8 @@ def root(tmp_path):
 
 @pytest.fixture(autouse=True)
 def same_machine(monkeypatch):
-    """The machine is not read, so that all points have the same operations."""
-    monkeypatch.setattr(machine, "concurrent_runs", lambda: 1)
-    monkeypatch.setattr(machine, "start_of_machine", lambda: "machine")
-    monkeypatch.setattr(machine, "processor", lambda: "processor")
-    monkeypatch.setattr(work, "POLL_SECONDS", 0)
-    # The TF-IDF baseline is fitted once, not for each of a grid of settings.
-    monkeypatch.setattr(usual, "STRENGTHS", (10.0,))
-    monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
+    """All points have the same operations."""
+    scenarios.make_equal(monkeypatch)
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)

@@ -171,7 +171,7 @@ def read_answers(root):
 
 def export(root):
     folder = os.path.join(root, "export")
-    if not os.path.exists(os.path.join(folder, "README.md")):
+    if None in read_export(root):
         predictor = experiment.open_run(find_baseline(root)).predictor()
         predict.export(predictor, folder)
 
@@ -281,6 +281,8 @@ SCENARIOS = {
         leaves=lambda found, before, expected: all(
             content in (None, one) for content, one in zip(found, expected)
         ),
+        litters=True,
+        refusals=("is not empty. Give a new folder.",),
     ),
     "wheel": Scenario(
         lambda root: pack_wheel(os.path.join(root, "some-1.whl")),

@@ -53,12 +53,12 @@ def read_arrays(
     """
     if result is None or PREDICTIONS not in result["sha256"]:
         return {}
-    with np.load(directory.check_file(PREDICTIONS, result)) as arrays:
-        return {
-            name.removeprefix(f"{kind}_"): arrays[name]
-            for name in arrays.files
-            if name.startswith(f"{kind}_")
-        }
+    arrays = records.load_arrays(directory.check_file(PREDICTIONS, result))
+    return {
+        name.removeprefix(f"{kind}_"): array
+        for name, array in arrays.items()
+        if name.startswith(f"{kind}_")
+    }
 
 
 class Predictions:

@@ -160,9 +160,9 @@ class Predictor:
         """
         directory = records.RunDirectory(self.directory, None)
         name = self.experiment.data.name_split("validation", self.task.name, "")
-        with np.load(directory.check_file("predictions.npz")) as arrays:
-            if f"{name}_logits" in arrays:
-                return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
+        arrays = records.load_arrays(directory.check_file("predictions.npz"))
+        if f"{name}_logits" in arrays:
+            return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
         raise UserError(
             f"--run={self.directory}: has no validation texts, by which "
             "--calibrate chooses. Leave it out."
@@ -410,8 +410,9 @@ class BaselinePredictor(Predictor):
         super().__init__(run)
         config = records.RunDirectory(self.directory, None).config() or {}
         self.baseline = usual.make(self.task, 0)
+        arrays = self._read_model()
         try:
-            self.baseline.restore(config["chosen"], self._read_model())
+            self.baseline.restore(config["chosen"], arrays)
         except (ValueError, TypeError, LookupError, UserError) as error:
             raise json_files.Damaged(
                 f"{self.directory}: its model is damaged ({error}).\n"

@@ -384,7 +384,7 @@ class RunDirectory:
         path = self._find(name)
         if expected is None:
             raise self._damaged(name, "is not known to this run's result")
-        if not os.path.isfile(path):
+        if not files.is_file(path):
             raise self._damaged(name, "is missing")
         if files.sha256(path) != expected:
             raise self._damaged(name, "is not as this run wrote it")
@@ -698,6 +698,19 @@ class RunDirectory:
         for path in pathlib.Path(self.file("model")).glob("*"):
             if f"model/{path.name}" not in kept:
                 path.unlink()
+
+
+def load_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of a NumPy archive.
+
+    Raises:
+        OSError: the disk fails. NumPy itself would take the file for damaged.
+        ValueError: it is damaged.
+    """
+    with files.open_regular(path) as file:
+        content = file.read()
+    with np.load(io.BytesIO(content)) as arrays:
+        return dict(arrays)
 
 
 def compressed(arrays: dict[str, np.ndarray]) -> bytes:

