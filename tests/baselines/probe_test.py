@@ -61,7 +61,7 @@ def test_other_states_are_read_where_they_are_clearly_better():
 def test_of_few_texts_a_small_lead_is_noise():
     """The best of so many alike is the default in about a fifth of draws."""
     known = {f"mean, block {block}": 1.0 for block in range(7)}
-    known["block_means, block 6"] = 1.0
+    known["means of all blocks"] = 1.0
     chosen = [
         probe.Probe(CLASSES, 6, has_pooler=False, seed=seed)
         .fit(Drawn(labels_of(60), known, seed))

@@ -221,6 +221,10 @@ def test_a_column_that_looks_like_groups_is_named(tmp_path):
     [problem] = open_task(tmp_path, columns=columns, group=None).find_problems()
     assert "'author'" in problem and 'group = "author"' in problem
     assert open_task(tmp_path, columns=columns).find_problems() == []
+    source = open_task(tmp_path, columns=columns, group=None)
+    path = tmp_path / "mine.csv"
+    path.write_text("Our messages,,\n" + path.read_text())  # a title
+    assert source.find_problems() == [problem]
 
 
 @pytest.mark.parametrize(

@@ -505,7 +505,9 @@ class TableSource(Source):
         if own.group or own.kind != "classes" or is_large:
             return []
         try:
-            table = tables.read_table(path, None, own.encoding, bad_rows=[])
+            table = tables.read_table(
+                path, self._columns(), own.encoding, None, [], takes_all=True
+            )
         except UserError:  # of columns that the task does not read
             return []
         option = self._option("--group_column={}", 'group = "{}"')
