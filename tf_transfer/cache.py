@@ -18,7 +18,7 @@ from absl import flags
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = (
@@ -104,7 +104,7 @@ def main() -> None:
     folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
     if values.clear:
-        store.remove_litter()
+        files.remove_litter(store.folder)
     limit = time.time() - values.unused_days * 86400
     entries = [one for one in store.entries() if one.lock.last_used <= limit]
     if values.check and values.clear:

@@ -143,7 +143,7 @@ def prepare_entries(root):
 
 
 def clear(root):
-    open_store(root).remove_litter()
+    files.remove_litter(open_store(root).folder)
     for entry in open_store(root).entries():
         command.clear(entry)
 

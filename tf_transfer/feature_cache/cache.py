@@ -223,7 +223,6 @@ class FeatureCache:
         """
         self._opened.close()
         if self._has_grown:
-            self._has_grown = False
             screen.say(
                 f"Feature cache: {formatting.size(self.store.num_bytes)} of "
                 f"all runs in {self.store.folder}. python -m tf_transfer.cache "
@@ -302,7 +301,7 @@ class FeatureCache:
             fits = np.cumsum(size) <= room - written
             target.rows = set(rows[fits].tolist())
             written += int(size[fits].sum())
-        self._has_grown = self._has_grown or written > 0
+        self._has_grown |= written > 0
         if written > ANNOUNCED_BYTES:
             screen.say(
                 f"Feature cache: this pass writes {formatting.size(written)} "

@@ -135,7 +135,7 @@ class Store:
 
     def _folders(self) -> Iterator[tuple[str, Entry | None]]:
         """Each folder and its entry, or None if entry.json is damaged."""
-        for name in self._names():
+        for name in files.list_names(self.folder):
             if files.is_temporary(name):
                 continue
             folder = os.path.join(self.folder, name)
@@ -145,18 +145,6 @@ class Store:
                 if files.advise(error):
                     raise  # the disk fails
                 # Else another process removes it, or makes it.
-
-    def _names(self) -> list[str]:
-        try:
-            return sorted(os.listdir(self.folder))
-        except FileNotFoundError:
-            return []
-
-    def remove_litter(self) -> None:
-        """Removes the rest of entries whose removal was interrupted."""
-        for name in filter(files.is_temporary, self._names()):
-            folder = os.path.join(self.folder, name)
-            shutil.rmtree(folder, ignore_errors=True)
 
     def entries(self) -> list[Entry]:
         """Every readable entry, the least recently used first."""
@@ -245,7 +233,7 @@ class Store:
         Returns:
             Bytes that may be added, at most `wanted`.
         """
-        self.remove_litter()
+        files.remove_litter(self.folder)
         limit = self.limit(limit_gb)
         entries = self.entries()
         taken = sum(entry.num_bytes for entry in entries)

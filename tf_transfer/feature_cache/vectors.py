@@ -102,11 +102,7 @@ class VectorFile:
         self.table = np.concatenate([self.table, segment])
 
     def _segment_names(self) -> list[str]:
-        try:
-            names = os.listdir(self._folder)  # `glob` would ignore errors
-        except FileNotFoundError:  # another process has removed the entry
-            return []
-        return sorted(filter(SEGMENT.fullmatch, names))
+        return [*filter(SEGMENT.fullmatch, files.list_names(self._folder))]
 
     @property
     def num_vectors(self) -> int:

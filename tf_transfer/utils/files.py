@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import functools
-import glob
 import hashlib
 import io
 import json
@@ -237,15 +236,26 @@ def write_json(path: str, value: Any) -> None:
     write_atomically(path, (text + "\n").encode())
 
 
+def list_names(folder: str) -> list[str]:
+    """The names in a folder, sorted; none where there is no folder.
+
+    Raises:
+        OSError: the disk fails. `glob` would return no names.
+    """
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
 def remove_litter(folder: str) -> None:
-    """Removes what `write_atomically` left in a folder when it was killed.
+    """Removes the temporary files and folders of a process that was killed.
 
     Call it as the only process of any machine that writes there.
     """
-    pattern = f"*.tmp-{'[0-9a-f]' * 8}"
-    for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
+    for name in filter(is_temporary, list_names(folder)):
         with contextlib.suppress(OSError):
-            os.remove(path)
+            _remove(os.path.join(folder, name))
 
 
 def raise_if_full(path: str, error: OSError) -> None:
