@@ -333,7 +333,7 @@ def test_a_larger_budget_goes_on(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes, name", [({"max_length": 64}, "max_length"), ({}, "data_id")]
+    "changes, name", [({"max_length": 64}, "max_length"), ({}, "set of texts")]
 )
 def test_another_search_in_out_is_refused_and_left_as_it_is(
     searched, world, tmp_path, changes, name

@@ -76,8 +76,8 @@ def find_problems(task: Task, splits: dict[str, Any]) -> list[str]:
         if count:
             problems.append(
                 f"{count:,} of the {len(splits[split]):,} texts of {split} are "
-                "also in the training set. `group` as duplicates keeps equal "
-                "texts in one split."
+                "also in the training set. --duplicates=group (`duplicates = "
+                '"group"` in a task file) keeps equal texts in one split.'
             )
     return problems
 

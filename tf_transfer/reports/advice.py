@@ -354,6 +354,9 @@ def make_table(
         is_timed = not math.isnan(reference.seconds)
         has_seconds = reference.is_baseline and is_timed
     title = f"loses < {describe_points(margin)}"
+    minus = f"minus {other}"
+    if rows[0].scored.endswith("validation texts"):
+        minus = f"validation, {minus}"
     lines = []
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
         for row, word in zip(members, judge_losses(members, margin)):
@@ -366,7 +369,7 @@ def make_table(
                 "approach": row.name,
                 "validation": row.validation.show(1),
                 "test": row.test.show(1),
-                f"minus {other}": row.note or row.difference.show(1, "+"),
+                minus: row.note or row.difference.show(1, "+"),
                 title: word if margin else "",
                 TIME: _show_seconds(row) if has_seconds else "",
                 f"{TIME}, %": "",

@@ -36,6 +36,11 @@ SAVE_SECONDS = 1.0  # between writings of the time that was spent
 TOKENS_OF_WORD, TOKENS_BESIDE = 1.4, 2.0
 MATRIX = 1024  # rows and columns of the product that measures the machine
 PRODUCT_SHARE = 0.5  # of the product's speed that an encoder reaches
+# What differs between two searches, for messages.
+NAMES = {
+    "data_identity": "set of texts, or way to read them",
+    "model_identity": "encoder",
+}
 
 
 def list_layers(settings: Any, blocks: int) -> list[str]:
@@ -269,10 +274,10 @@ class Clock:
             name for name in {*known, *key} if known.get(name) != key.get(name)
         )
         if differing:
+            names = ", ".join(NAMES.get(name, name) for name in differing[:3])
             raise UserError(
-                f"--out={out}: holds a search with another "
-                f"{', '.join(differing[:3])}. Give another --out; nothing was "
-                "changed."
+                f"--out={out}: holds a search with another {names}. Give "
+                "another --out; nothing was changed."
             )
 
     def __call__(self) -> float:
