@@ -275,13 +275,13 @@ def measure(out: str) -> dict[str, Any]:
     for task in values.tasks:
         folder = os.path.join(values.runs, "tasks", task)
         parts = write_task(task, folder)
-        found = {b: search(task, folder, b) for b in values.budgets}
-        metric = found[values.budgets[0]]["metric"]
+        answers = {b: search(task, folder, b) for b in values.budgets}
+        metric = answers[values.budgets[0]]["metric"]
         measured["tasks"][task] = {
             "metric": metric,
             "TF-IDF": fit_words(parts, metric),
             "states": fit_states(parts, metric),
-            "search": found,
+            "search": answers,
         }
         print(task, measured["tasks"][task], flush=True)
         files.write_json(os.path.join(out, "measured.json"), measured)
@@ -300,9 +300,9 @@ def make_table(measured: dict[str, Any]) -> str:
         row = [f"{task}, {case['metric']}"]
         row += [f"{case[name]:.1f}" for name in ("TF-IDF", "states")]
         for budget in budgets:
-            found = case["search"][budget]
-            row += [f"{found['score']:.1f}", found["approach"]]
-            row.append(f"{found['seconds']:.0f} s")
+            answer = case["search"][budget]
+            row += [f"{answer['score']:.1f}", answer["approach"]]
+            row.append(f"{answer['seconds']:.0f} s")
         rows.append(row)
         leads.append([case["search"][b]["score"] - best for b in budgets])
     mean = ["**mean lead over the better one**", "", ""]

@@ -17,6 +17,7 @@ from tf_transfer.reports import (
     study as study_lib,
     summary as summary_lib,
 )
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")
@@ -139,6 +140,9 @@ def test_a_column_that_looks_like_groups_is_reported(
     )
     train.Train(settings).execute()
     assert capsys.readouterr().out.count("column 'author' has few values") == 1
+    with screen.silence():
+        train.Train(dataclasses.replace(settings, rerun=True)).execute()
+    assert not capsys.readouterr().out
 
 
 def test_more_folds_than_groups_are_refused(tmp_path):

@@ -366,13 +366,13 @@ class TextSearch(TextClassifier):
                 **own,
             }
         )
-        found = search.open_search(settings, time.monotonic()).run()
-        if not found["scored"]:
-            raise UserError("\n".join(found["lines"]))
+        answer = search.open_search(settings, time.monotonic()).run()
+        if not answer["scored"]:
+            raise UserError("\n".join(answer["lines"]))
         self.folder_ = os.path.abspath(out)
-        self.sentence_ = found["sentence"]
-        self.table_ = pd.DataFrame(found["table"])
-        return found["scored"].path
+        self.sentence_ = answer["sentence"]
+        self.table_ = pd.DataFrame(answer["table"])
+        return answer["scored"].path
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float64 [n, classes]. The probability of each of `classes_`."""

@@ -197,7 +197,7 @@ class RunData:
         if reports and settings.own_data:
             for name, texts in examples.items():
                 for problem in self.sources[name].find_problems():
-                    print(f"{name}: {problem}", flush=True)
+                    screen.say(f"{name}: {problem}")
                 # Without a sample of the training set, scored with it.
                 splits = {kind: s[""] for kind, s in texts.items() if "" in s}
                 self.report(self.tasks[name], splits)

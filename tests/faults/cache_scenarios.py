@@ -187,7 +187,7 @@ SCENARIOS = {
         clear,
         read_entries,
         OWN_FILES,
-        leaves=lambda found, before, expected: set(found) <= set(before),
+        leaves=lambda result, before, expected: set(result) <= set(before),
         check=check_rows,
     ),
 }

@@ -162,11 +162,11 @@ class Disk:
         """In place of a function whose first argument is a path."""
 
         def operate(path=".", *arguments, **options):
-            found = self._find(path, options.get("dir_fd"))
-            if found:
-                self.operate(kind, found)
+            full_path = self._find(path, options.get("dir_fd"))
+            if full_path:
+                self.operate(kind, full_path)
                 if kind in ("unlink", "rmdir"):
-                    self._bury(found)
+                    self._bury(full_path)
             return original(path, *arguments, **options)
 
         return operate
@@ -175,10 +175,10 @@ class Disk:
         """In place of a function from one path to another."""
 
         def operate(source, target, **options):
-            found = self._find(target, options.get("dst_dir_fd"))
-            if found:
-                self.operate(kind, found)
-                self._bury(found)
+            full_path = self._find(target, options.get("dst_dir_fd"))
+            if full_path:
+                self.operate(kind, full_path)
+                self._bury(full_path)
             return original(source, target, **options)
 
         return operate
@@ -199,11 +199,13 @@ class Disk:
         return flock
 
     def _open_descriptor(self, path, flags, mode=0o777, *, dir_fd=None):
-        found = self._find(path, dir_fd)
-        if found:
-            self.operate(self._kind_of_open(found, flags & os.O_CREAT), found)
+        full_path = self._find(path, dir_fd)
+        if full_path:
+            self.operate(
+                self._kind_of_open(full_path, flags & os.O_CREAT), full_path
+            )
         descriptor = self._open(path, flags, mode, dir_fd=dir_fd)
-        if found:
+        if full_path:
             self._descriptors.add(descriptor)
         return descriptor
 
@@ -230,8 +232,8 @@ class Disk:
         opener=None,
     ):
         """In place of `open`; the raw file of what it returns may fail."""
-        found = self._find(file)
-        if not found:
+        full_path = self._find(file)
+        if not full_path:
             return self._builtin_open(
                 file,
                 mode,
@@ -245,11 +247,11 @@ class Disk:
         raw_mode = mode.replace("b", "").replace("t", "")
         if not isinstance(file, int):
             creates = set(mode) & set("wax")
-            self.operate(self._kind_of_open(found, creates), found)
-            if "w" in mode and os.path.exists(found):
-                self.operate("truncate", found)
+            self.operate(self._kind_of_open(full_path, creates), full_path)
+            if "w" in mode and os.path.exists(full_path):
+                self.operate("truncate", full_path)
         raw = _File(file, raw_mode, closefd, opener)
-        raw.disk, raw.path = self, found
+        raw.disk, raw.path = self, full_path
         self._files.append(raw)
         if isinstance(file, int):
             self._descriptors.discard(file)
@@ -309,18 +311,18 @@ class Disk:
             self._collect(os.stat(self.root).st_ino, "", left)
         else:
             for folder, folders, names in os.walk(self.root):
-                place = os.path.relpath(folder, self.root)
+                subfolder = os.path.relpath(folder, self.root)
                 for name in folders:
-                    left[os.path.join(place, name)] = None
+                    left[os.path.join(subfolder, name)] = None
                 for name in names:
                     number = os.lstat(os.path.join(folder, name)).st_ino
                     content = self._contents.get(number, b"")
-                    left[os.path.join(place, name)] = content
+                    left[os.path.join(subfolder, name)] = content
         write_tree(self.root, left)
 
-    def _collect(self, number, place, left):
+    def _collect(self, number, subfolder, left):
         for name, (child, is_folder) in self._names.get(number, {}).items():
-            path = os.path.join(place, name)
+            path = os.path.join(subfolder, name)
             if is_folder:
                 left[path] = None
                 self._collect(child, path, left)

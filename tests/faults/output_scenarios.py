@@ -68,10 +68,10 @@ def read_report(root):
     return {n: c for n, c in tree.items() if n in list_contents()}
 
 
-def has_whole_files(found, before, expected):
+def has_whole_files(result, before, expected):
     """Each file is the older one or the new one."""
     return all(
-        found.get(name) in (before[name], expected[name]) for name in expected
+        result.get(name) in (before[name], expected[name]) for name in expected
     )
 
 
@@ -106,11 +106,11 @@ def read_summary(root):
     return runs | {path: LEFT_OUT for path, _ in summary["left_out"]}
 
 
-def names_what_is_left_out(found, before, expected):
+def names_what_is_left_out(result, before, expected):
     """A run has its numbers, or it or its folder is named."""
-    left_out = [path for path, run in found.items() if run == LEFT_OUT]
+    left_out = [path for path, run in result.items() if run == LEFT_OUT]
     return all(
-        found.get(path) == run or path.startswith((*left_out,))
+        result.get(path) == run or path.startswith((*left_out,))
         for path, run in expected.items()
     )
 
@@ -256,8 +256,8 @@ SCENARIOS = {
         summarize,
         read_summary,
         ("summary.json*",),
-        leaves=lambda found, before, expected: (
-            not found or names_what_is_left_out(found, before, expected)
+        leaves=lambda result, before, expected: (
+            not result or names_what_is_left_out(result, before, expected)
         ),
         ends=names_what_is_left_out,
         litters=True,
@@ -278,8 +278,8 @@ SCENARIOS = {
         export,
         read_export,
         ("export/*",),
-        leaves=lambda found, before, expected: all(
-            content in (None, one) for content, one in zip(found, expected)
+        leaves=lambda result, before, expected: all(
+            content in (None, one) for content, one in zip(result, expected)
         ),
         litters=True,
         refusals=("is not empty. Give a new folder.",),

@@ -20,7 +20,7 @@ from tf_transfer.config import command_line
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
-HANGS = 60  # seconds after which a point, of milliseconds, is named
+HANGS = 600  # seconds after which a point, of milliseconds, is named
 SHARE = 20  # one in so many points, without --faults
 
 
@@ -48,11 +48,11 @@ class Scenario:
     act: Callable[[str], None]
     read: Callable[[str], Any]
     own: tuple[str, ...]
-    leaves: Callable[[Any, Any, Any], bool] = lambda found, before, expected: (
-        found in (before, expected)
+    leaves: Callable[[Any, Any, Any], bool] = lambda result, before, expected: (
+        result in (before, expected)
     )
-    ends: Callable[[Any, Any, Any], bool] = lambda found, before, expected: (
-        found == expected
+    ends: Callable[[Any, Any, Any], bool] = lambda result, before, expected: (
+        result == expected
     )
     check: Callable[[str], str] = lambda root: ""
     litters: bool = False
@@ -144,9 +144,11 @@ class Trial:
         if end not in ("done", "refused", "stopped", "ended"):
             problem = f"{end}: {said}"
         elif end == "done":
-            found = self._read()
-            if not self.scenario.ends(found, self._read_before, self._expected):
-                problem = f"ended as if all were well, with {found}"
+            result = self._read()
+            if not self.scenario.ends(
+                result, self._read_before, self._expected
+            ):
+                problem = f"ended as if all were well, with {result}"
         if "power" in point.kind:
             disk.cut_power()
         problem = problem or self._compare() or self._look()
@@ -158,12 +160,12 @@ class Trial:
 
     def _compare(self):
         """What a fault has left that it may not."""
-        found, scenario = self._read(), self.scenario
-        if isinstance(found, Unreadable):
+        result, scenario = self._read(), self.scenario
+        if isinstance(result, Unreadable):
             return ""
-        if scenario.leaves(found, self._read_before, self._expected):
+        if scenario.leaves(result, self._read_before, self._expected):
             return ""
-        return f"leaves {found}"
+        return f"leaves {result}"
 
     def _repeat(self):
         """Does the scenario again; what is wrong with it."""

@@ -55,8 +55,10 @@ def read_sweep(root):
     return results
 
 
-def has_right_results(found, before, expected):
-    return found.items() <= expected.items() and before.items() <= found.items()
+def has_right_results(result, before, expected):
+    return (
+        result.items() <= expected.items() and before.items() <= result.items()
+    )
 
 
 def prepare_failed(root):

@@ -39,7 +39,7 @@ def test_the_answer_and_its_commands_come_first(searched):
         f'<p class="headline">{first.partition(". ")[0].rstrip(".")}',
         next(x for x in others if " at a constant rate" in x)[:30],
         f'<code class="command">{again}</code> <button type="button" data-copy',
-        f'<code class="command">{predict.partition(";")[0]}</code>',
+        f'<code class="command">{predict.partition(", or")[0]}</code>',
         "<h2>Approaches</h2>",
         "<h2>Errors</h2>",
     ]

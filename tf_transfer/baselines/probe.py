@@ -3,10 +3,9 @@
 It measures what an encoder knows of a task before any weight trains. The
 training texts decide which states it reads. The default of a text is the mean
 of all tokens above every block, side by side; for pairs it is the cosine of
-both texts' means above the last block.
-Other states replace the default only if repeated cross-validation shows them
-better by a standard error of the paired difference: with few texts the highest
-of many scores is mostly noise.
+both texts' means above the last block. Other states replace the default only if
+repeated cross-validation shows them better by a standard error of the paired
+difference: with few texts the highest of many scores is mostly noise.
 """
 
 import dataclasses
@@ -283,22 +282,24 @@ class _Subset:
         self._task = dataclasses.replace(task, also=())
         self._inputs = inputs
         self._seed = seed
-        groups = inputs.sentences
-        if groups is None:
-            groups = np.arange(len(inputs.labels))
+        sentences = inputs.sentences
+        if sentences is None:
+            sentences = np.arange(len(inputs.labels))
         most = MOST_WORDS if task.is_tagging else MOST_TEXTS
-        counts = np.bincount(groups)
+        counts = np.bincount(sentences)
         order = np.random.default_rng(seed).permutation(len(counts))
         kept = order[
             : max(FOLDS, int((np.cumsum(counts[order]) <= most).sum()))
         ]
-        self.rows = np.flatnonzero(np.isin(groups, kept))
+        self.rows = np.flatnonzero(np.isin(sentences, kept))
         self.labels = inputs.labels[self.rows]
         self.texts = len(kept)
-        _, self._groups = np.unique(groups[self.rows], return_inverse=True)
-        self._text_groups = inputs.groups
+        _, self._sentences = np.unique(
+            sentences[self.rows], return_inverse=True
+        )
+        self._groups = inputs.groups
         if inputs.groups is not None:
-            self._text_groups = inputs.groups[np.sort(kept)]
+            self._groups = inputs.groups[np.sort(kept)]
 
     def matrix(self, states: States) -> np.ndarray:
         """float32 [examples or words, width]."""
@@ -308,7 +309,7 @@ class _Subset:
         """The headline metric of some rows, whole sentences among words."""
         starts = None
         if self._task.is_tagging:
-            starts = np.flatnonzero(np.diff(self._groups[rows], prepend=-1))
+            starts = np.flatnonzero(np.diff(self._sentences[rows], prepend=-1))
         scores = metrics.measure_task(
             self._task, self.labels[rows], logits, starts
         )
@@ -322,21 +323,26 @@ class _Subset:
         if self._task.kind == "classes":
             cls = model_selection.RepeatedStratifiedKFold
             labels = self.labels
-        splitter = cls(
-            n_splits=FOLDS, n_repeats=repeats, random_state=self._seed
-        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # see `find_warnings`
-            folds = list(splitter.split(labels, labels))
-        if self._text_groups is not None:
-            folds = groups_lib.make_folds(
-                labels, self._text_groups, FOLDS, self._seed, repeats
-            )
+            folds: list[tuple[np.ndarray, ...]]
+            if self._groups is not None:
+                folds = [
+                    *groups_lib.make_folds(
+                        labels, self._groups, FOLDS, self._seed, repeats
+                    )
+                ]
+            else:
+                splitter = cls(
+                    n_splits=FOLDS, n_repeats=repeats, random_state=self._seed
+                )
+                folds = [*splitter.split(labels, labels)]
         if not self._task.is_tagging:
             return folds
         return [
             tuple(
-                np.flatnonzero(np.isin(self._groups, texts)) for texts in fold
+                np.flatnonzero(np.isin(self._sentences, texts))
+                for texts in fold
             )
             for fold in folds
         ]

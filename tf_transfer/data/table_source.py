@@ -297,11 +297,11 @@ class TableSource(Source):
             self.task_file.kind == "labels" and len(self.task_file.label) == 1
         )
 
-    def _notify_of_labels(self, found: str) -> None:
+    def _notify_of_labels(self, message: str) -> None:
         path, label = self.task_file.train.paths[0], self.task_file.label[0]
         option = self._option("--label_separator", "separator")
         tables.notify(
-            f"{path}, column {cut(label)!r}: {found}. {option} gives another "
+            f"{path}, column {cut(label)!r}: {message}. {option} gives another "
             "separator."
         )
 

@@ -355,8 +355,9 @@ def make_table(
         has_seconds = reference.is_baseline and is_timed
     title = f"loses < {describe_points(margin)}"
     minus = f"minus {other}"
-    if rows[0].scored.endswith("validation texts"):
+    if any(row.scored.endswith("validation texts") for row in rows):
         minus = f"validation, {minus}"
+    lacks_build = any(row.lacks_build for row in rows)
     lines = []
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
         for row, word in zip(members, judge_losses(members, margin)):
@@ -379,7 +380,7 @@ def make_table(
             }
             if not has_seconds:
                 line[f"{row.time_of}, %"] = row.time.show(0)
-            if any(other.lacks_build for other in rows):
+            if lacks_build:
                 line[WITH_BUILD] = Ranged(row.seconds).show(0)
             lines.append(line)
     titles = dict.fromkeys(title for line in lines for title in line)

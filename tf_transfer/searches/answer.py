@@ -184,7 +184,7 @@ def give(search: Any) -> dict[str, Any]:
     for name, command in commands.items():
         lines.append(f"{name}: {command}")
     if PREDICT in commands:
-        lines[-1] += "; --input=FILE --output=FILE; or --export=FOLDER."
+        lines[-1] += ", or --input=FILE --output=FILE, or --export=FOLDER"
 
     out, run = search.settings.out, ""
     path = os.path.join(out, FILE)
