@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tf_transfer import experiment, search, train
 from tf_transfer.data import tables
+from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
 from tf_transfer.training.records import hash_key, RunDirectory
 from tf_transfer.utils import files, screen
@@ -379,7 +380,7 @@ class TextSearch(TextClassifier):
         probabilities = super().predict_proba(X)
         names = self._predictor.task.labels  # in the order of a table's labels
         order = [
-            names.index(tables.word_of(label))
+            names.index(normalize_cell(label))
             for label in self.classes_.tolist()
         ]
         return probabilities[:, order]

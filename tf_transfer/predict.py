@@ -45,12 +45,13 @@ from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.data import (
     entities,
+    file_formats,
     labels as labels_lib,
     tables,
     tagged,
     texts as texts_lib,
 )
-from tf_transfer.data.tables import Table
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.trained import (
     BaselinePredictor,
@@ -192,7 +193,7 @@ def read_file(
         table = tagged.read(path, task.texts[0], label_column)
         types = entities.types_of(task.labels or ())
         tagged.check_types(table, table.columns[label_column], types)
-    elif task.is_tagging and tables.is_plain(path):
+    elif task.is_tagging and file_formats.is_plain(path):
         table = tagged.read_words(path, task.texts[0])
     else:
         encoding = encoding or settings.encoding
@@ -217,7 +218,7 @@ def _make_rows(
     keywords = [""] * len(table)
     if settings.keyword_column in table.columns:
         keywords = [
-            *map(tables.word_of, table.columns[settings.keyword_column])
+            *map(normalize_cell, table.columns[settings.keyword_column])
         ]
     is_cleaned = settings.clean == "basic"
     texts = [
@@ -239,7 +240,7 @@ def _read_labels(task: Task, table: Table, column: str) -> np.ndarray:
     if task.kind == "score":
         return np.asarray(table.scores(column))
     if task.kind == "classes":
-        return table.label_ids(column, [*map(tables.word_of, cells)], labels)
+        return table.label_ids(column, [*map(normalize_cell, cells)], labels)
     separator = task.separator or labels_lib.find_separator(cells, labels)
     split = functools.partial(labels_lib.split_labels, separator=separator)
     return table.label_sets(column, table.convert(column, split), labels)
@@ -259,10 +260,10 @@ def choose_extension(task: Task, path: str, output: str | None) -> str:
     Raises:
         UserError: The answers have no such format.
     """
-    allowed: tuple[str, ...] = tables.JSON_LINES
+    allowed: tuple[str, ...] = file_formats.JSON_LINES
     if not task.is_tagging:  # CSV has no lists
         allowed = (".csv", *allowed)
-    extension = tables.extension_of(path)
+    extension = file_formats.extension_of(path)
     if output:
         extension = os.path.splitext(output)[1].lower()
     if extension in allowed:

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tf_transfer.data import glue, tables
+from tf_transfer.data import delimited, glue, tables
+from tf_transfer.data.columns import Table
 from tf_transfer.data.corpora import FolderSource, make_examples
-from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils import files
 
 _PAIR = ("sentence1", "sentence2")
-DIALECT = tables.Dialect("\t", "lax")
+DIALECT = delimited.Dialect("\t", "lax")
 
 # `folder` is the beginning of a file's name.
 TASKS = {

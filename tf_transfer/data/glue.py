@@ -21,7 +21,8 @@ import msgspec
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import tables
+from tf_transfer.data import delimited, tables
+from tf_transfer.data.columns import BadRow
 from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils.errors import UserError
@@ -217,10 +218,10 @@ def read(path: str, task: Task) -> Examples:
         UserError: A row is invalid; the message has file, line and column.
     """
     dialect = dataclasses.replace(
-        tables.TSV, header=task.header, is_ragged=True
+        delimited.TSV, header=task.header, is_ragged=True
     )
     names = dict.fromkeys([*task.texts, task.label], "")
-    short_rows: list[tables.BadRow] | None = None
+    short_rows: list[BadRow] | None = None
     if task.skip_broken:
         short_rows = []
     table = tables.read_table(path, names, "", dialect, short_rows)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import splits
-from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -39,7 +39,7 @@ def parse(table: Table, column: str) -> np.ndarray:
 
 
 def _parse_cell(cell: Any) -> str:
-    word = word_of(cell)
+    word = normalize_cell(cell)
     if not word:
         raise ValueError("is empty")
     return word
@@ -79,7 +79,7 @@ def check_apart(parts: Iterable[Table], column: str, flag: str) -> None:
         is_shared = np.isin(groups, known)
         if is_shared.any():
             row = int(is_shared.argmax())
-            name = cut(word_of(table.columns[column][row]))
+            name = cut(normalize_cell(table.columns[column][row]))
             raise UserError(
                 f"{table.locate(row)}, column {cut(column)!r}: group {name!r} "
                 f"is also in another split, as are those of {is_shared.sum():,}"
@@ -177,13 +177,14 @@ def find_columns(
         label: The column of the labels.
         option: What names a column of groups, with `{}` for the column.
     """
-    labels = [*map(word_of, columns[label])]
+    labels = [*map(normalize_cell, columns[label])]
     return [
         f"column {cut(name)!r} has few values, and their rows nearly always "
         "the same label. If it names authors, patients or documents, "
         f"{option.format(name)} keeps each in one split."
         for name, cells in columns.items()
-        if name != label and _looks_like_groups([*map(word_of, cells)], labels)
+        if name != label
+        and _looks_like_groups([*map(normalize_cell, cells)], labels)
     ]
 
 

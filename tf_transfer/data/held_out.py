@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import tables, texts as texts_lib
+from tf_transfer.data import file_formats, texts as texts_lib
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.table_source import read_ids, TableSource
-from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Task
 from tf_transfer.data.task_file import check_table, TaskFile
 from tf_transfer.utils import files
@@ -77,7 +77,7 @@ class HeldOutSource(TableSource):
             f"Columns(text={own.texts[0]!r}, label={own.label[0]!r}, "
             f"id={own.id!r}, keyword={own.keyword!r})"
         )
-        codec = tables.codec_of(own.encoding)
+        codec = file_formats.codec_of(own.encoding)
         table = f"{files.sha256(own.path)} {columns} {codec} {own.is_cleaned}"
         lines = [table, own.duplicates]
         if own.skip_bad_rows:
@@ -187,7 +187,7 @@ class HeldOutSource(TableSource):
         own, [texts] = self.task_file, super()._prepare_texts(table)
         keywords = [""] * len(texts)
         if own.keyword:
-            keywords = [*map(tables.word_of, table.columns[own.keyword])]
+            keywords = [*map(normalize_cell, table.columns[own.keyword])]
         pairs = zip(texts, keywords)
         return [[texts_lib.make_text(*pair, own.is_cleaned) for pair in pairs]]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tf_transfer.data.tables import word_of
+from tf_transfer.data.columns import normalize_cell
 
 # What may separate the labels of a cell; of equals, the first is chosen.
 SEPARATORS = ";|\n\t,；，、"
@@ -15,14 +15,14 @@ _GAP = re.compile(r"""(['"])\s+(['"])""")
 
 
 def label_of(cell: Any) -> str:
-    """A label as text; see `tables.word_of`.
+    """A label as text; see `normalize_cell`.
 
     Raises:
         ValueError: The cell is neither a text nor a number.
     """
     if not isinstance(cell, str | int | float | None):
         raise ValueError(f"{cell!r:.60} is neither a text nor a number")
-    return word_of(cell)
+    return normalize_cell(cell)
 
 
 def split_labels(cell: Any, separator: str) -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 from tf_transfer.data import (
     card,
     entities,
+    file_formats,
     groups as groups_lib,
     labels as labels_lib,
     splits,
@@ -28,7 +29,13 @@ from tf_transfer.data import (
     task_file,
     texts as texts_lib,
 )
-from tf_transfer.data.tables import BadRow, BadRows, Table, word_of
+from tf_transfer.data.columns import (
+    BadRow,
+    BadRows,
+    concatenate_tables,
+    normalize_cell,
+    Table,
+)
 from tf_transfer.data.task import (
     choose_metrics,
     Examples,
@@ -38,9 +45,9 @@ from tf_transfer.data.task import (
     TWO_CLASSES,
 )
 from tf_transfer.data.task_file import SPLITS, TaskFile
-from tf_transfer.utils import files
+from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.formatting import cut, quote_names
 
 SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
@@ -182,7 +189,7 @@ class TableSource(Source):
                 raise UserError(f"{skip}: sentences stay. Leave it out.")
             [words], [tags] = own.texts, own.label
             others = {own.group: self._flag("group")} if own.group else {}
-            table = tables.join(
+            table = concatenate_tables(
                 [tagged.read(path, words, tags, others) for path in paths]
             )
             texts = [[*map(" ".join, table.columns[words])]]
@@ -198,7 +205,7 @@ class TableSource(Source):
             if not len(table) and len(bad) == before:
                 raise UserError(f"{path}: holds no examples.")
             read.append(table)
-        table = tables.join(read)
+        table = concatenate_tables(read)
         while len(table):
             try:
                 texts = self._prepare_texts(table)
@@ -235,7 +242,7 @@ class TableSource(Source):
         }
         files.write_atomically(target, tables.write_table(columns, ".csv"))
         paths = ", ".join(dict.fromkeys(columns["path"]))
-        tables.notify(
+        screen.notify_once(
             f"{paths}: skipped {len(bad):,} rows; they are in {target}."
         )
 
@@ -300,7 +307,7 @@ class TableSource(Source):
     def _notify_of_labels(self, message: str) -> None:
         path, label = self.task_file.train.paths[0], self.task_file.label[0]
         option = self._option("--label_separator", "separator")
-        tables.notify(
+        screen.notify_once(
             f"{path}, column {cut(label)!r}: {message}. {option} gives another "
             "separator."
         )
@@ -353,7 +360,7 @@ class TableSource(Source):
         counts = collections.Counter(words)
         other = f"Give another {self._flag('label')}"
         if len(counts) < least:
-            only = f"only the label {tables.list_names([*counts])}"
+            only = f"only the label {quote_names([*counts])}"
             raise self._column_error(
                 f"has {only if counts else 'no labels'}, so there is nothing "
                 f"to learn. {other}."
@@ -516,7 +523,7 @@ class TableSource(Source):
     def _row_ids(self, table: Table) -> list[str]:
         """The ids of the rows; the line numbers if there is no column."""
         if self._id_column in table.columns:
-            return [*map(word_of, table.columns[self._id_column])]
+            return [*map(normalize_cell, table.columns[self._id_column])]
         return [str(line) for _, line in table.places]
 
     def _find_rows(self, path: str, name: str) -> np.ndarray:
@@ -567,7 +574,7 @@ def read_ids(path: str, name: str) -> list[str]:
         raise UserError(
             f"{name}: no such file. Give a file with one id per line."
         )
-    ids = [*filter(None, map(str.strip, tables.read_lines(path)))]
+    ids = [*filter(None, map(str.strip, file_formats.read_lines(path)))]
     if not ids:
         raise UserError(f"{name}: holds no ids.")
     if len(set(ids)) < len(ids):
@@ -584,7 +591,7 @@ def _by_value(label: str) -> tuple[int, float, str]:
 
 
 def _parse_yes_no(cell: Any) -> bool:
-    word = word_of(cell).lower()
+    word = normalize_cell(cell).lower()
     if word not in YES_NO:
         raise ValueError(f"{cell!r:.60} is neither 0 nor 1")
     return YES_NO[word]

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import entities, tables
-from tf_transfer.data.tables import Table
+from tf_transfer.data import entities, file_formats, tables
+from tf_transfer.data.columns import Table
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -49,7 +49,7 @@ def read(
         UserError: A row is invalid; the message has file and line.
     """
     names = dict.fromkeys((words_column, tags_column), "")
-    if not tables.is_plain(path):
+    if not file_formats.is_plain(path):
         table = tables.read_table(path, {**names, **others})
         _check_names(table, tags_column)
         table.columns |= {name: table.words(name) for name in names}
@@ -157,7 +157,7 @@ def read_sentences(
     width, first_line = 0, 0
     sentence: list[list[str]] = []
     start = 0  # the line of the sentence's first word
-    for number, line in enumerate(tables.read_lines(path), 1):
+    for number, line in enumerate(file_formats.read_lines(path), 1):
         cells = _BLANKS.split(line.strip(" \t"))
         if cells[0] in ("", "-DOCSTART-"):
             if sentence:

@@ -22,7 +22,8 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from msgspec import Meta
 
-from tf_transfer.data import tables
+from tf_transfer.data import file_formats
+from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import find_metric_problem, KINDS
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
@@ -220,7 +221,7 @@ class _Reader:
                 )
         plain = {key: v for key, v in self.values.items() if key in PLAIN_KEYS}
         texts, label = self._names("texts"), self._names("label")
-        convert: Callable[[Any], str] = tables.word_of  # as those of cells
+        convert: Callable[[Any], str] = normalize_cell  # as those of cells
         if plain.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
             convert = str
@@ -319,7 +320,7 @@ class _Reader:
 def _stem(path: str) -> str:
     """A file's name without extension, as the name of a task."""
     stem, extension = os.path.splitext(os.path.basename(path))
-    if extension.lower() in tables.UNPACK:
+    if extension.lower() in file_formats.UNPACK:
         stem = os.path.splitext(stem)[0]
     return re.sub(r"[^\w.-]", "_", stem)
 
@@ -330,7 +331,8 @@ def _stem(path: str) -> str:
 def is_table(data: str) -> bool:
     """Whether `--data` names one table: a file, or a name like a table's."""
     return (
-        os.path.isfile(data) or tables.extension_of(data) in tables.EXTENSIONS
+        os.path.isfile(data)
+        or file_formats.extension_of(data) in file_formats.EXTENSIONS
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import tables
+from tf_transfer.data import delimited
 from tf_transfer.data.corpora import FolderSource
 from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.errors import UserError
@@ -29,7 +29,7 @@ CLASSES = (
 )
 DEFAULT_CLASSES = "1,2"
 CELLS = ("class", "question title", "question content", "best answer")
-DIALECT = tables.Dialect(header=CELLS)
+DIALECT = delimited.Dialect(header=CELLS)
 
 
 def open_classes(folder: str, classes: str) -> FolderSource:
@@ -115,7 +115,7 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
     """
     label_of = {str(number): label for label, number in enumerate(numbers)}
     known = {str(number) for number in range(1, len(CLASSES) + 1)}
-    rows = tables.read_rows(path, dialect=DIALECT)
+    rows = delimited.read_rows(path, dialect=DIALECT)
     next(rows)  # the header
     ids, texts, labels = [], [], []
     for row, (line, (word, *cells)) in enumerate(rows):
