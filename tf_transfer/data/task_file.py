@@ -14,6 +14,8 @@ task file. `KEYS` declares every key; `table_source` reads the data files.
 
 import dataclasses
 import glob
+import hashlib
+import json
 import os
 import re
 import tomllib
@@ -162,6 +164,40 @@ class TaskFile:
     separator: str = ""
     encoding: str = ""
     skip_bad_rows: bool = False
+
+    @property
+    def identity(self) -> str:
+        """A hash of the files' contents, and of how they are read."""
+        values = dataclasses.asdict(self)
+        del values["path"], values["name"]
+        if not values["group"]:
+            del values["group"]
+        values["encoding"] = values["encoding"] or "utf-8"
+        if self.kind != "labels":  # which alone have a separator
+            values["separator"] = SEPARATOR
+        if not values["skip_bad_rows"]:
+            del values["skip_bad_rows"]
+        for split in SPLITS:
+            values[split]["paths"] = [
+                *map(files.sha256, values[split]["paths"])
+            ]
+            if values[split]["ids"]:
+                values[split]["ids"] = files.sha256(values[split]["ids"])
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+        return f"own sha256:{digest.hexdigest()}"
+
+    @property
+    def has_label_cells(self) -> bool:
+        """Whether a cell holds several labels."""
+        return self.kind == "labels" and len(self.label) == 1
+
+    def name_option(self, flag: str, key: str) -> str:
+        """A flag, for messages; or in its place a key or line of the file."""
+        return f"`{key}`" if is_task_file(self.path) else flag
+
+    def name_column(self, key: str) -> str:
+        """The key of the file, or the flag, that names a column."""
+        return self.name_option(f"--{key.removesuffix('s')}_column", key)
 
 
 def is_task_file(name: str) -> bool:
