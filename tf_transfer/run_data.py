@@ -213,6 +213,27 @@ class RunData:
         for problem in card.find_problems(task, splits):
             screen.say(f"{task.name}: {problem}")
 
+    def describe(self, task: Task, encoder: "Encoder | None" = None) -> str:
+        """The report card of a task's texts, and problems of its source.
+
+        Args:
+            task: the task.
+            encoder: whose tokens are counted; None for none.
+        """
+        examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
+        unknown = 0.0, 0
+        if encoder is not None and not task.is_tagging:
+            ids = self.encode(
+                examples["train"][""], task, encoder, "train"
+            ).tokens
+            lengths = ids.lengths + ids.lost
+            unknown = ids.count(encoder.tokenizer.unknown)
+        text = card.describe(
+            task, examples, lengths, self.settings.max_length, unknown
+        )
+        problems = self.sources[task.name].find_problems()
+        return "\n".join([text, *problems])
+
     def read(self, task: Task) -> Texts:
         """The training, validation and test texts of a task.
 

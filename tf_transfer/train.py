@@ -448,7 +448,7 @@ class Train(experiment.Experiment):
         try:
             # A head of the user's own is for this run's features.
             is_alike = settings.features == self.settings.features
-            head = self._head if is_alike else None
+            head = self.head if is_alike else None
             other = Train(settings, self.data.given_source, head)
             other.data.reports_problems = False  # this run has reported them
             path = other.find_run().path

@@ -283,6 +283,14 @@ class Settings(Recipe):
             )
 
 
+# Settings that a search, a sweep or a user adds to a run, and that change none
+# of its numbers: commands that are offered leave them out.
+ADDED = (
+    *("baseline", "max_seconds", "also_cache", "score_test"),
+    *("learning_curve", "rerun", "describe"),
+)
+# Settings that say what trains: each has its own learning rate.
+TRAINED = {"trainable_layers", "blocks", "method", "features", "head"}
 # Names of the options that a method alone reads.
 METHOD_OPTIONS = tuple(
     field.name
@@ -319,3 +327,32 @@ def given_flags(
         and field.name not in leave_out
         and getattr(settings, field.name) != field.default
     }
+
+
+def offered_flags(settings: Settings, changes: Mapping[str, Any]) -> list[str]:
+    """The flags of a run, or of one like it, in a command to be offered.
+
+    It has none of the flags that a search or a sweep added (`ADDED`), none
+    without an effect, and none at its default. The learning rate stays where
+    the same weights train; else it is the usual one of what trains.
+
+    Args:
+        settings: of the run.
+        changes: settings in place of the run's.
+    """
+    cls = type(settings)
+    values = given_flags(settings, ADDED)
+    if TRAINED & changes.keys():
+        values.pop("lr", None)
+    values |= changes
+    for name in cls(**values).unread():
+        values.pop(name, None)
+    for name, value in [*values.items()]:
+        others = {n: v for n, v in values.items() if n != name}
+        try:
+            usual = getattr(cls(**others).resolve(), name)
+        except UserError:  # the run needs it
+            continue
+        if usual == value:
+            values = others
+    return [f"--{name}={value}" for name, value in values.items()]
