@@ -63,6 +63,7 @@ ROOMS = {
     ),
     "trained": (
         "baselines",
+        "reports",
         "training",
         "feature_cache",
         "models",
