@@ -102,7 +102,10 @@ ROOMS = {
     ),
 }
 # Of the data, training knows encoded splits and their batches, no tasks.
-TRAINING_READS = ("tf_transfer.data.batches",)
+TRAINING_READS = (
+    "tf_transfer.data.batches",
+    "tf_transfer.data.encoded_split",
+)
 
 
 def parse(path):

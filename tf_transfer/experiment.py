@@ -17,7 +17,8 @@ import numpy as np
 from tf_transfer import run_training
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
-from tf_transfer.data import batches, splits
+from tf_transfer.data import splits
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
 from tf_transfer.run_data import RunData, Splits
@@ -177,7 +178,7 @@ class Experiment(RunModel):
                 )
 
         def measure(
-            split: batches.EncodedSplit, logits: np.ndarray
+            split: EncodedSplit, logits: np.ndarray
         ) -> dict[str, float]:
             return metrics.measure_task(
                 task, split.targets, logits, split.word_starts

@@ -15,7 +15,6 @@ import numpy as np
 from absl import logging
 
 from tf_transfer.data import (
-    batches,
     card,
     glue,
     groups as groups_lib,
@@ -29,6 +28,7 @@ from tf_transfer.data import (
     tokens,
     word_pieces,
 )
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import screen
@@ -42,7 +42,7 @@ MOST_UNKNOWN = 0.01  # share of unknown tokens above which a run warns
 
 # By `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
-Splits = dict[str, dict[str, batches.EncodedSplit]]
+Splits = dict[str, dict[str, EncodedSplit]]
 
 
 class RunData:
@@ -336,7 +336,7 @@ class RunData:
         encoder: "Encoder",
         name: str,
         texts_per_row: int | None = None,
-    ) -> batches.EncodedSplit:
+    ) -> EncodedSplit:
         """Tokenises examples.
 
         Args:
@@ -377,7 +377,7 @@ class RunData:
         labels = examples.labels
         if labels is None:
             labels = np.zeros(len(examples), np.int64)
-        return batches.EncodedSplit(
+        return EncodedSplit(
             ids,
             labels,
             examples.ids,

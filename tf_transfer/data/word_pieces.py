@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from tf_transfer.data import entities
-from tf_transfer.data.batches import EncodedSplit, IGNORED
+from tf_transfer.data.encoded_split import EncodedSplit, IGNORED
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.tokens import SpecialTokens, Tokens
 

@@ -23,6 +23,7 @@ import tensorflow as tf
 import tqdm
 
 from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit, StoredStates
 from tf_transfer.feature_cache import (
     engines,
     rows as rows_lib,
@@ -154,10 +155,10 @@ class FeatureCache:
     def attach(
         self,
         prefix: FrozenPrefix,
-        splits: dict[str, batches.EncodedSplit],
+        splits: dict[str, EncodedSplit],
         needs_all: bool = False,
         also: Sequence[int] = (),
-    ) -> tuple[dict[str, batches.EncodedSplit], BuildCost]:
+    ) -> tuple[dict[str, EncodedSplit], BuildCost]:
         """Adds the stored output of a prefix to splits; builds what is missing.
 
         Args:
@@ -357,7 +358,7 @@ class FeatureCache:
         )
 
     def _run(
-        self, prefixes: Sequence[FrozenPrefix], split: batches.EncodedSplit
+        self, prefixes: Sequence[FrozenPrefix], split: EncodedSplit
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Prepares a pass over a split, the longest texts first.
 
@@ -394,7 +395,7 @@ class FeatureCache:
     def _iterate(
         self,
         prefixes: Sequence[FrozenPrefix],
-        split: batches.EncodedSplit,
+        split: EncodedSplit,
         plan: batches.BatchPlan,
         outputs: engines.Outputs,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
@@ -493,7 +494,7 @@ def _row_bytes(
 
 def _map_states(
     entry: store_lib.Entry, prefix: FrozenPrefix, indices: np.ndarray
-) -> batches.StoredStates:
+) -> StoredStates:
     """The stored output of some texts; nothing is read yet.
 
     Args:
@@ -508,7 +509,7 @@ def _map_states(
     if count:
         shape = count, entry.hidden
         vectors = np.memmap(entry.vectors.path, dtype, "r", shape=shape)
-    return batches.StoredStates(
+    return StoredStates(
         vectors,
         np.append(entry.vectors.table["start"], 0)[indices],
         indices >= 0,
