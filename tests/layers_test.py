@@ -52,6 +52,7 @@ ROOMS = {
     ),
     "searches": (
         "train",
+        "run_comparison",
         "sweeps",
         "reports",
         "experiment",
@@ -83,6 +84,14 @@ ROOMS = {
         "feature_cache",
         "data",
         "config",
+        "utils",
+    ),
+    "run_comparison": (
+        "run_training",
+        "trained",
+        "reports",
+        "training",
+        "data",
         "utils",
     ),
     "experiment": (

@@ -27,7 +27,7 @@ import sklearn.base
 import sklearn.utils
 from sklearn.utils.validation import check_is_fitted
 
-from tf_transfer import experiment, search, train
+from tf_transfer import experiment, run_comparison, search, train
 from tf_transfer.data import tables
 from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
@@ -195,7 +195,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             models = self.ranking_.model
         run = train.Train(dataclasses.replace(settings, model=models), source)
         path = run.train().directory
-        warning = run.warn_of_tfidf(path)
+        warning = run_comparison.warn_of_tfidf(run, path)
         if warning:
             warnings.warn(warning, stacklevel=4)
         return path
