@@ -279,7 +279,7 @@ class FewTexts(run_data.RunData):
     """The first three training texts of a task."""
 
     def read(self, task):
-        texts = super().read(task)
+        texts = super().read_splits(task)
         train = texts["train"][""].take(np.arange(3))
         return {**texts, "train": {"": train}}
 

@@ -314,13 +314,13 @@ class Experiment(RunModel):
         """
         data, settings = self.data, self.settings
         if not settings.trains:
-            lines = [data.describe(task) for task in data.tasks.values()]
+            lines = [data.describe_data(task) for task in data.tasks.values()]
             return "\n".join(lines)
         devices, lines = self.set_up_devices(), []
         network = self.build_network(devices)
         if data.reads_without_tensorflow:
             for task in data.tasks.values():
-                lines.append(data.describe(task, network.encoder))
+                lines.append(data.describe_data(task, network.encoder))
         blocks = len(network.encoder.blocks)
         lines.append(freezing.describe(network, self.trainable(blocks)))
         compiler = ", compiled by XLA" if settings.uses_xla else ""
@@ -406,9 +406,9 @@ def open_run(
     experiment = cls(settings, head=head, recorded=config)
     wanted = config["key"].get("head_identity")
     if experiment.head_identity != wanted:
-        known = f"the head {wanted}" if wanted else "no head of your own"
+        trained_head = f"the head {wanted}" if wanted else "no head of your own"
         raise UserError(
-            f"--run={path}: was trained with {known}. In Python, "
+            f"--run={path}: was trained with {trained_head}. In Python, "
             "experiment.open_run takes it as `head`."
         )
     if settings.is_sparse:

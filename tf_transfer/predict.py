@@ -181,11 +181,11 @@ def read_file(
     if label_column:
         columns[label_column] = "--label_column"
     if task.is_tagging and label_column:
-        table = tagged.read(path, task.texts[0], label_column)
+        table = tagged.read_table(path, task.texts[0], label_column)
         types = entities.types_of(task.labels or ())
         tagged.check_types(table, table.columns[label_column], types)
     elif task.is_tagging and file_formats.is_plain(path):
-        table = tagged.read_words(path, task.texts[0])
+        table = tagged.read_columns(path, {task.texts[0]: 0})
     else:
         encoding = encoding or settings.encoding
         table = tables.read_table(path, columns, encoding, takes_all=True)
@@ -323,7 +323,7 @@ def write_scores(
 
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
-    described = errors.describe(task, rows, logits)
+    described = errors.describe_errors(task, rows, logits)
     listed = ", ".join(f"{n} {score:#.4g}" for n, score in scores.items())
     print(
         f"{len(rows):,} rows: {listed}\n{errors.summarize(described)}",

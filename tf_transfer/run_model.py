@@ -70,7 +70,7 @@ class RunModel:
         Raises:
             UserError: it has too few positions.
         """
-        settings, chosen = self.settings, self.data.chosen
+        settings, probe = self.settings, self.data.fitted_probe
         encoder = self.warm.load(
             settings.model,
             settings.cache_folder,
@@ -78,7 +78,7 @@ class RunModel:
             settings.dtype_policy,
             settings.seed,
             # A fitted probe needs no block above the one that it reads.
-            chosen["block"] if chosen else settings.keep_blocks or None,
+            probe["block"] if probe else settings.keep_blocks or None,
         )
         if settings.max_length > encoder.max_positions:
             raise UserError(
@@ -98,9 +98,9 @@ class RunModel:
         """
         from tf_transfer.models.heads import dense, pooled
 
-        settings, chosen = self.settings, self.data.chosen
+        settings, probe = self.settings, self.data.fitted_probe
         name, is_deep = f"head_{task.name}", settings.head == "mlp"
-        if chosen:
+        if probe:
             options = 0.0, 0, "float32"  # no dropout; no weight is drawn
             if task.is_tagging:
                 return dense.TokenLinearHead(
@@ -108,11 +108,11 @@ class RunModel:
                 )
             return pooled.PooledHead(
                 task.units,
-                pooled.pooled_width(chosen["pooling"], encoder),
-                chosen["pooling"],
+                pooled.pooled_width(probe["pooling"], encoder),
+                probe["pooling"],
                 *options,
                 texts_per_example=self.data.texts_per_row(task),
-                pair_features=chosen["pair_features"] or "difference",
+                pair_features=probe["pair_features"] or "difference",
                 name=name,
             )
         shared = settings.head_dropout, settings.seed, settings.dtype_policy

@@ -139,7 +139,7 @@ def _list_scored_texts(
         for kind, named in one.evaluation.items():
             for split in named:
                 prefix = one.metric_prefix.rstrip("_")
-                name = splits.join(kind, prefix, split)
+                name = splits.join_names(kind, prefix, split)
                 scored[name] = task, texts[one.name][kind][split]
     return scored
 

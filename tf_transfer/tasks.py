@@ -67,7 +67,7 @@ class RunSettings(settings_lib.Settings):
     @property
     def own_task(self) -> task_file.TaskFile:
         """The description of a task of the user's own."""
-        return task_file.read(self.task)
+        return task_file.read_task_file(self.task)
 
     @property
     def task_name(self) -> str:

@@ -221,16 +221,16 @@ class Settings(
 class TrainData(run_data.RunData):
     """The texts of your own task; `--refit` trains on validation texts, too."""
 
-    def read(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> run_data.Texts:
         """The training, validation and test texts of a task.
 
         Raises:
             UserError: There are too few for `--learning_curve`.
         """
-        texts = super().read(task)
+        texts = super().read_splits(task)
         if self.settings.refit:
             labelled = [texts["train"][""], *texts["validation"].values()]
-            train = {"": task_lib.join(labelled)}
+            train = {"": task_lib.concatenate(labelled)}
             texts = {**texts, "train": train, "validation": {}}
         count = len(texts["train"][""])
         if self.settings.learning_curve and count < FEWEST_FOR_CURVE:

@@ -50,7 +50,7 @@ def test_a_packed_table_is_read(pack, name, content, tmp_path):
 
 def test_packed_words_with_tags_are_read(tmp_path):
     content = gzip.compress(b"Rome B-PLACE\n\nhere O\n")
-    table = tagged.read(write(tmp_path / "a.conll.gz", content), "w", "t")
+    table = tagged.read_table(write(tmp_path / "a.conll.gz", content), "w", "t")
     assert table.columns == {
         "w": [["Rome"], ["here"]],
         "t": [["B-PLACE"], ["O"]],

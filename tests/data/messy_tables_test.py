@@ -49,7 +49,7 @@ def test_json_lines_of_which_none_is_valid_are_listed(first, tmp_path):
             "train": ["b.jsonl", "a.jsonl"],
         },
     )
-    source = table_source.TableSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read_task_file(path))
     with pytest.raises(BadRows, match="rows cannot be used") as error:
         source.read("train")
     assert "b.jsonl, line 2: is not a JSON object" in str(error.value)
@@ -132,7 +132,7 @@ def test_na_is_a_label_where_it_is_listed_or_nothing_is_skipped(tmp_path):
         'train = "a.csv"\ntexts = "text"\nlabel = "label"\n'
         'labels = ["NA", "x", "y"]\nskip_bad_rows = true\n'
     )
-    source = table_source.TableSource(task_file.read(str(own)))
+    source = table_source.TableSource(task_file.read_task_file(str(own)))
     assert len(source.read_all("train")) == 6
 
 

@@ -109,7 +109,7 @@ def test_the_home_folder_is_found_in_a_task_file(tmp_path, monkeypatch):
         folder / "a.toml",
         'train = "~/a.csv"\ntexts = "text"\nlabel = "label"\n',
     )
-    assert task_file.read(toml).train.paths == (path,)
+    assert task_file.read_task_file(toml).train.paths == (path,)
 
 
 # === Cells ===
@@ -119,7 +119,7 @@ def test_tags_that_are_numbers_are_named(tmp_path):
     columns = {"tokens": [["Rome", "is"]] * 2, "ner_tags": [["O", "O"], [3, 0]]}
     path = own_data.write(tmp_path / "a.jsonl", columns)
     with pytest.raises(UserError) as error:
-        tagged.read(path, "tokens", "ner_tags")
+        tagged.read_table(path, "tokens", "ner_tags")
     assert "line 2, column 'ner_tags': tags are numbers." in str(error.value)
     assert "features['ner_tags'].feature.names" in str(error.value)
 
@@ -136,9 +136,9 @@ def test_a_metric_of_one_label_names_it(metric, tmp_path):
     columns = own_data.news(20)
     columns["team"] = ["spam", "ham"] * 10
     path = own_data.write_task(tmp_path, columns=columns, metric=metric)
-    source = table_source.TableSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read_task_file(path))
     assert source.task.title == f"{metric} of 'spam'"
     splits = {name: {"": source.read(name)} for name in ("train", "test")}
-    described = card.describe(source.task, splits)
+    described = card.describe_data(source.task, splits)
     assert f"task news: classes, {metric} of 'spam'\n" in described
     assert source.task.scored_by("accuracy").title == "accuracy"

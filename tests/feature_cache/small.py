@@ -48,7 +48,7 @@ def split(name, per_example=1):
     if name == "train" and per_example == 1:
         columns[0][5:7] = ["no", "the dog is in the house"]
     special = encoder().special
-    encoded = tokens.join(
+    encoded = tokens.concatenate(
         [
             tokens.encode(encoder().tokenizer.encode, special, [column], LENGTH)
             for column in columns

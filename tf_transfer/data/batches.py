@@ -54,7 +54,7 @@ class BatchPlan:
         )
 
     @staticmethod
-    def join(plans: Sequence["BatchPlan"]) -> "BatchPlan":
+    def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":
         """Several plans, one behind the other, as one."""
         return BatchPlan(
             *(

@@ -113,7 +113,7 @@ def open_project(folder: str, name: str) -> FolderSource:
         "the same with dev; or leave it out for GLUE's nearest sets.",
         f"cs224n {name}",
         ("train", "dev"),
-        lambda path, split: read(path, task),
+        lambda path, split: read_examples(path, task),
     )
 
 
@@ -156,7 +156,7 @@ def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
     return sources, f"cs224n sha256:{files.combined_sha256(paths)}"
 
 
-def read(path: str, task: Task) -> Examples:
+def read_examples(path: str, task: Task) -> Examples:
     """Reads the examples of a file.
 
     Args:

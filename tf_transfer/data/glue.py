@@ -140,12 +140,12 @@ def recall(name: str, record: Mapping[str, Any]) -> Task:
     task = msgspec.convert(
         {**record, "name": name, "folder": "", "label": ""}, Task
     )
-    known = dataclasses.replace(
+    builtin = dataclasses.replace(
         TASKS.get(name, task).scored_by(task.metric),
         loss_head=task.loss_head,
         score_scale=task.score_scale,
     )
-    return known if known.record == task.record else task
+    return builtin if builtin.record == task.record else task
 
 
 def open_task(task: Task, data: str, cache_folder: str) -> Source:
@@ -196,7 +196,7 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
         f"The official download has it; task {task.name} needs it.",
         task.folder,
         ("train", *task.development),
-        lambda path, split: read(path, task),
+        lambda path, split: read_examples(path, task),
     )
 
 
@@ -205,7 +205,7 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
     return open_task(TASKS[name], data, cache_folder)
 
 
-def read(path: str, task: Task) -> Examples:
+def read_examples(path: str, task: Task) -> Examples:
     """Reads one official file.
 
     A byte-order mark may stand first.

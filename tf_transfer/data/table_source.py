@@ -190,7 +190,7 @@ class TableSource(Source):
             if task_file.group:
                 others[task_file.group] = task_file.name_column("group")
             table = concatenate_tables(
-                [tagged.read(path, words, tags, others) for path in paths]
+                [tagged.read_table(path, words, tags, others) for path in paths]
             )
             texts = [[*map(" ".join, table.columns[words])]]
             groups = self._parse_groups(table)
@@ -262,7 +262,7 @@ class TableSource(Source):
     def _parse_groups(self, table: Table) -> np.ndarray | None:
         """int64 [rows]. The group of each row; see `task.Examples`."""
         column = self.task_file.group
-        return groups_lib.parse(table, column) if column else None
+        return groups_lib.parse_groups(table, column) if column else None
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:
         return [table.texts(column) for column in self.task_file.texts]
@@ -317,7 +317,7 @@ class TableSource(Source):
             numbers = texts_lib.group_texts([*zip(*rows.texts)])
         if rows.groups is None:
             return numbers
-        return groups_lib.merge(numbers, rows.groups)
+        return groups_lib.merge_groups(numbers, rows.groups)
 
     @functools.cached_property
     def drawn(self) -> dict[str, np.ndarray]:

@@ -205,7 +205,7 @@ def is_task_file(name: str) -> bool:
     return name.endswith(ENDING)
 
 
-def read(path: str) -> TaskFile:
+def read_task_file(path: str) -> TaskFile:
     """Reads a task file.
 
     Raises:

@@ -46,7 +46,7 @@ class Texts:
             for name, size, end in zip(splits, sizes, np.cumsum(sizes).tolist())
         }
         self.split = EncodedSplit(
-            tokens_lib.join([split.tokens for split in splits.values()]),
+            tokens_lib.concatenate([split.tokens for split in splits.values()]),
             np.zeros(sum(sizes)),
             np.concatenate(
                 [

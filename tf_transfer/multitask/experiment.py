@@ -311,7 +311,9 @@ def task_names(settings: Settings) -> list[str]:
     if not settings.tasks:
         return list(cs224n.TASKS)
     names = [
-        task_file.read(word).name if task_file.is_task_file(word) else word
+        task_file.read_task_file(word).name
+        if task_file.is_task_file(word)
+        else word
         for word in settings.tasks.split(",")
     ]
     for name in names:
@@ -376,7 +378,9 @@ class MultitaskData(run_data.RunData):
                 )
             return sources
         tasks = [
-            task_file.read(word) if task_file.is_task_file(word) else word
+            task_file.read_task_file(word)
+            if task_file.is_task_file(word)
+            else word
             for word in settings.tasks.split(",")
         ]
         return {s.task.name: s for s in map(self.open_task, tasks)}
@@ -386,13 +390,13 @@ class MultitaskData(run_data.RunData):
         """The identity of the data; the project's files have one together."""
         return super().identity if self.settings.tasks else self._papers[1]
 
-    def read(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> run_data.Texts:
         """The texts of a task; those of the test if all tasks have one.
 
         Raises:
             UserError: there are no validation texts.
         """
-        settings, examples = self.settings, super().read(task)
+        settings, examples = self.settings, super().read_splits(task)
         if not examples["validation"]:
             raise UserError(
                 f"--validation_fraction=0: task {task.name} has no validation "
