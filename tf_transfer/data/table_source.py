@@ -428,12 +428,6 @@ class TableSource(Source):
             table.columns, task_file.label[0], option
         )
 
-    def _row_ids(self, table: Table) -> list[str]:
-        """The ids of the rows; the line numbers if there is no column."""
-        if self._id_column in table.columns:
-            return [*map(normalize_cell, table.columns[self._id_column])]
-        return [str(line) for _, line in table.places]
-
     def _find_rows(self, path: str, name: str) -> np.ndarray:
         """int64 [ids]. The training rows of the ids of a file, in its order.
 
@@ -446,7 +440,10 @@ class TableSource(Source):
                 or there more than once.
         """
         ids = read_ids(path, name)
-        row_ids = self._row_ids(self._read("train").table)
+        train = self._read("train").table
+        row_ids = [str(line) for _, line in train.places]
+        if self._id_column in train.columns:
+            row_ids = [*map(normalize_cell, train.columns[self._id_column])]
         counts = collections.Counter(row_ids)
         paths = self.task_file.train.paths
         table = f"{paths[0]}, ..." if len(paths) > 1 else paths[0]
