@@ -1,8 +1,8 @@
 """Experiments: one paper each, or a user's own.
 
-An experiment has settings, data (`run_data`), a model with its heads, and
-phases. Training, `--describe`, naming a run without loading it, sweeping,
-predicting and exporting ask it alone.
+An experiment has settings, data (`run_data`), a network with its heads
+(`run_model`), and phases. Training (`run_training`), `--describe`, naming a run
+without loading it, sweeping, predicting and exporting ask it alone.
 
 `Experiment` itself trains a head for each task, in one phase. A paper overrides
 the methods that differ. See docs/python.md for one of your own.
@@ -60,6 +60,7 @@ class Experiment(RunModel):
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
         data: the texts, their splits and encoding.
+        shares_state: whether `warm` is of other runs, too.
 
     Raises:
         UserError: the settings are invalid; the message names the flag.
@@ -304,8 +305,36 @@ class Experiment(RunModel):
         )
 
     def cache_options(self) -> Any:
-        """The feature cache's options; see `run_training`."""
-        return run_training.make_cache_options(self.settings)
+        """The feature cache's options; None to run frozen blocks live.
+
+        Raises:
+            UserError: `--also_cache` names more blocks than there are.
+        """
+        from tf_transfer.feature_cache.cache import CacheOptions
+
+        settings, also = self.settings, []
+        if not settings.runs_cached:
+            return None
+        if settings.also_cache:
+            shape = loading.read_shape(settings.model, settings.keep_blocks)
+            blocks = shape.blocks
+            also = [blocks - int(n) for n in settings.also_cache.split(",")]
+            if min(also) < 0:
+                raise UserError(
+                    f"--also_cache={settings.also_cache}: this encoder has "
+                    f"{blocks} blocks."
+                )
+        return settings_lib.pick(
+            CacheOptions,
+            settings,
+            folder=settings.cache_folder,
+            precision=settings.arithmetic,
+            engine=settings.pass_engine,
+            engine_precision=settings.pass_precision,
+            dtype=settings.cache_dtype,
+            limit_gb=settings.cache_limit_gb,
+            also=tuple(also),
+        )
 
     def describe(self) -> str:
         """The table of `--describe`: components, and whether they train.

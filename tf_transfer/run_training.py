@@ -11,11 +11,10 @@ from typing import Any, TYPE_CHECKING
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.data import splits
 from tf_transfer.data.task import Task
-from tf_transfer.models import freezing, loading
+from tf_transfer.models import freezing
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils import screen
-from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
@@ -182,36 +181,3 @@ def _make_trainer(
     if experiment.shares_state:
         experiment.warm.remember(trainer.weights_that_train.values())
     return trainer
-
-
-def make_cache_options(settings: settings_lib.Settings) -> Any:
-    """The feature cache's options; None to run frozen blocks live.
-
-    Raises:
-        UserError: `--also_cache` names more blocks than there are.
-    """
-    from tf_transfer.feature_cache.cache import CacheOptions
-
-    also = []
-    if not settings.runs_cached:
-        return None
-    if settings.also_cache:
-        shape = loading.read_shape(settings.model, settings.keep_blocks)
-        blocks = shape.blocks
-        also = [blocks - int(n) for n in settings.also_cache.split(",")]
-        if min(also) < 0:
-            raise UserError(
-                f"--also_cache={settings.also_cache}: this encoder has "
-                f"{blocks} blocks."
-            )
-    return settings_lib.pick(
-        CacheOptions,
-        settings,
-        folder=settings.cache_folder,
-        precision=settings.arithmetic,
-        engine=settings.pass_engine,
-        engine_precision=settings.pass_precision,
-        dtype=settings.cache_dtype,
-        limit_gb=settings.cache_limit_gb,
-        also=tuple(also),
-    )
