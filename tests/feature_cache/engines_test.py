@@ -213,20 +213,51 @@ def settings_of(tmp_path, **changes):
 
 
 @pytest.mark.parametrize(
-    "version, changes, expected",
+    "version, features, changes, expected",
     [
-        (None, {}, ("tensorflow", "float32")),
-        ("1", {}, ("openvino", "float32")),
-        ("1", {"precision": "mixed_bfloat16"}, ("openvino", "float32")),
-        (None, {"precision": "mixed_bfloat16"}, ("tensorflow", "bfloat16")),
-        ("1", {"prefix_engine": "tensorflow"}, ("tensorflow", "float32")),
-        ("1", {"prefix_precision": "bfloat16"}, ("openvino", "bfloat16")),
+        (None, "avx512_bf16", {}, ("tensorflow", "float32")),
+        ("1", "avx2", {}, ("openvino", "float32")),
+        ("1", "avx2 avx512_bf16", {}, ("openvino", "bfloat16")),
+        (
+            "1",
+            "avx2",
+            {"precision": "mixed_bfloat16"},
+            ("openvino", "float32"),
+        ),
+        (
+            None,
+            "avx2",
+            {"precision": "mixed_bfloat16"},
+            ("tensorflow", "bfloat16"),
+        ),
+        (
+            "1",
+            "amx_bf16",
+            {"prefix_engine": "tensorflow"},
+            ("tensorflow", "float32"),
+        ),
+        (
+            "1",
+            "amx_bf16",
+            {"prefix_precision": "float32"},
+            ("openvino", "float32"),
+        ),
+        (
+            "1",
+            "avx2",
+            {"prefix_precision": "bfloat16"},
+            ("openvino", "bfloat16"),
+        ),
     ],
 )
-def test_auto_follows_what_is_installed(
-    version, changes, expected, tmp_path, monkeypatch
+def test_auto_follows_installation_and_processor(
+    version, features, changes, expected, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(machine.versions(), "openvino", version)
+    path = tmp_path / "cpuinfo"
+    path.write_text(f"processor : 0\nflags : fpu {features}\n")
+    has_bfloat16 = machine.has_bfloat16(str(path))
+    monkeypatch.setattr(machine, "has_bfloat16", lambda: has_bfloat16)
     settings = settings_of(tmp_path, **changes)
     assert (settings.pass_engine, settings.pass_precision) == expected
     hashed = settings.hashed()
@@ -251,6 +282,7 @@ def test_a_probe_predicts_by_its_engine_and_without_it(tmp_path, monkeypatch):
             cache_dtype="float32",
             cache_dir=str(tmp_path / "cache"),
             prefix_engine="openvino",
+            prefix_precision="float32",
             out=str(tmp_path / "runs"),
         )
     )

@@ -65,9 +65,9 @@ class Settings(Recipe):
     )
     prefix_precision: str = setting(
         "auto",
-        "dtype of the arithmetic of --prefix_engine. `auto` is float32 for "
-        "OpenVINO, and that of --precision for TensorFlow. bfloat16 is about "
-        "twice as fast on a processor that computes with it.",
+        "dtype of the arithmetic of --prefix_engine. `auto` is that of "
+        "--precision for TensorFlow; for OpenVINO it is bfloat16 on a "
+        "processor that computes with it, and else float32.",
         group=Group.FROZEN,
         choices=("auto", "float32", "bfloat16"),
         read_by=Reader.ENCODER,
@@ -223,8 +223,9 @@ class Settings(Recipe):
         """`float32`, `tf32` or `bfloat16`: the arithmetic of `pass_engine`."""
         if self.prefix_precision != "auto":
             return self.prefix_precision
-        is_openvino = self.pass_engine == "openvino"
-        return "float32" if is_openvino else self.arithmetic
+        if self.pass_engine == "tensorflow":
+            return self.arithmetic
+        return "bfloat16" if machine.has_bfloat16() else "float32"
 
     @property
     def uses_xla(self) -> bool:

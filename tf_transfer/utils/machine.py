@@ -152,6 +152,17 @@ def has_gpu() -> bool:
     return bool(tf.config.list_physical_devices("GPU"))
 
 
+@functools.cache
+def has_bfloat16(path: str = "/proc/cpuinfo") -> bool:
+    """Whether the processor computes with bfloat16, with AMX or AVX512.
+
+    Args:
+        path: the file of Linux with the processor's features.
+    """
+    features = _read_field(path, "flags") or ""
+    return not {"amx_bf16", "avx512_bf16"}.isdisjoint(features.split())
+
+
 def start_of_machine(
     path: str = "/proc/sys/kernel/random/boot_id",
 ) -> str | None:
