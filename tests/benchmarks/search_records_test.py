@@ -56,7 +56,7 @@ def test_records_are_collected_of_the_tasks_that_are_finished(
         )
         assert approach["rates"][run["rate"]] == 2e-4
         work = approach["work"]
-        assert bool(work["epochs"][0]) == (not work["cache"])
+        assert bool(work["epochs"][0]) == (not work["family"])
         assert 0.0 <= run["beside_seconds"] < 60.0
     assert record["start_seconds"] > 0
     assert 0.0 < search_world.grid_seconds(record) < 600.0

@@ -132,7 +132,7 @@ class Runs:
             self._flags[name] = flags
             run = self.train(Choice(name, rates[1]), 1)
             work = estimate.count_work(run, self._sizes)
-            cache = CACHE + long_texts if work.cache else ""
+            cache = CACHE + long_texts if work.family else ""
             self.approaches.append(Approach(name, rates, work, cache, of))
         self.approaches.sort(key=lambda one: (one.variant_of, one.work.epoch))
 

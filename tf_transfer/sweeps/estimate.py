@@ -45,18 +45,15 @@ class Work:
         epochs: of an epoch of each phase, with its evaluation; the feature
             cache is built.
         build: of its feature cache, from nothing.
-        cache: names the cache that it reads; empty if it reads none.
-        family: the pass of the deepest cache of a family stores the others.
+        family: names the caches that one pass stores together, of which it
+            reads one; empty if it reads none.
         predict: of all texts that are scored, once trained.
-        updates: of the weights in an epoch of the last phase.
     """
 
     epochs: tuple[float, ...] = ()
     build: float = 0.0
-    cache: str = ""
     family: str = ""
     predict: float = 0.0
-    updates: int = 0
 
     @property
     def epoch(self) -> float:
@@ -121,9 +118,7 @@ def count_work(
     ]
     cached = max(phases, key=lambda phase: phase.build)
     epochs = [phase.epoch for phase in phases]
-    return dataclasses.replace(
-        cached, epochs=tuple(epochs), updates=phases[-1].updates
-    )
+    return dataclasses.replace(cached, epochs=tuple(epochs))
 
 
 def _count_probe(settings: Any, shape: cost.Shape, size: TaskSize) -> Work:
@@ -131,7 +126,7 @@ def _count_probe(settings: Any, shape: cost.Shape, size: TaskSize) -> Work:
     one = len(size.task.texts) * cost.count_forward(shape, settings.max_length)
     name = f"probe {plan.feature_texts(settings)}"
     build = one * (size.train + size.scored)
-    return Work((), build, name, name, one * size.scored)
+    return Work((), build, name, one * size.scored)
 
 
 def _count_phase(
@@ -181,12 +176,8 @@ def _count_phase(
         epoch += rows * size.scored * above
         build += rows * (size.train + size.scored) * below
         predict += rows * size.scored * whole
-    cache = family = ""
-    if is_cached:
-        family = str(plan.feature_texts(settings))
-        pooling = settings.pooling if cut == shape.blocks else ""
-        cache = f"{family} {cut} {pooling}"
-    return Work((epoch,), build, cache, family, predict, sum(steps.values()))
+    family = str(plan.feature_texts(settings)) if is_cached else ""
+    return Work((epoch,), build, family, predict)
 
 
 # === The measured speed ===
