@@ -21,6 +21,7 @@ from tf_transfer.baselines import linear
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 FOLDS = 5
 REPEATS = 3  # of the cross-validation
@@ -172,7 +173,7 @@ class Probe:
         return self.model.answer(self.task, inputs.matrix(self.states))
 
     @property
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Record:
         """The settings that the cross-validation chose, by name."""
         return {
             **dataclasses.asdict(self.states),
@@ -363,7 +364,7 @@ def choose(validated: dict[States, Validated]) -> States:
     return max(better, key=lambda s: ahead(s).mean(), default=default)
 
 
-def blocks_needed(profile: Sequence[dict[str, Any]]) -> int:
+def blocks_needed(profile: Sequence[Record]) -> int:
     """The fewest blocks whose probe is within a standard error of the best."""
     best = max(profile, key=lambda line: line["score"])
     enough = best["score"] - best["standard_error"]

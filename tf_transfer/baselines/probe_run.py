@@ -12,11 +12,12 @@ from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
+from tf_transfer.utils.json_files import Record
 
 MOST_SENTENCES = 1000  # whose states above every block are stored
 
 
-def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
+def fit(experiment: Any, directory: RunDirectory) -> Record:
     """Fits a regression on the states of the frozen encoder.
 
     Args:
@@ -116,7 +117,7 @@ def _finish(
     reader: pooled_states.Reader,
     seconds_per_text: float,
     directory: RunDirectory,
-) -> dict[str, Any]:
+) -> Record:
     """Writes weights and depth profile; returns what the result adds.
 
     Args:

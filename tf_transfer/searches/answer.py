@@ -11,7 +11,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,12 @@ from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files, formatting, screen
+from tf_transfer.utils.json_files import Record
 
 FILE = "search.html"
 FEWEST_SEEDS = 3  # for an interval over seeds
 TRAIN, PREDICT = "Train it again", "To predict"
+Values = dict[str, Any]  # of the templates, by name
 
 
 # === The rows ===
@@ -56,7 +58,7 @@ class Row:
     setting: Setting
     choice: Choice
     run: Planned
-    record: dict[str, Any]
+    record: Record
     epochs: int
     seconds: float
 
@@ -156,7 +158,7 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
 # === The answer ===
 
 
-def give(search: Any) -> dict[str, Any]:
+def give(search: Any) -> Values:
     """Prints the answer, and writes the page.
 
     Returns:
@@ -201,7 +203,7 @@ def give(search: Any) -> dict[str, Any]:
     return values
 
 
-def _describe_answer(search: Any, ranked: Sequence[Row]) -> dict[str, Any]:
+def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
     """The values of the templates on what to use; none if nothing ran."""
     max_loss = search.settings.max_loss
     rows: list[advice.Row] = []
@@ -272,9 +274,7 @@ def _list_untried(search: Any) -> list[str]:
     return [name for name in names if name not in tried]
 
 
-def _describe_shortage(
-    search: Any, ranked: Sequence[Row]
-) -> dict[str, Any] | None:
+def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
     """The cheapest run, and the budget that is enough for it.
 
     Returns:
@@ -327,7 +327,7 @@ def _list_commands(
 # === Lines and page ===
 
 
-def write_lines(values: Mapping[str, Any]) -> list[str]:
+def write_lines(values: Values) -> list[str]:
     """The answer without its commands, a sentence or more per line.
 
     Args:
@@ -346,7 +346,7 @@ def write_lines(values: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
+def write_page(values: Values, lines: Sequence[str]) -> str:
     """The page, as HTML.
 
     Args:
@@ -371,7 +371,7 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
     )
 
 
-def _list_approaches(values: Mapping[str, Any]) -> tables_lib.Table:
+def _list_approaches(values: Values) -> tables_lib.Table:
     """The table of the answer, with the setting of each approach.
 
     Args:

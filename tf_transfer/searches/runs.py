@@ -26,6 +26,7 @@ from tf_transfer.sweeps.estimate import TaskSize, Work
 from tf_transfer.sweeps.grid import expand, Planned
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
 CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
@@ -226,7 +227,7 @@ class Runs:
 
 # The content of `search.json`: what distinguishes the search, and its seconds
 # over all starts.
-State = TypedDict("State", {"key": dict[str, Any], "spent": float})
+State = TypedDict("State", {"key": Record, "spent": float})
 
 
 class Clock:
@@ -249,7 +250,7 @@ class Clock:
     def __init__(
         self,
         out: str,
-        key: dict[str, Any],
+        key: Record,
         began: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:

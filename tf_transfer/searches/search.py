@@ -29,6 +29,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.json_files import Record
 
 FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
 FEW_TEXTS = 500  # with fewer labelled ones, finalists are cross-validated
@@ -148,7 +149,7 @@ class Search:
         self._pool: Any = None
         self._reserved = 0.0  # seconds before the end, for the test
 
-    def _key(self, experiment: train.Train) -> dict[str, Any]:
+    def _key(self, experiment: train.Train) -> Record:
         settings = experiment.settings
         left_out = ("max_epochs", "trainable_layers", "lr", "select")
         hashed = settings.hashed().items()
@@ -169,7 +170,7 @@ class Search:
         """Seconds that there are for the next run."""
         return self.end - self.clock() - self._reserved
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> answer.Values:
         """Searches until the budget is over, or nothing is left to do.
 
         Returns:
@@ -305,7 +306,7 @@ class Search:
         self,
         choice: Choice,
         run: Planned,
-        result: dict[str, Any],
+        result: Record,
         seconds: float | None = None,
     ) -> float:
         """Tells the ladder of a run, or of its continuation.
@@ -396,9 +397,7 @@ class Search:
                 orders[run.name] = choice, self.clock()
                 scheduler.add(run)
 
-        def on_event(
-            event: work.Event, run: Planned, detail: dict[str, Any]
-        ) -> None:
+        def on_event(event: work.Event, run: Planned, detail: Record) -> None:
             choice, began = orders.pop(run.name)
             if event in ("started", "retried"):
                 # It may have waited for a feature cache.
@@ -416,7 +415,7 @@ class Search:
         choice: Choice,
         run: Planned,
         began: float,
-        detail: dict[str, Any],
+        detail: Record,
         has_failed: bool,
     ) -> None:
         """Reports a run to the ladder and on the screen.

@@ -21,6 +21,7 @@ from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 SECONDS_TO_CONNECT = 10
 SECONDS_TO_ANSWER = 60  # that a node has at the start, to load Python
@@ -137,7 +138,7 @@ class RayWorker(work.Handle):
         self._log = order.log
         self._worker.send.remote(order)
 
-    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+    def receive(self) -> tuple[list[Record], int | None]:
         """Its new reports, and its exit code; does not wait for them."""
         ready, _ = self._ray.wait([self._answer], timeout=0)
         if self._exit_code is not None or not ready:

@@ -5,7 +5,6 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import rich.console
 import rich.live
@@ -17,6 +16,7 @@ from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 REFRESH_SECONDS = 1.0
 
@@ -54,9 +54,7 @@ class Display:
         if self._console.is_terminal:
             self._live.start()
 
-    def report(
-        self, event: Event, run: Planned, detail: dict[str, Any]
-    ) -> None:
+    def report(self, event: Event, run: Planned, detail: Record) -> None:
         """Prints an event of a run; see `work.OnEvent`."""
         line = f"{time.strftime('%T')} {event:8} {run.label}"
         if event == "finished":

@@ -38,9 +38,10 @@ from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
-Axes = dict[str, Any] | list[dict[str, Any]]
+Axes = Record | list[Record]
 
 
 class Content(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,7 +49,7 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
 
     experiment: str
     flagfile: str = ""
-    flags: dict[str, Any] = {}
+    flags: Record = {}
     axes: Axes = []
     search: Axes = []
     best_of: str = ""
@@ -121,7 +122,7 @@ class Planned:
 # === Reading ===
 
 
-def read(path: str) -> dict[str, Any]:
+def read(path: str) -> Record:
     """Returns the checked content of a grid file.
 
     Raises:
@@ -188,9 +189,9 @@ def _check(path: str, grid: Any) -> None:
             check("\0" not in str(value), key, "holds a NUL character.")
 
 
-def _list_blocks(grid: dict[str, Any]) -> list[tuple[bool, dict[str, Any]]]:
+def _list_blocks(grid: Record) -> list[tuple[bool, Record]]:
     """The objects of axes; each with whether it is the search's."""
-    blocks: list[tuple[bool, dict[str, Any]]] = []
+    blocks: list[tuple[bool, Record]] = []
     for key in ("search", "axes"):
         found = grid.get(key, [])
         for axes in found if isinstance(found, list) else [found]:
@@ -244,7 +245,7 @@ def expand_all(
 
 def expand(
     path: str,
-    grid: dict[str, Any],
+    grid: Record,
     out: str,
     cache_dir: str = "",
     most_runs: float = MOST_RUNS,

@@ -8,6 +8,7 @@ import numpy as np
 
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.utils import machine
+from tf_transfer.utils.json_files import Record
 
 SECONDS_BETWEEN = 1.0
 
@@ -20,7 +21,7 @@ class SignsOfLife(Callback):
             step is done, `memory` the process's own in bytes.
     """
 
-    def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, report: Callable[[Record], None]) -> None:
         self._report = report
         self._has_trained = False
         self._last = 0.0
@@ -35,7 +36,7 @@ class SignsOfLife(Callback):
             self._has_trained, self._last = True, 0.0
         self._send()
 
-    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: Record) -> None:
         self._send()
 
     def _send(self) -> None:

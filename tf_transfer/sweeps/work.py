@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from tf_transfer.sweeps import plan, states
 from tf_transfer.sweeps.grid import Planned
@@ -18,6 +18,7 @@ from tf_transfer.sweeps.worker import Order, SECONDS_TO_SAVE
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.json_files import Record
 
 POLL_SECONDS = 0.05
 MOST_FAILED_STARTS = 5  # of workers, one after another
@@ -26,7 +27,7 @@ REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 
 Event = Literal["started", "finished", "failed", "retried"]
 # (event, run, its result or the record of its failure)
-OnEvent = Callable[[Event, Planned, dict[str, Any]], None]
+OnEvent = Callable[[Event, Planned, Record], None]
 OnPoll = Callable[[], None]
 End = Literal["close", "stop", "kill"]  # how to end a worker
 
@@ -57,7 +58,7 @@ class Handle(abc.ABC):
         """Gives it a run to do; it has none now."""
 
     @abc.abstractmethod
-    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+    def receive(self) -> tuple[list[Record], int | None]:
         """Its new reports, and its exit code once it has ended.
 
         The reports are those of `worker.Worker`; the code is None while it

@@ -50,6 +50,7 @@ from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 from tf_transfer.warm import WarmState
 
 LR = 5e-5
@@ -363,7 +364,7 @@ class Tweets(experiment.Experiment):
             pooler=self.settings.pooler == "trained",
         )
 
-    def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
+    def fit_sparse(self, directory: RunDirectory) -> Record:
         """Fits a regression on sparse features in every fold."""
         settings = self.settings
         if settings.folds and settings.test_ids:
