@@ -15,10 +15,9 @@ import gc
 import os
 import pathlib
 import re
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -44,13 +43,11 @@ SHOWN_ROWS = 12
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    module: dict[str, Any] = {"module_name": sys.argv[0]}
     flags.DEFINE_string(
         "out",
         "",
         "Folder of the report. Unset: report, in the first folder of runs or "
         "in the folder of the first summary.",
-        **module,
     )
     flags.DEFINE_float(
         "margin",
@@ -58,19 +55,16 @@ def define_flags() -> None:
         "Largest loss in points, against training everything, that you accept "
         "for a cheaper approach.",
         lower_bound=0.0,
-        **module,
     )
     flags.DEFINE_bool(
         "baseline",
         True,
         "Show the probe of the frozen encoder, which no paper has.",
-        **module,
     )
     flags.DEFINE_string(
         "published",
         "experiments",
         "Folder with the papers' claims and figures (glue/claims.toml, ...).",
-        **module,
     )
     flags.DEFINE_string(
         "document",
@@ -78,7 +72,6 @@ def define_flags() -> None:
         "Markdown file: also write the short form of the report between its "
         "marks, and summary.json and figures into its folder, or into the "
         "folder that the first mark names.",
-        **module,
     )
 
 

@@ -142,9 +142,9 @@ class Worker:
         callbacks = []
         if not settings.is_sparse:
             _load_tensorflow()
-            from tf_transfer.sweeps import signs
+            from tf_transfer.training.callbacks import Heartbeat
 
-            callbacks = [signs.SignsOfLife(self._report)]
+            callbacks = [Heartbeat(self._report)]
         cls(settings, warm=self._warm).train(callbacks)
 
 
