@@ -88,11 +88,11 @@ def main(argv: Sequence[str]) -> None:
     # quarter of the time of a report of 5,000 runs.
     gc.disable()
     summaries = []
-    for one in roots:
-        if os.path.isfile(one):
-            summaries.append(summary_lib.read(one))
+    for path in roots:
+        if os.path.isfile(path):
+            summaries.append(summary_lib.read(path))
         else:
-            summaries.append(summary_lib.summarize_folder(one))
+            summaries.append(summary_lib.summarize_folder(path))
     summary = summary_lib.merge(summaries)
     gc.freeze()
     gc.enable()

@@ -316,8 +316,8 @@ class RunData:
         title = f"{task.name} " if len(self.tasks) > 1 else ""
         encoded = {
             kind: {
-                name: self.encode(some, task, encoder, f"{title}{kind}")
-                for name, some in named.items()
+                name: self.encode(examples, task, encoder, f"{title}{kind}")
+                for name, examples in named.items()
                 if kind != "test" or settings.score_test
             }
             for kind, named in self.examples[task.name].items()

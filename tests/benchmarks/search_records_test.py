@@ -35,7 +35,9 @@ def test_records_are_collected_of_the_tasks_that_are_finished(
         path = tmp_path / f"of_{task}.json"
         path.write_text(json.dumps({**grid, "flags": flags}))
         grids.append(str(path))
-        for run in grid_lib.expand(str(path), grid_lib.read(path), out, cache):
+        for run in grid_lib.expand(
+            str(path), grid_lib.read_grid(path), out, cache
+        ):
             is_first = run.settings.trainable_layers == "0"
             if task == "sst2" and (run.settings.seed == 0 or is_first):
                 run.experiment.train()

@@ -158,7 +158,7 @@ def test_the_pass_of_the_probe_measures_the_speed(world, tmp_path, monkeypatch):
 def test_a_dry_run_does_nothing_but_list_the_rungs(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
     made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    text = made.describe()
+    text = made.describe_rungs()
     for word in (
         "the probe: about",
         "first",

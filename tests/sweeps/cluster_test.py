@@ -159,7 +159,7 @@ def test_a_lost_node_loses_no_run(nodes, tmp_path):
             run_states, pool, runs, on_event=on_event, on_poll=on_poll
         ).work()
     assert not lost and not failed
-    assert set(run_states.read().values()) == {State.FINISHED}
+    assert set(run_states.read_states().values()) == {State.FINISHED}
     assert sorted(finished) == sorted(run.name for run in runs)
     starts = [count_starts(run) for run in runs]
     assert starts[0] == 1

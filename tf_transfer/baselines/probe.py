@@ -145,7 +145,7 @@ class Probe:
             finalists = self._screen(subset)
             scores = self._cross_validate(subset, finalists, repeats)
             validated = dict(zip(finalists, scores))
-            self.states = choose(validated)
+            self.states = choose_states(validated)
             self.validated = validated[self.states]
             self._profile(subset)
         self.texts = subset.texts
@@ -266,11 +266,11 @@ class Probe:
         self.profile = [
             {
                 "block": states.block,
-                "score": float(one.scores.mean()),
-                "standard_error": standard_error(one.scores),
-                "strength": one.strength,
+                "score": float(validated.scores.mean()),
+                "standard_error": standard_error(validated.scores),
+                "strength": validated.strength,
             }
-            for states, one in zip(
+            for states, validated in zip(
                 kinds, self._cross_validate(subset, kinds, 1)
             )
         ]
@@ -289,18 +289,18 @@ class _Subset:
         most = MOST_WORDS if task.is_tagging else MOST_TEXTS
         counts = np.bincount(sentences)
         order = np.random.default_rng(seed).permutation(len(counts))
-        kept = order[
+        drawn = order[
             : max(FOLDS, int((np.cumsum(counts[order]) <= most).sum()))
         ]
-        self.rows = np.flatnonzero(np.isin(sentences, kept))
+        self.rows = np.flatnonzero(np.isin(sentences, drawn))
         self.labels = inputs.labels[self.rows]
-        self.texts = len(kept)
+        self.texts = len(drawn)
         _, self._sentences = np.unique(
             sentences[self.rows], return_inverse=True
         )
         self._groups = inputs.groups
         if inputs.groups is not None:
-            self._groups = inputs.groups[np.sort(kept)]
+            self._groups = inputs.groups[np.sort(drawn)]
 
     def matrix(self, states: States) -> np.ndarray:
         """float32 [examples or words, width]."""
@@ -349,7 +349,7 @@ class _Subset:
         ]
 
 
-def choose(validated: dict[States, Validated]) -> States:
+def choose_states(validated: dict[States, Validated]) -> States:
     """The states to read: the default unless others are clearly better.
 
     Args:
@@ -374,7 +374,9 @@ def blocks_needed(profile: Sequence[Record]) -> int:
 # === Labels ===
 
 
-def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
+def check_labels(
+    task: Task, labels: np.ndarray, texts: int, where: str
+) -> None:
     """Raises `UserError` for labels that nothing can be learned from.
 
     Args:

@@ -36,7 +36,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
     task, examples = data.task, data.examples[data.task.name]
     train = examples["train"][""]
     labels, _ = train.targets(task)
-    probe.check(task, labels, len(train), data.name)
+    probe.check_labels(task, labels, len(train), data.name)
     if train.groups is not None:
         groups_lib.check_folds(train.groups, probe.FOLDS)
     devices = experiment.set_up_devices()
@@ -75,13 +75,13 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
         inputs: Mapping[str, Any]
         if task.is_tagging:
             # The words of every block take too much memory: some decide.
-            some = splits.draw_sample(
+            sample = splits.draw_sample(
                 len(train), MOST_SENTENCES, settings.split_seed
             )
-            every = range(len(encoder.blocks) + 1)
-            chosen_on = reader.words({"train": train.take(some)}, every)
-            seconds = reader.cost.original / len(some)
-            baseline.choose(chosen_on["train"])
+            all_blocks = range(len(encoder.blocks) + 1)
+            sampled = reader.words({"train": train.take(sample)}, all_blocks)
+            seconds = reader.cost.original / len(sample)
+            baseline.choose(sampled["train"])
             inputs = reader.words(parts, [baseline.states.block])
         else:
             inputs = reader.texts(parts)

@@ -292,8 +292,8 @@ class MostFrequentTags:
     def logits(self, sentences: Sentences) -> np.ndarray:
         """float64 [words, tags]."""
         words = itertools.chain(*sentences.words)
-        chosen = [self._tag_of.get(word, 0) for word in words]
-        return np.eye(len(self._numbers))[np.asarray(chosen, np.int64)]
+        tags = [self._tag_of.get(word, 0) for word in words]
+        return np.eye(len(self._numbers))[np.asarray(tags, np.int64)]
 
     @property
     def parameters(self) -> int:

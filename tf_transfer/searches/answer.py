@@ -158,7 +158,7 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
 # === The answer ===
 
 
-def give(search: Any) -> Values:
+def report(search: Any) -> Values:
     """Prints the answer, and writes the page.
 
     Returns:
@@ -331,7 +331,7 @@ def write_lines(values: Values) -> list[str]:
     """The answer without its commands, a sentence or more per line.
 
     Args:
-        values: see `give`.
+        values: see `report`.
     """
     environment = reports_page.make_environment(escapes=False)
     environment.filters["duration"] = describe_duration
@@ -350,7 +350,7 @@ def write_page(values: Values, lines: Sequence[str]) -> str:
     """The page, as HTML.
 
     Args:
-        values: see `give`.
+        values: see `report`.
         lines: the answer; see `write_lines`.
     """
     task, tables = values["search"].settings.task_name, []
@@ -375,7 +375,7 @@ def _list_approaches(values: Values) -> tables_lib.Table:
     """The table of the answer, with the setting of each approach.
 
     Args:
-        values: see `give`.
+        values: see `report`.
     """
     search, settings = values["search"], {}
     for row in values["rows"]:

@@ -135,7 +135,7 @@ class Runs:
             work = estimate.count_work(run, self._sizes)
             cache = CACHE + long_texts if work.family else ""
             self.approaches.append(Approach(name, rates, work, cache, of))
-        self.approaches.sort(key=lambda one: (one.variant_of, one.work.epoch))
+        self.approaches.sort(key=lambda a: (a.variant_of, a.work.epoch))
 
     def train(
         self,
@@ -270,9 +270,11 @@ class Clock:
                     "again."
                 ) from None
         self._began = began - self._state["spent"]
-        known = self._state["key"]
+        stored = self._state["key"]
         differing = sorted(
-            name for name in {*known, *key} if known.get(name) != key.get(name)
+            name
+            for name in {*stored, *key}
+            if stored.get(name) != key.get(name)
         )
         if differing:
             names = ", ".join(NAMES.get(name, name) for name in differing[:3])

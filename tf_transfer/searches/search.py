@@ -174,7 +174,7 @@ class Search:
         """Searches until the budget is over, or nothing is left to do.
 
         Returns:
-            The answer; see `answer.give`.
+            The answer; see `answer.report`.
         """
         settings = self.settings
         self._run_states = RunStates(settings.out, [])
@@ -193,7 +193,7 @@ class Search:
                 screen.say("Stopped: the answer so far.")
             finally:
                 self.clock.stop()
-            return answer.give(self)
+            return answer.report(self)
 
     def _work(self) -> None:
         self._do(*(runs[0] for runs in self.floor.values()))
@@ -256,7 +256,7 @@ class Search:
 
     # === Before the first run ===
 
-    def describe(self) -> str:
+    def describe_rungs(self) -> str:
         """The rungs and their estimated minutes, a table."""
         ladder = self.ladder = self.make_ladder()
         floor = self._measure_pass() * self.plan.count_probe().build
@@ -271,11 +271,15 @@ class Search:
             epoch = ladder.costs.epoch_seconds(choice.approach)
             ladder.tell(choice, points, [epoch] * (action.epochs - done))
         rows = [("rung", "runs", "about", "approaches")]
-        for rung, own in group_by(actions, lambda action: action.rung).items():
-            seconds = sum(action.seconds for action in own)
-            trained = dict.fromkeys(action.choice.approach for action in own)
+        for rung, members in group_by(
+            actions, lambda action: action.rung
+        ).items():
+            seconds = sum(action.seconds for action in members)
+            trained = dict.fromkeys(
+                action.choice.approach for action in members
+            )
             about = answer.describe_duration(seconds)
-            rows.append((rung, str(len(own)), about, ", ".join(trained)))
+            rows.append((rung, str(len(members)), about, ", ".join(trained)))
         about = answer.describe_duration(floor)
         return (
             f"{' and '.join(self.floor)}: about {about}.\n"

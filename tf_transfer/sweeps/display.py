@@ -72,7 +72,7 @@ class Display:
             line += f"    its whole output: {self.run_states.log_file(run)}"
         self._console.print(line)
         if not self._console.is_terminal:
-            states = self.run_states.read()
+            states = self.run_states.read_states()
             self._console.print("         " + self._summary(states))
 
     def refresh(self) -> None:
@@ -82,7 +82,7 @@ class Display:
         if is_early or not self._console.is_terminal:
             return
         self._drawn = now
-        states = self.run_states.read()
+        states = self.run_states.read_states()
         lines = [
             f"running: {run.label}{_progress(run)}"
             for run in self.run_states.running
@@ -98,7 +98,7 @@ class Display:
     def close(self) -> None:
         """Prints the final table."""
         self._live.stop()
-        states = self.run_states.read()
+        states = self.run_states.read_states()
         self._console.print(make_table(self.run_states.runs, states))
         self._console.print(self._summary(states))
 

@@ -62,7 +62,7 @@ class Work:
 
     def count(self, epochs: Sequence[int]) -> float:
         """Those of this many epochs of each phase."""
-        return sum(n * one for n, one in zip(epochs, self.epochs))
+        return sum(n * work for n, work in zip(epochs, self.epochs))
 
 
 # === Counting ===
@@ -123,10 +123,11 @@ def count_work(
 
 def _count_probe(settings: Any, shape: cost.Shape, size: TaskSize) -> Work:
     """A pass over all texts; two over pairs, by themselves and together."""
-    one = len(size.task.texts) * cost.count_forward(shape, settings.max_length)
+    texts = len(size.task.texts)
+    per_example = texts * cost.count_forward(shape, settings.max_length)
     name = f"probe {plan.feature_texts(settings)}"
-    build = one * (size.train + size.scored)
-    return Work((), build, name, one * size.scored)
+    build = per_example * (size.train + size.scored)
+    return Work((), build, name, per_example * size.scored)
 
 
 def _count_phase(
@@ -258,7 +259,7 @@ class Estimator:
 # === What a dry run prints ===
 
 
-def describe(
+def describe_costs(
     runs: Sequence[Planned],
     finished: Sequence[Planned],
     jobs: int,
@@ -299,10 +300,10 @@ def describe(
         name = run.path if by_grid else run.label
         groups.setdefault(name, []).append(run)
     rows = [("pending", "runs", "operations", "about")]
-    for name, own in groups.items():
-        operations = sum(map(estimator.count_one, own))
+    for name, members in groups.items():
+        operations = sum(map(estimator.count_one, members))
         time = formatting.duration(speed * operations) if speed else "-"
-        rows.append((name, str(len(own)), f"{operations:.2e}", time))
+        rows.append((name, str(len(members)), f"{operations:.2e}", time))
     lines = [formatting.aligned(rows), count]
     if pending:
         lines.append(
@@ -316,7 +317,7 @@ def describe(
 def _describe_time(
     operations: float, flops: float | None, speed: float | None
 ) -> str:
-    """The sentence on the time of all operations; see `describe`."""
+    """The sentence on the time of all operations; see `describe_costs`."""
     if speed is None:
         return (
             "Time: not known before a run is finished here. --flops=30e12 "

@@ -122,7 +122,7 @@ class Planned:
 # === Reading ===
 
 
-def read(path: str) -> Record:
+def read_grid(path: str) -> Record:
     """Returns the checked content of a grid file.
 
     Raises:
@@ -193,8 +193,8 @@ def _list_blocks(grid: Record) -> list[tuple[bool, Record]]:
     """The objects of axes; each with whether it is the search's."""
     blocks: list[tuple[bool, Record]] = []
     for key in ("search", "axes"):
-        found = grid.get(key, [])
-        for axes in found if isinstance(found, list) else [found]:
+        content = grid.get(key, [])
+        for axes in content if isinstance(content, list) else [content]:
             blocks.append((key == "search", axes))
     return blocks or [(False, {})]
 
@@ -234,11 +234,11 @@ def expand_all(
         out, cache_dir, most_runs: see `expand`.
 
     Raises:
-        UserError: see `read`, `list_files` and `expand`.
+        UserError: see `read_grid`, `list_files` and `expand`.
     """
     runs: dict[str, Planned] = {}
     for name in list_files(path):
-        grid = read(name)
+        grid = read_grid(name)
         expand(name, grid, out, cache_dir, most_runs, runs)
     return list(runs.values())
 
@@ -257,7 +257,7 @@ def expand(
 
     Args:
         path: of the grid file, for messages.
-        grid: its content, as `read` returns it.
+        grid: its content, as `read_grid` returns it.
         out: root of the run directories.
         cache_dir: folder of the feature cache; empty for the runs' default.
         most_runs: a larger grid is refused before it is expanded.

@@ -62,7 +62,7 @@ class RunStates:
 
     # === Reading ===
 
-    def read(self) -> dict[str, State]:
+    def read_states(self) -> dict[str, State]:
         """The state of every run, by name."""
         states = {run.name: self._read_state(run) for run in self.runs}
         return states | {run.name: State.RUNNING for run in self.running}
@@ -74,7 +74,7 @@ class RunStates:
 
     def select(self, *wanted: State) -> list[Planned]:
         """The runs in some of the states."""
-        states = self.read()
+        states = self.read_states()
         return [run for run in self.runs if states[run.name] in wanted]
 
     def result(self, run: Planned) -> Record | None:

@@ -193,7 +193,7 @@ class Scheduler:
             if idle and todo:
                 self._give_run(idle[0], todo)
             elif len(todo) > len(free):
-                first = plan.choose([], todo, self.run_states.running)
+                first = plan.choose_run([], todo, self.run_states.running)
                 pool.add_worker(self.run_states.log_file(first))
             else:
                 return
@@ -208,7 +208,7 @@ class Scheduler:
 
     def _give_run(self, worker: Handle, todo: list[Planned]) -> None:
         """Gives a worker the run that it does best, if it can do that."""
-        run = plan.choose(worker.recent, todo, self.run_states.running)
+        run = plan.choose_run(worker.recent, todo, self.run_states.running)
         kinds = {plan.kind(last) for last in worker.recent}
         if kinds - {plan.kind(run)}:
             worker.reason = "of another kind"

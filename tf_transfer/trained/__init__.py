@@ -231,9 +231,9 @@ class Predictor:
             ]
         answers = []
         for is_chosen, row in zip(metrics.decide_each(logits), probabilities):
-            chosen = np.flatnonzero(is_chosen)
-            label = SEPARATOR.join(names[number] for number in chosen)
-            answers.append((label, min(row[chosen].tolist(), default=0.0)))
+            numbers = np.flatnonzero(is_chosen)
+            label = SEPARATOR.join(names[number] for number in numbers)
+            answers.append((label, min(row[numbers].tolist(), default=0.0)))
         return answers
 
     def describe_answers(
