@@ -79,9 +79,7 @@ def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
     values = flags.FLAGS
     roots = argv[1:] or ["runs"]
-    root = roots[0]
-    for folder in filter(os.path.isdir, reversed(roots)):
-        root = folder  # the first of them
+    root = next(filter(os.path.isdir, roots), roots[0])
     if values.document:
         read_document(values.document)  # fails before the work if it is wrong
     # All records stay in use: searching them for garbage repeatedly took a

@@ -155,7 +155,7 @@ def _finish(
         "best_epoch": 1,
         "prefix_seconds": reader.cost.paid,
         "prefix_build_seconds": reader.cost.original,
-        "prefix_engine": " ".join(reader.engine),
+        "prefix_engine": " ".join(reader.cache.engine),
         "trace_seconds": reader.cost.traced,
         "seconds_per_text": seconds_per_text,
         "size_on_disk": loading.size_on_disk(

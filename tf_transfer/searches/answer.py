@@ -270,8 +270,11 @@ def _list_untried(search: Any) -> list[str]:
     """The approaches without a run, variants apart."""
     approaches = search.ladder.approaches.values() if search.ladder else ()
     tried = {choice.approach for choice in search.runs}
-    names = [a.name for a in approaches if not a.variant_of]
-    return [name for name in names if name not in tried]
+    return [
+        approach.name
+        for approach in approaches
+        if not approach.variant_of and approach.name not in tried
+    ]
 
 
 def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
@@ -385,9 +388,10 @@ def _list_approaches(values: Values) -> tables_lib.Table:
             "training, s": round(row.seconds, 1),
             "trained parameters": row.record["trainable_parameters"],
         }
-    lines = []
-    for line in values["table"]:
-        lines.append({**line, **settings.get(line["approach"], {})})
+    lines = [
+        {**line, **settings.get(line["approach"], {})}
+        for line in values["table"]
+    ]
     over = "folds" if search.has_folds else "seeds"
     return tables_lib.Table(
         "approaches",

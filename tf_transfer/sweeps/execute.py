@@ -110,12 +110,12 @@ def run_all(
                 "--retry_failed tries them again."
             )
         first = plan.order_runs([run for run in runs if not run.searched])
-        run_states = RunStates(out, first)
+        run_states.runs = first
         _do_pending(run_states, pool)
         waiting = [run for run in runs if run.searched]
         if waiting:
             best_runs = subset.select_best(run_states, waiting)
-            run_states = RunStates(out, [*first, *plan.order_runs(best_runs)])
+            run_states.runs = [*first, *plan.order_runs(best_runs)]
             _do_pending(run_states, pool)
     return run_states
 

@@ -72,10 +72,10 @@ class RunStates:
             return State.FINISHED
         return State.FAILED if self.failure(run) else State.PENDING
 
-    def select(self, *wanted: State) -> list[Planned]:
-        """The runs in some of the states."""
+    def select(self, wanted: State) -> list[Planned]:
+        """The runs in a state."""
         states = self.read_states()
-        return [run for run in self.runs if states[run.name] in wanted]
+        return [run for run in self.runs if states[run.name] == wanted]
 
     def result(self, run: Planned) -> Record | None:
         """The result of a finished run, else None."""

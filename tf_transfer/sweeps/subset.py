@@ -103,16 +103,17 @@ def _find_best(
     for run in searched:
         scores = scored.setdefault(run.axes[axis], [])
         result = run_states.result(run)
-        if result is not None and not result["validation"]:
+        if result is None:
+            if run_states.failure(run):
+                scores.append((run.settings.seed, -math.inf))
+        elif result["validation"]:
+            score = result["validation"][result["metric"]]
+            scores.append((run.settings.seed, score))
+        else:
             raise UserError(
                 f"{run.path}: search: {run.name} has no validation to choose "
                 f"{axis} by. Give it a validation_fraction."
             )
-        if result is not None:
-            score = result["validation"][result["metric"]]
-            scores.append((run.settings.seed, score))
-        elif run_states.failure(run):
-            scores.append((run.settings.seed, -math.inf))
     if not selection.common_seeds(scored):
         raise UserError(
             f"{run.path}: search: no seed is done with each {axis} of "
