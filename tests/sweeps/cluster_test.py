@@ -207,14 +207,14 @@ def test_the_workers_of_a_killed_sweep_save_and_end(nodes, tmp_path):
 @pytest.mark.slow
 def test_a_node_that_cannot_work_is_named(nodes, tmp_path, monkeypatch):
     """It does not see the folder, has other packages, or none."""
-    here = cluster.look([])
+    here = cluster.find_missing([])
     for answer, expected in (
         (lambda paths: (paths[:1], here[1]), rf"--out={tmp_path}: the node "),
         (lambda paths: (paths[1:], here[1]), f"{os.getcwd()}: the node "),
         (lambda paths: ([], {**here[1], "numpy": "1"}), "has numpy 1, here"),
         (lambda paths: __import__("tf_transfr"), "No module named 'tf_transfr"),
     ):
-        monkeypatch.setattr(cluster, "look", answer)
+        monkeypatch.setattr(cluster, "find_missing", answer)
         assert expected in message(nodes.address, tmp_path)
 
 

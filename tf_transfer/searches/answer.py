@@ -128,10 +128,10 @@ def recommend(
         row = dataclasses.replace(row, seeds=len(by_seed))
         if search.has_folds:
             by_seed = by_seed or scores[row.name]
-            others = seeds.get(reference) or scores[reference]
-            common = [by_seed[n] - others[n] for n in by_seed if n in others]
-            if len(common) >= FEWEST_SEEDS and not row.is_reference:
-                row = dataclasses.replace(row, difference=_average(common))
+            base = seeds.get(reference) or scores[reference]
+            gains = [by_seed[n] - base[n] for n in by_seed if n in base]
+            if len(gains) >= FEWEST_SEEDS and not row.is_reference:
+                row = dataclasses.replace(row, difference=_average(gains))
         if len(by_seed) >= FEWEST_SEEDS:
             validation = _average([*by_seed.values()])
             row = dataclasses.replace(row, validation=validation)

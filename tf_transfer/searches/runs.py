@@ -126,15 +126,17 @@ class Runs:
             name = name_approach(word)
             method = methods.load(self._settings.method)
             rates = rates_around(method.lr or train.RATES.of(word))
-            flags, of = {"trainable_layers": word}, ""
+            flags, variant_of = {"trainable_layers": word}, ""
             if long_texts:
-                flags["long_texts"], of = long_texts, name
+                flags["long_texts"], variant_of = long_texts, name
                 name += f", {long_texts}"
             self._flags[name] = flags
             run = self.train(Choice(name, rates[1]), 1)
             work = estimate.count_work(run, self._sizes)
             cache = CACHE + long_texts if work.family else ""
-            self.approaches.append(Approach(name, rates, work, cache, of))
+            self.approaches.append(
+                Approach(name, rates, work, cache, variant_of)
+            )
         self.approaches.sort(key=lambda a: (a.variant_of, a.work.epoch))
 
     def train(

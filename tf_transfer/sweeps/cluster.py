@@ -244,7 +244,7 @@ def _check_nodes(ray: Any, nodes: list[dict[str, Any]], out: str) -> None:
         pass
     try:
         answers = [
-            ray.remote(look)
+            ray.remote(find_missing)
             .options(
                 num_cpus=0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(
@@ -285,7 +285,7 @@ def _check_nodes(ray: Any, nodes: list[dict[str, Any]], out: str) -> None:
         os.remove(path)
 
 
-def look(paths: list[str]) -> tuple[list[str], dict[str, str | None]]:
-    """Runs on a node: which paths do not exist there, and what is installed."""
+def find_missing(paths: list[str]) -> tuple[list[str], dict[str, str | None]]:
+    """On a node: the paths that do not exist there, and what is installed."""
     missing = [path for path in paths if not os.path.exists(path)]
     return missing, machine.versions()

@@ -144,7 +144,7 @@ def make_table(
         states: by the names of runs.
     """
     count = collections.Counter(
-        (_describe_group(run), states[run.name]) for run in runs
+        (_name_group(run), states[run.name]) for run in runs
     )
     table = rich.table.Table(
         "task",
@@ -160,7 +160,7 @@ def make_table(
     return table
 
 
-def _describe_group(run: Planned) -> tuple[str, str]:
+def _name_group(run: Planned) -> tuple[str, str]:
     """Task and approach of a run."""
     module = run.experiment.command_module.rpartition(".")[2]
     cached = " cached" if run.settings.runs_cached else ""

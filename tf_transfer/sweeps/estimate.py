@@ -166,14 +166,14 @@ def _count_phase(
     for name, size in sizes.items():
         # Texts of a pair that do not see each other are rows of their own.
         rows = experiment.data.texts_per_row(size.task)
-        is_short = experiment.pooling_of(size.task) in cost.CLS_ONLY
-        whole = cost.count_forward(shape, length, is_short)
+        cls_only = experiment.pooling_of(size.task) in cost.CLS_ONLY
+        whole = cost.count_forward(shape, length, cls_only)
         trained = cost.count_training(
-            shape, length, is_short, trainable, is_cached
+            shape, length, cls_only, trainable, is_cached
         )
         batch = min(settings.batch_size, size.train)  # a short one is filled
         epoch += rows * steps[name] * batch * trained
-        above = cost.count_forward(shape, length, is_short, cut)
+        above = cost.count_forward(shape, length, cls_only, cut)
         epoch += rows * size.scored * above
         build += rows * (size.train + size.scored) * below
         predict += rows * size.scored * whole
