@@ -37,7 +37,7 @@ def search(world: World, seed: int) -> None:
             a["name"],
             rates_around(a["rates"][len(a["rates"]) // 2]),
             Work(**{**a["work"], "epochs": tuple(a["work"]["epochs"])}),
-            "cache" if a["work"]["cache"] else "",
+            "cache" if a["work"]["family"] else "",
         )
         for a in record["approaches"]
         if a["name"] != "last_0"  # the probe is the head on frozen blocks

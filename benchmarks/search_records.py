@@ -33,7 +33,7 @@ def collect(
     records = {}
     for path in grids:
         name = os.path.splitext(os.path.basename(path))[0]
-        runs = grid_lib.expand(path, grid_lib.read(path), out, cache_dir)
+        runs = grid_lib.expand(path, grid_lib.read_grid(path), out, cache_dir)
         finished = [run for run in runs if run.directory.result() is not None]
         missing = sum(
             run.settings.seed == 0 and run not in finished for run in runs

@@ -68,18 +68,16 @@ class World:
     def build(self, approach: str) -> float:
         """Builds the cache of an approach; returns the seconds it took."""
         about = self.approaches[approach]
-        cache = about["work"]["cache"]
-        if not cache or cache in self._built:
+        if not about["work"]["family"] or approach in self._built:
             return 0.0
         stored = [
             s for s in self._built.values() if s <= about["build_seconds"]
         ]
         seconds = about["build_seconds"] - max(stored, default=0.0)
         if self._spend(seconds):
-            for other in self.approaches.values():  # stored on the way
+            for name, other in self.approaches.items():  # stored on the way
                 if other["build_seconds"] <= about["build_seconds"]:
-                    cache = other["work"]["cache"]
-                    self._built[cache] = other["build_seconds"]
+                    self._built[name] = other["build_seconds"]
         return seconds
 
     def train(

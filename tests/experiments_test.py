@@ -23,7 +23,7 @@ def test_the_grid_of_the_prefix_cache_is_sixty_runs_in_pairs(
 ):
     monkeypatch.chdir(commands.ROOT)
     path = "experiments/prefix_cache/grid.json"
-    runs = grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
+    runs = grid_lib.expand(path, grid_lib.read_grid(path), str(tmp_path))
     pairs = collections.defaultdict(list)
     for run in runs:
         key = dict(run.directory.key)
@@ -62,7 +62,7 @@ def test_a_grid_stands_for_runs_that_could_be_started(
     path = os.path.join(commands.ROOT, name)
     monkeypatch.chdir(tmp_path)
     _write_data(tmp_path)
-    for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
+    for run in grid_lib.expand(name, grid_lib.read_grid(path), str(tmp_path)):
         assert run.directory.key
 
 
@@ -92,7 +92,7 @@ def test_every_head_of_stacking_has_the_same_rates_the_base_s_among_them(
     paper = claims.read(claims.find_file(folder, "stacking"))
     path = os.path.join(folder, "stacking", f"{name}.json")
     tried = collections.defaultdict(set)
-    for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
+    for run in grid_lib.expand(name, grid_lib.read_grid(path), str(tmp_path)):
         settings = run.settings
         assert settings.task == task
         # Small studies take the first phase's rate at which a head trains.
@@ -123,7 +123,7 @@ def test_few_sentences_train_for_as_many_steps_as_more(
     _write_data(tmp_path)
     path = os.path.join(commands.ROOT, "experiments/stacking", f"{name}.json")
     steps = collections.defaultdict(set)
-    for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
+    for run in grid_lib.expand(name, grid_lib.read_grid(path), str(tmp_path)):
         settings = run.settings
         size = settings.max_train_examples
         an_epoch = -(-size // settings.batch_size)
@@ -166,7 +166,9 @@ def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
     path = os.path.join(folder, "tweets", "grid.json")
     keys = [
         key_of(run)
-        for run in grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
+        for run in grid_lib.expand(
+            path, grid_lib.read_grid(path), str(tmp_path)
+        )
     ]
     published = claims.read_published(folder, "tweets")
     for row in published["table_1"] + published["table_2"]:
@@ -218,7 +220,7 @@ def test_the_paper_s_grid_is_the_paper_s_settings(tmp_path, monkeypatch):
     """Section 3.2: eight tasks, five approaches, both rates; and a seed."""
     monkeypatch.chdir(commands.ROOT)
     name = "experiments/glue/grid.json"
-    runs = grid_lib.expand(name, grid_lib.read(name), str(tmp_path))
+    runs = grid_lib.expand(name, grid_lib.read_grid(name), str(tmp_path))
     assert len(runs) == 8 * 5 * 2 * 3
     assert len({run.settings.task for run in runs}) == 8
     assert {run.settings.lr for run in runs} == {2e-5, 1e-3}
@@ -242,7 +244,7 @@ def test_a_grid_of_methods_gives_each_method_equally_many_rates(
     name, blocks, tmp_path
 ):
     path = os.path.join(commands.ROOT, f"experiments/methods/{name}.json")
-    grid = grid_lib.read(path)
+    grid = grid_lib.read_grid(path)
     grid["flags"] = {"model": "minilm", "data": "sample"}
     rates = {}
     for run in grid_lib.expand(path, grid, str(tmp_path)):

@@ -47,7 +47,7 @@ def test_every_shared_flag_has_a_purpose():
 
 
 def test_the_package_lists_its_commands():
-    text = main.describe()
+    text = main.list_commands()
     for name in (*experiment.EXPERIMENTS, "predict", "sweep", "report"):
         assert f"  {name} " in text
     assert "Your own task: one run with today's recipe" in text

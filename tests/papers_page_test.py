@@ -59,7 +59,7 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
     if name == "sweep":
         [path] = words
         for name in grid.list_files(path):
-            assert grid.read(name)["experiment"] == PAPERS[paper]
+            assert grid.read_grid(name)["experiment"] == PAPERS[paper]
     elif name == "predict":
         with commands.flags_of(predict.define_flags, *words):
             pass
@@ -208,7 +208,7 @@ def test_the_page_has_the_cost_of_each_papers_grids(
     printed = []
     for path in paths:
         runs = grid.expand_all(path, str(tmp_path))
-        *_, count, operations, time = estimate.describe(
+        *_, count, operations, time = estimate.describe_costs(
             runs, [], 1, 30e12
         ).splitlines()
         printed.append(

@@ -235,7 +235,7 @@ def test_what_a_sweep_is_held_to_stands_in_its_grid(monkeypatch):
         if named is None or only is None:
             continue
         runs = grid.expand_all(named[1], "runs")
-        assert subset.select(named[1], runs, only[1].split(",")), line
+        assert subset.select_runs(named[1], runs, only[1].split(",")), line
 
 
 def test_files_that_commands_name_exist():

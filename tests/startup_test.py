@@ -64,7 +64,7 @@ def call(module, *words):
 
 folder = sys.argv[1]
 grid, out = os.path.join(folder, "grid.json"), os.path.join(folder, "runs")
-for run in grid_lib.expand(grid, grid_lib.read(grid), out):
+for run in grid_lib.expand(grid, grid_lib.read_grid(grid), out):
     fakes.finish(run, **json.loads(sys.argv[2]))
 for words in json.load(open(os.path.join(folder, "commands.json"))):
     code, output = call(*words)

@@ -26,7 +26,7 @@ GROUPS = {
 }
 
 
-def describe() -> str:
+def list_commands() -> str:
     """Every command with the first line of its docstring."""
     lines = [
         "tf-transfer COMMAND --help explains each. "
@@ -60,7 +60,7 @@ def run() -> None:
         module = f"tf_transfer.{name}"
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
-    print(describe())
+    print(list_commands())
     if not help_lib.is_asked([name]):
         raise UserError(f"{name!r} is not a command. Give one of these first.")
 

@@ -72,7 +72,7 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
     return formatting.aligned(rows)
 
 
-def check(entry: store_lib.Entry) -> str:
+def check_entry(entry: store_lib.Entry) -> str:
     """Reads an entry; returns a line that reports damage."""
     name = store_lib.name_of(entry.key)
     if entry.name != name:
@@ -90,7 +90,7 @@ def check(entry: store_lib.Entry) -> str:
     )
 
 
-def clear(entry: store_lib.Entry) -> str:
+def clear_entry(entry: store_lib.Entry) -> str:
     """Removes an entry; returns a line that reports it."""
     size = formatting.size(entry.num_bytes)
     if entry.remove():
@@ -106,7 +106,9 @@ def main() -> None:
     if values.clear:
         files.remove_litter(store.folder)
     limit = time.time() - values.unused_days * 86400
-    entries = [one for one in store.entries() if one.lock.last_used <= limit]
+    entries = [
+        entry for entry in store.entries() if entry.lock.last_used <= limit
+    ]
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
     if values.check:
@@ -115,8 +117,9 @@ def main() -> None:
     if not entries:
         print(f"{store.folder}: nothing stored.")
     elif values.check or values.clear:
+        report = check_entry if values.check else clear_entry
         for entry in entries:
-            print((check if values.check else clear)(entry), flush=True)
+            print(report(entry), flush=True)
     else:
         print(f"{store.folder}\n{format_table(entries)}")
 

@@ -15,10 +15,9 @@ import gc
 import os
 import pathlib
 import re
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -44,13 +43,11 @@ SHOWN_ROWS = 12
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    module: dict[str, Any] = {"module_name": sys.argv[0]}
     flags.DEFINE_string(
         "out",
         "",
         "Folder of the report. Unset: report, in the first folder of runs or "
         "in the folder of the first summary.",
-        **module,
     )
     flags.DEFINE_float(
         "margin",
@@ -58,19 +55,16 @@ def define_flags() -> None:
         "Largest loss in points, against training everything, that you accept "
         "for a cheaper approach.",
         lower_bound=0.0,
-        **module,
     )
     flags.DEFINE_bool(
         "baseline",
         True,
         "Show the probe of the frozen encoder, which no paper has.",
-        **module,
     )
     flags.DEFINE_string(
         "published",
         "experiments",
         "Folder with the papers' claims and figures (glue/claims.toml, ...).",
-        **module,
     )
     flags.DEFINE_string(
         "document",
@@ -78,7 +72,6 @@ def define_flags() -> None:
         "Markdown file: also write the short form of the report between its "
         "marks, and summary.json and figures into its folder, or into the "
         "folder that the first mark names.",
-        **module,
     )
 
 
@@ -86,20 +79,18 @@ def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
     values = flags.FLAGS
     roots = argv[1:] or ["runs"]
-    root = roots[0]
-    for folder in filter(os.path.isdir, reversed(roots)):
-        root = folder  # the first of them
+    root = next(filter(os.path.isdir, roots), roots[0])
     if values.document:
         read_document(values.document)  # fails before the work if it is wrong
     # All records stay in use: searching them for garbage repeatedly took a
     # quarter of the time of a report of 5,000 runs.
     gc.disable()
     summaries = []
-    for one in roots:
-        if os.path.isfile(one):
-            summaries.append(summary_lib.read(one))
+    for path in roots:
+        if os.path.isfile(path):
+            summaries.append(summary_lib.read(path))
         else:
-            summaries.append(summary_lib.summarize_folder(one))
+            summaries.append(summary_lib.summarize_folder(path))
     summary = summary_lib.merge(summaries)
     gc.freeze()
     gc.enable()

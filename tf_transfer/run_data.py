@@ -29,10 +29,11 @@ from tf_transfer.data import (
     word_pieces,
 )
 from tf_transfer.data.encoded_split import EncodedSplit
-from tf_transfer.data.task import Source, Task
+from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 MOST_UNKNOWN = 0.01  # share of unknown tokens above which a run warns
 
-# By `train`, `validation` and `test`, then by split name.
-Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, EncodedSplit]]
 
 
@@ -72,14 +71,14 @@ class RunData:
         settings: Any,
         warm: WarmState,
         source: Source | None = None,
-        recorded: dict[str, Any] | None = None,
+        recorded: Record | None = None,
     ) -> None:
         self.settings = settings
         self.warm = warm
         self.given_source = source
         self.warnings: list[str] = []
         self.cut_texts = 0.0
-        self.fitted_probe: dict[str, Any] | None = None
+        self.fitted_probe: Record | None = None
         self._recorded = recorded
         if recorded and settings.is_probe:
             self.fitted_probe = recorded["chosen"]
@@ -317,8 +316,8 @@ class RunData:
         title = f"{task.name} " if len(self.tasks) > 1 else ""
         encoded = {
             kind: {
-                name: self.encode(some, task, encoder, f"{title}{kind}")
-                for name, some in named.items()
+                name: self.encode(examples, task, encoder, f"{title}{kind}")
+                for name, examples in named.items()
                 if kind != "test" or settings.score_test
             }
             for kind, named in self.examples[task.name].items()

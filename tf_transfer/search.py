@@ -202,7 +202,7 @@ def main() -> None:
     settings = command_line.from_flags(Settings)
     search = open_search(settings, tf_transfer.IMPORT_TIME)
     if settings.dry_run:
-        print(search.describe())
+        print(search.describe_rungs())
     else:
         search.run()
 

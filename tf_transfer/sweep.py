@@ -123,7 +123,7 @@ def main(argv: list[str]) -> None:
     path = argv[1]
     most = math.inf if values.yes else grid.MOST_RUNS
     runs = grid.expand_all(path, values.out, values.cache_dir, most)
-    selected = subset.select(path, runs, values.only)
+    selected = subset.select_runs(path, runs, values.only)
     run_states = RunStates(values.out, selected)
     if values.dry_run:
         finished, problem = [], ""
@@ -132,7 +132,7 @@ def main(argv: list[str]) -> None:
         except UserError as error:
             problem = f"\nNot known which runs are finished: {error}"
         jobs = values.jobs or 1
-        text = estimate.describe(selected, finished, jobs, values.flops)
+        text = estimate.describe_costs(selected, finished, jobs, values.flops)
         print(text + problem)
         return
     with execute.open_pool(

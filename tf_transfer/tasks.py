@@ -14,6 +14,13 @@ from tf_transfer.models import methods
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
+# Of the flags that describe a table; the identity of the data covers them.
+TABLE: dict[str, Any] = {
+    "hashed": False,
+    "read_by": Reader.BASELINE,
+    "needs": {"own_data": "table"},
+}
+
 
 class Rates(NamedTuple):
     """Learning rates for every weight, the last blocks, the head alone."""
@@ -155,39 +162,30 @@ class TaskSettings(RunSettings):
     )
 
     # === A table of your own, without a task file ===
-    # The identity of the data covers them.
     text_column: str = setting(
         "",
         "Of --data=FILE (CSV, TSV, JSON lines, Parquet, Excel): the column of "
         "the texts; two with a comma between are a pair.",
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     label_column: str = setting(
         "",
         "Of --data=FILE: the column of the labels.",
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     group_column: str = setting(
         "",
         "Of --data=FILE: the column of the author, patient or document of a "
         "text. Its rows stay in one split and fold, and intervals resample it.",
         group=Group.TEXTS,
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     kind: str = setting(
         "classes",
         "Of --data=FILE: the kind of its labels; `labels`: several per text.",
         group=Group.TEXTS,
         choices=KINDS,
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     metric: str = setting(
         "",
@@ -196,46 +194,36 @@ class TaskSettings(RunSettings):
         "entities. `f1`, `precision` and `recall` of two classes are of the "
         "label that is last when sorted.",
         group=Group.TEXTS,
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     test_fraction: float = setting(
         0.1,
         "Of --data=FILE: the fraction that is tested, stratified, drawn by "
         "--split_seed.",
         group=Group.TEXTS,
-        hashed=False,
         above=0,
         below=1,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     encoding: str = setting(
         "",
         "Of --data=FILE: the encoding of CSV or TSV. Unset: detected.",
         group=Group.TEXTS,
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     skip_bad_rows: bool = setting(
         False,
         "Of --data=FILE: leave out rows that cannot be used, and write them "
         "to a file in --out.",
         group=Group.TEXTS,
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
     label_separator: str = setting(
         "",
         "Of --data=FILE and --kind=labels: the text between the labels of a "
         "cell. Unset: found in the cells; lists need none.",
         group=Group.TEXTS,
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table", "kind": "labels"},
+        **{**TABLE, "needs": {"own_data": "table", "kind": "labels"}},
     )
     duplicates: str = setting(
         "keep",
@@ -243,9 +231,7 @@ class TaskSettings(RunSettings):
         "case and space, in one split.",
         group=Group.TEXTS,
         choices=("keep", "group"),
-        hashed=False,
-        read_by=Reader.BASELINE,
-        needs={"own_data": "table"},
+        **TABLE,
     )
 
     def check(self) -> None:

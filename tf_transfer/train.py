@@ -366,7 +366,7 @@ def rank(
         probe.data.reports_problems = False
         return run_training.train(probe, ()).directory
 
-    return ranking.rank(models, fit)
+    return ranking.rank_encoders(models, fit)
 
 
 EXPERIMENT = Train

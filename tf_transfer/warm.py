@@ -130,7 +130,7 @@ class WarmState:
         signature: Any = (
             {name: _describe(head) for name, head in heads.items()},
             scales,
-            {number: one.method for number, one in added.items()},
+            {number: weights.method for number, weights in added.items()},
         )
         if (
             self._network is None
@@ -141,11 +141,11 @@ class WarmState:
             self._network = Network(encoder, heads, scales)
             self._signature = signature
             return self._network
-        new = [(self._network.heads[n], head) for n, head in heads.items()]
-        new += [(encoder.added[n], one) for n, one in added.items()]
-        for layer, other in new:
+        pairs = [(self._network.heads[n], head) for n, head in heads.items()]
+        pairs += [(encoder.added[n], new) for n, new in added.items()]
+        for layer, new in pairs:
             by_path = {w.path: w for w in layer.weights}
-            for weight in other.weights:
+            for weight in new.weights:
                 by_path[weight.path].assign(weight.value)
         return self._network
 

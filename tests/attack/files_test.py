@@ -213,7 +213,7 @@ def test_a_sweep_goes_on_beside_damaged_records(attempts, rng, tmp_path):
         path = rng.choice(files)
         damage.damage_file(rng, path)
         states = RunStates(str(tmp_path), runs)
-        found = states.read()
+        found = states.read_states()
         assert set(found) == {run.name for run in runs}
         for run in runs:
             if found[run.name] == State.FINISHED:

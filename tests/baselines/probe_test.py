@@ -120,13 +120,13 @@ def test_labels_that_nothing_can_be_learned_from_are_refused(
     task, labels, words
 ):
     with pytest.raises(UserError, match=f"mine.csv: --features=.*{words}"):
-        probe.check(task, labels, len(labels), "mine.csv")
+        probe.check_labels(task, labels, len(labels), "mine.csv")
 
 
 def test_a_rare_label_is_warned_of_and_does_not_stop_the_fit():
     task = Task("t", "", ("text",), "y", ("a", "b", "c"), "accuracy")
     labels = np.array([0, 1] * 30 + [2, 2])
-    probe.check(task, labels, len(labels), "")
+    probe.check_labels(task, labels, len(labels), "")
     [warning] = probe.find_warnings(task, labels)
     assert "1 labels have fewer training texts than the 5 folds" in warning
     inputs = Drawn(labels, {"mean, block 1": 4.0})

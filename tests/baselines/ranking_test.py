@@ -73,7 +73,7 @@ def test_the_fastest_within_a_standard_error_of_the_best_comes_first(fit):
         poor=(0.60 + NOISE, 0.001),
         even=(0.7985 + NOISE[::-1], 0.009),
     )
-    made = ranking.rank(fit.probes, fit)
+    made = ranking.rank_encoders(fit.probes, fit)
     assert [*made.runs.index] == ["fast", "slow", "even", "poor"]
     assert made.model == "fast" and "Use fast," in made.text
     poor = made.runs.difference["poor"]
@@ -84,7 +84,7 @@ def test_a_difference_is_paired_over_the_folds(fit):
     draw = np.random.default_rng(0)
     hard, noise = draw.normal(0, 0.1, 5), draw.normal(0, 0.001, 5)
     fit.probes.update(one=(0.8 + hard, 1.0), other=(0.79 + hard + noise, 0.1))
-    made = ranking.rank(fit.probes, fit)
+    made = ranking.rank_encoders(fit.probes, fit)
     loss = made.runs.difference["other"]
     assert loss.value == pytest.approx(100 * (noise.mean() - 0.01))
     assert loss.error == pytest.approx(probe.standard_error(100 * noise))
@@ -94,7 +94,7 @@ def test_a_difference_is_paired_over_the_folds(fit):
 
 def test_the_table_has_each_encoder_s_score_and_costs(fit):
     fit.probes["minilm"] = 0.8 + NOISE, 0.0123
-    [_, titles, row] = ranking.rank(["minilm"], fit).text.splitlines()
+    [_, titles, row] = ranking.rank_encoders(["minilm"], fit).text.splitlines()
     assert titles.split()[:2] == ["encoder", "accuracy"]
     cells = [cell.strip() for cell in row.split("  ") if cell]
     assert cells == ["minilm", "80.0", "+0.0", "12.3", "2 M", "8 MB", "1 of 2"]
@@ -107,12 +107,12 @@ def test_an_encoder_that_cannot_be_used_is_named_and_the_others_go_on(fit):
         raise UserError(f"--model={model}: no such\nfolder.")
 
     fit.probes["good"] = 0.8 + NOISE, 0.01
-    made = ranking.rank(["bad", "good", "good", "bad"], fit_or_fail)
+    made = ranking.rank_encoders(["bad", "good", "good", "bad"], fit_or_fail)
     assert fit.calls == ["good"] and [*made.runs.index] == ["good"]
     *_, last = made.text.splitlines()
     assert last == "Left out: bad (--model=bad: no such folder.)"
     with pytest.raises(UserError) as error:
-        ranking.rank(["bad", "worse"], fit_or_fail)
+        ranking.rank_encoders(["bad", "worse"], fit_or_fail)
     first, *reasons = str(error.value).splitlines()
     assert first == "--models: no encoder can be used."
     assert [reason.split()[2] for reason in reasons] == ["bad", "worse"]
@@ -122,5 +122,5 @@ def test_warnings_are_in_the_answer_with_the_encoders_that_have_them(fit):
     fit.probes.update(dict.fromkeys("abc", (0.8 + NOISE, 0.01)))
     rare, unknown = "news: 1 labels", "train: 9 % of the tokens are unknown."
     fit.warnings.update(a=[rare], b=[rare, unknown, unknown], c=[rare])
-    *_, first, second = ranking.rank("abc", fit).text.splitlines()
+    *_, first, second = ranking.rank_encoders("abc", fit).text.splitlines()
     assert [first, second] == [f"a, b and c: {rare}", f"b: {unknown}"]

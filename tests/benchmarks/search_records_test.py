@@ -35,7 +35,9 @@ def test_records_are_collected_of_the_tasks_that_are_finished(
         path = tmp_path / f"of_{task}.json"
         path.write_text(json.dumps({**grid, "flags": flags}))
         grids.append(str(path))
-        for run in grid_lib.expand(str(path), grid_lib.read(path), out, cache):
+        for run in grid_lib.expand(
+            str(path), grid_lib.read_grid(path), out, cache
+        ):
             is_first = run.settings.trainable_layers == "0"
             if task == "sst2" and (run.settings.seed == 0 or is_first):
                 run.experiment.train()
@@ -56,7 +58,7 @@ def test_records_are_collected_of_the_tasks_that_are_finished(
         )
         assert approach["rates"][run["rate"]] == 2e-4
         work = approach["work"]
-        assert bool(work["epochs"][0]) == (not work["cache"])
+        assert bool(work["epochs"][0]) == (not work["family"])
         assert 0.0 <= run["beside_seconds"] < 60.0
     assert record["start_seconds"] > 0
     assert 0.0 < search_world.grid_seconds(record) < 600.0

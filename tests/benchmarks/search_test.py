@@ -94,7 +94,7 @@ def test_without_a_finished_task_the_records_stay(tmp_path, capsys):
 @pytest.mark.parametrize("name", TASKS)
 def test_the_grids_hold_the_rates_that_a_search_tries(name):
     path = os.path.join(commands.ROOT, "experiments", "search", f"{name}.json")
-    grid = grid_lib.read(path)
+    grid = grid_lib.read_grid(path)
     assert grid["best_of"] == "lr"
     for key in ("search", "axes"):
         for axes in grid[key]:

@@ -30,9 +30,7 @@ def make_record(seed=0):
                 "work": {  # an operation takes about a second
                     "epochs": [seconds * draw.uniform(0.5, 2.0)],
                     "build": build * draw.uniform(0.5, 2.0),
-                    "cache": "" if is_all else name,
                     "family": "" if is_all else "all",
-                    "updates": 30,
                 },
             }
         )

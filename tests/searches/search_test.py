@@ -148,7 +148,7 @@ def test_the_pass_of_the_probe_measures_the_speed(world, tmp_path, monkeypatch):
     world.pass_seconds = 3 * fake_runs.PASS_SECONDS
     path = fake_runs.write_task(tmp_path)
     made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    monkeypatch.setattr(made, "_climb", lambda ladder: None)
+    monkeypatch.setattr(made, "_climb", lambda: None)
     made.run()
     measured = [*map(made.ladder.costs.epoch_seconds, made.ladder.approaches)]
     names = ("last_1", "last_2", "fine_tuning")
@@ -158,7 +158,7 @@ def test_the_pass_of_the_probe_measures_the_speed(world, tmp_path, monkeypatch):
 def test_a_dry_run_does_nothing_but_list_the_rungs(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
     made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    text = made.describe()
+    text = made.describe_rungs()
     for word in (
         "the probe: about",
         "first",
@@ -381,8 +381,8 @@ def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
 ):
     climb = search.Search._climb
 
-    def climb_too_long(self, ladder):
-        climb(self, ladder)
+    def climb_too_long(self):
+        climb(self)
         world.now += 1000
 
     monkeypatch.setattr(search.Search, "_climb", climb_too_long)

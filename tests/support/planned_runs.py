@@ -36,7 +36,7 @@ def plan_runs(name):
         for run in runs
         if run.searched and run.axes["lr"] == best[run.group]
     ]
-    return [*plan.order(first), *plan.order(waiting)]
+    return [*plan.order_runs(first), *plan.order_runs(waiting)]
 
 
 def read_undecidable(name):

@@ -159,7 +159,7 @@ def test_a_lost_node_loses_no_run(nodes, tmp_path):
             run_states, pool, runs, on_event=on_event, on_poll=on_poll
         ).work()
     assert not lost and not failed
-    assert set(run_states.read().values()) == {State.FINISHED}
+    assert set(run_states.read_states().values()) == {State.FINISHED}
     assert sorted(finished) == sorted(run.name for run in runs)
     starts = [count_starts(run) for run in runs]
     assert starts[0] == 1
@@ -207,14 +207,14 @@ def test_the_workers_of_a_killed_sweep_save_and_end(nodes, tmp_path):
 @pytest.mark.slow
 def test_a_node_that_cannot_work_is_named(nodes, tmp_path, monkeypatch):
     """It does not see the folder, has other packages, or none."""
-    here = cluster.look([])
+    here = cluster.find_missing([])
     for answer, expected in (
         (lambda paths: (paths[:1], here[1]), rf"--out={tmp_path}: the node "),
         (lambda paths: (paths[1:], here[1]), f"{os.getcwd()}: the node "),
         (lambda paths: ([], {**here[1], "numpy": "1"}), "has numpy 1, here"),
         (lambda paths: __import__("tf_transfr"), "No module named 'tf_transfr"),
     ):
-        monkeypatch.setattr(cluster, "look", answer)
+        monkeypatch.setattr(cluster, "find_missing", answer)
         assert expected in message(nodes.address, tmp_path)
 
 

@@ -41,7 +41,7 @@ def expand(tmp_path):
         path = tmp_path / name
         path.write_text(grid if isinstance(grid, str) else json.dumps(grid))
         return grid_lib.expand(
-            str(path), grid_lib.read(str(path)), str(tmp_path / "runs")
+            str(path), grid_lib.read_grid(str(path)), str(tmp_path / "runs")
         )
 
     return expand
@@ -92,10 +92,10 @@ def test_one_run_named_twice_is_done_once(expand):
 
 def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
-    some = subset.select("grid.json", runs, ["task=rte", "seed=1"])
+    some = subset.select_runs("grid.json", runs, ["task=rte", "seed=1"])
     assert {(r.axes["task"], r.axes["seed"]) for r in some} == {("rte", "1")}
-    assert subset.select("grid.json", runs, ["model=tiny"]) == runs
-    high = subset.select("grid.json", runs, ["lr=1e-3"])
+    assert subset.select_runs("grid.json", runs, ["model=tiny"]) == runs
+    high = subset.select_runs("grid.json", runs, ["lr=1e-3"])
     assert {run.settings.lr for run in high} == {1e-3}
 
 
@@ -109,7 +109,7 @@ def test_runs_are_selected_by_any_flag(expand):
 )
 def test_a_selection_without_runs_lists_the_values(condition, message, expand):
     with pytest.raises(UserError, match=message):
-        subset.select("grid.json", expand(GRID), [condition])
+        subset.select_runs("grid.json", expand(GRID), [condition])
 
 
 def changed(**changes):
@@ -195,7 +195,9 @@ def test_the_runs_of_a_search_come_first_and_the_others_wait(expand):
     tasks = {run.group: run.settings.task for run in searched}
     assert len(tasks) == 2
     assert all(tasks[run.group] == run.settings.task for run in waiting)
-    some = subset.select("grid.json", runs, ["task=rte", "trainable_layers=1"])
+    some = subset.select_runs(
+        "grid.json", runs, ["task=rte", "trainable_layers=1"]
+    )
     assert [run.searched for run in some] == 4 * [""] + 6 * ["lr"]
 
 
@@ -232,7 +234,7 @@ def test_a_folder_without_a_list_is_refused(text, tmp_path):
 
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(UserError, match="No such file.*embedded.json"):
-        grid_lib.read(str(tmp_path / "grid.json"))
+        grid_lib.read_grid(str(tmp_path / "grid.json"))
 
 
 # === What is too large, too deep, or no value ===
@@ -265,7 +267,7 @@ def test_what_no_flag_can_be_is_refused_in_a_short_line(text, said, tmp_path):
     path = tmp_path / "grid.json"
     path.write_text(text)
     with pytest.raises(UserError, match=said) as error:
-        grid_lib.expand(str(path), grid_lib.read(str(path)), str(tmp_path))
+        grid_lib.expand(str(path), grid_lib.read_grid(str(path)), str(tmp_path))
     assert len(str(error.value)) < 1000
 
 

@@ -23,7 +23,7 @@ def test_a_round_has_one_seed_and_the_highest_cut_first(runs):
             run.axes["frozen_prefix"],
             run.axes["trainable_layers"],
         )
-        for run in plan.order(runs)
+        for run in plan.order_runs(runs)
     ]
     first = [("live", "1"), ("live", "2"), ("cached", "1"), ("cached", "2")]
     assert found == [
@@ -35,7 +35,7 @@ def test_a_round_has_one_seed_and_the_highest_cut_first(runs):
 
 
 def test_the_first_pass_stores_the_cuts_of_the_runs_that_follow(runs):
-    todo = plan.order(runs)
+    todo = plan.order_runs(runs)
     cached = [run for run in todo if run.axes["frozen_prefix"] == "cached"]
     first, second, *_ = cached
     assert plan.list_lower_cuts(first, todo) == "2"
@@ -54,10 +54,10 @@ def test_groups_that_are_compared_are_timed_in_turn(tmp_path):
     }
     seconds = {"all": 10, "2": 6, "1": 4}
     starts, now = collections.defaultdict(list), 0
-    todo = plan.order(grid_lib.expand("grid.json", grid, str(tmp_path)))
+    todo = plan.order_runs(grid_lib.expand("grid.json", grid, str(tmp_path)))
     recent = []
     while todo:
-        run = plan.choose(recent, todo, [])
+        run = plan.choose_run(recent, todo, [])
         todo.remove(run)
         recent = [*recent, run][-4:]
         starts[run.axes["trainable_layers"]].append(now)
@@ -83,16 +83,16 @@ def alike(run):
 
 def test_a_worker_goes_on_with_a_program_that_it_has(runs):
     """Of the round that is not yet done."""
-    todo = plan.order(runs)
+    todo = plan.order_runs(runs)
     done = [todo.pop(0) for _ in range(4)]
-    following = plan.choose(done, todo, [])
+    following = plan.choose_run(done, todo, [])
     assert alike(following) == alike(done[-1])
     assert following.settings.seed == 1
-    assert plan.choose(done[:1], todo, []) == todo[3]
+    assert plan.choose_run(done[:1], todo, []) == todo[3]
 
 
 def test_a_new_worker_begins_where_no_other_is(runs):
-    first, *todo = plan.order(runs)
-    other = plan.choose([], todo, [first])
+    first, *todo = plan.order_runs(runs)
+    other = plan.choose_run([], todo, [first])
     assert other.axes["task"] != first.axes["task"]
     assert other.settings.seed == 0

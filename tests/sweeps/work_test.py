@@ -44,7 +44,7 @@ def test_one_worker_does_every_run_once_and_in_order(sweep):
     scheduler.work()
     assert seeds(reported, "started") == ["0", "1", "2"]
     assert seeds(reported, "finished") == ["0", "1", "2"]
-    assert set(run_states.read().values()) == {State.FINISHED}
+    assert set(run_states.read_states().values()) == {State.FINISHED}
     assert len(workers) == 1
 
 
@@ -65,7 +65,7 @@ def test_a_pending_run_that_is_not_to_be_done_stays_pending(
     scheduler = work.Scheduler(run_states, fakes.make_pool(finish))
     scheduler.add(other)
     scheduler.work()
-    assert run_states.read() == {
+    assert run_states.read_states() == {
         stopped.name: State.PENDING,
         other.name: State.FINISHED,
     }
@@ -93,7 +93,7 @@ def test_a_failed_run_is_recorded_and_the_others_continue(sweep):
     assert record["reason"] == "exit code 1"
     assert record["command"][:3] == ["python", "-m", "tf_transfer.glue"]
     failed = run_states.runs[1]
-    assert run_states.read()[failed.name] == State.FAILED
+    assert run_states.read_states()[failed.name] == State.FAILED
     assert run_states.failure(failed) == record
 
 
@@ -140,7 +140,7 @@ def test_the_run_of_a_lost_worker_is_tried_once_more(
     assert seeds(reported, "retried") == ["1"]
     assert len(workers) >= 2
     if recovers:
-        assert set(run_states.read().values()) == {State.FINISHED}
+        assert set(run_states.read_states().values()) == {State.FINISHED}
         return
     [record] = [detail for event, _, detail in reported if event == "failed"]
     assert record["reason"] == reason
@@ -167,7 +167,7 @@ def test_a_worker_that_leaks_is_replaced_between_runs(sweep):
     scheduler.work()
     assert [worker.ended_by for worker in workers] == ["close"] * 3
     assert not seeds(reported, "retried")
-    assert set(run_states.read().values()) == {State.FINISHED}
+    assert set(run_states.read_states().values()) == {State.FINISHED}
 
 
 def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
@@ -220,7 +220,7 @@ def test_a_full_disk_ends_the_sweep_and_no_run_has_failed(sweep):
         scheduler.work()
     assert seeds(reported, "finished") == ["0"]
     assert not seeds(reported, "failed")
-    states = collections.Counter(run_states.read().values())
+    states = collections.Counter(run_states.read_states().values())
     assert states == {State.FINISHED: 1, State.PENDING: 2}
 
 
@@ -233,7 +233,7 @@ def test_a_record_of_failure_that_does_not_fit_ends_the_sweep(
         with pytest.raises(UserError, match="the disk is full"):
             scheduler.work()
     assert not seeds(reported, "failed")
-    assert set(run_states.read().values()) == {State.PENDING}
+    assert set(run_states.read_states().values()) == {State.PENDING}
 
 
 def test_a_sweep_whose_workers_do_not_start_ends(sweep):
@@ -247,7 +247,7 @@ def test_a_sweep_whose_workers_do_not_start_ends(sweep):
     with pytest.raises(UserError, match="5 workers could not start"):
         scheduler.work()
     assert not reported
-    assert set(run_states.read().values()) == {State.PENDING}
+    assert set(run_states.read_states().values()) == {State.PENDING}
 
 
 def cached_runs(tmp_path):
@@ -286,7 +286,7 @@ def test_another_kind_of_run_has_another_worker(sweep, tmp_path):
     run_states, scheduler, _ = sweep(runs, workers=workers)
     scheduler.work()
     assert len(workers) == 2
-    assert set(run_states.read().values()) == {State.FINISHED}
+    assert set(run_states.read_states().values()) == {State.FINISHED}
 
 
 def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
@@ -298,7 +298,7 @@ def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
     with pytest.raises(Interrupted, match="same command"):
         scheduler.work()
     assert [worker.ended_by for worker in workers] == ["stop", "stop"]
-    assert set(run_states.read().values()) == {State.PENDING}
+    assert set(run_states.read_states().values()) == {State.PENDING}
     assert not seeds(reported, "failed")
 
 
@@ -312,7 +312,7 @@ def test_the_runs_of_a_sweep_that_breaks_are_pending(sweep):
     scheduler.on_poll = on_poll
     with pytest.raises(BrokenPipeError):
         scheduler.work()
-    assert run_states.read()[run_states.runs[0].name] == State.PENDING
+    assert run_states.read_states()[run_states.runs[0].name] == State.PENDING
 
 
 def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
@@ -346,7 +346,7 @@ def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
     [run] = plan_runs(tmp_path, 1)
     finish(run, stop_reason="max_epochs", phases=[run_files.phase(2)])
     run_states = RunStates(str(tmp_path), [run])
-    assert run_states.read()[run.name] == State.PENDING  # of 30 epochs
+    assert run_states.read_states()[run.name] == State.PENDING  # of 30 epochs
 
 
 def test_the_best_rate_of_a_search_is_used_by_what_follows(tmp_path):

@@ -118,7 +118,7 @@ def fit_each(
         ]
         fits = [
             (np.concatenate(coefficients), np.concatenate(bias))
-            for coefficients, bias in (zip(*one) for one in zip(*by_label))
+            for coefficients, bias in (zip(*fit) for fit in zip(*by_label))
         ]
     else:
         count = len(task.labels or ())

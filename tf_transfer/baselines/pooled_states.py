@@ -120,6 +120,7 @@ class Reader:
         has_pooler: Whether the encoder was pretrained with one.
 
     Attributes:
+        cache: That of the arguments.
         cost: The seconds that the states cost so far.
     """
 
@@ -130,7 +131,7 @@ class Reader:
         encode: Callable[[Any, int, str], EncodedSplit],
         has_pooler: bool,
     ) -> None:
-        self._cache = cache
+        self.cache = cache
         self._encoder = encoder
         self._encode = encode
         self._pooler = encoder.pooler.get_weights() if has_pooler else None
@@ -189,11 +190,6 @@ class Reader:
             for name, split in encoded.items()
         }
 
-    @property
-    def engine(self) -> tuple[str, str]:
-        """What computed the states, and in which precision."""
-        return self._cache.engine
-
     def _map(
         self,
         block: int,
@@ -202,8 +198,8 @@ class Reader:
         also: Sequence[int] = (),
     ) -> dict[str, StoredStates]:
         """The stored states above a block, by split; built if missing."""
-        prefix = FrozenPrefix(block, output, self._cache.options.dtype)
-        splits, cost = self._cache.attach(
+        prefix = FrozenPrefix(block, output, self.cache.options.dtype)
+        splits, cost = self.cache.attach(
             prefix, encoded, needs_all=True, also=also
         )
         self.cost.paid += cost.paid

@@ -21,6 +21,7 @@ from tf_transfer.baselines import linear
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 FOLDS = 5
 REPEATS = 3  # of the cross-validation
@@ -144,7 +145,7 @@ class Probe:
             finalists = self._screen(subset)
             scores = self._cross_validate(subset, finalists, repeats)
             validated = dict(zip(finalists, scores))
-            self.states = choose(validated)
+            self.states = choose_states(validated)
             self.validated = validated[self.states]
             self._profile(subset)
         self.texts = subset.texts
@@ -172,7 +173,7 @@ class Probe:
         return self.model.answer(self.task, inputs.matrix(self.states))
 
     @property
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Record:
         """The settings that the cross-validation chose, by name."""
         return {
             **dataclasses.asdict(self.states),
@@ -265,11 +266,11 @@ class Probe:
         self.profile = [
             {
                 "block": states.block,
-                "score": float(one.scores.mean()),
-                "standard_error": standard_error(one.scores),
-                "strength": one.strength,
+                "score": float(validated.scores.mean()),
+                "standard_error": standard_error(validated.scores),
+                "strength": validated.strength,
             }
-            for states, one in zip(
+            for states, validated in zip(
                 kinds, self._cross_validate(subset, kinds, 1)
             )
         ]
@@ -288,18 +289,18 @@ class _Subset:
         most = MOST_WORDS if task.is_tagging else MOST_TEXTS
         counts = np.bincount(sentences)
         order = np.random.default_rng(seed).permutation(len(counts))
-        kept = order[
+        drawn = order[
             : max(FOLDS, int((np.cumsum(counts[order]) <= most).sum()))
         ]
-        self.rows = np.flatnonzero(np.isin(sentences, kept))
+        self.rows = np.flatnonzero(np.isin(sentences, drawn))
         self.labels = inputs.labels[self.rows]
-        self.texts = len(kept)
+        self.texts = len(drawn)
         _, self._sentences = np.unique(
             sentences[self.rows], return_inverse=True
         )
         self._groups = inputs.groups
         if inputs.groups is not None:
-            self._groups = inputs.groups[np.sort(kept)]
+            self._groups = inputs.groups[np.sort(drawn)]
 
     def matrix(self, states: States) -> np.ndarray:
         """float32 [examples or words, width]."""
@@ -348,7 +349,7 @@ class _Subset:
         ]
 
 
-def choose(validated: dict[States, Validated]) -> States:
+def choose_states(validated: dict[States, Validated]) -> States:
     """The states to read: the default unless others are clearly better.
 
     Args:
@@ -363,7 +364,7 @@ def choose(validated: dict[States, Validated]) -> States:
     return max(better, key=lambda s: ahead(s).mean(), default=default)
 
 
-def blocks_needed(profile: Sequence[dict[str, Any]]) -> int:
+def blocks_needed(profile: Sequence[Record]) -> int:
     """The fewest blocks whose probe is within a standard error of the best."""
     best = max(profile, key=lambda line: line["score"])
     enough = best["score"] - best["standard_error"]
@@ -373,7 +374,9 @@ def blocks_needed(profile: Sequence[dict[str, Any]]) -> int:
 # === Labels ===
 
 
-def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
+def check_labels(
+    task: Task, labels: np.ndarray, texts: int, where: str
+) -> None:
     """Raises `UserError` for labels that nothing can be learned from.
 
     Args:

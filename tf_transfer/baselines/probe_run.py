@@ -12,11 +12,12 @@ from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
+from tf_transfer.utils.json_files import Record
 
 MOST_SENTENCES = 1000  # whose states above every block are stored
 
 
-def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
+def fit(experiment: Any, directory: RunDirectory) -> Record:
     """Fits a regression on the states of the frozen encoder.
 
     Args:
@@ -35,7 +36,7 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
     task, examples = data.task, data.examples[data.task.name]
     train = examples["train"][""]
     labels, _ = train.targets(task)
-    probe.check(task, labels, len(train), data.name)
+    probe.check_labels(task, labels, len(train), data.name)
     if train.groups is not None:
         groups_lib.check_folds(train.groups, probe.FOLDS)
     devices = experiment.set_up_devices()
@@ -74,13 +75,13 @@ def fit(experiment: Any, directory: RunDirectory) -> dict[str, Any]:
         inputs: Mapping[str, Any]
         if task.is_tagging:
             # The words of every block take too much memory: some decide.
-            some = splits.draw_sample(
+            sample = splits.draw_sample(
                 len(train), MOST_SENTENCES, settings.split_seed
             )
-            every = range(len(encoder.blocks) + 1)
-            chosen_on = reader.words({"train": train.take(some)}, every)
-            seconds = reader.cost.original / len(some)
-            baseline.choose(chosen_on["train"])
+            all_blocks = range(len(encoder.blocks) + 1)
+            sampled = reader.words({"train": train.take(sample)}, all_blocks)
+            seconds = reader.cost.original / len(sample)
+            baseline.choose(sampled["train"])
             inputs = reader.words(parts, [baseline.states.block])
         else:
             inputs = reader.texts(parts)
@@ -116,7 +117,7 @@ def _finish(
     reader: pooled_states.Reader,
     seconds_per_text: float,
     directory: RunDirectory,
-) -> dict[str, Any]:
+) -> Record:
     """Writes weights and depth profile; returns what the result adds.
 
     Args:
@@ -154,7 +155,7 @@ def _finish(
         "best_epoch": 1,
         "prefix_seconds": reader.cost.paid,
         "prefix_build_seconds": reader.cost.original,
-        "prefix_engine": " ".join(reader.engine),
+        "prefix_engine": " ".join(reader.cache.engine),
         "trace_seconds": reader.cost.traced,
         "seconds_per_text": seconds_per_text,
         "size_on_disk": loading.size_on_disk(

@@ -46,7 +46,7 @@ class Ranking:
         return self.runs.index[0]
 
 
-def rank(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
+def rank_encoders(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
     """Fits the probe of every encoder, and compares them.
 
     Args:
@@ -93,8 +93,10 @@ def rank(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
         *left_out,
     ]
     warnings = runs.warnings.explode().dropna()
-    for warning, some in warnings.groupby(warnings).groups.items():
-        lines.append(f"{formatting.join([*dict.fromkeys(some)])}: {warning}")
+    for warning, named in warnings.groupby(warnings).groups.items():
+        lines.append(
+            f"{formatting.join_words([*dict.fromkeys(named)])}: {warning}"
+        )
     return Ranking(runs, "\n".join(lines))
 
 

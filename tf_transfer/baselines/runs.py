@@ -9,10 +9,12 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data import errors, metrics, splits
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Task, Texts
 from tf_transfer.training import tensorboard
+from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.training import records
@@ -25,14 +27,14 @@ def run(
     settings: Any,
     directory: "records.RunDirectory",
     task: Task,
-    folds: Iterable[dict[str, dict[str, Any]]],
+    folds: Iterable[Texts],
     baseline: Any,
     seed: int,
     inputs: Mapping[str, Any] | None = None,
     input_seconds: float = 0.0,
     devices: Any = CPU,
-    finish: Callable[[], dict[str, Any]] = dict,
-) -> dict[str, Any]:
+    finish: Callable[[], Record] = dict,
+) -> Record:
     """Fits and scores a baseline in every fold; the scores are the means.
 
     Args:
@@ -56,8 +58,8 @@ def run(
     Raises:
         UserError: No example is left to score.
     """
-    lines: list[dict[str, Any]] = []
-    predictions: list[dict[str, np.ndarray]] = []
+    lines: list[Record] = []
+    predictions: list[Arrays] = []
     warnings: dict[str, None] = {}  # each once, in their order
     with contextlib.closing(directory):
         for texts in folds:
@@ -152,12 +154,12 @@ def run(
 def _score(
     task: Task,
     baseline: Any,
-    texts: dict[str, dict[str, Any]],
+    texts: Texts,
     inputs: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray]]:
+) -> tuple[dict[str, dict[str, float]], Arrays]:
     """The scores of validation and test, and the predictions."""
     scores: dict[str, dict[str, float]] = {}
-    arrays: dict[str, np.ndarray] = {}
+    arrays: Arrays = {}
     for kind in ("validation", "test"):
         for name, part in texts[kind].items():
             split = splits.join_names(kind, name)
@@ -180,9 +182,7 @@ def _score(
     return scores, arrays
 
 
-def _mean_scores(
-    lines: list[dict[str, Any]], kind: str
-) -> dict[str, float] | None:
+def _mean_scores(lines: list[Record], kind: str) -> dict[str, float] | None:
     if lines[0][kind] is None:
         return None
     return {
@@ -191,9 +191,7 @@ def _mean_scores(
     }
 
 
-def _write_events(
-    folder: str, record: dict[str, Any], lines: list[dict[str, Any]]
-) -> None:
+def _write_events(folder: str, record: Record, lines: list[Record]) -> None:
     events = tensorboard.RunEvents(folder)
     events.start(0, {name: record[name] for name in ("approach", "task")})
     for line in lines:

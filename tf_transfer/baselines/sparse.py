@@ -23,8 +23,9 @@ import numpy as np
 import tqdm
 
 from tf_transfer.data import held_out, splits
-from tf_transfer.data.task import Examples, Task
+from tf_transfer.data.task import Examples, Task, Texts
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.training.records import RunDirectory
@@ -86,7 +87,7 @@ class Baseline:
     """
 
     # No setting is chosen by cross-validation.
-    chosen: ClassVar[dict[str, Any]] = {}
+    chosen: ClassVar[Record] = {}
 
     def __init__(self, features: str, source: str = "the texts") -> None:
         from sklearn.linear_model import LogisticRegression
@@ -133,7 +134,7 @@ def cross_validate(
     task: Task,
     examples: Examples,
     folds: list[held_out.Split],
-) -> dict[str, Any]:
+) -> Record:
     """Fits and tests a baseline in every fold.
 
     Args:
@@ -169,7 +170,7 @@ def cross_validate(
 
 def _take_folds(
     settings: Any, task: Task, examples: Examples, folds: list[held_out.Split]
-) -> Iterator[dict[str, dict[str, Examples]]]:
+) -> Iterator[Texts]:
     """Yields the texts of each fold."""
     labels = examples.labels
     assert labels is not None

@@ -22,6 +22,7 @@ import numpy as np
 from tf_transfer.baselines import linear
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
@@ -46,7 +47,6 @@ Chosen = TypedDict(
         "strength": float,
     },
 )
-Arrays = dict[str, np.ndarray]  # by name
 
 
 class Usual:
@@ -292,8 +292,8 @@ class MostFrequentTags:
     def logits(self, sentences: Sentences) -> np.ndarray:
         """float64 [words, tags]."""
         words = itertools.chain(*sentences.words)
-        chosen = [self._tag_of.get(word, 0) for word in words]
-        return np.eye(len(self._numbers))[np.asarray(chosen, np.int64)]
+        tags = [self._tag_of.get(word, 0) for word in words]
+        return np.eye(len(self._numbers))[np.asarray(tags, np.int64)]
 
     @property
     def parameters(self) -> int:

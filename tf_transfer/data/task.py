@@ -15,6 +15,8 @@ import numpy as np
 from tf_transfer.data import entities
 from tf_transfer.utils.formatting import cut
 
+# The texts of a task by `train`, `validation` and `test`, then by split name.
+Texts = dict[str, dict[str, Any]]
 SCORE_RANGE = (0.0, 5.0)  # of STS-B
 # The answer is one of the classes; any number of the labels; a number; or a tag
 # for each word.

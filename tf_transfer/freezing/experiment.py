@@ -529,7 +529,7 @@ def _describe(settings: Settings, tasks: Sequence[str]) -> None:
     except UserError:  # models or data are not here
         finished = []
     jobs = settings.jobs or 1
-    print(estimate.describe(runs, finished, jobs, settings.flops))
+    print(estimate.describe_costs(runs, finished, jobs, settings.flops))
 
 
 def _refuse(names: Sequence[str], why: str) -> None:

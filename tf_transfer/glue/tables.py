@@ -103,13 +103,13 @@ def _add_means(
         here.loc[f"{', '.join(tasks)}, mean"] = mean
     rows = []
     for task, values in here.iterrows():
-        known = published.get(task, {})
+        printed = published.get(task, {})
         row = {"task": task}
         for name in LAST:
             ours = tables.number(values[name])
-            theirs = str(known.get(name, ""))
+            theirs = str(printed.get(name, ""))
             row |= tables.pair(name, theirs, ours)
-        if known or values[[*LAST]].notna().any():
+        if printed or values[[*LAST]].notna().any():
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -247,9 +247,9 @@ def _make_panels(
 ) -> list[figures.Panel]:
     """A panel for each task, a curve for each approach; none without any."""
     panels: dict[str, dict[str, figures.Curve]] = {}
-    for (task, approach), known in points.items():
-        if known:
+    for (task, approach), curve_points in points.items():
+        if curve_points:
             colour = figures.colour_of(_name_approach(approach))
-            curve = figures.Curve(known, {"color": colour})
+            curve = figures.Curve(curve_points, {"color": colour})
             panels.setdefault(task, {})[approach] = curve
     return [figures.Panel(*panel) for panel in panels.items()]

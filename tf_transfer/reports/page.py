@@ -261,7 +261,7 @@ def describe_ours(verdict: Verdict) -> str:
         return ""
     runs = f"n = {verdict.runs}"
     if verdict.tasks:
-        runs += f", on {formatting.join(verdict.tasks)} only"
+        runs += f", on {formatting.join_words(verdict.tasks)} only"
     if math.isnan(verdict.value):
         return runs
     claim = verdict.claim

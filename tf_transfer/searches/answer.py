@@ -11,7 +11,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,12 @@ from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files, formatting, screen
+from tf_transfer.utils.json_files import Record
 
 FILE = "search.html"
 FEWEST_SEEDS = 3  # for an interval over seeds
 TRAIN, PREDICT = "Train it again", "To predict"
+Values = dict[str, Any]  # of the templates, by name
 
 
 # === The rows ===
@@ -56,7 +58,7 @@ class Row:
     setting: Setting
     choice: Choice
     run: Planned
-    record: dict[str, Any]
+    record: Record
     epochs: int
     seconds: float
 
@@ -126,10 +128,10 @@ def recommend(
         row = dataclasses.replace(row, seeds=len(by_seed))
         if search.has_folds:
             by_seed = by_seed or scores[row.name]
-            others = seeds.get(reference) or scores[reference]
-            common = [by_seed[n] - others[n] for n in by_seed if n in others]
-            if len(common) >= FEWEST_SEEDS and not row.is_reference:
-                row = dataclasses.replace(row, difference=_average(common))
+            base = seeds.get(reference) or scores[reference]
+            gains = [by_seed[n] - base[n] for n in by_seed if n in base]
+            if len(gains) >= FEWEST_SEEDS and not row.is_reference:
+                row = dataclasses.replace(row, difference=_average(gains))
         if len(by_seed) >= FEWEST_SEEDS:
             validation = _average([*by_seed.values()])
             row = dataclasses.replace(row, validation=validation)
@@ -156,7 +158,7 @@ def is_better_refit(row: Row, refit: Planned | None) -> bool:
 # === The answer ===
 
 
-def give(search: Any) -> dict[str, Any]:
+def report(search: Any) -> Values:
     """Prints the answer, and writes the page.
 
     Returns:
@@ -201,7 +203,7 @@ def give(search: Any) -> dict[str, Any]:
     return values
 
 
-def _describe_answer(search: Any, ranked: Sequence[Row]) -> dict[str, Any]:
+def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
     """The values of the templates on what to use; none if nothing ran."""
     max_loss = search.settings.max_loss
     rows: list[advice.Row] = []
@@ -268,13 +270,14 @@ def _list_untried(search: Any) -> list[str]:
     """The approaches without a run, variants apart."""
     approaches = search.ladder.approaches.values() if search.ladder else ()
     tried = {choice.approach for choice in search.runs}
-    names = [a.name for a in approaches if not a.variant_of]
-    return [name for name in names if name not in tried]
+    return [
+        approach.name
+        for approach in approaches
+        if not approach.variant_of and approach.name not in tried
+    ]
 
 
-def _describe_shortage(
-    search: Any, ranked: Sequence[Row]
-) -> dict[str, Any] | None:
+def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
     """The cheapest run, and the budget that is enough for it.
 
     Returns:
@@ -327,11 +330,11 @@ def _list_commands(
 # === Lines and page ===
 
 
-def write_lines(values: Mapping[str, Any]) -> list[str]:
+def write_lines(values: Values) -> list[str]:
     """The answer without its commands, a sentence or more per line.
 
     Args:
-        values: see `give`.
+        values: see `report`.
     """
     environment = reports_page.make_environment(escapes=False)
     environment.filters["duration"] = describe_duration
@@ -346,11 +349,11 @@ def write_lines(values: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
+def write_page(values: Values, lines: Sequence[str]) -> str:
     """The page, as HTML.
 
     Args:
-        values: see `give`.
+        values: see `report`.
         lines: the answer; see `write_lines`.
     """
     task, tables = values["search"].settings.task_name, []
@@ -371,11 +374,11 @@ def write_page(values: Mapping[str, Any], lines: Sequence[str]) -> str:
     )
 
 
-def _list_approaches(values: Mapping[str, Any]) -> tables_lib.Table:
+def _list_approaches(values: Values) -> tables_lib.Table:
     """The table of the answer, with the setting of each approach.
 
     Args:
-        values: see `give`.
+        values: see `report`.
     """
     search, settings = values["search"], {}
     for row in values["rows"]:
@@ -385,9 +388,10 @@ def _list_approaches(values: Mapping[str, Any]) -> tables_lib.Table:
             "training, s": round(row.seconds, 1),
             "trained parameters": row.record["trainable_parameters"],
         }
-    lines = []
-    for line in values["table"]:
-        lines.append({**line, **settings.get(line["approach"], {})})
+    lines = [
+        {**line, **settings.get(line["approach"], {})}
+        for line in values["table"]
+    ]
     over = "folds" if search.has_folds else "seeds"
     return tables_lib.Table(
         "approaches",

@@ -315,12 +315,12 @@ class Ladder:
         settings = []
         for choice, scores in groups.items():
             lead = statistics.fmean(
-                one - self.floor.get(seed, self.floor[0])
-                for seed, one in scores.items()
+                points - self.floor.get(seed, self.floor[0])
+                for seed, points in scores.items()
             )
             least = lead - self.noise / math.sqrt(len(scores))
             settings.append(Setting(choice, scores, lead, least))
-        return sorted(settings, key=lambda one: -one.least_lead)
+        return sorted(settings, key=lambda setting: -setting.least_lead)
 
     def best_of_approaches(self) -> list[Setting]:
         """The best setting of each approach, the best first."""

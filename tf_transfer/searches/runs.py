@@ -26,6 +26,7 @@ from tf_transfer.sweeps.estimate import TaskSize, Work
 from tf_transfer.sweeps.grid import expand, Planned
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
 CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
@@ -125,16 +126,18 @@ class Runs:
             name = name_approach(word)
             method = methods.load(self._settings.method)
             rates = rates_around(method.lr or train.RATES.of(word))
-            flags, of = {"trainable_layers": word}, ""
+            flags, variant_of = {"trainable_layers": word}, ""
             if long_texts:
-                flags["long_texts"], of = long_texts, name
+                flags["long_texts"], variant_of = long_texts, name
                 name += f", {long_texts}"
             self._flags[name] = flags
             run = self.train(Choice(name, rates[1]), 1)
             work = estimate.count_work(run, self._sizes)
-            cache = CACHE + long_texts if work.cache else ""
-            self.approaches.append(Approach(name, rates, work, cache, of))
-        self.approaches.sort(key=lambda one: (one.variant_of, one.work.epoch))
+            cache = CACHE + long_texts if work.family else ""
+            self.approaches.append(
+                Approach(name, rates, work, cache, variant_of)
+            )
+        self.approaches.sort(key=lambda a: (a.variant_of, a.work.epoch))
 
     def train(
         self,
@@ -226,7 +229,7 @@ class Runs:
 
 # The content of `search.json`: what distinguishes the search, and its seconds
 # over all starts.
-State = TypedDict("State", {"key": dict[str, Any], "spent": float})
+State = TypedDict("State", {"key": Record, "spent": float})
 
 
 class Clock:
@@ -249,7 +252,7 @@ class Clock:
     def __init__(
         self,
         out: str,
-        key: dict[str, Any],
+        key: Record,
         began: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -269,9 +272,11 @@ class Clock:
                     "again."
                 ) from None
         self._began = began - self._state["spent"]
-        known = self._state["key"]
+        stored = self._state["key"]
         differing = sorted(
-            name for name in {*known, *key} if known.get(name) != key.get(name)
+            name
+            for name in {*stored, *key}
+            if stored.get(name) != key.get(name)
         )
         if differing:
             names = ", ".join(NAMES.get(name, name) for name in differing[:3])

@@ -29,6 +29,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.json_files import Record
 
 FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
 FEW_TEXTS = 500  # with fewer labelled ones, finalists are cross-validated
@@ -133,7 +134,7 @@ class Search:
         self.epochs = settings.max_epochs or train.usual_epochs(
             self.training, settings.batch_size
         )
-        self.ladder: Ladder | None = None
+        self.ladder: Any = None
         self.runs: dict[Choice, Planned] = {}
         self.refit: Planned | None = None
         folds = range(ladder_lib.SEEDS if self.has_folds else 1)
@@ -148,7 +149,7 @@ class Search:
         self._pool: Any = None
         self._reserved = 0.0  # seconds before the end, for the test
 
-    def _key(self, experiment: train.Train) -> dict[str, Any]:
+    def _key(self, experiment: train.Train) -> Record:
         settings = experiment.settings
         left_out = ("max_epochs", "trainable_layers", "lr", "select")
         hashed = settings.hashed().items()
@@ -169,11 +170,11 @@ class Search:
         """Seconds that there are for the next run."""
         return self.end - self.clock() - self._reserved
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> answer.Values:
         """Searches until the budget is over, or nothing is left to do.
 
         Returns:
-            The answer; see `answer.give`.
+            The answer; see `answer.report`.
         """
         settings = self.settings
         self._run_states = RunStates(settings.out, [])
@@ -192,17 +193,17 @@ class Search:
                 screen.say("Stopped: the answer so far.")
             finally:
                 self.clock.stop()
-            return answer.give(self)
+            return answer.report(self)
 
     def _work(self) -> None:
         self._do(*(runs[0] for runs in self.floor.values()))
         for name, scores in self.score_floor().items():
             mean = statistics.fmean(scores.values())
             screen.say(f"{name}: validation {mean:.1f}")
-        self.ladder = self.make_ladder(self._measure_pass())
-        self._recall(self.ladder)
-        self._climb(self.ladder)
-        self._score_answer(self.ladder)
+        self.ladder = self.make_ladder()
+        self._recall()
+        self._climb()
+        self._score_answer()
 
     # === The floor ===
 
@@ -233,12 +234,8 @@ class Search:
         seconds = result["prefix_build_seconds"] or 0.0
         return seconds / self.plan.count_probe().build
 
-    def make_ladder(self, pass_seconds: float) -> Ladder:
-        """The ladder, without results.
-
-        Args:
-            pass_seconds: per operation, of the probe's pass.
-        """
+    def make_ladder(self) -> Ladder:
+        """The ladder, without results."""
         result = self.probe.directory.result() or {}
         is_cut = result.get("cut_texts", 0.0) > MUCH_CUT
         if is_cut and self.settings.long_texts == "head":
@@ -248,7 +245,7 @@ class Search:
             self.plan.approaches,
             Costs(
                 self.plan.approaches,
-                pass_seconds,
+                self._measure_pass(),
                 [runs_lib.CACHE] if result and stores else [],
             ),
             self.best_floor(),
@@ -259,12 +256,11 @@ class Search:
 
     # === Before the first run ===
 
-    def describe(self) -> str:
+    def describe_rungs(self) -> str:
         """The rungs and their estimated minutes, a table."""
-        pass_seconds = self._measure_pass()
-        ladder = self.make_ladder(pass_seconds)
-        floor = pass_seconds * self.plan.count_probe().build
-        left = self.end - floor - self._test_seconds(ladder)
+        ladder = self.ladder = self.make_ladder()
+        floor = self._measure_pass() * self.plan.count_probe().build
+        left = self.end - floor - self._test_seconds()
         names, actions = [*ladder.approaches], []
         while action := ladder.next(left):
             actions.append(action)
@@ -275,11 +271,15 @@ class Search:
             epoch = ladder.costs.epoch_seconds(choice.approach)
             ladder.tell(choice, points, [epoch] * (action.epochs - done))
         rows = [("rung", "runs", "about", "approaches")]
-        for rung, own in group_by(actions, lambda action: action.rung).items():
-            seconds = sum(action.seconds for action in own)
-            trained = dict.fromkeys(action.choice.approach for action in own)
+        for rung, members in group_by(
+            actions, lambda action: action.rung
+        ).items():
+            seconds = sum(action.seconds for action in members)
+            trained = dict.fromkeys(
+                action.choice.approach for action in members
+            )
             about = answer.describe_duration(seconds)
-            rows.append((rung, str(len(own)), about, ", ".join(trained)))
+            rows.append((rung, str(len(members)), about, ", ".join(trained)))
         about = answer.describe_duration(floor)
         return (
             f"{' and '.join(self.floor)}: about {about}.\n"
@@ -290,8 +290,9 @@ class Search:
 
     # === Runs ===
 
-    def _recall(self, ladder: Ladder) -> None:
+    def _recall(self) -> None:
         """Tells the ladder of all finished runs."""
+        ladder = self.ladder
         for approach in ladder.approaches.values():
             for rate in approach.rates:
                 for seed in range(ladder_lib.SEEDS):
@@ -303,20 +304,18 @@ class Search:
                         # What is damaged, the run itself reports.
                         result = run.directory.result()
                         if result is not None:
-                            self._tell(ladder, choice, run, result, None)
+                            self._tell(choice, run, result)
 
     def _tell(
         self,
-        ladder: Ladder,
         choice: Choice,
         run: Planned,
-        result: dict[str, Any],
-        seconds: float | None,
+        result: Record,
+        seconds: float | None = None,
     ) -> float:
         """Tells the ladder of a run, or of its continuation.
 
         Args:
-            ladder: of the search.
             choice: the run.
             run: its directory is read.
             result: the content of `result.json`.
@@ -325,7 +324,7 @@ class Search:
         Returns:
             Its best validation score, in points.
         """
-        done, epochs = ladder.count_epochs(choice), run.directory.epochs()
+        done, epochs = self.ladder.count_epochs(choice), run.directory.epochs()
         scores = [100 * line["validation"][result["metric"]] for line in epochs]
         new = [
             line["train_seconds"] + line["eval_seconds"]
@@ -334,7 +333,7 @@ class Search:
         self.runs[choice] = run
         if new:
             built = 0.0 if done else result["prefix_seconds"] or 0.0
-            ladder.tell(choice, scores, new, built, seconds)
+            self.ladder.tell(choice, scores, new, built, seconds)
         return max(scores)
 
     def _do(self, *runs: Planned) -> None:
@@ -360,27 +359,29 @@ class Search:
         except OutOfTime:
             screen.say("A run took longer than expected, and was stopped.")
 
-    def _climb(self, ladder: Ladder) -> None:
+    def _climb(self) -> None:
         """Does what the ladder asks for, first with one seed, then with more.
 
         Of few texts each further seed is a fold, on which the baselines are
         fitted as well.
         """
-        tested = self._test_seconds(ladder)
+        ladder, tested = self.ladder, self._test_seconds()
         for seed in range(ladder_lib.SEEDS):
             ladder.seeds = seed + 1
             self._reserved = tested
             if seed:
-                self._reserved += self._refit_seconds(ladder)
+                self._reserved += self._refit_seconds()
             if ladder.next(self.left) is None:
                 continue
             if seed and self.has_folds:
                 self._do(*(runs[seed] for runs in self.floor.values()))
                 ladder.floor = self.best_floor()
-            self._do_rungs(ladder)
+            self._do_rungs()
         self._reserved = tested
 
-    def _do_rungs(self, ladder: Ladder) -> None:
+    def _do_rungs(self) -> None:
+        """Does the runs that the ladder asks for."""
+        ladder = self.ladder
         # By name of the run: the run of the ladder, and when it began.
         orders: dict[str, tuple[Choice, float]] = {}
         scheduler = self._open_scheduler()
@@ -400,16 +401,13 @@ class Search:
                 orders[run.name] = choice, self.clock()
                 scheduler.add(run)
 
-        def on_event(
-            event: work.Event, run: Planned, detail: dict[str, Any]
-        ) -> None:
+        def on_event(event: work.Event, run: Planned, detail: Record) -> None:
             choice, began = orders.pop(run.name)
             if event in ("started", "retried"):
                 # It may have waited for a feature cache.
                 orders[run.name] = choice, self.clock()
                 return
-            has_failed = event == "failed"
-            self._end_run(ladder, choice, run, began, detail, has_failed)
+            self._end_run(choice, run, began, detail, event == "failed")
             order()
 
         scheduler.on_event = on_event
@@ -418,17 +416,15 @@ class Search:
 
     def _end_run(
         self,
-        ladder: Ladder,
         choice: Choice,
         run: Planned,
         began: float,
-        detail: dict[str, Any],
+        detail: Record,
         has_failed: bool,
     ) -> None:
         """Reports a run to the ladder and on the screen.
 
         Args:
-            ladder: that asked for it.
             choice: the run.
             run: its directory is read.
             began: seconds of the search.
@@ -438,14 +434,14 @@ class Search:
         title = f"{choice.approach} at {choice.rate:g}"
         title += f", seed {choice.seed}" if choice.seed else ""
         if has_failed:
-            ladder.failed.add(choice)
+            self.ladder.failed.add(choice)
             log = self._run_states.log_file(run)
             screen.say(f"{title}: failed ({detail['reason']}); {log}")
             return
         seconds = self.clock() - began
-        best = self._tell(ladder, choice, run, detail, seconds)
+        best = self._tell(choice, run, detail, seconds)
         self.clock.save()
-        epochs = formatting.count(ladder.count_epochs(choice), "epoch")
+        epochs = formatting.count(self.ladder.count_epochs(choice), "epoch")
         screen.say(
             f"{time.strftime('%T')} {title}, {epochs}: "
             f"validation {detail['metric']} {best:.1f}  ({seconds:.0f} s)"
@@ -453,25 +449,25 @@ class Search:
 
     # === The end ===
 
-    def _test_seconds(self, ladder: Ladder) -> float:
+    def _test_seconds(self) -> float:
         """Seconds that scoring the test takes; 0 where there is none."""
         if not self.testing:
             return 0.0
-        name = [*ladder.approaches][-1]
+        costs, name = self.ladder.costs, [*self.ladder.approaches][-1]
         share = self.testing / self.validating
-        seconds = ladder.costs.predict_seconds(name) * share
-        return ladder.costs.overhead_seconds(name) + MARGIN * seconds
+        seconds = costs.predict_seconds(name) * share
+        return costs.overhead_seconds(name) + MARGIN * seconds
 
-    def _refit_seconds(self, ladder: Ladder) -> float:
+    def _refit_seconds(self) -> float:
         """Seconds that the best setting takes on all labelled texts."""
-        ranked = ladder.rank()
+        ranked = self.ladder.rank()
         if not (self.settings.refit and self.testing and ranked):
             return 0.0
         name = ranked[0].choice.approach
-        seconds = ladder.costs.seconds(name, self.epochs)
+        seconds = self.ladder.costs.seconds(name, self.epochs)
         return MARGIN * (1 + self.validating / self.training) * seconds
 
-    def _score_answer(self, ladder: Ladder) -> None:
+    def _score_answer(self) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         rows = answer.rank_approaches(self)
         if not rows or answer.recommend(self, rows)[1].is_baseline:
@@ -484,7 +480,7 @@ class Search:
             refit = self.plan.train(
                 row.choice, epochs, score_test=True, refit=True
             )
-            if self._refit_seconds(ladder) <= self.left:
+            if self._refit_seconds() <= self.left:
                 self._reserved = 0.0
                 self._do(refit)
         self._reserved = 0.0

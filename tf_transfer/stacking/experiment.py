@@ -42,7 +42,7 @@ from tf_transfer.data import (
     task_file,
     yahoo,
 )
-from tf_transfer.data.task import Source, Task
+from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import heads
 from tf_transfer.training.progress import SAMPLE
@@ -349,7 +349,7 @@ class StackingData(run_data.RunData):
         )
         return source
 
-    def read_splits(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> Texts:
         """The texts of a task; a fixed sample of `train` is scored, too.
 
         Raises:

@@ -112,13 +112,13 @@ def compare(study: Study, table: dict[str, Any]) -> pd.DataFrame:
     Returns:
         For each metric, a line for each row, or for each of its gains.
     """
-    found = {}
+    runs_of = {}
     for row in table["rows"]:
         name = f"{row['model']}, {row['strategy']}"
-        found[name] = tables.find_runs(study, table["task"], row["settings"])
+        runs_of[name] = tables.find_runs(study, table["task"], row["settings"])
     lines = []
     for metric, title in table["metrics"].items():
-        for row, (name, runs) in zip(table["rows"], found.items()):
+        for row, (name, runs) in zip(table["rows"], runs_of.items()):
             score = runs_lib.measure_runs(metric, runs)
             for gain in row.get("gains", [{}]):
                 line = {
@@ -130,7 +130,7 @@ def compare(study: Study, table: dict[str, Any]) -> pd.DataFrame:
                 line["gain over"] = gain.get("over", "")
                 difference = math.nan
                 if line["gain over"]:
-                    base = found[line["gain over"]]
+                    base = runs_of[line["gain over"]]
                     difference = tables.mean(score) - tables.mean(
                         runs_lib.measure_runs(metric, base)
                     )
@@ -198,10 +198,10 @@ def find_trios(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
 def _list_settings(record: Record) -> Settings:
     """What a member has to share with others."""
     settings = {**record["key"], "max_epochs": record["max_epochs"]}
-    own = ["head"]
+    left_out = ["head"]
     if settings["adaptation"] == "finetune_only":  # it freezes no encoder
-        own += ["adaptation", "frozen_prefix", "cache_dtype"]
-    return {n: v for n, v in settings.items() if n not in own}
+        left_out += ["adaptation", "frozen_prefix", "cache_dtype"]
+    return {n: v for n, v in settings.items() if n not in left_out}
 
 
 def _agree(trio: Iterable[Record]) -> bool:
@@ -210,7 +210,7 @@ def _agree(trio: Iterable[Record]) -> bool:
     for record in trio:
         for name, value in _list_settings(record).items():
             values[name].add(value)
-    return all(len(known) == 1 for known in values.values())
+    return all(len(shared) == 1 for shared in values.values())
 
 
 def _compare_labels(trio: Sequence[Record], members: Sequence[Arrays]) -> str:

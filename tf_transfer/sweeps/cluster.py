@@ -21,6 +21,7 @@ from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 SECONDS_TO_CONNECT = 10
 SECONDS_TO_ANSWER = 60  # that a node has at the start, to load Python
@@ -137,7 +138,7 @@ class RayWorker(work.Handle):
         self._log = order.log
         self._worker.send.remote(order)
 
-    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+    def receive(self) -> tuple[list[Record], int | None]:
         """Its new reports, and its exit code; does not wait for them."""
         ready, _ = self._ray.wait([self._answer], timeout=0)
         if self._exit_code is not None or not ready:
@@ -243,7 +244,7 @@ def _check_nodes(ray: Any, nodes: list[dict[str, Any]], out: str) -> None:
         pass
     try:
         answers = [
-            ray.remote(look)
+            ray.remote(find_missing)
             .options(
                 num_cpus=0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(
@@ -284,7 +285,7 @@ def _check_nodes(ray: Any, nodes: list[dict[str, Any]], out: str) -> None:
         os.remove(path)
 
 
-def look(paths: list[str]) -> tuple[list[str], dict[str, str | None]]:
-    """Runs on a node: which paths do not exist there, and what is installed."""
+def find_missing(paths: list[str]) -> tuple[list[str], dict[str, str | None]]:
+    """On a node: the paths that do not exist there, and what is installed."""
     missing = [path for path in paths if not os.path.exists(path)]
     return missing, machine.versions()

@@ -5,7 +5,6 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import rich.console
 import rich.live
@@ -17,6 +16,7 @@ from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 REFRESH_SECONDS = 1.0
 
@@ -54,9 +54,7 @@ class Display:
         if self._console.is_terminal:
             self._live.start()
 
-    def report(
-        self, event: Event, run: Planned, detail: dict[str, Any]
-    ) -> None:
+    def report(self, event: Event, run: Planned, detail: Record) -> None:
         """Prints an event of a run; see `work.OnEvent`."""
         line = f"{time.strftime('%T')} {event:8} {run.label}"
         if event == "finished":
@@ -74,7 +72,7 @@ class Display:
             line += f"    its whole output: {self.run_states.log_file(run)}"
         self._console.print(line)
         if not self._console.is_terminal:
-            states = self.run_states.read()
+            states = self.run_states.read_states()
             self._console.print("         " + self._summary(states))
 
     def refresh(self) -> None:
@@ -84,7 +82,7 @@ class Display:
         if is_early or not self._console.is_terminal:
             return
         self._drawn = now
-        states = self.run_states.read()
+        states = self.run_states.read_states()
         lines = [
             f"running: {run.label}{_progress(run)}"
             for run in self.run_states.running
@@ -100,7 +98,7 @@ class Display:
     def close(self) -> None:
         """Prints the final table."""
         self._live.stop()
-        states = self.run_states.read()
+        states = self.run_states.read_states()
         self._console.print(make_table(self.run_states.runs, states))
         self._console.print(self._summary(states))
 
@@ -146,7 +144,7 @@ def make_table(
         states: by the names of runs.
     """
     count = collections.Counter(
-        (_describe_group(run), states[run.name]) for run in runs
+        (_name_group(run), states[run.name]) for run in runs
     )
     table = rich.table.Table(
         "task",
@@ -162,7 +160,7 @@ def make_table(
     return table
 
 
-def _describe_group(run: Planned) -> tuple[str, str]:
+def _name_group(run: Planned) -> tuple[str, str]:
     """Task and approach of a run."""
     module = run.experiment.command_module.rpartition(".")[2]
     cached = " cached" if run.settings.runs_cached else ""

@@ -45,18 +45,15 @@ class Work:
         epochs: of an epoch of each phase, with its evaluation; the feature
             cache is built.
         build: of its feature cache, from nothing.
-        cache: names the cache that it reads; empty if it reads none.
-        family: the pass of the deepest cache of a family stores the others.
+        family: names the caches that one pass stores together, of which it
+            reads one; empty if it reads none.
         predict: of all texts that are scored, once trained.
-        updates: of the weights in an epoch of the last phase.
     """
 
     epochs: tuple[float, ...] = ()
     build: float = 0.0
-    cache: str = ""
     family: str = ""
     predict: float = 0.0
-    updates: int = 0
 
     @property
     def epoch(self) -> float:
@@ -65,7 +62,7 @@ class Work:
 
     def count(self, epochs: Sequence[int]) -> float:
         """Those of this many epochs of each phase."""
-        return sum(n * one for n, one in zip(epochs, self.epochs))
+        return sum(n * work for n, work in zip(epochs, self.epochs))
 
 
 # === Counting ===
@@ -121,17 +118,16 @@ def count_work(
     ]
     cached = max(phases, key=lambda phase: phase.build)
     epochs = [phase.epoch for phase in phases]
-    return dataclasses.replace(
-        cached, epochs=tuple(epochs), updates=phases[-1].updates
-    )
+    return dataclasses.replace(cached, epochs=tuple(epochs))
 
 
 def _count_probe(settings: Any, shape: cost.Shape, size: TaskSize) -> Work:
     """A pass over all texts; two over pairs, by themselves and together."""
-    one = len(size.task.texts) * cost.count_forward(shape, settings.max_length)
+    texts = len(size.task.texts)
+    per_example = texts * cost.count_forward(shape, settings.max_length)
     name = f"probe {plan.feature_texts(settings)}"
-    build = one * (size.train + size.scored)
-    return Work((), build, name, name, one * size.scored)
+    build = per_example * (size.train + size.scored)
+    return Work((), build, name, per_example * size.scored)
 
 
 def _count_phase(
@@ -170,23 +166,19 @@ def _count_phase(
     for name, size in sizes.items():
         # Texts of a pair that do not see each other are rows of their own.
         rows = experiment.data.texts_per_row(size.task)
-        is_short = experiment.pooling_of(size.task) in cost.CLS_ONLY
-        whole = cost.count_forward(shape, length, is_short)
+        cls_only = experiment.pooling_of(size.task) in cost.CLS_ONLY
+        whole = cost.count_forward(shape, length, cls_only)
         trained = cost.count_training(
-            shape, length, is_short, trainable, is_cached
+            shape, length, cls_only, trainable, is_cached
         )
         batch = min(settings.batch_size, size.train)  # a short one is filled
         epoch += rows * steps[name] * batch * trained
-        above = cost.count_forward(shape, length, is_short, cut)
+        above = cost.count_forward(shape, length, cls_only, cut)
         epoch += rows * size.scored * above
         build += rows * (size.train + size.scored) * below
         predict += rows * size.scored * whole
-    cache = family = ""
-    if is_cached:
-        family = str(plan.feature_texts(settings))
-        pooling = settings.pooling if cut == shape.blocks else ""
-        cache = f"{family} {cut} {pooling}"
-    return Work((epoch,), build, cache, family, predict, sum(steps.values()))
+    family = str(plan.feature_texts(settings)) if is_cached else ""
+    return Work((epoch,), build, family, predict)
 
 
 # === The measured speed ===
@@ -267,7 +259,7 @@ class Estimator:
 # === What a dry run prints ===
 
 
-def describe(
+def describe_costs(
     runs: Sequence[Planned],
     finished: Sequence[Planned],
     jobs: int,
@@ -308,10 +300,10 @@ def describe(
         name = run.path if by_grid else run.label
         groups.setdefault(name, []).append(run)
     rows = [("pending", "runs", "operations", "about")]
-    for name, own in groups.items():
-        operations = sum(map(estimator.count_one, own))
+    for name, members in groups.items():
+        operations = sum(map(estimator.count_one, members))
         time = formatting.duration(speed * operations) if speed else "-"
-        rows.append((name, str(len(own)), f"{operations:.2e}", time))
+        rows.append((name, str(len(members)), f"{operations:.2e}", time))
     lines = [formatting.aligned(rows), count]
     if pending:
         lines.append(
@@ -325,7 +317,7 @@ def describe(
 def _describe_time(
     operations: float, flops: float | None, speed: float | None
 ) -> str:
-    """The sentence on the time of all operations; see `describe`."""
+    """The sentence on the time of all operations; see `describe_costs`."""
     if speed is None:
         return (
             "Time: not known before a run is finished here. --flops=30e12 "

@@ -109,13 +109,13 @@ def run_all(
                 f"{len(failed)} runs have failed before and are left out; "
                 "--retry_failed tries them again."
             )
-        first = plan.order([run for run in runs if not run.searched])
-        run_states = RunStates(out, first)
+        first = plan.order_runs([run for run in runs if not run.searched])
+        run_states.runs = first
         _do_pending(run_states, pool)
         waiting = [run for run in runs if run.searched]
         if waiting:
-            chosen = subset.select_best(run_states, waiting)
-            run_states = RunStates(out, [*first, *plan.order(chosen)])
+            best_runs = subset.select_best(run_states, waiting)
+            run_states.runs = [*first, *plan.order_runs(best_runs)]
             _do_pending(run_states, pool)
     return run_states
 

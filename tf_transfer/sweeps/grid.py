@@ -38,9 +38,10 @@ from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
-Axes = dict[str, Any] | list[dict[str, Any]]
+Axes = Record | list[Record]
 
 
 class Content(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,7 +49,7 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
 
     experiment: str
     flagfile: str = ""
-    flags: dict[str, Any] = {}
+    flags: Record = {}
     axes: Axes = []
     search: Axes = []
     best_of: str = ""
@@ -121,7 +122,7 @@ class Planned:
 # === Reading ===
 
 
-def read(path: str) -> dict[str, Any]:
+def read_grid(path: str) -> Record:
     """Returns the checked content of a grid file.
 
     Raises:
@@ -188,12 +189,12 @@ def _check(path: str, grid: Any) -> None:
             check("\0" not in str(value), key, "holds a NUL character.")
 
 
-def _list_blocks(grid: dict[str, Any]) -> list[tuple[bool, dict[str, Any]]]:
+def _list_blocks(grid: Record) -> list[tuple[bool, Record]]:
     """The objects of axes; each with whether it is the search's."""
-    blocks: list[tuple[bool, dict[str, Any]]] = []
+    blocks: list[tuple[bool, Record]] = []
     for key in ("search", "axes"):
-        found = grid.get(key, [])
-        for axes in found if isinstance(found, list) else [found]:
+        content = grid.get(key, [])
+        for axes in content if isinstance(content, list) else [content]:
             blocks.append((key == "search", axes))
     return blocks or [(False, {})]
 
@@ -233,18 +234,18 @@ def expand_all(
         out, cache_dir, most_runs: see `expand`.
 
     Raises:
-        UserError: see `read`, `list_files` and `expand`.
+        UserError: see `read_grid`, `list_files` and `expand`.
     """
     runs: dict[str, Planned] = {}
     for name in list_files(path):
-        grid = read(name)
+        grid = read_grid(name)
         expand(name, grid, out, cache_dir, most_runs, runs)
     return list(runs.values())
 
 
 def expand(
     path: str,
-    grid: dict[str, Any],
+    grid: Record,
     out: str,
     cache_dir: str = "",
     most_runs: float = MOST_RUNS,
@@ -256,7 +257,7 @@ def expand(
 
     Args:
         path: of the grid file, for messages.
-        grid: its content, as `read` returns it.
+        grid: its content, as `read_grid` returns it.
         out: root of the run directories.
         cache_dir: folder of the feature cache; empty for the runs' default.
         most_runs: a larger grid is refused before it is expanded.

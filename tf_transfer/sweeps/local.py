@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from tf_transfer.sweeps import work
 from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 SIGNALS = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
 
@@ -66,7 +66,7 @@ class LocalWorker(work.Handle):
             self._orders.write(msgspec.json.encode(order) + b"\n")
             self._orders.flush()
 
-    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+    def receive(self) -> tuple[list[Record], int | None]:
         """Its new reports, and its exit code once it has ended."""
         exit_code = self._process.poll()  # before its last words
         with contextlib.suppress(OSError):

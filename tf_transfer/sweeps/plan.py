@@ -7,7 +7,7 @@ from typing import Any
 from tf_transfer.sweeps.grid import Planned
 
 
-def order(runs: list[Planned]) -> list[Planned]:
+def order_runs(runs: list[Planned]) -> list[Planned]:
     """Sorts runs so that what is compared is timed in turn.
 
     On the same texts all runs of one seed come before those of the next, in
@@ -82,7 +82,7 @@ def kind(run: Planned) -> Hashable:
     )
 
 
-def choose(
+def choose_run(
     recent: Sequence[Planned],
     todo: Sequence[Planned],
     running: Sequence[Planned],
@@ -95,11 +95,11 @@ def choose(
 
     Args:
         recent: what the worker did last.
-        todo: what may be done, in the order of `order`; not empty.
+        todo: what may be done, in the order of `order_runs`; not empty.
         running: what other workers do.
     """
-    own = [sharing(run) for run in recent]
-    others = [sharing(run)[:CACHE] for run in running]
+    in_memory = [sharing(run) for run in recent]
+    in_use = [sharing(run)[:CACHE] for run in running]
     rounds: dict[Any, int] = {}  # the seed of each data set's round
 
     def rank(run: Planned) -> tuple[bool, ...]:
@@ -107,9 +107,9 @@ def choose(
         texts = shared[:CACHE]
         return (
             rounds.setdefault(texts, seed) != seed,
-            shared not in own,
-            texts not in [last[:CACHE] for last in own[-1:]],
-            texts in others,
+            shared not in in_memory,
+            texts not in [last[:CACHE] for last in in_memory[-1:]],
+            texts in in_use,
         )
 
     return min(todo, key=rank)
@@ -140,13 +140,14 @@ def list_lower_cuts(run: Planned, runs: Iterable[Planned]) -> str:
         run: the run whose pass stores their cuts.
         runs: the runs of the sweep that are not finished.
     """
-    own = feature_cache(run)
-    caches = [feature_cache(other) for other in runs]
-    layers = {
-        -cache[1]
-        for cache in caches
-        if own and cache and own[0] == cache[0] and cache[1] < min(own[1], 0)
-    }
+    cache = feature_cache(run)
+    if cache is None:
+        return ""
+    texts, cut = cache
+    layers = set()
+    for other in filter(None, map(feature_cache, runs)):
+        if other[0] == texts and other[1] < min(cut, 0):
+            layers.add(-other[1])
     return ",".join(map(str, sorted(layers)))
 
 

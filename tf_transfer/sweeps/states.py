@@ -7,13 +7,14 @@ import pathlib
 import signal
 import socket
 import time
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from tf_transfer.config.settings import Settings
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 Failure = TypedDict("Failure", {"reason": str, "last_lines": list[str]})
 LOST = 256  # the exit code of a worker whose node is gone: no process has it
@@ -49,7 +50,7 @@ class RunStates:
         self.runs = runs
         self.running: list[Planned] = []
         # By name and settings: others may ask for more epochs.
-        self._results: dict[tuple[str, Settings], dict[str, Any]] = {}
+        self._results: dict[tuple[str, Settings], Record] = {}
         try:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
@@ -61,7 +62,7 @@ class RunStates:
 
     # === Reading ===
 
-    def read(self) -> dict[str, State]:
+    def read_states(self) -> dict[str, State]:
         """The state of every run, by name."""
         states = {run.name: self._read_state(run) for run in self.runs}
         return states | {run.name: State.RUNNING for run in self.running}
@@ -71,12 +72,12 @@ class RunStates:
             return State.FINISHED
         return State.FAILED if self.failure(run) else State.PENDING
 
-    def select(self, *wanted: State) -> list[Planned]:
-        """The runs in some of the states."""
-        states = self.read()
-        return [run for run in self.runs if states[run.name] in wanted]
+    def select(self, wanted: State) -> list[Planned]:
+        """The runs in a state."""
+        states = self.read_states()
+        return [run for run in self.runs if states[run.name] == wanted]
 
-    def result(self, run: Planned) -> dict[str, Any] | None:
+    def result(self, run: Planned) -> Record | None:
         """The result of a finished run, else None."""
         key = run.name, run.settings
         if key not in self._results:
@@ -90,7 +91,7 @@ class RunStates:
             self._results[key] = result
         return self._results[key]
 
-    def failure(self, run: Planned) -> dict[str, Any] | None:
+    def failure(self, run: Planned) -> Record | None:
         """The record of a failed run, else None."""
         try:
             return json_files.read(self._failure_file(run), Failure)
@@ -110,7 +111,7 @@ class RunStates:
 
     def record_failure(
         self, run: Planned, exit_code: int, reason: str
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Writes, and returns, how a run ended, with its last lines.
 
         Args:
@@ -147,7 +148,7 @@ def explain(exit_code: int) -> str:
     return name + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
-def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
+def _has_ended(run: Planned, result: Record) -> bool:
     """Whether a run needs no more epochs, time or test scores."""
     is_out_of_time = (
         bool(run.settings.max_seconds)

@@ -12,7 +12,7 @@ from tf_transfer.utils.errors import UserError
 # === The runs with some flags ===
 
 
-def select(
+def select_runs(
     path: str, runs: list[Planned], conditions: Iterable[str]
 ) -> list[Planned]:
     """The runs that fulfil all conditions, such as `task=rte`.
@@ -22,7 +22,7 @@ def select(
     Raises:
         UserError: no such flag, or no such run.
     """
-    chosen = runs
+    selected = runs
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals or not hasattr(runs[0].settings, name):
@@ -30,19 +30,21 @@ def select(
                 f"--only={condition}: give a flag of the runs and its value, "
                 "such as task=rte."
             )
-        known = {_read_flag(run, name) for run in chosen}
-        chosen = [r for r in chosen if _is_equal(_read_flag(r, name), value)]
-        if not chosen:
+        values = {_read_flag(run, name) for run in selected}
+        selected = [
+            run for run in selected if _is_equal(_read_flag(run, name), value)
+        ]
+        if not selected:
             raise UserError(
                 f"--only={condition}: no run of {path} has this value. There "
-                f"are: {', '.join(sorted(known))}."
+                f"are: {', '.join(sorted(values))}."
             )
-    names = {id(run) for run in chosen}
-    groups = {run.group for run in chosen if run.searched}
+    ids = {id(run) for run in selected}
+    groups = {run.group for run in selected if run.searched}
     return [
         run
         for run in runs
-        if id(run) in names or (run.group in groups and not run.searched)
+        if id(run) in ids or (run.group in groups and not run.searched)
     ]
 
 
@@ -81,15 +83,15 @@ def select_best(
     for run in run_states.runs:
         searched[run.group].append(run)
     best: dict[tuple[str, ...], str] = {}
-    chosen = []
+    best_runs = []
     for run in waiting:
         if run.group not in best:
             best[run.group] = _find_best(
                 run_states, run.searched, searched[run.group]
             )
         if run.axes[run.searched] == best[run.group]:
-            chosen.append(run)
-    return chosen
+            best_runs.append(run)
+    return best_runs
 
 
 def _find_best(
@@ -101,16 +103,17 @@ def _find_best(
     for run in searched:
         scores = scored.setdefault(run.axes[axis], [])
         result = run_states.result(run)
-        if result is not None and not result["validation"]:
+        if result is None:
+            if run_states.failure(run):
+                scores.append((run.settings.seed, -math.inf))
+        elif result["validation"]:
+            score = result["validation"][result["metric"]]
+            scores.append((run.settings.seed, score))
+        else:
             raise UserError(
                 f"{run.path}: search: {run.name} has no validation to choose "
                 f"{axis} by. Give it a validation_fraction."
             )
-        if result is not None:
-            score = result["validation"][result["metric"]]
-            scores.append((run.settings.seed, score))
-        elif run_states.failure(run):
-            scores.append((run.settings.seed, -math.inf))
     if not selection.common_seeds(scored):
         raise UserError(
             f"{run.path}: search: no seed is done with each {axis} of "

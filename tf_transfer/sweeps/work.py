@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from tf_transfer.sweeps import plan, states
 from tf_transfer.sweeps.grid import Planned
@@ -18,6 +18,7 @@ from tf_transfer.sweeps.worker import Order, SECONDS_TO_SAVE
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.json_files import Record
 
 POLL_SECONDS = 0.05
 MOST_FAILED_STARTS = 5  # of workers, one after another
@@ -26,7 +27,7 @@ REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 
 Event = Literal["started", "finished", "failed", "retried"]
 # (event, run, its result or the record of its failure)
-OnEvent = Callable[[Event, Planned, dict[str, Any]], None]
+OnEvent = Callable[[Event, Planned, Record], None]
 OnPoll = Callable[[], None]
 End = Literal["close", "stop", "kill"]  # how to end a worker
 
@@ -57,7 +58,7 @@ class Handle(abc.ABC):
         """Gives it a run to do; it has none now."""
 
     @abc.abstractmethod
-    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+    def receive(self) -> tuple[list[Record], int | None]:
         """Its new reports, and its exit code once it has ended.
 
         The reports are those of `worker.Worker`; the code is None while it
@@ -192,7 +193,7 @@ class Scheduler:
             if idle and todo:
                 self._give_run(idle[0], todo)
             elif len(todo) > len(free):
-                first = plan.choose([], todo, self.run_states.running)
+                first = plan.choose_run([], todo, self.run_states.running)
                 pool.add_worker(self.run_states.log_file(first))
             else:
                 return
@@ -207,7 +208,7 @@ class Scheduler:
 
     def _give_run(self, worker: Handle, todo: list[Planned]) -> None:
         """Gives a worker the run that it does best, if it can do that."""
-        run = plan.choose(worker.recent, todo, self.run_states.running)
+        run = plan.choose_run(worker.recent, todo, self.run_states.running)
         kinds = {plan.kind(last) for last in worker.recent}
         if kinds - {plan.kind(run)}:
             worker.reason = "of another kind"

@@ -25,7 +25,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -34,11 +34,12 @@ from tf_transfer.config import command_line
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
+from tf_transfer.utils.json_files import Record
 from tf_transfer.warm import WarmState
 
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
 
-Report = Callable[[dict[str, Any]], None]
+Report = Callable[[Record], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,9 +142,9 @@ class Worker:
         callbacks = []
         if not settings.is_sparse:
             _load_tensorflow()
-            from tf_transfer.sweeps import signs
+            from tf_transfer.training.callbacks import Heartbeat
 
-            callbacks = [signs.SignsOfLife(self._report)]
+            callbacks = [Heartbeat(self._report)]
         cls(settings, warm=self._warm).train(callbacks)
 
 
@@ -166,9 +167,9 @@ def main(slot: int, jobs: int) -> None:
         target=_read_orders, args=(orders, is_busy, is_over), daemon=True
     ).start()
 
-    def report(what: dict[str, Any]) -> None:
+    def report(message: Record) -> None:
         with contextlib.suppress(OSError):  # the sweep has died
-            answers.write(json.dumps(what) + "\n")
+            answers.write(json.dumps(message) + "\n")
 
     worker = Worker(report)
     while (order := orders.get()) is not None:

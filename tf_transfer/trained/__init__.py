@@ -13,6 +13,7 @@ from tf_transfer.data.task_file import SEPARATOR
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 FEWEST_COMPILED = 512  # texts: for fewer, compiling takes longer than it saves
 
@@ -36,7 +37,7 @@ class Result:
 
     experiment: Any
     directory: str
-    record: dict[str, Any]
+    record: Record
     network: "Network | None" = None
 
     @property
@@ -142,7 +143,7 @@ class Predictor:
             "`predictor()` answers, and `--export` writes its weights."
         )
 
-    def _read_model(self) -> dict[str, np.ndarray]:
+    def _read_model(self) -> checkpoint.Arrays:
         """The arrays that the run has kept below `model/`."""
         directory = records.RunDirectory(self.directory, None)
         result = directory.result() or {"sha256": {}}
@@ -230,9 +231,9 @@ class Predictor:
             ]
         answers = []
         for is_chosen, row in zip(metrics.decide_each(logits), probabilities):
-            chosen = np.flatnonzero(is_chosen)
-            label = SEPARATOR.join(names[number] for number in chosen)
-            answers.append((label, min(row[chosen].tolist(), default=0.0)))
+            numbers = np.flatnonzero(is_chosen)
+            label = SEPARATOR.join(names[number] for number in numbers)
+            answers.append((label, min(row[numbers].tolist(), default=0.0)))
         return answers
 
     def describe_answers(

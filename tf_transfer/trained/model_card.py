@@ -12,6 +12,7 @@ import numpy as np
 
 from tf_transfer.training import records
 from tf_transfer.utils import formatting, machine
+from tf_transfer.utils.json_files import Record
 
 USES = {
     "saved_model": """import tensorflow as tf
@@ -115,9 +116,7 @@ def write_baseline_card(predictor: Any, folder: str) -> str:
     return _join(lines, use)
 
 
-def _describe_run(
-    predictor: Any, config: dict[str, Any], folder: str
-) -> list[str]:
+def _describe_run(predictor: Any, config: Record, folder: str) -> list[str]:
     """Lines on any run; see `write_card`."""
     task = predictor.task
     sizes = ", ".join(

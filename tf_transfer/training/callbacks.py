@@ -5,6 +5,7 @@ Subclass `Callback` and hand an instance to an experiment's `run`.
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from tf_transfer.training import tensorboard
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import machine, screen
+from tf_transfer.utils.json_files import Record
+
+SECONDS_PER_BEAT = 1.0
 
 
 class Callback:
@@ -214,6 +218,45 @@ class TimeLimit(Callback):
         now = time.monotonic()
         self._longest = max(self._longest, now - self._epoch_began)
         trainer.is_out_of_time = now + self._longest > self._end
+
+
+class Heartbeat(Callback):
+    """Reports that steps are trained, or texts go through the frozen blocks.
+
+    Args:
+        report: called with a dict: `event` is `alive`, `has_trained` whether a
+            step is done, `memory` the process's own in bytes.
+    """
+
+    def __init__(self, report: Callable[[Record], None]) -> None:
+        self._report = report
+        self._has_trained = False
+        self._last = 0.0
+
+    def on_build(self, trainer: Any) -> None:
+        self._beat()
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        if not self._has_trained:  # other runs wait for its feature cache
+            self._has_trained, self._last = True, 0.0
+        self._beat()
+
+    def on_record(self, trainer: Any, line: Record) -> None:
+        self._beat()
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_PER_BEAT:
+            self._report(
+                {
+                    "event": "alive",
+                    "has_trained": self._has_trained,
+                    "memory": machine.own_memory(),
+                }
+            )
+            self._last = now
 
 
 def _format_line(line: dict[str, Any]) -> str:

@@ -40,16 +40,16 @@ Our choices, where the paper is silent or contradicts itself:
 import dataclasses
 from typing import Any
 
-from tf_transfer import experiment, run_data, tasks
+from tf_transfer import experiment, tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out, task_file
-from tf_transfer.data.task import Examples
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 from tf_transfer.warm import WarmState
 
 LR = 5e-5
@@ -309,27 +309,11 @@ class Settings(
             )
 
 
-class TweetsData(run_data.RunData):
-    """A table of texts and labels, or the texts of a task file."""
-
-    def read_folds(self) -> tuple[Examples, list[held_out.Split]]:
-        """All rows of the table, and which train and test in each fold.
-
-        Raises:
-            UserError: the folds cannot be made.
-        """
-        examples = self.source.read_all("train")
-        self.report(self.task, {"train": examples})
-        return examples, self.source.folds()
-
-
 class Tweets(experiment.Experiment):
     """A table of texts and labels: an encoder, or a sparse baseline."""
 
     name = "tweets"
     Settings = Settings
-    Data = TweetsData
-    data: TweetsData
 
     def load_encoder(self) -> "experiment.Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
@@ -363,16 +347,22 @@ class Tweets(experiment.Experiment):
             pooler=self.settings.pooler == "trained",
         )
 
-    def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
-        """Fits a regression on sparse features in every fold."""
-        settings = self.settings
+    def fit_sparse(self, directory: RunDirectory) -> Record:
+        """Fits a regression on sparse features in every fold.
+
+        Raises:
+            UserError: the folds cannot be made.
+        """
+        settings, data = self.settings, self.data
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
                 "--folds=0 tests on it."
             )
+        examples = data.source.read_all("train")
+        data.report(data.task, {"train": examples})
         return sparse.cross_validate(
-            settings, directory, self.data.task, *self.data.read_folds()
+            settings, directory, data.task, examples, data.source.folds()
         )
 
 

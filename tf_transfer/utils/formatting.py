@@ -84,7 +84,7 @@ def count(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def join(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """`a, b and c`; of many, the first and how many more."""
     if len(words) < 2:
         return "".join(words)

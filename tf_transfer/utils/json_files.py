@@ -13,6 +13,8 @@ import msgspec
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
+Record = dict[str, Any]  # a JSON object, such as the content of `result.json`
+
 
 class Damaged(UserError):
     """A file of this package is damaged; the message names file and field."""
