@@ -40,7 +40,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import documents
 from tf_transfer.baselines import pooled_states, probe
 from tf_transfer.config import command_line
-from tf_transfer.data import batches, metrics, tokens
+from tf_transfer.data import encoded_split, metrics, tokens
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files, json_files
 
@@ -223,7 +223,7 @@ class Split:
             parts.append([output.numpy() for output in outputs])
         vectors, *below = [np.concatenate(part) for part in zip(*parts)]
         self.below = dict(zip(RATES, below))
-        stored = batches.StoredStates(
+        stored = encoded_split.StoredStates(
             vectors, np.arange(len(ids)), np.ones(len(ids), bool), True
         )
         self.inputs = pooled_states.PooledStates(
