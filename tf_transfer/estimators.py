@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted
 from tf_transfer import experiment, search, train
 from tf_transfer.data import tables
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
-from tf_transfer.training.records import hash_key, RunDirectory
-from tf_transfer.utils import files, screen
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 NAME = "texts"  # of the task, in the folders of its runs
@@ -342,7 +342,7 @@ class TextSearch(TextClassifier):
         """
         task, examples = source.task, source.read("train")
         key = {**own, "budget": "", "data": source.identity}
-        name = f"{NAME}-{hash_key(key)[:10]}"
+        name = f"{NAME}-{json_files.hash_json(key)[:10]}"
         out = os.path.join(own.pop("out"), name)
         columns = dict(zip(task.texts, examples.texts))
         names = np.array(task.labels, object)

@@ -23,7 +23,7 @@ from tf_transfer.models import freezing, loading, methods
 from tf_transfer.run_data import RunData, Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
-from tf_transfer.training import records
+from tf_transfer.training import record_types, records, results, run_paths
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -164,7 +164,7 @@ class Experiment:
         Args:
             replicas: number of replicas that share a batch.
         """
-        return records.locate(
+        return run_paths.locate(
             self.run_settings,
             self.name,
             [self.data.name, self.settings.approach],
@@ -176,7 +176,7 @@ class Experiment:
         """The finished run, which is printed; None if steps are left."""
         settings, record = self.run_settings, directory.result()
         directory.check_key()
-        if record is None or records.describe_extension(settings, record):
+        if record is None or results.describe_extension(settings, record):
             return None
         more, phases = "", record["phases"]
         if phases and phases[-1]["epochs"] > settings.max_epochs:
@@ -186,7 +186,7 @@ class Experiment:
             )
         screen.say(
             f"Already done: {directory.path}\n"
-            f"{records.summarize(record)}\n{more}"
+            f"{results.summarize(record)}\n{more}"
             "Use --rerun to run it again, in a directory next to it."
         )
         return Result(self, directory.path, record)
@@ -484,7 +484,7 @@ class Experiment:
         data.forget()
         extended = directory.result()
         if extended is not None:
-            screen.say(records.describe_extension(settings, extended))
+            screen.say(results.describe_extension(settings, extended))
         try:
             directory.begin(
                 settings,
@@ -707,7 +707,7 @@ def open_run(
         UserError: the run is unfinished, damaged or without a model, or its
             encoder or head is another one than now, or a setting is retired.
     """
-    path = records.find_answer(path)
+    path = run_paths.find_answer(path)
     directory = records.RunDirectory(path, None)
     record = directory.result()
     if record is not None and not record["best_epoch"]:
@@ -715,7 +715,7 @@ def open_run(
             f"--run={path}: is a baseline of tf_transfer.tweets, which keeps "
             "no model. tf_transfer.train --features=tfidf does."
         )
-    config = directory.config(records.Trained)
+    config = directory.config(record_types.Trained)
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
         raise UserError(

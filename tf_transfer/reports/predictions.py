@@ -53,7 +53,7 @@ def read_arrays(
     """
     if result is None or PREDICTIONS not in result["sha256"]:
         return {}
-    arrays = records.load_arrays(directory.check_file(PREDICTIONS, result))
+    arrays = directory.predictions(result)
     return {
         name.removeprefix(f"{kind}_"): array
         for name, array in arrays.items()

@@ -29,7 +29,8 @@ from tf_transfer.reports import (
 from tf_transfer.reports.estimates import Estimate, Ranged
 from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.training import records
+from tf_transfer.training.record_types import Answer
+from tf_transfer.training.run_paths import ANSWER
 from tf_transfer.utils import files, formatting, screen
 
 FILE = "search.html"
@@ -193,8 +194,8 @@ def give(search: Any) -> dict[str, Any]:
     if values["scored"]:
         run = os.path.relpath(values["scored"].path, out)
     # Reports and predictions read the answer here.
-    content = records.Answer(lines=lines, run=run)
-    files.write_json(os.path.join(out, records.ANSWER), content)
+    content = Answer(lines=lines, run=run)
+    files.write_json(os.path.join(out, ANSWER), content)
     table = [advice.align(values["table"])] if values["table"] else []
     lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
     screen.say("\n" + "\n".join(lines))

@@ -160,7 +160,7 @@ class Predictor:
         """
         directory = records.RunDirectory(self.directory, None)
         name = self.experiment.data.name_split("validation", self.task.name, "")
-        arrays = records.load_arrays(directory.check_file("predictions.npz"))
+        arrays = directory.predictions()
         if f"{name}_logits" in arrays:
             return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
         raise UserError(
@@ -442,4 +442,4 @@ class BaselinePredictor(Predictor):
             arrays["bias"] = arrays["bias"] * deviation + mean
         files.write_json(os.path.join(folder, "model.json"), content)
         path = os.path.join(folder, "weights.npz")
-        files.write_atomically(path, records.compressed(arrays))
+        files.write_atomically(path, records.compress_arrays(arrays))

@@ -33,7 +33,8 @@ from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.progress import EarlyStopping, Progress
-from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import screen
