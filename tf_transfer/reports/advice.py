@@ -16,12 +16,10 @@ from tf_transfer.reports import (
     estimates,
     groups as groups_lib,
 )
-from tf_transfer.reports.contrast import (
-    describe_needed,
-    FEWEST_SEEDS,
-)
+from tf_transfer.reports.contrast import FEWEST_SEEDS
 from tf_transfer.reports.estimates import Ranged, UNKNOWN
 from tf_transfer.reports.predictions import open_scored, Scored
+from tf_transfer.reports.verdicts import describe_needed
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.formatting import count

@@ -16,7 +16,6 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.advice import name_approach, Row
 from tf_transfer.reports.claims import plain
-from tf_transfer.reports.contrast import FAILED
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.groups import count_texts, did_not_train, Group
 from tf_transfer.reports.runs import known
@@ -163,7 +162,7 @@ def _find_reason(one: Approach) -> str:
     were tried at.
     """
     if did_not_train(one.runs):
-        return FAILED
+        return groups_lib.FAILED
     if one.base is None or one.is_probe:
         return ""
     rates, others = one.rates, one.base.rates

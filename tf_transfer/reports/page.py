@@ -16,23 +16,23 @@ import pandas as pd
 from tf_transfer.reports import (
     advice,
     approaches,
-    contrast,
     figures,
     runs as runs_lib,
+    verdicts as verdicts_lib,
 )
-from tf_transfer.reports.contrast import Verdict
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import module_of, Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 
 SAMPLE = "sample"  # of `--data`
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 MARKS = {  # before the word, for those who do not see its colour
-    contrast.AGREES: "✓",
-    contrast.CONTRADICTS: "✗",
-    contrast.INCONCLUSIVE: "?",
+    verdicts_lib.AGREES: "✓",
+    verdicts_lib.CONTRADICTS: "✗",
+    verdicts_lib.INCONCLUSIVE: "?",
 }
 
 
@@ -227,7 +227,7 @@ def _sort_verdicts(
     for verdict in verdicts:
         if not verdict.study:
             undecided.append(verdict)
-        elif verdict.word != contrast.NOT_COMPARABLE:
+        elif verdict.word != verdicts_lib.NOT_COMPARABLE:
             judged.append(verdict)
         elif verdict.is_reported:
             local.append(verdict)

@@ -26,8 +26,9 @@ from tf_transfer.reports import (
     contrast,
     groups,
     runs as runs_lib,
+    verdicts as verdicts_lib,
 )
-from tf_transfer.reports.contrast import Verdict
+from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 
 
@@ -62,7 +63,7 @@ class Study:
     @functools.cached_property
     def groups(self) -> dict[str, list[groups.Group]]:
         """The groups of its runs by task."""
-        return contrast.split_tasks(self.runs)
+        return groups.split_tasks(self.runs)
 
     @functools.cached_property
     def approaches(self) -> list[approaches_lib.Approach]:
@@ -141,11 +142,11 @@ def collect(
         if name_approach is not None:
             names = map(name_approach, frame.approach, frame.settings)
             frame = frame.assign(approach=[*names])
-        own = contrast.test_claims(frame, paper) if paper else []
-        experiments.append((experiment, frame, paper, len(own)))
-        tests += own
+        paper_tests = contrast.test_claims(frame, paper) if paper else []
+        experiments.append((experiment, frame, paper, len(paper_tests)))
+        tests += paper_tests
     # Claims on runs unlike their paper's are one family of the whole report.
-    verdicts = iter(contrast.conclude(tests))
+    verdicts = iter(verdicts_lib.conclude(tests))
     studies = []
     for experiment, frame, paper, count in experiments:
         judged = [*itertools.islice(verdicts, count)]
