@@ -328,10 +328,10 @@ class NetworkPredictor(Predictor):
 
     def compute(self, examples: Examples | Sentences) -> np.ndarray:
         """float32 [examples or words, units]."""
-        from tf_transfer.training import steps
+        from tf_transfer.training.evaluation import EvaluationBatches
 
         name, encoder = self.task.name, self.network.encoder
-        batches = steps.EvaluationBatches(
+        batches = EvaluationBatches(
             self.devices,
             self.experiment.data.encode(examples, self.task, encoder, "texts"),
             encoder.special.pad,
@@ -345,7 +345,7 @@ class NetworkPredictor(Predictor):
         """A program from a batch to the logits of the task.
 
         Args:
-            batches: `steps.EvaluationBatches`.
+            batches: `EvaluationBatches`.
             count: number of examples. A probe of many is run by its engine;
                 for few, compiling takes longer.
         """

@@ -80,15 +80,15 @@ class PhasePrograms:
             else [Pass([one], joint.Sum()) for one in self.objectives]
         )
 
-    def take_over(self, phase: Phase, options: Any) -> None:
-        """Serves the phase of another run, which trains from its beginning.
+    def rebind(self, phase: Phase, options: Any) -> None:
+        """Rebinds the programs to another run, and resets the optimizer.
 
         Args:
             phase: the other run's.
             options: its `trainer.TrainingOptions`.
         """
         for program, objective in zip(self.objectives, phase.objectives):
-            program.take_over(objective, options)
+            program.rebind(objective, options)
         self.optimizer.reset(options.adam.weight_decay)
 
 
@@ -145,7 +145,7 @@ def prepare(
                 bool(warmup_steps),
             )
         else:
-            programs.take_over(phase, options)
+            programs.rebind(phase, options)
         programs.rate.numbers.assign([phase.lr, total_steps, warmup_steps])
         network.seeds.seed.assign(options.seed)
     network.programs[key] = programs

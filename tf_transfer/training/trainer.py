@@ -460,7 +460,7 @@ class Trainer:
 
     def _forget_texts(self) -> None:
         for program in self._programs:
-            program.forget()
+            program.release_data()
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Writes the current weights, those of epoch `line`, below `model/`."""
