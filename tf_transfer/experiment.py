@@ -545,8 +545,9 @@ class Experiment:
     ) -> "Trainer":
         """The trainer of a run that began at a time of `time.monotonic`."""
         from tf_transfer.training import callbacks as callbacks_lib
+        from tf_transfer.training.objectives import TrainingOptions
         from tf_transfer.training.optimizer import AdamOptions
-        from tf_transfer.training.trainer import Trainer, TrainingOptions
+        from tf_transfer.training.trainer import Trainer
 
         settings = self.run_settings
         every: list[Callback] = [

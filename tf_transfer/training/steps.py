@@ -9,10 +9,10 @@ the whole step with one replica, the gradients with several. Such a step is a
 chunk of its own, so that its time can be told from that of training.
 """
 
-import dataclasses
+import collections
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from tf_transfer.data.batches import BatchPlan, EncodedSplit
 from tf_transfer.models.network import Network
 from tf_transfer.training.evaluation import EvaluationBatches
 from tf_transfer.training.joint import JointPlan
-from tf_transfer.training.objectives import Objective
+from tf_transfer.training.objectives import Objective, TrainingOptions
 from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.training.progress import Chunk, Progress
 from tf_transfer.training.resident_split import (
     Batch,
     relax_specs,
@@ -37,6 +38,9 @@ from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
+KINDS = ("validation", "test")  # of splits that are scored
+
+Scores = dict[str, dict[str, float]]  # by kind of split, then by metric
 
 
 class NotFiniteError(UserError):
@@ -60,7 +64,7 @@ class ObjectiveProgram:
         objective: the head, its loss and its data.
         devices: where it runs.
         optimizer: over all weights that train in the phase.
-        options: `trainer.TrainingOptions`.
+        options: how to train.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class ObjectiveProgram:
         objective: Objective,
         devices: Devices,
         optimizer: BertAdam,
-        options: Any,
+        options: TrainingOptions,
     ) -> None:
         self.network = network
         self.devices = devices
@@ -80,7 +84,7 @@ class ObjectiveProgram:
             self.compute_gradients = _compile(self._compute_gradients)
         self._predict = tf.function(self._predict_batch)
 
-    def rebind(self, objective: Objective, options: Any) -> None:
+    def rebind(self, objective: Objective, options: TrainingOptions) -> None:
         """Rebinds the programs to another run, which differs in its data."""
         self.objective = objective
         self.options = options
@@ -185,6 +189,31 @@ class ObjectiveProgram:
 
     # === Evaluation ===
 
+    def score(
+        self, progress: Progress, kinds: Collection[str] = KINDS
+    ) -> tuple[Scores, dict[str, np.ndarray]]:
+        """Metrics by kind of split, and logits by name.
+
+        Args:
+            progress: of the run; the seconds of tracing are added to it.
+            kinds: of the splits.
+
+        Raises:
+            NotFiniteError: an output is not.
+        """
+        metrics: Scores = collections.defaultdict(dict)
+        logits = {}
+        for kind, prefix, split in self.objective.scored_splits:
+            if kind in kinds:
+                output, seconds = self.predict(split)
+                progress.trace_seconds += seconds
+                if not np.isfinite(output).all():
+                    raise NotFiniteError(f"{kind} output", progress.total_steps)
+                logits[f"{kind}_{prefix}logits"] = output
+                values = self.objective.measure(split, output)
+                metrics[kind] |= {prefix + n: v for n, v in values.items()}
+        return metrics, logits
+
     def predict(self, split: EncodedSplit) -> tuple[np.ndarray, float]:
         """Logits of a split; see `EvaluationBatches.predict`.
 
@@ -216,26 +245,6 @@ class ObjectiveProgram:
 
 
 # === A pass ===
-
-
-@dataclasses.dataclass
-class Chunk:
-    """Steps that were trained without a look at the clock.
-
-    Attributes:
-        losses: float32 [steps]. The mean loss of each.
-        counts: int32 [steps]. The examples of each.
-        seconds: of the steps; time between chunks is not counted.
-        is_first: whether it is one step that the program ran for the first
-            time, and compiled before.
-        trace_seconds: of tracing before it, which `seconds` leave out.
-    """
-
-    losses: np.ndarray
-    counts: np.ndarray
-    seconds: float
-    is_first: bool
-    trace_seconds: float
 
 
 class Pass:
