@@ -56,7 +56,7 @@ from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.baselines.ranking import Ranking
-    from tf_transfer.reports.predictions import Scored
+    from tf_transfer.reports.finished_runs import Scored
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
@@ -322,15 +322,15 @@ class Train(experiment.Experiment):
     def _print_answer(self, result: Result) -> None:
         """Prints what to use, and a table of this run and its baselines."""
         from tf_transfer.data import errors
-        from tf_transfer.reports import advice, predictions
+        from tf_transfer.reports import advice, finished_runs
 
-        run = predictions.open_scored(result.directory)
+        run = finished_runs.open_scored(result.directory)
         if run is None:  # nothing was scored
             return
         own, task = RunDirectory(run.path, None), self.data.task
-        paths = {advice.name_run(run): run.path}
+        paths = {finished_runs.name_run(run): run.path}
         paths |= self._fit_baselines(run.kind)
-        rows = advice.compare_runs(paths)
+        rows = finished_runs.compare_runs(paths)
         profile = None
         if advice.PROBE in paths:
             profile = RunDirectory(paths[advice.PROBE], None).profile()
@@ -348,7 +348,7 @@ class Train(experiment.Experiment):
             f"{_describe_majority(run)}",
         ]
         if profile is not None:
-            lines.append(advice.describe_profile(profile))
+            lines.append(finished_runs.describe_profile(profile))
         wrong = own.errors().get(run.kind)
         if wrong is not None:
             lines.append(f"Errors (all of them in {run.path}/errors.json):")
@@ -368,7 +368,7 @@ class Train(experiment.Experiment):
             Directories by the name of each baseline. What cannot be fitted, or
             would take minutes, is left out.
         """
-        from tf_transfer.reports import advice
+        from tf_transfer.reports import finished_runs
 
         settings, paths = self.settings, {}
         if not settings.baseline or settings.is_sparse:
@@ -377,7 +377,7 @@ class Train(experiment.Experiment):
             if features != settings.features:
                 scored = self._score_baseline(features, kind)
                 if scored is not None:
-                    paths[advice.name_run(scored)] = scored.path
+                    paths[finished_runs.name_run(scored)] = scored.path
         return paths
 
     def warn_of_tfidf(self, path: str) -> str:
@@ -386,17 +386,18 @@ class Train(experiment.Experiment):
         Args:
             path: Of the directory of this run, which is finished.
         """
-        from tf_transfer.reports import advice, predictions
+        from tf_transfer.reports import finished_runs
 
-        run, words = predictions.open_scored(path), None
+        run, words = finished_runs.open_scored(path), None
         if run is not None and not self.settings.is_sparse:
             words = self._score_baseline("tfidf", run.kind)
         if run is None or words is None or words.score <= run.score:
             return ""
         gain = words.minus(run).show(1, "+", " points")
         return (
-            f"{self.data.name}: {advice.name_run(words)}, without an encoder, "
-            f"is {gain} above {advice.name_run(run)} on {len(run.ids):,} "
+            f"{self.data.name}: {finished_runs.name_run(words)}, without an "
+            f"encoder, is {gain} above {finished_runs.name_run(run)} on "
+            f"{len(run.ids):,} "
             f"{run.kind} texts. features='tfidf' fits it."
         )
 
@@ -406,9 +407,9 @@ class Train(experiment.Experiment):
         return self._score_another(settings, kind, MOST_FOR_BASELINE)
 
     def _print_learning_curve(self, result: Result) -> None:
-        from tf_transfer.reports import advice, predictions
+        from tf_transfer.reports import finished_runs
 
-        run = predictions.open_scored(result.directory)
+        run = finished_runs.open_scored(result.directory)
         config = RunDirectory(result.directory, None).config()
         if run is None or config is None:
             return
@@ -425,7 +426,9 @@ class Train(experiment.Experiment):
             if one is not None:  # too few texts may train nothing
                 scored[count] = one
         if scored:
-            screen.say(f"\n{advice.describe_curve({**scored, size: run})}")
+            screen.say(
+                f"\n{finished_runs.describe_curve({**scored, size: run})}"
+            )
 
     def _score_another(
         self, settings: Any, kind: str, most: int | None = None
@@ -440,7 +443,7 @@ class Train(experiment.Experiment):
         Returns:
             None if there are more, or if it cannot be trained.
         """
-        from tf_transfer.reports import predictions
+        from tf_transfer.reports import finished_runs
 
         settings = dataclasses.replace(
             settings, rerun=False, learning_curve=False
@@ -457,7 +460,7 @@ class Train(experiment.Experiment):
                 if most is not None and len(texts["train"][""]) > most:
                     return None
                 super(Train, other).train()  # which prints no answer
-            return predictions.open_scored(path, kind)
+            return finished_runs.open_scored(path, kind)
         except UserError as error:  # this run is finished
             logging.warning("No score of %s: %s", settings.approach, error)
             return None

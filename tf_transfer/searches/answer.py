@@ -22,8 +22,8 @@ from tf_transfer.data.errors import describe_confusions
 from tf_transfer.reports import (
     advice,
     figures,
+    finished_runs,
     page as reports_page,
-    predictions,
     tables as tables_lib,
 )
 from tf_transfer.reports.estimates import Estimate, Ranged
@@ -122,7 +122,7 @@ def recommend(
         )
     seeds = {row.name: row.setting.scores for row in ranked}
     rows = []
-    for row in advice.compare_runs(paths, reference, "validation"):
+    for row in finished_runs.compare_runs(paths, reference, "validation"):
         by_seed = seeds.get(row.name, {})
         row = dataclasses.replace(row, seeds=len(by_seed))
         if search.has_folds:
@@ -214,7 +214,7 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> dict[str, Any]:
         model = search.floor[chosen.name][0]
     else:
         model = search.refit or ranked[0].run
-    scored = predictions.open_scored(model.directory.path)
+    scored = finished_runs.open_scored(model.directory.path)
     assert scored is not None
     if search.refit:  # it has another test score than the run that was chosen
         rows[0] = dataclasses.replace(rows[0], test=scored.ranged)
@@ -306,7 +306,7 @@ def describe_duration(seconds: float) -> str:
 
 
 def _list_commands(
-    model: Planned, scored: predictions.Scored, chosen: advice.Row
+    model: Planned, scored: finished_runs.Scored, chosen: advice.Row
 ) -> dict[str, str]:
     """The commands that train the answer and that predict, by name.
 
@@ -337,7 +337,7 @@ def write_lines(values: Mapping[str, Any]) -> list[str]:
     environment = reports_page.make_environment(escapes=False)
     environment.filters["duration"] = describe_duration
     environment.filters["counted"] = formatting.count
-    environment.filters["profile"] = advice.describe_profile
+    environment.filters["profile"] = finished_runs.describe_profile
     template = environment.get_template("search.txt.jinja")
     lines = []
     for paragraph in re.split(r"\n\s*\n", template.render(values)):
