@@ -58,7 +58,7 @@ def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
     """
     paper_file = claims.find_file("experiments", "freezing")
     assert paper_file is not None  # it is part of the checkout
-    paper = claims.read(paper_file)
+    paper = claims.read_paper(paper_file)
     published = claims.read_published("experiments", "freezing")
     parts, rates = published["parameters"], published["rates"]
     count = 0

@@ -53,7 +53,7 @@ def test_the_page_says_what_the_command_does():
 def test_the_page_names_the_output_of_the_runs_that_it_shows():
     """Runs of before the softmax have none in their key, nor has a probe."""
     folder = os.path.join(commands.ROOT, "experiments", "freezing")
-    kept = summary_lib.read(os.path.join(folder, "summary.json"))
+    kept = summary_lib.read_summary(os.path.join(folder, "summary.json"))
     keys = [run["key"] for run in kept["runs"] if run["approach"] != "probe"]
     heads = {key.get("loss_head", "sigmoid") for key in keys}
     path = os.path.join(commands.ROOT, "docs", "freezing.md")

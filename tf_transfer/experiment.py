@@ -658,7 +658,9 @@ class Experiment:
             lines += data.sources[task.name].find_problems()
         if network is not None:
             blocks = len(network.encoder.blocks)
-            lines.append(freezing.describe(network, self.trainable(blocks)))
+            lines.append(
+                freezing.describe_parameters(network, self.trainable(blocks))
+            )
             compiler = ", compiled by XLA" if settings.uses_xla else ""
             lines.append(f"Runs on {', '.join(devices.names)}{compiler}.")
         return "\n".join(lines)

@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> None:
     summaries = []
     for one in roots:
         if os.path.isfile(one):
-            summaries.append(summary_lib.read(one))
+            summaries.append(summary_lib.read_summary(one))
         else:
             summaries.append(summary_lib.summarize_folder(one))
     summary = summary_lib.merge(summaries)

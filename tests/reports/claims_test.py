@@ -11,8 +11,8 @@ from tf_transfer.glue import experiment as glue
 from tf_transfer.reports import claims, runs as runs_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
-WANG = claims.read(os.path.join(FOLDER, "glue", "claims.toml"))
-LEE = claims.read(os.path.join(FOLDER, "freezing", "claims.toml"))
+WANG = claims.read_paper(os.path.join(FOLDER, "glue", "claims.toml"))
+LEE = claims.read_paper(os.path.join(FOLDER, "freezing", "claims.toml"))
 LARGE = ("mnli", "qqp", "qnli", "sst2")
 SMALL = ("cola", "stsb", "mrpc", "rte")
 LOSSES = {"all": 0.0, "4": -2.4, "3": -2.5, "2": -2.8, "1": -4.2}

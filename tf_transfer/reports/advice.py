@@ -220,24 +220,24 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
         return "No two approaches are compared on the same texts."
     if warning := warn(rows):
         return warning
-    chosen = choose(rows, margin)
+    advised = choose(rows, margin)
     [reference, *_] = [row for row in rows if row.is_reference]
-    use = f"{'Use' if chosen.is_baseline else 'Train'} {chosen.name}"
-    floor, gain, loss = find_floor(chosen, rows), "", ""
-    if not chosen.is_reference:
-        loss = f"it {_describe(chosen, reference)}"
+    use = f"{'Use' if advised.is_baseline else 'Train'} {advised.name}"
+    floor, gain, loss = find_floor(advised, rows), "", ""
+    if not advised.is_reference:
+        loss = f"it {_describe(advised, reference)}"
     if floor is not None:
         over = f"{floor.name}, which costs {_describe_cost(floor)}"
-        ranged = chosen.gains[floor.name]
+        ranged = advised.gains[floor.name]
         gain = ranged.show(1, "+")
-        sure = _describe_certainty(chosen, floor)
-        cost = _describe_cost(chosen)
+        sure = _describe_certainty(advised, floor)
+        cost = _describe_cost(advised)
         if not ranged.low > 0:
             return (
-                f"No gain shown over {over}; {chosen.name} is {gain} and costs "
-                f"{cost}{sure}. Best guess: {chosen.name}."
+                f"No gain shown over {over}; {advised.name} is {gain} and "
+                f"costs {cost}{sure}. Best guess: {advised.name}."
             )
-        gain = f"{gain} over {over}; {chosen.name} costs {cost}{sure}"
+        gain = f"{gain} over {over}; {advised.name} costs {cost}{sure}"
     if gain or loss:
         return f"{use}: {'; '.join(filter(None, [gain, loss]))}."
     others = [row for row in rows if row.difference.is_known]
@@ -246,7 +246,7 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     if cheaper:
         least = f"less than {describe_points(margin)}" if margin else "nothing"
         why = f"nothing cheaper is shown to lose {least}"
-    elif chosen.is_baseline:
+    elif advised.is_baseline:
         why = "nothing is shown to score more"
     best = max(cheaper or others, key=lambda row: row.difference.value)
     text = f"{use}: {why}; {best.name} {_describe(best, reference)}"
@@ -256,7 +256,7 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     return f"{text}."
 
 
-def describe(margin: float) -> str:
+def explain_table(margin: float) -> str:
     """How to read the table, a sentence.
 
     Args:

@@ -18,7 +18,7 @@ from tf_transfer.reports.advice import name_approach, Row
 from tf_transfer.reports.claims import plain
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.groups import count_texts, did_not_train, Group
-from tf_transfer.reports.runs import known
+from tf_transfer.reports.runs import drop_missing
 from tf_transfer.utils.formatting import count
 
 # Settings that do not divide approaches, and those that name none. Methods with
@@ -166,8 +166,8 @@ def _find_reason(one: Approach) -> str:
     if one.base is None or one.is_probe:
         return ""
     rates, others = one.rates, one.base.rates
-    chosen = {one.first.lr, one.base.first.lr}
-    if len(rates) == len(others) or chosen <= rates & others:
+    best = {one.first.lr, one.base.first.lr}
+    if len(rates) == len(others) or best <= rates & others:
         return ""
     return f"best of {len(rates)} rates, {one.base.name} of {len(others)}"
 
@@ -220,7 +220,7 @@ def _make_row(members: Sequence[Approach]) -> Row:
         first.task if len(members) == 1 else f"mean of {len(members)} tasks",
         validation,
         test,
-        seeds=0 if first.is_probe else min(map(len, map(known, scores))),
+        seeds=0 if first.is_probe else min(map(len, map(drop_missing, scores))),
         scored=count(texts, f"{kind} text") if texts > 1 else "",
         is_reference=first.base is first,
         is_baseline=first.is_probe or not first.first.blocks,
@@ -301,7 +301,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         trains=[*map(name_approach, runs.approach, runs.cached)],
     )
     for _, members in runs.groupby(["text", "trains"]):
-        named = [_leave_out(known, UNNAMED) for known in members.settings]
+        named = [_leave_out(settings, UNNAMED) for settings in members.settings]
         runs.loc[members.index, "trains"] += describe_differences(named)
     return runs
 

@@ -319,7 +319,7 @@ def _make_cell(
     in_turn: bool,
 ) -> Cell:
     measured = runs_lib.measure_all(name, runs, seconds, split)
-    values = np.array(runs_lib.known(measured))
+    values = np.array(runs_lib.drop_missing(measured))
     # Plain loops: of so few runs, each method of a series takes longer.
     scored = [r for r in runs.record if runs_lib.split_of(r) == split]
     resampled = [r["resampled"] for r in scored if "resampled" in r]

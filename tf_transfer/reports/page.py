@@ -112,8 +112,8 @@ class Page:
     @property
     def all_tables(self) -> list[Table]:
         """All tables, those of all runs last."""
-        own = [t for section in self.sections for t in section.all_tables]
-        return own + self.tables
+        tables = [t for section in self.sections for t in section.all_tables]
+        return tables + self.tables
 
 
 def make_page(studies: Sequence[Study], summary: Mapping[str, Any]) -> Page:
@@ -183,12 +183,12 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
     rows = study.rows
     if study.paper is not None:
         rows = [_mark_probe(row) for row in rows]
-    known = study.runs.groupby("text")
-    metrics = {f"{task}: {x}" for task, x in known.metric.first().items()}
+    by_task = study.runs.groupby("text")
+    metrics = {f"{task}: {x}" for task, x in by_task.metric.first().items()}
     caption = (
         f"Scores in points ({', '.join(sorted(metrics))}), means over seeds or "
         "folds; in brackets 95 % intervals. "
-        f"{advice.describe(study.margin)}"
+        f"{advice.explain_table(study.margin)}"
     )
     if any(row.lacks_build for row in rows):
         caption += (
@@ -197,7 +197,7 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
         )
     majorities = [
         f"{majority:.1f} on {task}"
-        for task, majority in known.majority.first().dropna().items()
+        for task, majority in by_task.majority.first().dropna().items()
     ]
     if majorities:
         caption += f". The majority baseline scores {', '.join(majorities)}"

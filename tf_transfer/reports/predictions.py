@@ -70,7 +70,7 @@ class Predictions:
         self.damaged: set[str] = set()
         self._majorities: dict[str, dict[str, float]] = {}
 
-    def describe(
+    def describe_record(
         self, record: Record, arrays: Arrays | None = None
     ) -> dict[str, Any]:
         """The fields that complete a record.
@@ -90,7 +90,7 @@ class Predictions:
         """
         kind = "validation" if record["test"] is None else "test"
         if arrays is None:
-            arrays = self.read(record, kind)
+            arrays = self.read_split(record, kind)
         digest = hashlib.sha256(str(sorted(record["metrics"])).encode())
         for labels in _pick(arrays, "labels").values():
             digest.update(labels.tobytes())
@@ -103,7 +103,7 @@ class Predictions:
             **resample(record, arrays),
         }
 
-    def read(self, record: Record, kind: str) -> Arrays:
+    def read_split(self, record: Record, kind: str) -> Arrays:
         """See `read_arrays`; {} if there are none, or damaged ones."""
         directory = records.RunDirectory(
             os.path.join(self.root, record["path"]), None
@@ -151,14 +151,14 @@ def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
 def _has_one_answer(arrays: Arrays) -> bool:
     """Whether each output that chooses labels chooses the same for all."""
     logits = _pick(arrays, "logits")
-    chosen = [
+    answers = [
         metrics.decide_each(logits[prefix])
         if labels.ndim == 2
         else metrics.decide(logits[prefix])
         for prefix, labels in _pick(arrays, "labels").items()
         if len(labels) and not np.issubdtype(labels.dtype, np.floating)
     ]
-    return bool(chosen) and not any(np.ptp(c, axis=0).any() for c in chosen)
+    return bool(answers) and not any(np.ptp(c, axis=0).any() for c in answers)
 
 
 # === Scores on resampled texts ===

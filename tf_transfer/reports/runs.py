@@ -280,7 +280,7 @@ def choose_split(groups: Sequence[pd.DataFrame]) -> str:
 # === Measures ===
 
 
-def describe(measure: str) -> str:
+def describe_measure(measure: str) -> str:
     """A measure in words."""
     if measure.startswith(PASS):
         _, task, metric = measure.split(":")
@@ -293,7 +293,7 @@ def unit_of(measure: str) -> str:
     return MEASURES.get(measure, (measure, "points"))[1]
 
 
-def known(values: Iterable[Any]) -> list[float]:
+def drop_missing(values: Iterable[Any]) -> list[float]:
     """The values that are known."""
     return [float(v) for v in values if not pd.isna(v)]
 
@@ -371,7 +371,7 @@ def is_cut_off(runs: pd.DataFrame) -> bool:
 
 def epoch_seconds(runs: pd.DataFrame) -> float:
     """Mean seconds per epoch, the unit of "within a time"; nan if unknown."""
-    times = known(measure_all("seconds_per_epoch", runs))
+    times = drop_missing(measure_all("seconds_per_epoch", runs))
     return float(np.mean(times)) if times else math.nan
 
 

@@ -136,7 +136,7 @@ def collect(
     by_experiment = groups.group_by(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
-        paper = claims.read(path) if path else None
+        paper = claims.read_paper(path) if path else None
         frame = runs_lib.runs_frame(records, paper.varied if paper else ())
         name_approach = getattr(module_of(experiment), "name_approach", None)
         if name_approach is not None:

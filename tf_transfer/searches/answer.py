@@ -394,6 +394,7 @@ def _list_approaches(values: Mapping[str, Any]) -> tables_lib.Table:
         "approaches",
         "The best setting of each approach, and the baselines. Scores in "
         f"points, in brackets with 95 % intervals, over {over} where there are "
-        f"three, else over texts. {advice.describe(search.settings.max_loss)}",
+        "three, else over texts. "
+        f"{advice.explain_table(search.settings.max_loss)}",
         pd.DataFrame(lines),
     )

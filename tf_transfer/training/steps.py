@@ -159,7 +159,7 @@ class ObjectiveProgram:
         Args:
             batch: see `complete`.
             seed: of the run.
-            numbers: see `BertAdam.read`.
+            numbers: see `BertAdam.read_numbers`.
             replica: int32 []. Unique over all workers.
             index: the objective's position in the step; it has dropout masks
                 of its own.
@@ -426,7 +426,7 @@ class Pass:
         loss, norm = self._update(
             completed,
             tf.identity(self.programs[0].network.seeds.seed),
-            self.optimizer.read(groups),
+            self.optimizer.read_numbers(groups),
             tf.convert_to_tensor(replica),
             indices,
         )

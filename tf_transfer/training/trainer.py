@@ -109,9 +109,7 @@ class Trainer:
         arrays = self._restore()
         progress = self.progress
         # A finished run on this network has checked the hash already.
-        frozen = (
-            self.network.hashes.pop(moving, "") or self._hash_frozen_weights()
-        )
+        frozen = self.network.hashes.pop(moving, "") or self._hash_frozen()
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was started with other encoder "
@@ -126,7 +124,7 @@ class Trainer:
                 while progress.phase < len(self.phases):
                     self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
-            if self._hash_frozen_weights() != frozen:
+            if self._hash_frozen() != frozen:
                 raise UserError(
                     "A frozen weight moved during training: this is a bug "
                     "in tf_transfer. The result was not written."
@@ -431,7 +429,7 @@ class Trainer:
         )
         return arrays
 
-    def _hash_frozen_weights(self) -> str:
+    def _hash_frozen(self) -> str:
         """A hash of every weight that never trains in this run."""
         digest = hashlib.sha256()
         for weight in self.network.weights:
