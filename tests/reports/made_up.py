@@ -205,7 +205,6 @@ def collect(paper, *groups, published=None, **options):
         runs.record.iloc[0]["experiment"],
         "A",
         approaches.label_runs(dict(runs_lib.studies(runs))["A"]),
-        runs,
         paper,
         published or {},
         **options,

@@ -41,7 +41,7 @@ def make_runs(scores, layers, task="rte", **changes):
 def make_page(*groups, paper=PAPER):
     records = [run for group in groups for run in group]
     study = made_up.collect(paper or made_up.make_paper(), records)
-    judged = made_up.judge_runs(study.all_runs, paper) if paper else []
+    judged = [*made_up.judge(paper, *groups).values()] if paper else []
     study = dataclasses.replace(
         study, experiment="paper", paper=paper, verdicts=judged
     )

@@ -258,7 +258,7 @@ def average(
 
     Args:
         on_tasks: runs; or those of an approach and of its base.
-        measure: see `runs_lib.MEASURES`. A time is percent of the base's, with
+        measure: see `runs.measure_all`. A time is percent of the base's, with
             an interval where the runs were timed in turn.
 
     Returns:

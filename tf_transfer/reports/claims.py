@@ -64,7 +64,7 @@ class Claim:
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
             (within `margin`).
-        measure: see `runs.MEASURES`; two, where the groups have their own.
+        measure: see `runs.measure_all`; two, where the groups have their own.
         at: for `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
         relative: whether the difference is in percent of the second group.
@@ -116,7 +116,9 @@ class Claim:
     @property
     def unit(self) -> str:
         """Of its value: `%`, `points`, `s`."""
-        return "%" if self.relative else runs_lib.unit_of(self.measure[0])
+        if self.relative:
+            return "%"
+        return runs_lib.UNITS.get(self.measure[0], "points")
 
 
 @dataclasses.dataclass(frozen=True)

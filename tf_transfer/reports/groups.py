@@ -287,7 +287,7 @@ def measure(
     """The cells of groups that are compared, without unknown values.
 
     Args:
-        names: of the measure of each group; see `runs.MEASURES`.
+        names: of the measure of each group; see `runs.measure_all`.
         groups: runs of each, see `runs.runs_frame`.
         at: for measures within a time, the time in epochs of the last group.
         logarithms: whether to take those of times.

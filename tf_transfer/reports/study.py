@@ -41,7 +41,6 @@ class Study:
         name: `A`, the largest of the experiment, `B`, ...
         runs: see `runs.runs_frame`; with `text`, the task in words, and
             `trains`, the approach in words.
-        all_runs: of the experiment, other studies included.
         paper: its claims, or None.
         published: other figures of the paper, `published.json`; or {}.
         verdicts: on the paper's claims.
@@ -53,7 +52,6 @@ class Study:
     experiment: str
     name: str
     runs: pd.DataFrame
-    all_runs: pd.DataFrame
     paper: claims.Paper | None = None
     published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     verdicts: Sequence[Verdict] = ()
@@ -158,7 +156,6 @@ def collect(
                     experiment,
                     name,
                     approaches_lib.label_runs(members),
-                    frame,
                     paper,
                     claims.read_published(folder, experiment),
                     [v for v in judged if v.study in (name, "")],
