@@ -76,7 +76,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
         runs: of a study, see `label_runs`.
     """
 
-    def describe(group: Group) -> tuple[str, ...]:
+    def identify(group: Group) -> tuple[str, ...]:
         """Equal for groups that differ only in their rate."""
         first, settings = group.first, _leave_out(group.settings, {"lr"})
         return first.data_identity, first.trains, runs_lib.dump(settings)
@@ -92,7 +92,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     for text in sorted(by_text, key=lambda text: (-sizes[text], text)):
         groups = by_text[text]
         on_task = []
-        for members in groups_lib.group_by(groups, describe).values():
+        for members in groups_lib.group_by(groups, identify).values():
             best = groups_lib.keep_best_rate(members)
             rates = {group.lr for group in members}
             for group in best or members:

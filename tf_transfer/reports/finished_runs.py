@@ -218,8 +218,8 @@ def name_run(run: Scored) -> str:
     if approach != "tfidf":
         return name_approach(approach)
     config = RunDirectory(run.path, None).config() or {}
-    chosen = config.get("chosen", {})
-    return TERMS.get(chosen.get("analyzer"), MOST_FREQUENT_TAG)
+    options = config.get("chosen", {})
+    return TERMS.get(options.get("analyzer"), MOST_FREQUENT_TAG)
 
 
 # === Runs on the same texts ===

@@ -392,11 +392,11 @@ class Trainer:
         arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
         # Two saves at one step (a signal at an epoch's end) need two numbers.
         number = self.progress.total_steps * 2 + (self.progress.step == 0)
-        kept = self.directory.checkpoints.save(
+        states = self.directory.checkpoints.save(
             number, arrays, dataclasses.asdict(self.progress)
         )
         self.directory.keep_models(
-            [state["best"]["model"] for state in kept if state["best"]]
+            [state["best"]["model"] for state in states if state["best"]]
         )
         self._saved_at = time.monotonic()
 
