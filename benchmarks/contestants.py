@@ -20,6 +20,7 @@ from benchmarks import (
 )
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
@@ -142,7 +143,7 @@ class Contestants:
         return lambda: [*build().train(plan)]
 
     def make_cached_epoch(
-        self, stored: batches.EncodedSplit | None = None
+        self, stored: EncodedSplit | None = None
     ) -> Callable[[], object]:
         """Our training from the frozen blocks' cached output, built here.
 
@@ -226,9 +227,7 @@ def load_encoder(
     return encoder_lib.Encoder(backbone, encoder.tokenizer, seed)
 
 
-def sample_all_lengths(
-    split: batches.EncodedSplit, count: int
-) -> batches.EncodedSplit:
+def sample_all_lengths(split: EncodedSplit, count: int) -> EncodedSplit:
     """Returns `count` texts of a split, evenly spaced by length."""
     order = np.argsort(split.lengths, kind="stable")
     count = min(count, len(order))

@@ -26,6 +26,7 @@ import numpy as np
 
 from benchmarks import frameworks, hugging_face
 from tf_transfer.config import command_line
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.utils import files, machine
 
 FOLDER = "frozen_pass"  # below --out
@@ -69,14 +70,14 @@ def run(settings: frameworks.BenchmarkSettings) -> dict[str, Any]:
 
 def draw_texts(count: int, vocabulary: int) -> Any:
     """Returns an `EncodedSplit` of random tokens, of all lengths alike."""
-    from tf_transfer.data import batches, tokens
+    from tf_transfer.data import tokens
 
     lengths = np.linspace(SHORTEST, LONGEST, count).round().astype(np.int32)
     ids = np.random.default_rng(0).integers(1, vocabulary, lengths.sum())
     starts = np.cumsum(lengths, dtype=np.int64) - lengths
     lost = np.zeros(count, np.int32)
     texts = tokens.Tokens(ids.astype(np.int32), starts, lengths, lengths, lost)
-    return batches.EncodedSplit(texts, np.zeros(count), np.arange(count))
+    return EncodedSplit(texts, np.zeros(count), np.arange(count))
 
 
 def make_passes(

@@ -16,6 +16,7 @@ from typing import Any, TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models import cost, freezing
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.lora import LoRA
@@ -223,7 +224,7 @@ def make_epoch(
     model: Any,
     optimizer: Any,
     encoder: "encoder_lib.Encoder",
-    split: batches.EncodedSplit,
+    split: EncodedSplit,
     plan: batches.BatchPlan,
     settings: settings_lib.Settings,
 ) -> Callable[[], None]:

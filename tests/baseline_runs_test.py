@@ -12,7 +12,8 @@ import pytest
 
 import tf_transfer
 from tests.support import answering, commands, own_data
-from tf_transfer import experiment, predict, train
+from tf_transfer import experiment, train
+from tf_transfer.trained import export_folder
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils.errors import UserError
 
@@ -72,7 +73,7 @@ def test_the_example_of_the_card_gives_the_stored_logits(
     test, logits = scored(run)
     predictor = experiment.open_run(run.directory).predictor()
     folder = tmp_path / "export"
-    predict.export(predictor, str(folder))
+    export_folder.export(predictor, str(folder))
     names = {path.name for path in folder.iterdir()}
     assert names == {"README.md", "model.json", "weights.npz"}
     card = (folder / "README.md").read_text()
@@ -98,7 +99,7 @@ def test_the_example_of_the_card_gives_the_stored_logits(
 def test_no_folder_for_transformers_is_written(run, tmp_path):
     predictor = experiment.open_run(run.directory).predictor()
     with pytest.raises(UserError, match="--format=hugging_face: is for enc"):
-        predict.export(predictor, str(tmp_path / "out"), "hugging_face")
+        export_folder.export(predictor, str(tmp_path / "out"), "hugging_face")
     assert not (tmp_path / "out").exists()
     with pytest.raises(UserError, match="has no encoder, so no Keras model"):
         run.model()

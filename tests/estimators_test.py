@@ -156,7 +156,7 @@ def test_the_probe_predicts_below_the_blocks_that_would_train(
     assert search.cv_results_["mean_test_score"][0] >= 0
     path, folder = best.directory_, options["settings"]["cache_dir"]
     run = experiment.open_run(path, folder)
-    assert run.experiment.data.chosen["block"] < 2
+    assert run.experiment.data.fitted_probe["block"] < 2
     answers = run.predictor().answer(TEXTS)
     assert [label for label, _ in answers] == best.predict(TEXTS).tolist()
 

@@ -278,8 +278,8 @@ def test_a_task_a_head_and_a_callback_are_arguments(tmp_path, eager):
 class FewTexts(run_data.RunData):
     """The first three training texts of a task."""
 
-    def read(self, task):
-        texts = super().read(task)
+    def read_splits(self, task):
+        texts = super().read_splits(task)
         train = texts["train"][""].take(np.arange(3))
         return {**texts, "train": {"": train}}
 

@@ -16,11 +16,12 @@ from tests import own_tasks_test
 from tests.models import encoders
 from tests.support import own_data, quick
 from tests.utils import disks
-from tf_transfer import experiment, predict, train
+from tf_transfer import experiment, train
 from tf_transfer.data.task import Examples, Task
 from tf_transfer.models import exports, serving
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
+from tf_transfer.trained import export_folder
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")
@@ -60,7 +61,7 @@ def serve(request, tmp_path, monkeypatch):
     def serve(predictor, **columns):
         inputs = {n: tf.constant(column) for n, column in columns.items()}
         if request.param:
-            predict.export(predictor, str(tmp_path / "saved"))
+            export_folder.export(predictor, str(tmp_path / "saved"))
             model = tf.saved_model.load(str(tmp_path / "saved"))
             outputs = model.signatures["serving_default"](**inputs)
         else:
@@ -186,7 +187,7 @@ def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
 def test_the_example_of_the_card_runs(name, predictors, tmp_path, monkeypatch):
     predictor = predictors[name]
     folder = tmp_path / "saved"
-    predict.export(predictor, str(folder))
+    export_folder.export(predictor, str(folder))
     card = (folder / "README.md").read_text()
     monkeypatch.chdir(folder)
     [example] = re.findall(r"```python\n(.*?)```", card, re.S)
@@ -204,14 +205,14 @@ def test_the_example_of_the_card_runs(name, predictors, tmp_path, monkeypatch):
 # === Full disks ===
 
 
-@pytest.mark.parametrize("form", predict.FORMATS)
+@pytest.mark.parametrize("form", export_folder.FORMATS)
 def test_a_disk_without_room_gets_nothing(
     form, predictors, tmp_path, monkeypatch
 ):
     folder = tmp_path / "out"
     monkeypatch.setattr(os, "posix_fallocate", disks.fail(errno.ENOSPC))
     with pytest.raises(UserError, match=f"{folder}: the disk is full"):
-        predict.export(predictors["news"], str(folder), form)
+        export_folder.export(predictors["news"], str(folder), form)
     assert not os.listdir(folder)
 
 
@@ -220,7 +221,9 @@ def test_a_disk_that_fills_leaves_nothing(predictors, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(pathlib.Path, "write_bytes", disks.fail(errno.EDQUOT))
         with pytest.raises(UserError, match="the disk is full"):
-            predict.export(predictors["news"], str(folder), "hugging_face")
+            export_folder.export(
+                predictors["news"], str(folder), "hugging_face"
+            )
     assert not os.listdir(folder)
-    predict.export(predictors["news"], str(folder), "hugging_face")
+    export_folder.export(predictors["news"], str(folder), "hugging_face")
     assert "model.safetensors" in os.listdir(folder)

@@ -7,7 +7,7 @@ import re
 from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
-from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.reports import claims, summary as summary_lib
 
 
@@ -34,7 +34,7 @@ def test_the_page_says_what_the_command_does():
         if field.name in ("rates", "search"):
             assert "plain mean" in field.metadata["help"]
     assert "--tasks=all" in said["WNLI"]
-    assert "wnli" in freezing.tasks_of(
+    assert "wnli" in studies.tasks_of(
         command_line.parse(freezing.Settings, ("--tasks=all",)).resolve()
     )
     words = {"matthews": "Matthews", "f1": "F1", "spearman": "Spearman"}

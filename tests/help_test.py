@@ -23,7 +23,7 @@ def help_of(module):
     values = flags.FlagValues()
     command_line.define_flags(module.Settings, "here", values)
     known = values.get_key_flags_for_module("here")
-    return help_lib.describe(inspect.getdoc(module), known, module.Settings)
+    return help_lib.format_help(inspect.getdoc(module), known, module.Settings)
 
 
 @pytest.mark.parametrize(

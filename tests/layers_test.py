@@ -52,6 +52,7 @@ ROOMS = {
     ),
     "searches": (
         "train",
+        "run_comparison",
         "sweeps",
         "reports",
         "experiment",
@@ -63,6 +64,7 @@ ROOMS = {
     ),
     "trained": (
         "baselines",
+        "reports",
         "training",
         "feature_cache",
         "models",
@@ -72,8 +74,30 @@ ROOMS = {
     "warm": ("models", "data", "utils"),
     "tasks": ("models", "data", "config", "utils"),
     "run_data": ("warm", "training", "models", "data", "utils"),
+    "run_model": ("run_data", "warm", "training", "models", "data", "utils"),
+    "run_training": (
+        "trained",
+        "warm",
+        "baselines",
+        "training",
+        "models",
+        "feature_cache",
+        "data",
+        "config",
+        "utils",
+    ),
+    "run_comparison": (
+        "run_training",
+        "trained",
+        "reports",
+        "training",
+        "data",
+        "utils",
+    ),
     "experiment": (
         "run_data",
+        "run_model",
+        "run_training",
         "tasks",
         "trained",
         "warm",
@@ -87,7 +111,10 @@ ROOMS = {
     ),
 }
 # Of the data, training knows encoded splits and their batches, no tasks.
-TRAINING_READS = ("tf_transfer.data.batches",)
+TRAINING_READS = (
+    "tf_transfer.data.batches",
+    "tf_transfer.data.encoded_split",
+)
 
 
 def parse(path):

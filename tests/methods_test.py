@@ -11,13 +11,14 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.support.quick import eagerly
 from tests.warm_test import numbers
-from tf_transfer import experiment, predict
+from tf_transfer import experiment
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import methods
 from tf_transfer.models.methods.base import LowRank, Method, NewWeight
 from tf_transfer.models.network import Network
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.stacking import experiment as stacking
+from tf_transfer.trained import export_folder
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
@@ -161,7 +162,7 @@ def test_a_saved_run_answers_as_it_did_and_exports_a_plain_bert(tmp_path):
     again = experiment.open_run(result.directory).predictor()
     assert again.answer(texts) == first
     folder = str(tmp_path / "hf")
-    predict.export(again, folder, "hugging_face")
+    export_folder.export(again, folder, "hugging_face")
     assert again.answer(texts) == first
     plain = glue.Glue(settings_of(tmp_path / "other", model=folder))
     encoder = plain.load_encoder()
@@ -181,7 +182,7 @@ def test_a_saved_model_answers_with_what_the_method_adds(tmp_path):
     predictor = glue.run(settings).predictor()
     texts = ["A good film.", "The dog was not in the house, two men said."]
     folder = str(tmp_path / "saved")
-    predict.export(predictor, folder)
+    export_folder.export(predictor, folder)
     model = tf.saved_model.load(folder)
     served = model.signatures["serving_default"](text_1=tf.constant(texts))
     logits = served["logits"].numpy().ravel()
@@ -332,7 +333,9 @@ def test_a_deeper_head_has_a_layer_of_the_encoder_s_width(tmp_path):
     assert result.record["trainable_parameters"] == 33 * 32 + 33
     assert result.record["approach"] == "head"
     with pytest.raises(UserError, match="--format: other libraries"):
-        predict.export(result.predictor(), str(tmp_path / "hf"), "hugging_face")
+        export_folder.export(
+            result.predictor(), str(tmp_path / "hf"), "hugging_face"
+        )
 
 
 def test_scores_are_learned_in_units_of_their_deviation(tmp_path):

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from tests.predict_test import open_predictor, serve
 from tests.support import answering, quick, stacking_data
-from tf_transfer import predict
 from tf_transfer.data import conll
 from tf_transfer.models import heads
 from tf_transfer.stacking import experiment as stacking
+from tf_transfer.trained import export_folder
 from tf_transfer.utils.errors import UserError
 
 # One run answers traced, as a user's does; all others eagerly.
@@ -77,7 +77,7 @@ def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
 def test_an_exported_tagger_takes_words(entities, tmp_path):
     _, predictor, _ = entities
     sentences = [["the", "dog", "was", "here"], ["two", "cats"], ["\u0001"]]
-    predict.export(predictor, str(tmp_path / "saved"))
+    export_folder.export(predictor, str(tmp_path / "saved"))
     model = tf.saved_model.load(str(tmp_path / "saved"))
     padded = [words + [""] * (4 - len(words)) for words in sentences]
     served = model.signatures["serving_default"](words=tf.constant(padded))

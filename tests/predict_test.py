@@ -15,6 +15,7 @@ from tf_transfer.data import cs224n, glue as glue_data, metrics, tables
 from tf_transfer.data.task import Examples
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
+from tf_transfer.trained import export_folder
 from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
 
@@ -197,7 +198,7 @@ def test_the_labels_of_every_task_are_glue_s():
 
 def serve(predictor, folder, columns):
     """Logits of an exported model, from the strings themselves."""
-    predict.export(predictor, str(folder))
+    export_folder.export(predictor, str(folder))
     model = tf.saved_model.load(str(folder))
     texts = {
         f"text_{number}": tf.constant(column)
@@ -217,7 +218,7 @@ def test_an_exported_model_takes_raw_strings(rte, tmp_path):
 def test_an_export_overwrites_nothing(rte, tmp_path):
     (tmp_path / "mine.txt").write_text("keep")
     with pytest.raises(UserError, match="is not empty"):
-        predict.export(rte, str(tmp_path))
+        export_folder.export(rte, str(tmp_path))
 
 
 def test_a_run_that_is_not_finished_is_refused(rte_run, tmp_path):

@@ -83,7 +83,7 @@ def test_it_predicts_what_it_scored(run):
         predictor.logits(test), arrays["test_logits"], atol=0.02 * scale
     )
     blocks = len(predictor.network.encoder.blocks)
-    assert blocks == found.experiment.data.chosen["block"]
+    assert blocks == found.experiment.data.fitted_probe["block"]
     columns = tuple(map(tf.constant, test.texts))
     answers = found.model()(columns if len(columns) > 1 else columns[0])
     assert answers.shape[0] == len(test)

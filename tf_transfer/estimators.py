@@ -27,8 +27,9 @@ import sklearn.base
 import sklearn.utils
 from sklearn.utils.validation import check_is_fitted
 
-from tf_transfer import experiment, search, train
+from tf_transfer import experiment, run_comparison, search, train
 from tf_transfer.data import tables
+from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import files, json_files, screen
@@ -130,13 +131,13 @@ class TextEstimator(sklearn.base.BaseEstimator):
             groups: See `TextClassifier.fit`.
             **task: Fields of `Task`.
         """
-        own = {  # a grid may come from NumPy
+        parameters = {  # a grid may come from NumPy
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.get_params().items()
         }
-        if own["random_state"] is None:
+        if parameters["random_state"] is None:
             raise ValueError("Give a number as random_state.")
-        own |= own.pop("settings") or {}
+        parameters |= parameters.pop("settings") or {}
         states = random.getstate(), np.random.get_state()
         source = _TextSource(
             Task(
@@ -155,8 +156,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
             ),
         )
         try:
-            with screen.silence(not own.pop("verbose")):
-                path = self._train(source, own)
+            with screen.silence(not parameters.pop("verbose")):
+                path = self._train(source, parameters)
         except UserError as error:
             raise ValueError(str(error)) from None
         except Interrupted as stop:  # a grid search must end, too
@@ -169,24 +170,24 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self._predictor = None
         return self
 
-    def _train(self, source: _TextSource, own: dict[str, Any]) -> str:
+    def _train(self, source: _TextSource, parameters: dict[str, Any]) -> str:
         """Trains a run, and warns if the TF-IDF baseline scores more.
 
         Args:
             source: The texts.
-            own: The parameters and further settings, without `verbose`.
+            parameters: The parameters and further settings, without `verbose`.
 
         Returns:
             The path of its directory.
         """
-        models, seed = own.pop("model"), own.pop("random_state")
+        models, seed = parameters.pop("model"), parameters.pop("random_state")
         settings = train.Settings(
             **{
                 "task": "rte",
                 "data": "sample",
                 "baseline": False,
                 "seed": seed,
-                **own,
+                **parameters,
             }
         )
         if not isinstance(models, str):
@@ -194,7 +195,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             models = self.ranking_.model
         run = train.Train(dataclasses.replace(settings, model=models), source)
         path = run.train().directory
-        warning = run.warn_of_tfidf(path)
+        warning = run_comparison.warn_of_tfidf(run, path)
         if warning:
             warnings.warn(warning, stacklevel=4)
         return path
@@ -335,24 +336,24 @@ class TextSearch(TextClassifier):
         self.settings = settings
         self.verbose = verbose
 
-    def _train(self, source: _TextSource, own: dict[str, Any]) -> str:
+    def _train(self, source: _TextSource, parameters: dict[str, Any]) -> str:
         """Searches; see `TextEstimator._train`.
 
         Workers of other processes read the texts, so a table holds them.
         """
         task, examples = source.task, source.read("train")
-        key = {**own, "budget": "", "data": source.identity}
+        key = {**parameters, "budget": "", "data": source.identity}
         name = f"{NAME}-{json_files.hash_json(key)[:10]}"
-        out = os.path.join(own.pop("out"), name)
+        out = os.path.join(parameters.pop("out"), name)
         columns = dict(zip(task.texts, examples.texts))
         names = np.array(task.labels, object)
         columns[task.label] = names[examples.labels].tolist()
         table = os.path.join(out, "texts.jsonl")
         os.makedirs(out, exist_ok=True)
         files.write_atomically(table, tables.write_table(columns, ".jsonl"))
-        models, seed = own.pop("model"), own.pop("random_state")
+        models, seed = parameters.pop("model"), parameters.pop("random_state")
         if not isinstance(models, str):
-            own["models"] = ",".join(f'"{model}"' for model in models)
+            parameters["models"] = ",".join(f'"{model}"' for model in models)
             models = models[0]
         settings = search.Settings(
             **{
@@ -363,7 +364,7 @@ class TextSearch(TextClassifier):
                 "model": models,
                 "split_seed": seed,
                 "out": out,
-                **own,
+                **parameters,
             }
         )
         answer = search.open_search(settings, time.monotonic()).run()
@@ -379,7 +380,7 @@ class TextSearch(TextClassifier):
         probabilities = super().predict_proba(X)
         names = self._predictor.task.labels  # in the order of a table's labels
         order = [
-            names.index(tables.word_of(label))
+            names.index(normalize_cell(label))
             for label in self.classes_.tolist()
         ]
         return probabilities[:, order]

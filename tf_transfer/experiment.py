@@ -1,29 +1,31 @@
 """Experiments: one paper each, or a user's own.
 
-An experiment has settings, data (`run_data`), a model with its heads, and
-phases. Training, `--describe`, naming a run without loading it, sweeping,
-predicting and exporting ask it alone.
+An experiment has settings, data (`run_data`), a network with its heads
+(`run_model`), and phases. Training (`run_training`), `--describe`, naming a run
+without loading it, sweeping, predicting and exporting ask it alone.
 
 `Experiment` itself trains a head for each task, in one phase. A paper overrides
 the methods that differ. See docs/python.md for one of your own.
 """
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
 
+from tf_transfer import run_training
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
-from tf_transfer.data import batches, card, splits
+from tf_transfer.data import splits
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
 from tf_transfer.run_data import RunData, Splits
+from tf_transfer.run_model import RunModel
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
-from tf_transfer.training import record_types, records, results, run_paths
+from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -37,20 +39,11 @@ if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.training.objectives import Objective, Phase
     from tf_transfer.training.strategy import Devices
-    from tf_transfer.training.trainer import Trainer
 
-# Settings that a search, a sweep or a user adds to a run, and that change none
-# of its numbers: commands that are offered leave them out.
-ADDED = (
-    *("baseline", "max_seconds", "also_cache", "score_test"),
-    *("learning_curve", "rerun", "describe"),
-)
-# Settings that say what trains: each has its own learning rate.
-TRAINED = {"trainable_layers", "blocks", "method", "features", "head"}
 BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
-class Experiment:
+class Experiment(RunModel):
     """One run of an experiment: its name, model, phases and training.
 
     Args:
@@ -67,6 +60,7 @@ class Experiment:
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
         data: the texts, their splits and encoding.
+        shares_state: whether `warm` is of other runs, too.
 
     Raises:
         UserError: the settings are invalid; the message names the flag.
@@ -86,10 +80,10 @@ class Experiment:
     ) -> None:
         self.settings = settings.resolve()
         methods.from_settings(self.settings)  # its options are checked at once
-        self._head = head
-        self._shares_state = warm is not None
-        self._warm = warm or WarmState()
-        self.data = self.Data(self.settings, self._warm, source, recorded)
+        self.head = head
+        self.shares_state = warm is not None
+        self.warm = warm or WarmState()
+        self.data = self.Data(self.settings, self.warm, source, recorded)
 
     # === Its name: nothing is loaded ===
 
@@ -120,10 +114,10 @@ class Experiment:
     @property
     def head_identity(self) -> str | None:
         """The name of the function that builds a head of the user's own."""
-        if self._head is None:
+        if self.head is None:
             return None
-        name = getattr(self._head, "__qualname__", type(self._head))
-        return f"{self._head.__module__}.{name}"
+        name = getattr(self.head, "__qualname__", type(self.head))
+        return f"{self.head.__module__}.{name}"
 
     @property
     def command_module(self) -> str:
@@ -133,30 +127,11 @@ class Experiment:
     def command(self, **changes: Any) -> list[str]:
         """The command of this run, or of one like it, to be offered.
 
-        It has none of the flags that a search or a sweep added (`ADDED`), none
-        without an effect, and none at its default. The learning rate stays
-        where the same weights train; else it is the usual one of what trains.
-
         Args:
-            changes: settings in place of this run's.
+            changes: settings in place of this run's; see `offered_flags`.
         """
-        cls = type(self.settings)
-        values = settings_lib.given_flags(self.settings, ADDED)
-        if TRAINED & changes.keys():
-            values.pop("lr", None)
-        values |= changes
-        for name in cls(**values).unread():
-            values.pop(name, None)
-        for name, value in [*values.items()]:
-            others = {n: v for n, v in values.items() if n != name}
-            try:
-                usual = getattr(cls(**others).resolve(), name)
-            except UserError:  # the run needs it
-                continue
-            if usual == value:
-                values = others
-        words = [f"--{name}={value}" for name, value in values.items()]
-        return ["python", "-m", self.command_module, *words]
+        flags = settings_lib.offered_flags(self.settings, changes)
+        return ["python", "-m", self.command_module, *flags]
 
     def find_run(self, replicas: int = 1) -> records.RunDirectory:
         """The directory of the run, known before anything is loaded.
@@ -170,151 +145,6 @@ class Experiment:
             [self.data.name, self.settings.approach],
             self.identities,
             replicas,
-        )
-
-    def find_finished(self, directory: records.RunDirectory) -> Result | None:
-        """The finished run, which is printed; None if steps are left."""
-        settings, record = self.run_settings, directory.result()
-        directory.check_key()
-        if record is None or results.describe_extension(settings, record):
-            return None
-        more, phases = "", record["phases"]
-        if phases and phases[-1]["epochs"] > settings.max_epochs:
-            more = (
-                f"It has run {phases[-1]['epochs']} epochs, more than "
-                f"--max_epochs={settings.max_epochs}. "
-            )
-        screen.say(
-            f"Already done: {directory.path}\n"
-            f"{results.summarize(record)}\n{more}"
-            "Use --rerun to run it again, in a directory next to it."
-        )
-        return Result(self, directory.path, record)
-
-    # === Model ===
-
-    def build_network(
-        self, devices: "Devices", encoder: "Encoder | None" = None
-    ) -> "Network":
-        """Encoder (loaded, unless given) and a head for each task.
-
-        Args:
-            devices: variables are created under their strategy.
-            encoder: the encoder of the heads; None to load it.
-        """
-        from tf_transfer.models.methods import added
-
-        tasks, build_head = self.data.tasks, self._head or self.build_head
-        with devices.strategy.scope():
-            encoder = encoder or self.load_encoder()
-            heads = {
-                name: build_head(task, encoder) for name, task in tasks.items()
-            }
-            weights = {}
-            if self.settings.trains:  # a probe has a head alone
-                weights = added.build(
-                    encoder,
-                    self.trainable(len(encoder.blocks)),
-                    self.settings.seed,
-                )
-            return self._warm.network(
-                encoder,
-                heads,
-                {n: t.score_scale for n, t in tasks.items() if t.score_scale},
-                weights,
-            )
-
-    def load_encoder(self) -> "Encoder":
-        """The pretrained encoder; call it under the strategy's scope.
-
-        Raises:
-            UserError: it has too few positions.
-        """
-        settings, chosen = self.settings, self.data.chosen
-        encoder = self._warm.load(
-            settings.model,
-            settings.cache_folder,
-            settings.dropout,
-            settings.dtype_policy,
-            settings.seed,
-            # A fitted probe needs no block above the one that it reads.
-            chosen["block"] if chosen else settings.keep_blocks or None,
-        )
-        if settings.max_length > encoder.max_positions:
-            raise UserError(
-                f"--max_length={settings.max_length}: this encoder has "
-                f"positions for {encoder.max_positions} tokens."
-            )
-        return encoder
-
-    def build_head(self, task: Task, encoder: "Encoder") -> "Layer":
-        """The head of a task: pooling, dropout, one dense layer or two.
-
-        A task that labels words has the token head. A fitted probe has the head
-        that holds its weights.
-
-        Raises:
-            UserError: `--head=mlp` is given for a task that labels words.
-        """
-        from tf_transfer.models.heads import dense, pooled
-
-        settings, chosen = self.settings, self.data.chosen
-        name, is_deep = f"head_{task.name}", settings.head == "mlp"
-        if chosen:
-            options = 0.0, 0, "float32"  # no dropout; no weight is drawn
-            if task.is_tagging:
-                return dense.TokenLinearHead(
-                    task.units, encoder.hidden, *options, name=name
-                )
-            return pooled.PooledHead(
-                task.units,
-                pooled.pooled_width(chosen["pooling"], encoder),
-                chosen["pooling"],
-                *options,
-                texts_per_example=self.data.texts_per_row(task),
-                pair_features=chosen["pair_features"] or "difference",
-                name=name,
-            )
-        shared = settings.head_dropout, settings.seed, settings.dtype_policy
-        if task.is_tagging and is_deep:
-            raise UserError(
-                f"--head=mlp: the head of task {task.name}, which labels "
-                "words, has two layers already. Leave it out."
-            )
-        if task.is_tagging:
-            return dense.TokenDenseHead(
-                task.units, encoder.hidden, *shared, name=name
-            )
-        pooling = self.pooling_of(task)
-        return pooled.PooledHead(
-            task.units,
-            pooled.pooled_width(pooling, encoder),
-            pooling,
-            *shared,
-            texts_per_example=self.data.texts_per_row(task),
-            pooler_dropout=settings.pooler_dropout,
-            inner_units=encoder.hidden if is_deep else 0,
-            name=name,
-        )
-
-    def pooling_of(self, task: Task) -> str:
-        """What the head of a task reads of a text; see `heads.base.Head`."""
-        return "tokens" if task.is_tagging else self.settings.pooling
-
-    def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
-        """The weights that train in a phase.
-
-        Args:
-            blocks: number of the encoder's blocks.
-            phase: one of `Settings.phases`; empty for the last.
-        """
-        settings = self.settings
-        return freezing.parse(
-            phase or settings.phases[-1],
-            settings.blocks,
-            blocks,
-            methods.from_settings(settings),
-            loading.has_new_pooler(settings.model),
         )
 
     # === Phases ===
@@ -349,7 +179,7 @@ class Experiment:
                 )
 
         def measure(
-            split: batches.EncodedSplit, logits: np.ndarray
+            split: EncodedSplit, logits: np.ndarray
         ) -> dict[str, float]:
             return metrics.measure_task(
                 task, split.targets, logits, split.word_starts
@@ -449,130 +279,7 @@ class Experiment:
         Args:
             callbacks: see `training.callbacks.Callback`.
         """
-        began, data = time.monotonic(), self.data
-        settings, devices = self.run_settings, None
-        if settings.trains and settings.strategy == "mirrored":
-            devices = self.set_up_devices()  # a key names the replicas
-        directory = self.find_run(devices.replicas if devices else 1)
-        finished = self.find_finished(directory)
-        if finished is not None:
-            return finished
-        if settings.is_sparse:
-            record = self.fit_sparse(directory)
-            return Result(self, directory.path, record)
-        if data.reads_without_tensorflow:
-            _ = data.examples  # an invalid row is reported at once
-        command_line.import_tensorflow()
-        from tf_transfer.data import errors  # scikit-learn takes seconds
-
-        if settings.is_probe:
-            from tf_transfer.baselines import probe_run
-
-            record = probe_run.fit(self, directory)
-            return Result(self, directory.path, record)
-        devices = devices or self.set_up_devices()
-        network, phases, sizes = self.build(devices)
-        warnings = [
-            warning
-            for name, texts in data.examples.items()
-            for warning in splits.find_warnings(data.tasks[name], texts)
-        ] + data.warnings
-        leaves_test = not settings.score_test and any(
-            texts["test"] for texts in data.examples.values()
-        )
-        scored = self._scored_texts(phases[-1])
-        data.forget()
-        extended = directory.result()
-        if extended is not None:
-            screen.say(results.describe_extension(settings, extended))
-        try:
-            directory.begin(
-                settings,
-                devices,
-                {c.name: c.parameters for c in freezing.components(network)},
-                sizes,
-                {
-                    "tasks": {n: t.record for n, t in data.tasks.items()},
-                    "runs_before": self._warm.runs,
-                },
-            )
-            trainer = self._make_trainer(
-                network, phases, devices, directory, callbacks, began
-            )
-            record = {
-                "task": data.name,
-                "metric": self.metric,
-                "approach": settings.approach,
-                "trainable_layers": phases[-1].trainable_layers,
-                "lr": settings.lr,
-                "batch_size": settings.batch_size,
-                "seed": settings.seed,
-                **trainer.train(),
-                "warnings": warnings,
-                "cut_texts": data.cut_texts,
-            }
-            if leaves_test:
-                record["scores_test"] = False
-            directory.write_errors(
-                errors.describe_splits(scored, trainer.best_logits)
-            )
-            directory.end(record)
-        finally:
-            WarmState.runs += 1
-            directory.close()
-        return Result(self, directory.path, record, network)
-
-    def _scored_texts(self, phase: "Phase") -> dict[str, tuple[Task, Any]]:
-        """The task and the texts of each split that a phase scores, by name."""
-        scored = {}
-        for one in phase.objectives:
-            task, texts = self.data.tasks[one.name], self.data.examples
-            for kind, named in one.evaluation.items():
-                for split in named:
-                    prefix = one.metric_prefix.rstrip("_")
-                    name = splits.join(kind, prefix, split)
-                    scored[name] = task, texts[one.name][kind][split]
-        return scored
-
-    def _make_trainer(
-        self,
-        network: "Network",
-        phases: "list[Phase]",
-        devices: "Devices",
-        directory: records.RunDirectory,
-        callbacks: Sequence["Callback"],
-        began: float,
-    ) -> "Trainer":
-        """The trainer of a run that began at a time of `time.monotonic`."""
-        from tf_transfer.training import callbacks as callbacks_lib
-        from tf_transfer.training.objectives import TrainingOptions
-        from tf_transfer.training.optimizer import AdamOptions
-        from tf_transfer.training.trainer import Trainer
-
-        settings = self.run_settings
-        every: list[Callback] = [
-            callbacks_lib.PeakMemory(self._warm.runs == 0),
-            callbacks_lib.ProgressBar(),
-            callbacks_lib.TensorBoard(
-                directory, settings, self.data.name, self.metric
-            ),
-        ]
-        if settings.max_seconds:
-            limit = began + settings.max_seconds
-            every.append(callbacks_lib.TimeLimit(limit))
-        adam = settings_lib.pick(AdamOptions, settings)
-        trainer = Trainer(
-            network,
-            phases,
-            devices,
-            directory,
-            settings_lib.pick(TrainingOptions, settings, adam=adam),
-            self.cache_options(),
-            [*every, *callbacks],
-        )
-        if self._shares_state:
-            self._warm.remember(trainer.weights_that_train.values())
-        return trainer
+        return run_training.train(self, callbacks)
 
     def fit_sparse(self, directory: records.RunDirectory) -> dict[str, Any]:
         """Fits a baseline without an encoder, where `--features` has some.
@@ -634,35 +341,21 @@ class Experiment:
 
         The report card of each task's data comes first.
         """
-        data, settings, network = self.data, self.settings, None
-        tasks = [*data.tasks.values()]
-        if settings.trains:
-            devices = self.set_up_devices()
-            network = self.build_network(devices)
-            tasks = tasks if data.reads_without_tensorflow else []
-        lines = []
-        for task in tasks:
-            examples, lengths = data.examples[task.name], np.zeros(0, np.int64)
-            unknown = 0.0, 0
-            if network is not None and not task.is_tagging:
-                ids = data.encode(
-                    examples["train"][""], task, network.encoder, "train"
-                ).tokens
-                lengths = ids.lengths + ids.lost
-                unknown = ids.count(network.encoder.tokenizer.unknown)
-            lines.append(
-                card.describe(
-                    task, examples, lengths, settings.max_length, unknown
-                )
-            )
-            lines += data.sources[task.name].find_problems()
-        if network is not None:
-            blocks = len(network.encoder.blocks)
-            lines.append(
-                freezing.describe_parameters(network, self.trainable(blocks))
-            )
-            compiler = ", compiled by XLA" if settings.uses_xla else ""
-            lines.append(f"Runs on {', '.join(devices.names)}{compiler}.")
+        data, settings = self.data, self.settings
+        if not settings.trains:
+            lines = [data.describe_data(task) for task in data.tasks.values()]
+            return "\n".join(lines)
+        devices, lines = self.set_up_devices(), []
+        network = self.build_network(devices)
+        if data.reads_without_tensorflow:
+            for task in data.tasks.values():
+                lines.append(data.describe_data(task, network.encoder))
+        blocks = len(network.encoder.blocks)
+        lines.append(
+            freezing.describe_parameters(network, self.trainable(blocks))
+        )
+        compiler = ", compiled by XLA" if settings.uses_xla else ""
+        lines.append(f"Runs on {', '.join(devices.names)}{compiler}.")
         return "\n".join(lines)
 
     def execute(self) -> None:
@@ -744,9 +437,9 @@ def open_run(
     experiment = cls(settings, head=head, recorded=config)
     wanted = config["key"].get("head_identity")
     if experiment.head_identity != wanted:
-        known = f"the head {wanted}" if wanted else "no head of your own"
+        trained_head = f"the head {wanted}" if wanted else "no head of your own"
         raise UserError(
-            f"--run={path}: was trained with {known}. In Python, "
+            f"--run={path}: was trained with {trained_head}. In Python, "
             "experiment.open_run takes it as `head`."
         )
     if settings.is_sparse:

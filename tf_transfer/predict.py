@@ -31,10 +31,8 @@ A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
 
 import functools
-import math
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -45,25 +43,19 @@ from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.data import (
     entities,
+    file_formats,
     labels as labels_lib,
     tables,
     tagged,
     texts as texts_lib,
 )
-from tf_transfer.data.tables import Table
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.trained import (
-    BaselinePredictor,
-    choose_task,
-    NetworkPredictor,
-    Predictor,
-)
+from tf_transfer.trained import choose_task, export_folder, Predictor
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "export")
-FORMATS = ("saved_model", "hugging_face", "keras_preset")
-SPARE = 16e6  # bytes of an export besides its weights
 
 
 def define_flags() -> None:
@@ -108,7 +100,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "format",
         None,
-        FORMATS,
+        export_folder.FORMATS,
         "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
         "folder that transformers loads; or a preset of keras-hub's. Unset: "
         "`saved_model`, and of the TF-IDF baseline its terms and weights.",
@@ -189,11 +181,11 @@ def read_file(
     if label_column:
         columns[label_column] = "--label_column"
     if task.is_tagging and label_column:
-        table = tagged.read(path, task.texts[0], label_column)
+        table = tagged.read_table(path, task.texts[0], label_column)
         types = entities.types_of(task.labels or ())
         tagged.check_types(table, table.columns[label_column], types)
-    elif task.is_tagging and tables.is_plain(path):
-        table = tagged.read_words(path, task.texts[0])
+    elif task.is_tagging and file_formats.is_plain(path):
+        table = tagged.read_columns(path, {task.texts[0]: 0})
     else:
         encoding = encoding or settings.encoding
         table = tables.read_table(path, columns, encoding, takes_all=True)
@@ -217,7 +209,7 @@ def _make_rows(
     keywords = [""] * len(table)
     if settings.keyword_column in table.columns:
         keywords = [
-            *map(tables.word_of, table.columns[settings.keyword_column])
+            *map(normalize_cell, table.columns[settings.keyword_column])
         ]
     is_cleaned = settings.clean == "basic"
     texts = [
@@ -239,7 +231,7 @@ def _read_labels(task: Task, table: Table, column: str) -> np.ndarray:
     if task.kind == "score":
         return np.asarray(table.scores(column))
     if task.kind == "classes":
-        return table.label_ids(column, [*map(tables.word_of, cells)], labels)
+        return table.label_ids(column, [*map(normalize_cell, cells)], labels)
     separator = task.separator or labels_lib.find_separator(cells, labels)
     split = functools.partial(labels_lib.split_labels, separator=separator)
     return table.label_sets(column, table.convert(column, split), labels)
@@ -259,10 +251,10 @@ def choose_extension(task: Task, path: str, output: str | None) -> str:
     Raises:
         UserError: The answers have no such format.
     """
-    allowed: tuple[str, ...] = tables.JSON_LINES
+    allowed: tuple[str, ...] = file_formats.JSON_LINES
     if not task.is_tagging:  # CSV has no lists
         allowed = (".csv", *allowed)
-    extension = tables.extension_of(path)
+    extension = file_formats.extension_of(path)
     if output:
         extension = os.path.splitext(output)[1].lower()
     if extension in allowed:
@@ -331,7 +323,7 @@ def write_scores(
 
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
-    described = errors.describe(task, rows, logits)
+    described = errors.describe_errors(task, rows, logits)
     listed = ", ".join(f"{n} {score:#.4g}" for n, score in scores.items())
     print(
         f"{len(rows):,} rows: {listed}\n{errors.summarize(described)}",
@@ -341,131 +333,6 @@ def write_scores(
         path = f"{output}.errors.json"
         files.write_json(path, {"scores": scores, **described})
         print(f"Errors are in {path}", file=sys.stderr)
-
-
-# === Exporting ===
-
-
-def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
-    """Writes the trained model, and a model card.
-
-    Args:
-        predictor: Has the model.
-        folder: The folder to write; it must be empty or new.
-        form: One of `FORMATS`: a SavedModel from raw strings to labels; a
-            folder for transformers; or a preset for keras-hub. None for the
-            first, and for a baseline, which has JSON and NumPy's arrays.
-
-    Raises:
-        UserError: The folder is not empty, the form has no such model, or the
-            disk is full. Then nothing is left in the folder.
-    """
-    if os.path.exists(folder) and os.listdir(folder):
-        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    if form and isinstance(predictor, BaselinePredictor):
-        raise UserError(
-            f"--format={form}: is for encoders, and a baseline has its own. "
-            "Leave it out."
-        )
-    form = form or "saved_model"
-    if predictor.task.is_tagging and form != "saved_model":
-        raise UserError(
-            f"--format={form}: is for texts, and this run labels words."
-        )
-    with files.staged(folder) as stage:
-        if isinstance(predictor, NetworkPredictor):
-            text = _export_network(predictor, folder, stage, form)
-        elif isinstance(predictor, BaselinePredictor):
-            text = _export_baseline(predictor, stage)
-        path = os.path.join(stage, "README.md")
-        files.write_atomically(path, text.encode())
-    print(f"Written to {folder}")
-
-
-def _export_baseline(predictor: BaselinePredictor, stage: str) -> str:
-    """Writes the files of a baseline; returns its model card."""
-    from tf_transfer.trained import model_card
-
-    predictor.write_files(stage)
-    scores = _list_scores(predictor.directory)
-    return model_card.write_baseline_card(
-        predictor, _measure_size(stage), scores
-    )
-
-
-def _measure_size(folder: str) -> int:
-    """Bytes of all files below a folder."""
-    return sum(
-        os.path.getsize(os.path.join(path, name))
-        for path, _, names in os.walk(folder)
-        for name in names
-    )
-
-
-def _export_network(
-    predictor: NetworkPredictor, folder: str, stage: str, form: str
-) -> str:
-    """Writes the files of an encoder; returns its model card.
-
-    Args:
-        predictor: Has the model.
-        folder: What messages name.
-        stage: Where it writes.
-        form: One of `FORMATS`.
-    """
-    import tensorflow as tf
-
-    from tf_transfer.models import exports
-    from tf_transfer.models.methods import added
-    from tf_transfer.trained import model_card
-
-    task, network = predictor.task, predictor.network
-    with added.merged(network.encoder):
-        # Some libraries crash where the disk is full, so try before.
-        with tempfile.TemporaryFile(dir=stage) as file:
-            sizes = (math.prod(weight.shape) for weight in network.weights)
-            try:
-                size = int(4 * sum(sizes) + SPARE)
-                os.posix_fallocate(file.fileno(), 0, size)
-            except OSError as error:  # or the file system cannot
-                files.raise_if_full(folder, error)
-        model = predictor.text_model()
-        functions = model.signatures()
-        if form == "saved_model":
-            tf.saved_model.save(model, stage, functions)
-        else:
-            getattr(exports, form)(
-                network,
-                task.name,
-                stage,
-                task.kind,
-                task.labels or (),
-                predictor.experiment.settings.max_length,
-            )
-        return model_card.write_card(
-            predictor,
-            form,
-            _measure_size(stage),
-            functions["serving_default"],
-            _list_scores(predictor.directory),
-        )
-
-
-def _list_scores(path: str) -> list[str]:
-    """What a run and the majority baseline score, for its model card."""
-    from tf_transfer.reports import finished_runs
-
-    run = finished_runs.open_scored(path)
-    if run is None:
-        return []
-    lines = [
-        f"Score: {run.metric} {run.ranged.show(1)} on {len(run.labels):,} "
-        f"{run.kind} examples, which trained nothing. In brackets: a 95 % "
-        "interval."
-    ]
-    if not math.isnan(run.majority):
-        lines.append(f"The majority baseline scores {run.majority:.1f}.")
-    return lines
 
 
 # === Flags ===
@@ -543,7 +410,7 @@ def main() -> None:
     if values.calibrate:
         _calibrate(predictor)
     if texts is None:
-        export(predictor, values.export, values.format)
+        export_folder.export(predictor, values.export, values.format)
         return
     logits = write_answers(
         predictor, texts, values.output, extension, values.probabilities

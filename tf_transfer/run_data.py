@@ -15,7 +15,6 @@ import numpy as np
 from absl import logging
 
 from tf_transfer.data import (
-    batches,
     card,
     glue,
     groups as groups_lib,
@@ -29,6 +28,7 @@ from tf_transfer.data import (
     tokens,
     word_pieces,
 )
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import screen
@@ -42,7 +42,7 @@ MOST_UNKNOWN = 0.01  # share of unknown tokens above which a run warns
 
 # By `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
-Splits = dict[str, dict[str, batches.EncodedSplit]]
+Splits = dict[str, dict[str, EncodedSplit]]
 
 
 class RunData:
@@ -60,7 +60,8 @@ class RunData:
         warnings: sentences on splits with many unknown tokens, or a script
             that the vocabulary lacks, once encoded.
         cut_texts: share of the training texts that are cut, once encoded.
-        chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
+        fitted_probe: what a fitted probe reads; see `probe.Probe.chosen`. None
+            for any other run.
         reports_problems: whether it prints problems of a user's own texts.
     """
 
@@ -78,10 +79,10 @@ class RunData:
         self.given_source = source
         self.warnings: list[str] = []
         self.cut_texts = 0.0
-        self.chosen: dict[str, Any] | None = None
+        self.fitted_probe: dict[str, Any] | None = None
         self._recorded = recorded
         if recorded and settings.is_probe:
-            self.chosen = recorded["chosen"]
+            self.fitted_probe = recorded["chosen"]
 
     @property
     def name(self) -> str:
@@ -190,7 +191,9 @@ class RunData:
     @functools.cached_property
     def examples(self) -> dict[str, Texts]:
         """The texts of each task, by its name, until `forget`."""
-        examples = {name: self.read(task) for name, task in self.tasks.items()}
+        examples = {
+            name: self.read_splits(task) for name, task in self.tasks.items()
+        }
         settings = self.settings
         # The report card of --describe has them, too.
         reports = self.reports_problems and not settings.describe
@@ -213,7 +216,30 @@ class RunData:
         for problem in card.find_problems(task, splits):
             screen.say(f"{task.name}: {problem}")
 
-    def read(self, task: Task) -> Texts:
+    def describe_data(
+        self, task: Task, encoder: "Encoder | None" = None
+    ) -> str:
+        """The report card of a task's texts, and problems of its source.
+
+        Args:
+            task: the task.
+            encoder: whose tokens are counted; None for none.
+        """
+        examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
+        unknown = 0.0, 0
+        if encoder is not None and not task.is_tagging:
+            ids = self.encode(
+                examples["train"][""], task, encoder, "train"
+            ).tokens
+            lengths = ids.lengths + ids.lost
+            unknown = ids.count(encoder.tokenizer.unknown)
+        text = card.describe_data(
+            task, examples, lengths, self.settings.max_length, unknown
+        )
+        problems = self.sources[task.name].find_problems()
+        return "\n".join([text, *problems])
+
+    def read_splits(self, task: Task) -> Texts:
         """The training, validation and test texts of a task.
 
         A task without a validation split holds out a fraction of its training
@@ -241,11 +267,11 @@ class RunData:
                 settings.fold,
             )
             validation = {"": train.take(held)} if len(held) else {}
-        chosen = splits.choose_subset(
+        subset = splits.choose_subset(
             train.labels[rows], settings.max_train_examples, settings.split_seed
         )
         return {
-            "train": {"": train.take(rows[chosen])},
+            "train": {"": train.take(rows[subset])},
             "validation": validation,
             "test": {
                 name.removeprefix("dev_") if number else "": source.read(name)
@@ -267,8 +293,8 @@ class RunData:
         Raises:
             UserError: `--pairs` is given, and the task has no pairs.
         """
-        if self.chosen:
-            return 2 if self.chosen["pair_features"] else 1
+        if self.fitted_probe:
+            return 2 if self.fitted_probe["pair_features"] else 1
         if self.settings.pairs != "sbert":
             return 1
         if len(task.texts) == 1:
@@ -283,7 +309,7 @@ class RunData:
         if split == SAMPLE:
             return "sample"
         task = task if len(self.tasks) > 1 else ""
-        return splits.join(kind, task, split)
+        return splits.join_names(kind, task, split)
 
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids; prints how much is cut."""
@@ -315,7 +341,7 @@ class RunData:
         encoder: "Encoder",
         name: str,
         texts_per_row: int | None = None,
-    ) -> batches.EncodedSplit:
+    ) -> EncodedSplit:
         """Tokenises examples.
 
         Args:
@@ -339,7 +365,7 @@ class RunData:
         columns = [examples.texts]
         if texts_per_row == 2:
             columns = [[column] for column in examples.texts]
-        ids = tokens.join(
+        ids = tokens.concatenate(
             [
                 self.warm.encode(
                     encoder,
@@ -356,7 +382,7 @@ class RunData:
         labels = examples.labels
         if labels is None:
             labels = np.zeros(len(examples), np.int64)
-        return batches.EncodedSplit(
+        return EncodedSplit(
             ids,
             labels,
             examples.ids,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from tf_transfer.config import settings as settings_lib
+from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.data import registry, task_file
 from tf_transfer.data.task import KINDS
@@ -50,7 +50,7 @@ class RunSettings(settings_lib.Settings):
     def __init_subclass__(
         cls,
         rates: Rates | None = None,
-        help: Mapping[str, str] = settings_lib.EMPTY,
+        help: Mapping[str, str] = fields.EMPTY,
         **keywords: Any,
     ) -> None:
         """Further takes the learning rates without `--lr`."""
@@ -67,7 +67,7 @@ class RunSettings(settings_lib.Settings):
     @property
     def own_task(self) -> task_file.TaskFile:
         """The description of a task of the user's own."""
-        return task_file.read(self.task)
+        return task_file.read_task_file(self.task)
 
     @property
     def task_name(self) -> str:

@@ -36,14 +36,17 @@ their probes, and trains none.
 import dataclasses
 import functools
 import math
-import os
 import shlex
 from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
-from absl import logging
-
-from tf_transfer import experiment, run_data, tasks
+from tf_transfer import (
+    experiment,
+    run_comparison,
+    run_data,
+    run_training,
+    tasks,
+)
 from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
@@ -56,13 +59,10 @@ from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.baselines.ranking import Ranking
-    from tf_transfer.reports.finished_runs import Scored
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
-MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
-CURVE_SHARES = (0.25, 0.5)  # of the training texts, in addition to all
 RATES = tasks.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 RECIPE = {
     "task": "",
@@ -134,7 +134,8 @@ class Settings(
     baseline: bool = setting(
         True,
         "Also fit the probe and the TF-IDF baseline on the same split (up to "
-        f"{MOST_FOR_BASELINE:,} training texts), to compare with.",
+        f"{run_comparison.MOST_FOR_BASELINE:,} training texts), to compare "
+        "with.",
         hashed=False,
         read_by=Reader.ENCODER,
     )
@@ -220,16 +221,16 @@ class Settings(
 class TrainData(run_data.RunData):
     """The texts of your own task; `--refit` trains on validation texts, too."""
 
-    def read(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> run_data.Texts:
         """The training, validation and test texts of a task.
 
         Raises:
             UserError: There are too few for `--learning_curve`.
         """
-        texts = super().read(task)
+        texts = super().read_splits(task)
         if self.settings.refit:
             labelled = [texts["train"][""], *texts["validation"].values()]
-            train = {"": task_lib.join(labelled)}
+            train = {"": task_lib.concatenate(labelled)}
             texts = {**texts, "train": train, "validation": {}}
         count = len(texts["train"][""])
         if self.settings.learning_curve and count < FEWEST_FOR_CURVE:
@@ -290,9 +291,9 @@ class Train(experiment.Experiment):
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
         result = super().train(callbacks)
-        self._print_answer(result)
+        run_comparison.print_answer(self, result)
         if self.settings.learning_curve:
-            self._print_learning_curve(result)
+            run_comparison.print_learning_curve(self, result)
         return result
 
     def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
@@ -318,152 +319,6 @@ class Train(experiment.Experiment):
         )
         data.forget()
         return record
-
-    def _print_answer(self, result: Result) -> None:
-        """Prints what to use, and a table of this run and its baselines."""
-        from tf_transfer.data import errors
-        from tf_transfer.reports import advice, finished_runs
-
-        run = finished_runs.open_scored(result.directory)
-        if run is None:  # nothing was scored
-            return
-        own, task = RunDirectory(run.path, None), self.data.task
-        paths = {finished_runs.name_run(run): run.path}
-        paths |= self._fit_baselines(run.kind)
-        rows = finished_runs.compare_runs(paths)
-        profile = None
-        if advice.PROBE in paths:
-            profile = RunDirectory(paths[advice.PROBE], None).profile()
-        if profile is not None and profile != own.profile():
-            own.write_profile(profile)
-        choice = advice.advise(rows) if len(rows) > 1 else advice.warn(rows)
-        if choice:
-            choice = f"{task.name}: {choice}\n"
-        answering = paths[advice.choose(rows, advice.MARGIN).name]
-        lines = [
-            f"\n{choice}{advice.align(advice.make_table(rows))}",
-            f"{task.title} in points on {rows[0].scored}, in brackets with "
-            f"95 % intervals over {run.drawn}; a score that is equal on all "
-            "samples of them has none. "
-            f"{_describe_majority(run)}",
-        ]
-        if profile is not None:
-            lines.append(finished_runs.describe_profile(profile))
-        wrong = own.errors().get(run.kind)
-        if wrong is not None:
-            lines.append(f"Errors (all of them in {run.path}/errors.json):")
-            lines.append(errors.summarize(wrong))
-        predict = f"python -m tf_transfer.predict --run={answering}"
-        texts = " ".join(["--text=..."] * len(task.texts))
-        predict += f" {texts}, or --input=FILE --output=FILE"
-        screen.say("\n".join([*lines, f"To predict: {predict}"]))
-
-    def _fit_baselines(self, kind: str) -> dict[str, str]:
-        """The baselines to compare the run with, on the same split.
-
-        Args:
-            kind: of the split that is compared.
-
-        Returns:
-            Directories by the name of each baseline. What cannot be fitted, or
-            would take minutes, is left out.
-        """
-        from tf_transfer.reports import finished_runs
-
-        settings, paths = self.settings, {}
-        if not settings.baseline or settings.is_sparse:
-            return {}
-        for features in ("frozen", "tfidf"):
-            if features != settings.features:
-                scored = self._score_baseline(features, kind)
-                if scored is not None:
-                    paths[finished_runs.name_run(scored)] = scored.path
-        return paths
-
-    def warn_of_tfidf(self, path: str) -> str:
-        """A sentence if the TF-IDF baseline scores more than this run; else "".
-
-        Args:
-            path: Of the directory of this run, which is finished.
-        """
-        from tf_transfer.reports import finished_runs
-
-        run, words = finished_runs.open_scored(path), None
-        if run is not None and not self.settings.is_sparse:
-            words = self._score_baseline("tfidf", run.kind)
-        if run is None or words is None or words.score <= run.score:
-            return ""
-        gain = words.minus(run).show(1, "+", " points")
-        return (
-            f"{self.data.name}: {finished_runs.name_run(words)}, without an "
-            f"encoder, is {gain} above {finished_runs.name_run(run)} on "
-            f"{len(run.ids):,} "
-            f"{run.kind} texts. features='tfidf' fits it."
-        )
-
-    def _score_baseline(self, features: str, kind: str) -> "Scored | None":
-        """The scores of a baseline on the same split; see `_score_another`."""
-        settings = dataclasses.replace(self.settings, features=features)
-        return self._score_another(settings, kind, MOST_FOR_BASELINE)
-
-    def _print_learning_curve(self, result: Result) -> None:
-        from tf_transfer.reports import finished_runs
-
-        run = finished_runs.open_scored(result.directory)
-        config = RunDirectory(result.directory, None).config()
-        if run is None or config is None:
-            return
-        size, scored = config["split_sizes"]["train"], {}
-        for share in CURVE_SHARES:
-            count = round(share * size)
-            screen.say(
-                f"\nLearning curve: {count:,} of {size:,} training texts."
-            )
-            another = dataclasses.replace(
-                self.settings, max_train_examples=count
-            )
-            one = self._score_another(another, run.kind)
-            if one is not None:  # too few texts may train nothing
-                scored[count] = one
-        if scored:
-            screen.say(
-                f"\n{finished_runs.describe_curve({**scored, size: run})}"
-            )
-
-    def _score_another(
-        self, settings: Any, kind: str, most: int | None = None
-    ) -> "Scored | None":
-        """The scores of a run with other settings, which it trains if need be.
-
-        Args:
-            settings: Of the run.
-            kind: Of the split that is scored.
-            most: Training texts that it may have; None for any number.
-
-        Returns:
-            None if there are more, or if it cannot be trained.
-        """
-        from tf_transfer.reports import finished_runs
-
-        settings = dataclasses.replace(
-            settings, rerun=False, learning_curve=False
-        )
-        try:
-            # A head of the user's own is for this run's features.
-            is_alike = settings.features == self.settings.features
-            head = self._head if is_alike else None
-            other = Train(settings, self.data.given_source, head)
-            other.data.reports_problems = False  # this run has reported them
-            path = other.find_run().path
-            if not os.path.isfile(os.path.join(path, "result.json")):
-                [texts] = other.data.examples.values()
-                if most is not None and len(texts["train"][""]) > most:
-                    return None
-                super(Train, other).train()  # which prints no answer
-            return finished_runs.open_scored(path, kind)
-        except UserError as error:  # this run is finished
-            logging.warning("No score of %s: %s", settings.approach, error)
-            return None
 
 
 def split_names(models: str) -> list[str]:
@@ -509,16 +364,9 @@ def rank(
             dataclasses.replace(settings, model=model), source, warm=warm
         )
         probe.data.reports_problems = False
-        return super(Train, probe).train().directory
+        return run_training.train(probe, ()).directory
 
     return ranking.rank(models, fit)
-
-
-def _describe_majority(run: "Scored") -> str:
-    """What the majority baseline scores, a sentence; "" of scores."""
-    if math.isnan(run.majority):
-        return ""
-    return f"The majority baseline, a constant, scores {run.majority:.1f}."
 
 
 EXPERIMENT = Train

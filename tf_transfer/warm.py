@@ -96,9 +96,11 @@ class WarmState:
         """
         if self._encoder is None:
             return
-        own = {id(w) for layer in self._encoder.layers for w in layer.weights}
+        loaded = {
+            id(w) for layer in self._encoder.layers for w in layer.weights
+        }
         for weight in weights:
-            if id(weight) in own and id(weight) not in self._initial:
+            if id(weight) in loaded and id(weight) not in self._initial:
                 value = np.array(weight.value.numpy())
                 self._initial[id(weight)] = weight, value
 
@@ -142,9 +144,9 @@ class WarmState:
         new = [(self._network.heads[n], head) for n, head in heads.items()]
         new += [(encoder.added[n], one) for n, one in added.items()]
         for layer, other in new:
-            own = {w.path: w for w in layer.weights}
+            by_path = {w.path: w for w in layer.weights}
             for weight in other.weights:
-                own[weight.path].assign(weight.value)
+                by_path[weight.path].assign(weight.value)
         return self._network
 
     # === Texts ===

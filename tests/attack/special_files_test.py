@@ -205,18 +205,18 @@ def test_texts_are_not_read_from_a_special_file(kind, pattern, tmp_path):
     with pytest.raises(
         (OSError, UserError), match=r"a\.(csv|txt)|\*\.csv: no such file"
     ):
-        source = table_source.TableSource(task_file.read(path))
+        source = table_source.TableSource(task_file.read_task_file(path))
         source.read("train")
     make_special(tmp_path / "other.toml", kind)
     with pytest.raises((OSError, UserError), match=r"other\.toml"):
-        task_file.read(str(tmp_path / "other.toml"))
+        task_file.read_task_file(str(tmp_path / "other.toml"))
 
 
 def test_a_key_of_many_dots_takes_no_memory(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(f"a{'.a' * 200_000} = 1")
     with pytest.raises(files.NotAFile, match="Larger than 65,536 bytes"):
-        task_file.read(str(path))
+        task_file.read_task_file(str(path))
     path.write_text(f"a{'.a' * 30_000} = 1")
     with pytest.raises(UserError, match="has a key of too many parts"):
-        task_file.read(str(path))
+        task_file.read_task_file(str(path))

@@ -18,6 +18,7 @@ from benchmarks import (
 from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.tokens import Tokens
 from tf_transfer.utils.errors import UserError
 
@@ -139,7 +140,7 @@ def test_fine_tuning_of_a_given_shape_has_no_cache_to_measure(capsys):
 def test_the_examples_are_of_all_lengths_in_proportion():
     lengths = np.arange(100, 0, -1)
     starts, lost = np.cumsum(lengths) - lengths, np.zeros(100)
-    split = batches.EncodedSplit(
+    split = EncodedSplit(
         Tokens(np.zeros(5050), starts, lengths, lengths, lost),
         np.zeros(100),
         np.arange(100),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tf_transfer.data import batches, tokens
+from tf_transfer.data.encoded_split import EncodedSplit
 
 LENGTHS = np.random.default_rng(4).integers(3, 129, 530)
 
@@ -139,7 +140,7 @@ FIRST_LENGTHS = [2, 2, 1, 3, 2]  # the second and the last have one segment only
 def split():
     """Five texts, each with a label of its own."""
     lengths = np.array([len(text) for text in TEXTS], np.int32)
-    return batches.EncodedSplit(
+    return EncodedSplit(
         tokens.Tokens(
             np.concatenate(TEXTS).astype(np.int32),
             np.cumsum(lengths, dtype=np.int64) - lengths,

@@ -21,7 +21,7 @@ def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
     columns["body"][:10] = ["The same text"] * 10
     task, examples = open_task(tmp_path, columns=columns)
     lengths = np.array([10] * 40 + [300] * 8)
-    text = card.describe(task, examples, lengths, 100)
+    text = card.describe_data(task, examples, lengths, 100)
     assert "task news: classes, accuracy" in text
     assert "examples" in text and "48" in text and "12" in text
     assert "training texts that repeat another: " in text
@@ -38,7 +38,7 @@ def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
     ],
 )
 def test_a_card_fits_every_kind(keys, words, tmp_path):
-    text = card.describe(*open_task(tmp_path, **keys))
+    text = card.describe_data(*open_task(tmp_path, **keys))
     for word in words:
         assert word in text
     assert "\n\n" not in text
@@ -50,7 +50,7 @@ def test_labels_beyond_the_twentieth_are_counted_together(tmp_path):
     task, examples = open_task(tmp_path, columns=columns)
     [line] = [
         line
-        for line in card.describe(task, examples).splitlines()
+        for line in card.describe_data(task, examples).splitlines()
         if "more labels" in line
     ]
     train, test = (examples[kind][""].labels for kind in ("train", "test"))

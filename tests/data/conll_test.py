@@ -39,7 +39,7 @@ def read(folder, content):
     path.write_bytes(
         content if isinstance(content, bytes) else content.encode()
     )
-    return conll.read(str(path))
+    return conll.read_sentences(str(path))
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_the_real_files_hold_what_was_published(shared_data):
 @pytest.mark.shared
 def test_the_real_files_in_iob1_are_the_same(shared_data, tmp_path):
     path = os.path.join(shared_data, "conll2003", "eng.testb")
-    expected = conll.read(path)
+    expected = conll.read_sentences(path)
     tagged = entities.encode(expected.tags, conll.TAGS)
     firsts = entities.find_stretches(tagged)
     tagged.ids[firsts] += 1  # from B- to I-

@@ -18,7 +18,7 @@ def write(folder, task, content, split="train"):
 
 def read(folder, task, split):
     path = os.path.join(folder, cs224n.file_name(task, split))
-    return cs224n.read(path, task)
+    return cs224n.read_examples(path, task)
 
 
 def test_labels_and_texts(tmp_path):

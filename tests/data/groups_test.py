@@ -26,7 +26,7 @@ def authored(count=60, authors=12):
 def open_task(folder, name="mine", **keys):
     keys = {"columns": authored(), "group": "author", **keys}
     path = own_data.write_task(folder, name, **keys)
-    return table_source.TableSource(task_file.read(path))
+    return table_source.TableSource(task_file.read_task_file(path))
 
 
 def authors_of(source, split):
@@ -76,7 +76,7 @@ def test_a_file_of_words_has_no_groups(tmp_path):
         'kind = "entities"\ntrain = "words.conll"\ngroup = "document"\n'
     )
     source = table_source.TableSource(
-        task_file.read(str(tmp_path / "ner.toml"))
+        task_file.read_task_file(str(tmp_path / "ner.toml"))
     )
     with pytest.raises(UserError, match="no column 'document'.*`group` out"):
         source.read("train")
@@ -251,7 +251,7 @@ def test_a_table_that_cannot_be_read_whole_has_no_such_column(tmp_path):
         'texts = "text"\nlabel = "label"\ntrain = "twice.csv"\n'
     )
     source = table_source.TableSource(
-        task_file.read(str(tmp_path / "mine.toml"))
+        task_file.read_task_file(str(tmp_path / "mine.toml"))
     )
     assert source.find_problems() == [] and len(source.read("train")) == 4
 

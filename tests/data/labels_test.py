@@ -104,7 +104,7 @@ def test_other_files_have_the_separator_of_the_training_file(tmp_path):
             "test": "b.csv",
         },
     )
-    source = table_source.TableSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read_task_file(path))
     assert source.read("test").labels.tolist() == [[0, 0, 0, 1]]
 
 
@@ -157,7 +157,7 @@ def test_labels_of_a_task_file_are_those_of_cells(given, cells, tmp_path):
     (tmp_path / "a.toml").write_text(
         f'train = "a.csv"\ntexts = "text"\nlabel = "y"\nlabels = {given}\n'
     )
-    own = task_file.read(str(tmp_path / "a.toml"))
+    own = task_file.read_task_file(str(tmp_path / "a.toml"))
     source = table_source.TableSource(own)
     assert source.read("train").labels.tolist() == [0, 1, 0, 1]
 
@@ -165,7 +165,7 @@ def test_labels_of_a_task_file_are_those_of_cells(given, cells, tmp_path):
 def test_labels_that_are_one_in_cells_are_refused(tmp_path):
     (tmp_path / "a.toml").write_text('labels = ["1", "1.0"]\n')
     with pytest.raises(UserError, match="line 1: labels: has a name twice"):
-        task_file.read(str(tmp_path / "a.toml"))
+        task_file.read_task_file(str(tmp_path / "a.toml"))
 
 
 @pytest.mark.parametrize("error", ["#N/A", "#REF!", "#NAME?", " #DIV/0! "])

@@ -1,9 +1,6 @@
 """Files that are no plain table: they are read, or named for what they are."""
 
-import bz2
-import gzip
 import json
-import lzma
 
 import pytest
 
@@ -22,7 +19,6 @@ COLUMNS = {"text": "--text_column", "label": "--label_column"}
 CSV = b"text,label\ngood film,a\nbad film,b\n"
 ROWS = {"text": ["good film", "bad film"], "label": ["a", "b"]}
 OBJECTS = [dict(zip(ROWS, row)) for row in zip(*ROWS.values())]
-LINES = "".join(f"{json.dumps(row)}\n" for row in OBJECTS).encode()
 
 
 def write(path, content):
@@ -36,80 +32,7 @@ def read(path):
     return tables.read_table(path, COLUMNS)
 
 
-# === Packed files ===
-
-
-@pytest.mark.parametrize("pack", [gzip, bz2, lzma], ids=lambda m: m.__name__)
-@pytest.mark.parametrize(
-    "name, content",
-    [
-        ("a.csv", CSV),
-        ("a.TSV", CSV.replace(b",", b"\t")),
-        ("a.jsonl", LINES),
-        ("a.csv", CSV.replace(b",", b";").replace(b"film", b"caf\xe9")),
-    ],
-)
-def test_a_packed_table_is_read(pack, name, content, tmp_path):
-    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[pack]
-    plain = read(write(tmp_path / name, content))
-    path = write(tmp_path / f"{name}.{ending}", pack.compress(content))
-    table = read(path)
-    assert table.columns == plain.columns and len(table) == 2
-    assert table.locate(1).startswith(f"{path}, line ")
-    assert task_file.is_table("nowhere.csv.gz")
-    own = task_file.from_flags(path, text_column="text", label_column="label")
-    assert own.name == "a"
-
-
-def test_packed_words_with_tags_are_read(tmp_path):
-    content = gzip.compress(b"Rome B-PLACE\n\nhere O\n")
-    table = tagged.read(write(tmp_path / "a.conll.gz", content), "w", "t")
-    assert table.columns == {
-        "w": [["Rome"], ["here"]],
-        "t": [["B-PLACE"], ["O"]],
-    }
-
-
-@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
-@pytest.mark.parametrize("damage", [lambda c: c[:-9], lambda c: b"no" + c])
-def test_a_damaged_packed_table_is_named(damage, ending, tmp_path):
-    pack = {"gz": gzip, "bz2": bz2, "xz": lzma}[ending]
-    path = tmp_path / f"a.csv.{ending}"
-    write(path, damage(pack.compress(CSV * 99)))
-    with pytest.raises(UserError, match=f"is not a .{ending} file, or damaged"):
-        read(str(path))
-
-
-# === Other formats ===
-
-
-@pytest.mark.parametrize(
-    "name, start, words",
-    [
-        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", r"\(.xls\), or has a password"),
-        (
-            "a.xlsx",
-            b"\xd0\xcf\x11\xe0\xa1\xb1",
-            "Save it as .xlsx without a pa",
-        ),
-        ("a.csv", b"PK\x03\x04\x14\0", "a ZIP archive. Give it the extension"),
-        ("a.csv", b"PAR1\x15\0", "is Parquet. Give it the extension .parquet"),
-        (
-            "a.csv",
-            b"\x1f\x8b\x08\0",
-            "packed by gzip. Give it the extension .gz",
-        ),
-    ],
-)
-def test_a_file_of_another_format_says_what_it_is(name, start, words, tmp_path):
-    path = write(tmp_path / name, start + bytes(range(256)))
-    with pytest.raises(UserError, match=words):
-        read(path)
-
-
-def test_a_text_with_the_old_ending_of_excel_is_read(tmp_path):
-    content = CSV.replace(b",", b"\t")
-    assert read(write(tmp_path / "a.xls", content)).columns == ROWS
+# === Arrays of JSON ===
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -142,23 +65,6 @@ def test_nothing_is_skipped_where_no_row_can_be_used(tmp_path):
         table_source.TableSource(own).read("train")
     first = str(error.value).splitlines()[0]
     assert first.endswith("Give one object per line, or an array of objects.")
-
-
-# === The header ===
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("title", ["sep={}\n", "Survey 2024\n", "A{0}\n\nB\n"])
-def test_lines_above_the_header_are_left_out(
-    title, delimiter, tmp_path, capsys
-):
-    content = title.format(delimiter) + CSV.decode().replace(",", delimiter)
-    path = write(tmp_path / "a.csv", content)
-    table = read(path)
-    assert table.columns == ROWS
-    line = content[: content.index("text")].count("\n") + 1
-    assert table.locate(0) == f"{path}, line {line + 1}"
-    assert f"{path}, line {line}: is the header." in capsys.readouterr().err
 
 
 def test_a_sheet_with_a_title_is_read(tmp_path, capsys):
@@ -203,7 +109,7 @@ def test_the_home_folder_is_found_in_a_task_file(tmp_path, monkeypatch):
         folder / "a.toml",
         'train = "~/a.csv"\ntexts = "text"\nlabel = "label"\n',
     )
-    assert task_file.read(toml).train.paths == (path,)
+    assert task_file.read_task_file(toml).train.paths == (path,)
 
 
 # === Cells ===
@@ -213,7 +119,7 @@ def test_tags_that_are_numbers_are_named(tmp_path):
     columns = {"tokens": [["Rome", "is"]] * 2, "ner_tags": [["O", "O"], [3, 0]]}
     path = own_data.write(tmp_path / "a.jsonl", columns)
     with pytest.raises(UserError) as error:
-        tagged.read(path, "tokens", "ner_tags")
+        tagged.read_table(path, "tokens", "ner_tags")
     assert "line 2, column 'ner_tags': tags are numbers." in str(error.value)
     assert "features['ner_tags'].feature.names" in str(error.value)
 
@@ -230,9 +136,9 @@ def test_a_metric_of_one_label_names_it(metric, tmp_path):
     columns = own_data.news(20)
     columns["team"] = ["spam", "ham"] * 10
     path = own_data.write_task(tmp_path, columns=columns, metric=metric)
-    source = table_source.TableSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read_task_file(path))
     assert source.task.title == f"{metric} of 'spam'"
     splits = {name: {"": source.read(name)} for name in ("train", "test")}
-    described = card.describe(source.task, splits)
+    described = card.describe_data(source.task, splits)
     assert f"task news: classes, {metric} of 'spam'\n" in described
     assert source.task.scored_by("accuracy").title == "accuracy"

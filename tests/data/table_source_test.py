@@ -10,7 +10,7 @@ from tf_transfer.utils.errors import UserError
 
 
 def open_task(path, seed=0):
-    return table_source.TableSource(task_file.read(path), seed)
+    return table_source.TableSource(task_file.read_task_file(path), seed)
 
 
 # === Rows ===

@@ -43,20 +43,6 @@ def test_what_is_written_is_read_again(ending, tmp_path):
     assert tables.read_table(str(path)).columns == columns
 
 
-@pytest.mark.parametrize(
-    "cells, word",
-    [
-        ((1, 1.0, "1", "1.0", " 1 "), "1"),
-        ((True, "True"), "true"),
-        ((None, float("nan"), ""), ""),
-        (("1.10",), "1.10"),
-        (("01",), "01"),
-    ],
-)
-def test_a_label_is_the_same_in_every_format(cells, word):
-    assert {tables.word_of(cell) for cell in cells} == {word}
-
-
 def test_a_return_in_a_text_ends_no_row(tmp_path):
     columns = {"text": ["good\rfilm", "x"], "label": ["a", "b"]}
     (tmp_path / "out.csv").write_bytes(tables.write_table(columns, ".csv"))
@@ -89,36 +75,6 @@ def test_a_column_that_occurs_twice_is_not_lost(tmp_path):
     for columns in (None, {"a": ""}):
         with pytest.raises(UserError, match="line 1: has 2 columns 'a'"):
             tables.read_table(str(tmp_path / "a.csv"), columns)
-
-
-def test_rows_of_several_files_know_their_file(tmp_path):
-    files = [
-        own_data.write(tmp_path / name, {"a": ["x", "y"]})
-        for name in ("one.csv", "two.parquet")
-    ]
-    table = tables.join([tables.read_table(file) for file in files])
-    assert len(table) == 4 and table.columns == {"a": ["x", "y"] * 2}
-    assert [table.locate(row) for row in (1, 2)] == [
-        f"{files[0]}, line 3",
-        f"{files[1]}, row 1",
-    ]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_lines_have_no_ends_and_no_empty_one_is_last(end, tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(f"\ufeffa{end}{end}b{end}{end}".encode())
-    assert list(tables.read_lines(str(path))) == ["a", "", "b"]
-
-
-@pytest.mark.parametrize(
-    "content, line",
-    [("a,b\nc,d\n".encode("utf-16")[:-1], 2), (b"a,b\nc,d\n", 1)],
-)
-def test_a_file_of_no_wide_encoding_is_named(content, line, tmp_path):
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(UserError, match=f"a.csv, line {line}: is not utf-16"):
-        tables.read_table(str(tmp_path / "a.csv"), encoding="utf-16")
 
 
 def test_a_damaged_page_of_parquet_is_named(tmp_path):

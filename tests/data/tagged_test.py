@@ -41,7 +41,7 @@ def write(path, tags, words=WORDS):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_in_every_format_is_read_as_iob2(scheme, ending, tmp_path):
     path = write(tmp_path / f"genes.{ending}", SCHEMES[scheme])
-    columns = tagged.read(path, "words", "tags").columns
+    columns = tagged.read_table(path, "words", "tags").columns
     assert columns == {"words": WORDS, "tags": IOB2}
     assert tagged.types_of(columns["tags"]) == ("GENE", "SPECIES")
 
@@ -49,7 +49,7 @@ def test_every_scheme_in_every_format_is_read_as_iob2(scheme, ending, tmp_path):
 def message(tmp_path, tags, ending="conll", words=WORDS):
     path = write(tmp_path / f"genes.{ending}", tags, words)
     with pytest.raises(UserError) as error:
-        tagged.read(path, "words", "tags")
+        tagged.read_table(path, "words", "tags")
     assert len(str(error.value).splitlines()) <= 2
     return str(error.value)
 
@@ -76,7 +76,7 @@ def test_a_task_of_entities_has_the_types_of_its_training_files(tmp_path):
         tmp_path / "genes.toml",
         {"kind": "entities", "train": "train.jsonl", "test": "test.conll"},
     )
-    source = table_source.TableSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read_task_file(path))
     assert source.task.metric == "f1" and source.task.is_tagging
     assert source.task.labels == (
         "O",
@@ -89,12 +89,12 @@ def test_a_task_of_entities_has_the_types_of_its_training_files(tmp_path):
     assert source.read("test").words == WORDS
     write(tmp_path / "test.conll", [["O", "O", "O", "O", "O"], ["B-DRUG", "O"]])
     with pytest.raises(UserError, match="test.conll, line 7: 'DRUG' is not"):
-        table_source.TableSource(task_file.read(path)).read("test")
+        table_source.TableSource(task_file.read_task_file(path)).read("test")
 
 
 def test_words_may_be_text_with_blanks(tmp_path):
     path = tmp_path / "a.jsonl"
     row = {"words": "one two", "tags": "O B-NUMBER"}
     path.write_text(json.dumps(row) + "\n")
-    columns = tagged.read(str(path), "words", "tags").columns
+    columns = tagged.read_table(str(path), "words", "tags").columns
     assert columns["words"] == [["one", "two"]]

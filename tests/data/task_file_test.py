@@ -8,11 +8,11 @@ from tf_transfer.utils.errors import UserError
 
 
 def open_task(path, seed=0):
-    return table_source.TableSource(task_file.read(path), seed)
+    return table_source.TableSource(task_file.read_task_file(path), seed)
 
 
 def test_what_is_not_said_has_a_default(tmp_path):
-    said = task_file.read(own_data.write_task(tmp_path, test=None))
+    said = task_file.read_task_file(own_data.write_task(tmp_path, test=None))
     assert (said.name, said.kind, said.metric) == ("news", "classes", "")
     assert said.texts == ("body",) and said.label == ("team",)
     assert said.train.paths == (str(tmp_path / "news.csv"),)
@@ -71,7 +71,7 @@ def test_a_wrong_line_of_a_task_file_is_named(line, message, tmp_path):
     path = tmp_path / "t.toml"
     path.write_text(f'train = "news.csv"\ntexts = "body"\n{line}\n')
     with pytest.raises(UserError, match=message) as error:
-        task_file.read(str(path))
+        task_file.read_task_file(str(path))
     assert str(error.value).startswith(str(path))
     assert len(str(error.value).splitlines()) <= 2
 
@@ -83,7 +83,7 @@ def test_a_file_that_a_key_names_twice_is_refused(tmp_path):
     with open(path, "a") as file:
         file.write('train = ["news.csv", "n*.csv"]\n')
     with pytest.raises(UserError, match="line 3: train: .* is also in train"):
-        task_file.read(str(path))
+        task_file.read_task_file(str(path))
 
 
 def test_a_pattern_and_a_list_name_several_files(tmp_path):

@@ -120,7 +120,7 @@ def test_classes_that_cannot_be_are_named(folder, classes, said):
 def test_a_broken_file_is_named_with_its_line(tmp_path, content, said):
     path = write(tmp_path, content)
     with pytest.raises(UserError, match=f"train.csv.*{said}"):
-        yahoo.read(path, [1, 2])
+        yahoo.read_examples(path, [1, 2])
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

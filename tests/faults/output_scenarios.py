@@ -16,9 +16,10 @@ from tests.faults.disk import read_tree
 from tests.faults.points import Scenario
 from tests.reports import synthetic
 from tests.support import answering, own_data
-from tf_transfer import experiment, predict, report, train
+from tf_transfer import experiment, report, train
 from tf_transfer.data import tables
 from tf_transfer.reports import summary as summary_lib
+from tf_transfer.trained import export_folder
 from tf_transfer.utils import files, wheels
 
 SEEDS = 2
@@ -173,7 +174,7 @@ def export(root):
     folder = os.path.join(root, "export")
     if None in read_export(root):
         predictor = experiment.open_run(find_baseline(root)).predictor()
-        predict.export(predictor, folder)
+        export_folder.export(predictor, folder)
 
 
 def read_export(root):

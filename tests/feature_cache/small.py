@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer.data import batches, tokens
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.feature_cache import cache as cache_lib, store as store_lib
 from tf_transfer.models import freezing, loading, network as network_lib, tiny
 from tf_transfer.models.heads import pooled
@@ -47,14 +48,14 @@ def split(name, per_example=1):
     if name == "train" and per_example == 1:
         columns[0][5:7] = ["no", "the dog is in the house"]
     special = encoder().special
-    encoded = tokens.join(
+    encoded = tokens.concatenate(
         [
             tokens.encode(encoder().tokenizer.encode, special, [column], LENGTH)
             for column in columns
         ]
     )
     labels = rng.integers(0, 2, count)
-    return batches.EncodedSplit(
+    return EncodedSplit(
         encoded, labels, 100 + np.arange(count), texts_per_example=per_example
     )
 

@@ -7,6 +7,7 @@ import keras_hub
 import numpy as np
 
 from tf_transfer.data import batches, tokens
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models import encoder, loading, tokenizer
 
 PAIRS = [
@@ -97,7 +98,7 @@ def batch_of(encoder, texts, length=40, tokenize=None):
     plan = batches.BatchPlan(
         rows[None], np.array([len(rows)]), np.array([length], np.int32)
     )
-    split = batches.EncodedSplit(encoded, np.zeros(len(rows)), rows)
+    split = EncodedSplit(encoded, np.zeros(len(rows)), rows)
     [batch] = batches.pipeline(split, plan, encoder.special.pad)
     return batch
 

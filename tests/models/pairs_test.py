@@ -7,11 +7,12 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.models import encoders
 from tests.support import quick
-from tf_transfer import experiment, predict
+from tf_transfer import experiment
 from tf_transfer.data import batches
 from tf_transfer.data.task import Examples
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models.heads import pooled
+from tf_transfer.trained import export_folder
 from tf_transfer.utils.errors import UserError
 
 SBERT = {"pairs": "sbert"}
@@ -101,7 +102,7 @@ def test_a_trained_run_answers_pairs_and_is_exported(tmp_path, one_block):
     texts = [["It rains.", "A dog"], ["It is wet outside.", "a cat"]]
     examples = Examples(np.arange(2), texts, None)
     logits = predictor.logits(examples)
-    predict.export(predictor, str(tmp_path / "saved"))
+    export_folder.export(predictor, str(tmp_path / "saved"))
     served = tf.saved_model.load(str(tmp_path / "saved")).signatures[
         "serving_default"
     ](text_1=tf.constant(texts[0]), text_2=tf.constant(texts[1]))

@@ -13,7 +13,12 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import experiment, search as command, train
+from tf_transfer import (
+    experiment,
+    run_training,
+    search as command,
+    train,
+)
 from tf_transfer.config import command_line
 from tf_transfer.models import methods
 from tf_transfer.searches import ladder, runs as runs_lib, search
@@ -261,7 +266,7 @@ def test_the_command_of_the_answer_finds_its_run(searched):
     words = shlex.split(line.partition(": ")[2])[3:]
     settings = command_line.parse(train.Settings, words)
     run = train.Train(settings)
-    found = run.find_finished(run.find_run())
+    found = run_training.find_finished(run, run.find_run())
     [predict] = [x for x in searched.answer if x.startswith("To predict")]
     assert f"--run={found.directory} " in predict
 

@@ -164,9 +164,9 @@ def test_claims_compare_with_the_same_sizes():
 # === The measured speed ===
 
 
-def finish_after(run, seconds, epochs=1, host=None, when=0):
+def finish_after(run, seconds, epochs=1, host=None, when=0, **result):
     """A finished run whose epochs took this long together."""
-    finish(run, phases=[run_files.phase(epochs)])
+    finish(run, phases=[run_files.phase(epochs)], **result)
     directory = run.directory
     starts = [{"host": host or socket.gethostname()}]
     files.write_json(
@@ -209,3 +209,21 @@ def test_the_last_finished_run_measures_the_speed(tmp_path):
     finish_after(runs["1"], 50.0, when=4)  # with fewer operations
     estimator.measure(runs["1"])
     assert estimator.seconds_per_operation == 50.0 / four
+
+
+def test_the_pass_of_a_probe_measures_the_speed(tmp_path):
+    shared = {"model": "tiny", "data": "sample"}
+    [probe] = plan_runs(
+        tmp_path, "glue", "features", ["frozen"], task="rte", **shared
+    ).values()
+    [last] = plan_rte(tmp_path, [1], **shared, frozen_prefix="cached").values()
+    estimator = estimate.Estimator()
+    # Its only line has the seconds of the pass, and those of the fit.
+    finish_after(probe, 90.0, prefix_seconds=60.0)
+    estimator.measure(probe)
+    speed = 60.0 / estimator.count(probe).build
+    assert estimator.seconds_per_operation == speed
+    # An epoch that reads a feature cache and runs one block measures nothing.
+    finish_after(last, 50.0, prefix_seconds=0.0)
+    estimator.measure(last)
+    assert estimator.seconds_per_operation == speed

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data import batches, tokens
+from tf_transfer.data import tokens
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.training import evaluation, strategy
 
 
@@ -12,7 +13,7 @@ def test_texts_of_any_length_are_predicted_in_order_by_one_trace():
     lengths = np.arange(1, 131) % 30 + 3
     numbers = np.arange(100, 230)
     starts = np.cumsum(lengths) - lengths
-    split = batches.EncodedSplit(
+    split = EncodedSplit(
         tokens.Tokens(
             np.repeat(numbers, lengths).astype(np.int32),
             starts.astype(np.int64),

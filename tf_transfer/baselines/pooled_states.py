@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.baselines.probe import States
-from tf_transfer.data.batches import EncodedSplit, IGNORED, StoredStates
+from tf_transfer.data.encoded_split import EncodedSplit, IGNORED, StoredStates
 from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads import pooled

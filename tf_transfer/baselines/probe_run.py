@@ -125,7 +125,7 @@ def _finish(
     settings, data = experiment.settings, experiment.data
     task, examples = data.task, data.examples[data.task.name]
     labels, _ = examples["train"][""].targets(task)
-    data.chosen = baseline.chosen
+    data.fitted_probe = baseline.chosen
     head: Any = experiment.build_head(task, encoder)
     kernel, bias = head.weights
     directory.keep_models(

@@ -160,12 +160,12 @@ def _score(
     arrays: dict[str, np.ndarray] = {}
     for kind in ("validation", "test"):
         for name, part in texts[kind].items():
-            split = splits.join(kind, name)
+            split = splits.join_names(kind, name)
             labels, starts = part.targets(task)
             logits = baseline.logits(inputs[split])
             measured = metrics.measure_task(task, labels, logits, starts)
             scores.setdefault(kind, {}).update(
-                (splits.join(name, metric), score)
+                (splits.join_names(name, metric), score)
                 for metric, score in measured.items()
             )
             arrays |= {

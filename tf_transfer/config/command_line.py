@@ -77,15 +77,15 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     Raises:
         UserError: there is no such flag or value.
     """
-    values = _own_flags(cls)
+    values = _flags_of(cls)
     for name in values:
         values[name].unparse()
     check_flag_files(words)
     try:
         strays = values(["command", *words])[1:]
     except flags.UnrecognizedFlagError as error:
-        known = ", ".join(sorted(values))
-        raise UserError(f"{error} There are: {known}.") from None
+        names = ", ".join(sorted(values))
+        raise UserError(f"{error} There are: {names}.") from None
     except flags.Error as error:
         raise UserError(str(error)) from None
     expand_home(values)
@@ -95,7 +95,7 @@ def parse(cls: type, words: Sequence[str]) -> Any:
 
 
 @functools.cache  # a sweep parses hundreds of commands
-def _own_flags(cls: type) -> flags.FlagValues:
+def _flags_of(cls: type) -> flags.FlagValues:
     values = flags.FlagValues()
     define_flags(cls, cls.__module__, values)
     return values
@@ -122,9 +122,9 @@ def start_with_words(
 ) -> None:
     """Runs an entry module whose `main` reads the words next to its flags."""
     if help_lib.is_asked(sys.argv[1:]):
-        known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+        command_flags = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
         document = sys.modules["__main__"].__doc__ or ""
-        text = help_lib.describe(document, known, cls)
+        text = help_lib.format_help(document, command_flags, cls)
         guarded(lambda: print(text))
         return
     guarded(lambda: check_flag_files(sys.argv[1:]))

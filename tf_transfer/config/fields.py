@@ -1,12 +1,13 @@
-"""A field of a settings class: all there is to know of one flag."""
+"""Fields of settings: all there is to know of a flag, and their base class."""
 
 import dataclasses
 import enum
 import math
 import operator
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import types
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self
 
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -28,6 +29,7 @@ _TYPES = {
     float: "a number",
     str: "a text",
 }
+EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 _ALWAYS_NAMED = object()  # equals no value
 
 
@@ -136,3 +138,110 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
     if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
         words = [f"{n.replace('_', ' ')} {allowed[n]:g}" for n in bounds]
         raise UserError(f"{flag}: must be {' and '.join(words)}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """The base class of settings, a dataclass whose fields are flags.
+
+    A subclass changes inherited fields by keywords of its `class` statement,
+    dictionaries by the names of fields: `defaults`, `help`, and `changes` for
+    other arguments of `setting`. `further` are fields that a table has.
+    """
+
+    def __init_subclass__(
+        cls,
+        defaults: Mapping[str, Any] = EMPTY,
+        help: Mapping[str, str] = EMPTY,
+        changes: Mapping[str, Mapping[str, Any]] = EMPTY,
+        further: Mapping[str, dataclasses.Field] = EMPTY,
+        no_flags: Collection[str] = (),
+    ) -> None:
+        """Declares the fields again whose defaults or metadata differ.
+
+        Those of `no_flags` keep their defaults: the command has no such flag.
+        """
+        inherited = {field.name: field for field in dataclasses.fields(cls)}
+        for name in {**defaults, **help, **changes, **dict.fromkeys(no_flags)}:
+            field = inherited[name]
+            about = {**field.metadata, **changes.get(name, {})}
+            about["is_flag"] &= name not in no_flags
+            about["help"] = help.get(name, about["help"])
+            changed = dataclasses.field(
+                default=defaults.get(name, field.default), metadata=about
+            )
+            cls.__annotations__[name] = field.type
+            setattr(cls, name, changed)
+        for name, field in further.items():
+            cls.__annotations__[name] = type(field.default)
+            setattr(cls, name, field)
+
+    def __post_init__(self) -> None:
+        """Accepts `dropout=0` from a notebook."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is float and type(value) is int:
+                object.__setattr__(self, field.name, float(value))
+
+    @property
+    def reader(self) -> Reader:
+        """Which settings are read."""
+        raise NotImplementedError
+
+    def defaults(self) -> dict[str, Any]:
+        """Values for the fields that are unset, by name."""
+        return {}
+
+    def check(self) -> None:
+        """Checks settings that exclude each other; each is valid by itself.
+
+        Raises:
+            UserError: two do not go together; the message names the flag.
+        """
+
+    def resolve(self) -> Self:
+        """Settings with every default filled in, checked.
+
+        Raises:
+            UserError: a value is invalid; the message names the flag.
+        """
+        for field in dataclasses.fields(self):
+            check_field(field, getattr(self, field.name))
+        settings = dataclasses.replace(self, **self.defaults())
+        settings.check()
+        return settings
+
+    def reads(self, name: str) -> bool:
+        """Whether a run with these settings reads the field of that name."""
+        about = self.__dataclass_fields__[name].metadata
+        return about["read_by"] <= self.reader and all(
+            getattr(self, other)
+            in (value if type(value) is tuple else (value,))
+            for other, value in about["needs"].items()
+        )
+
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        return [
+            field.name
+            for field in dataclasses.fields(self)
+            if not self.reads(field.name)
+        ]
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.metadata["hashed"]
+            and self.reads(field.name)
+            and getattr(self, field.name) != field.metadata["unnamed"]
+        }
+
+    def refuse_empty(self, *names: str) -> None:
+        """Raises `UserError` if one of these settings is empty."""
+        for name in names:
+            if not getattr(self, name):
+                raise UserError(
+                    f"--{name}=: is empty. Leave the flag out, or give one."
+                )

@@ -42,16 +42,16 @@ def is_asked(words: Iterable[str]) -> bool:
     return any(word.lstrip("-") in names for word in words if word[:1] == "-")
 
 
-def describe(
+def format_help(
     document: str,
-    known: Sequence[flags.Flag],
+    command_flags: Sequence[flags.Flag],
     cls: type[settings.Settings] = settings.Settings,
 ) -> str:
     """The text of `--help`.
 
     Args:
         document: the module's docstring; its indented lines are examples.
-        known: the command's flags.
+        command_flags: the command's flags.
         cls: the settings that they are made of.
     """
     title, _, rest = document.strip().partition("\n\n")
@@ -59,7 +59,7 @@ def describe(
     prose = "\n".join(
         line for line in rest.splitlines() if not line.startswith("    ")
     )
-    by_name = {flag.name: flag for flag in known}
+    by_name = {flag.name: flag for flag in command_flags}
     group_of = {f.name: f.metadata["group"] for f in dataclasses.fields(cls)}
     group_of |= dict.fromkeys(KNOW_FIRST, Group.FIRST)
     names = dict.fromkeys(name for name in KNOW_FIRST if name in by_name)

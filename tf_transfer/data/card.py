@@ -22,7 +22,7 @@ MISSING = ("na", "n/a", "nan", "null")  # labels that no row should have
 MAY_BE_MISSING = (*MISSING, "none", "-", "?")
 
 
-def describe(
+def describe_data(
     task: Task,
     examples: dict[str, dict[str, Any]],
     lengths: Sequence[int] | np.ndarray = (),
@@ -88,11 +88,13 @@ def count_shared(splits: dict[str, Any]) -> dict[str, int]:
     Args:
         splits: See `splits.flatten`.
     """
-    known = set(_normalize(splits["train"]))
+    training_texts = set(_normalize(splits["train"]))
     shared = {}
     for name, some in splits.items():
         if name != "train":
-            shared[name] = sum(text in known for text in _normalize(some))
+            shared[name] = sum(
+                text in training_texts for text in _normalize(some)
+            )
     return shared
 
 

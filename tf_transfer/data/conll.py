@@ -63,17 +63,17 @@ def open_source(name: str, data: str, cache_folder: str = "") -> Source:
         "`tfds`.",
         "conll2003",
         SPLITS,
-        lambda path, split: read(path),
+        lambda path, split: read_sentences(path),
     )
 
 
-def read(path: str) -> Sentences:
+def read_sentences(path: str) -> Sentences:
     """Reads the sentences of a file.
 
     Raises:
         UserError: A row is invalid; the message has file and line.
     """
-    table = tagged.read(path, "words", "tags")
+    table = tagged.read_table(path, "words", "tags")
     words, tags = table.columns.values()
     tagged.check_types(table, tags, TYPES)
     return Sentences(np.arange(len(words)), words, tags)

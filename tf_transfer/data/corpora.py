@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.utils import files, network
 from tf_transfer.utils.errors import UserError
@@ -147,6 +147,6 @@ def make_examples(table: Table, texts: list[list[str]], task: Task) -> Examples:
             table.scores(task.label, *(task.score_range or ())), np.float32
         )
     else:
-        words = [*map(word_of, table.columns[task.label])]
+        words = [*map(normalize_cell, table.columns[task.label])]
         labels = table.label_ids(task.label, words, task.labels or ())
     return Examples(np.arange(len(table)), texts, labels)

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tf_transfer.data import glue, tables
+from tf_transfer.data import delimited, glue, tables
+from tf_transfer.data.columns import Table
 from tf_transfer.data.corpora import FolderSource, make_examples
-from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils import files
 
 _PAIR = ("sentence1", "sentence2")
-DIALECT = tables.Dialect("\t", "lax")
+DIALECT = delimited.Dialect("\t", "lax")
 
 # `folder` is the beginning of a file's name.
 TASKS = {
@@ -113,7 +113,7 @@ def open_project(folder: str, name: str) -> FolderSource:
         "the same with dev; or leave it out for GLUE's nearest sets.",
         f"cs224n {name}",
         ("train", "dev"),
-        lambda path, split: read(path, task),
+        lambda path, split: read_examples(path, task),
     )
 
 
@@ -156,7 +156,7 @@ def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
     return sources, f"cs224n sha256:{files.combined_sha256(paths)}"
 
 
-def read(path: str, task: Task) -> Examples:
+def read_examples(path: str, task: Task) -> Examples:
     """Reads the examples of a file.
 
     Args:

@@ -23,7 +23,9 @@ RATES = ("precision", "recall", "f1")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the residuals of scores
 
 
-def describe(task: Task, examples: Any, logits: np.ndarray) -> dict[str, Any]:
+def describe_errors(
+    task: Task, examples: Any, logits: np.ndarray
+) -> dict[str, Any]:
     """Describes the errors on a split.
 
     Args:
@@ -73,7 +75,7 @@ def describe_splits(
     for name, (task, examples) in scored.items():
         found = logits.get(f"{name}_logits")
         if found is not None and examples.labels is not None:
-            content[name] = describe(task, examples, found)
+            content[name] = describe_errors(task, examples, found)
     return content
 
 
@@ -263,7 +265,7 @@ def summarize(errors: Mapping[str, Any]) -> str:
     """The errors on a split: by label, the commonest, and the worst texts.
 
     Args:
-        errors: from `describe`.
+        errors: from `describe_errors`.
     """
     lines = []
     if "residuals" in errors:

@@ -21,7 +21,8 @@ import msgspec
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import tables
+from tf_transfer.data import delimited, tables
+from tf_transfer.data.columns import BadRow
 from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils.errors import UserError
@@ -139,12 +140,12 @@ def recall(name: str, record: Mapping[str, Any]) -> Task:
     task = msgspec.convert(
         {**record, "name": name, "folder": "", "label": ""}, Task
     )
-    known = dataclasses.replace(
+    builtin = dataclasses.replace(
         TASKS.get(name, task).scored_by(task.metric),
         loss_head=task.loss_head,
         score_scale=task.score_scale,
     )
-    return known if known.record == task.record else task
+    return builtin if builtin.record == task.record else task
 
 
 def open_task(task: Task, data: str, cache_folder: str) -> Source:
@@ -195,7 +196,7 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
         f"The official download has it; task {task.name} needs it.",
         task.folder,
         ("train", *task.development),
-        lambda path, split: read(path, task),
+        lambda path, split: read_examples(path, task),
     )
 
 
@@ -204,7 +205,7 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
     return open_task(TASKS[name], data, cache_folder)
 
 
-def read(path: str, task: Task) -> Examples:
+def read_examples(path: str, task: Task) -> Examples:
     """Reads one official file.
 
     A byte-order mark may stand first.
@@ -217,10 +218,10 @@ def read(path: str, task: Task) -> Examples:
         UserError: A row is invalid; the message has file, line and column.
     """
     dialect = dataclasses.replace(
-        tables.TSV, header=task.header, is_ragged=True
+        delimited.TSV, header=task.header, is_ragged=True
     )
     names = dict.fromkeys([*task.texts, task.label], "")
-    short_rows: list[tables.BadRow] | None = None
+    short_rows: list[BadRow] | None = None
     if task.skip_broken:
         short_rows = []
     table = tables.read_table(path, names, "", dialect, short_rows)

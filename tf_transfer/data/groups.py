@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import splits
-from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -25,7 +25,7 @@ NAMES = "--group_column (`group` in a task file, `groups` of fit)"
 VALUES, ROWS, PURITY = 10, 5, 0.9
 
 
-def parse(table: Table, column: str) -> np.ndarray:
+def parse_groups(table: Table, column: str) -> np.ndarray:
     """int64 [rows]. A number for each word of a column, the same in all files.
 
     Raises:
@@ -39,13 +39,13 @@ def parse(table: Table, column: str) -> np.ndarray:
 
 
 def _parse_cell(cell: Any) -> str:
-    word = word_of(cell)
+    word = normalize_cell(cell)
     if not word:
         raise ValueError("is empty")
     return word
 
 
-def merge(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def merge_groups(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Numbers rows so that all rows of a group of either kind share one.
 
     Args:
@@ -73,20 +73,20 @@ def check_apart(parts: Iterable[Table], column: str, flag: str) -> None:
         column: The column of the groups.
         flag: The flag or key that names it.
     """
-    known = np.zeros(0, np.int64)
+    earlier = np.zeros(0, np.int64)
     for table in parts:
-        groups = parse(table, column)
-        is_shared = np.isin(groups, known)
+        groups = parse_groups(table, column)
+        is_shared = np.isin(groups, earlier)
         if is_shared.any():
             row = int(is_shared.argmax())
-            name = cut(word_of(table.columns[column][row]))
+            name = cut(normalize_cell(table.columns[column][row]))
             raise UserError(
                 f"{table.locate(row)}, column {cut(column)!r}: group {name!r} "
                 f"is also in another split, as are those of {is_shared.sum():,}"
                 f" of the {len(groups):,} rows here. Put all rows of a group "
                 f"into one split, or leave {flag} out."
             )
-        known = np.concatenate([known, groups])
+        earlier = np.concatenate([earlier, groups])
 
 
 # === Splits and folds ===
@@ -108,13 +108,13 @@ def check_held_out(groups: np.ndarray, fraction: float, fold: int) -> None:
     """Raises `UserError` if no group can validate; see `can_hold_out`."""
     if not can_hold_out(groups, fraction, fold):
         raise UserError(
-            f"{NAMES}: {_describe(groups)}, too few to validate on fold "
+            f"{NAMES}: {_count_groups(groups)}, too few to validate on fold "
             f"{fold} of --validation_fraction={fraction:g}. Give texts of more "
             "groups, a smaller --fold, or separate validation texts."
         )
 
 
-def _describe(groups: np.ndarray) -> str:
+def _count_groups(groups: np.ndarray) -> str:
     number = formatting.count(len(np.unique(groups)), "group")
     return f"has {number} in {len(groups):,} training texts"
 
@@ -123,7 +123,7 @@ def check_folds(groups: np.ndarray, count: int) -> None:
     """Raises `UserError` if training texts have fewer groups than folds."""
     if len(np.unique(groups)) < count:
         raise UserError(
-            f"{NAMES}: {_describe(groups)}, fewer than the {count} folds "
+            f"{NAMES}: {_count_groups(groups)}, fewer than the {count} folds "
             "of a cross-validation. Give texts of more groups; --features=bert "
             "trains without folds."
         )
@@ -177,13 +177,14 @@ def find_columns(
         label: The column of the labels.
         option: What names a column of groups, with `{}` for the column.
     """
-    labels = [*map(word_of, columns[label])]
+    labels = [*map(normalize_cell, columns[label])]
     return [
         f"column {cut(name)!r} has few values, and their rows nearly always "
         "the same label. If it names authors, patients or documents, "
         f"{option.format(name)} keeps each in one split."
         for name, cells in columns.items()
-        if name != label and _looks_like_groups([*map(word_of, cells)], labels)
+        if name != label
+        and _looks_like_groups([*map(normalize_cell, cells)], labels)
     ]
 
 

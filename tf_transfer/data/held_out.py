@@ -8,9 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import tables, texts as texts_lib
+from tf_transfer.data import (
+    file_formats,
+    labels as labels_lib,
+    texts as texts_lib,
+)
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.table_source import read_ids, TableSource
-from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Task
 from tf_transfer.data.task_file import check_table, TaskFile
 from tf_transfer.utils import files
@@ -71,29 +75,33 @@ class HeldOutSource(TableSource):
     @functools.cached_property
     def identity(self) -> str:  # type: ignore[override]
         """A hash of the table, and of the test rows or folds."""
-        own = self.task_file
+        task_file = self.task_file
         # The names of finished runs have this hash: the words stay.
         columns = (
-            f"Columns(text={own.texts[0]!r}, label={own.label[0]!r}, "
-            f"id={own.id!r}, keyword={own.keyword!r})"
+            f"Columns(text={task_file.texts[0]!r}, "
+            f"label={task_file.label[0]!r}, id={task_file.id!r}, "
+            f"keyword={task_file.keyword!r})"
         )
-        codec = tables.codec_of(own.encoding)
-        table = f"{files.sha256(own.path)} {columns} {codec} {own.is_cleaned}"
-        lines = [table, own.duplicates]
-        if own.skip_bad_rows:
+        codec = file_formats.codec_of(task_file.encoding)
+        table = f"{files.sha256(task_file.path)} {columns} {codec}"
+        table += f" {task_file.is_cleaned}"
+        lines = [table, task_file.duplicates]
+        if task_file.skip_bad_rows:
             lines.append("skip_bad_rows")
-        if own.group:
-            lines.append(f"groups of {own.group!r}")
-        if own.folds:
-            lines.append(f"{own.folds} folds, {own.fold_seed}")
-            if own.row_order:
-                lines += read_ids(own.row_order, f"--row_order={own.row_order}")
-        elif own.test.ids:  # sorted: a held-out set has no order
+        if task_file.group:
+            lines.append(f"groups of {task_file.group!r}")
+        if task_file.folds:
+            lines.append(f"{task_file.folds} folds, {task_file.fold_seed}")
+            if task_file.row_order:
+                lines += read_ids(
+                    task_file.row_order, f"--row_order={task_file.row_order}"
+                )
+        elif task_file.test.ids:  # sorted: a held-out set has no order
             lines += sorted(
-                read_ids(own.test.ids, f"--test_ids={own.test.ids}")
+                read_ids(task_file.test.ids, f"--test_ids={task_file.test.ids}")
             )
         else:
-            lines.append(f"{own.test.fraction:g}, {self._split_seed}")
+            lines.append(f"{task_file.test.fraction:g}, {self._split_seed}")
         digest = hashlib.sha256("\n".join(lines).encode())
         return f"table sha256:{digest.hexdigest()}"
 
@@ -108,9 +116,10 @@ class HeldOutSource(TableSource):
         counts = collections.Counter(self._read("train").labels)
         once = [label for label in task.labels or () if counts[label] == 1]
         if once:
-            raise self._column_error(
+            raise labels_lib.column_error(
+                self.task_file,
                 f"has label {cut(once[0])!r} in one row only, which cannot be "
-                "both trained on and tested. Remove the row, or fix its label."
+                "both trained on and tested. Remove the row, or fix its label.",
             )
         is_binary = len(task.labels or ()) == 2
         return dataclasses.replace(
@@ -151,26 +160,28 @@ class HeldOutSource(TableSource):
         Raises:
             UserError: The folds cannot be made, or one lacks a label.
         """
-        own = self.task_file
-        if not own.folds:
+        task_file = self.task_file
+        if not task_file.folds:
             return [(self.drawn["train"], self.drawn["test"])]
         labels = self.labels
         order = np.arange(len(labels))
-        if own.row_order:
-            name = f"--row_order={own.row_order}"
-            order = self._find_rows(own.row_order, name)
+        if task_file.row_order:
+            name = f"--row_order={task_file.row_order}"
+            order = self._find_rows(task_file.row_order, name)
             if len(order) < len(labels):
                 raise UserError(
-                    f"{name}: has {len(order)} ids, {own.path} {len(labels)}. "
-                    "Give all of them."
+                    f"{name}: has {len(order)} ids, {task_file.path} "
+                    f"{len(labels)}. Give all of them."
                 )
-        folds = make_folds(self.groups, own.folds, own.fold_seed, order)
+        folds = make_folds(
+            self.groups, task_file.folds, task_file.fold_seed, order
+        )
         for number, fold in enumerate(folds, 1):
             for rows, verb in zip(fold, ("trains", "tests")):
                 check_labels(
                     labels[rows],
                     self.task.labels or (),
-                    f"--folds={own.folds}: fold {number} {verb} on",
+                    f"--folds={task_file.folds}: fold {number} {verb} on",
                     "Give fewer folds, or another --fold_seed.",
                 )
         return folds
@@ -184,12 +195,14 @@ class HeldOutSource(TableSource):
         return columns
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:
-        own, [texts] = self.task_file, super()._prepare_texts(table)
+        task_file, [texts] = self.task_file, super()._prepare_texts(table)
         keywords = [""] * len(texts)
-        if own.keyword:
-            keywords = [*map(tables.word_of, table.columns[own.keyword])]
+        if task_file.keyword:
+            keywords = [*map(normalize_cell, table.columns[task_file.keyword])]
         pairs = zip(texts, keywords)
-        return [[texts_lib.make_text(*pair, own.is_cleaned) for pair in pairs]]
+        return [
+            [texts_lib.make_text(*pair, task_file.is_cleaned) for pair in pairs]
+        ]
 
 
 def draw_test_rows(

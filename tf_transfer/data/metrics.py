@@ -98,14 +98,14 @@ def f1_micro(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def _average_f1(labels: np.ndarray, logits: np.ndarray, average: str) -> float:
-    choose = decide_each if np.ndim(labels) == 2 else decide
-    chosen = choose(logits)
+    decide_all = decide_each if np.ndim(labels) == 2 else decide
+    answers = decide_all(logits)
     if np.ndim(labels) == 2 and np.shape(labels)[1] == 1:
         # Else scikit-learn takes "it does not apply" for a second label.
-        labels, chosen, average = np.ravel(labels), np.ravel(chosen), "binary"
+        labels, answers, average = np.ravel(labels), np.ravel(answers), "binary"
     return float(
         sklearn.metrics.f1_score(
-            labels, chosen, average=average, zero_division=0.0
+            labels, answers, average=average, zero_division=0.0
         )
     )
 

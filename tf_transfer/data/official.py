@@ -77,10 +77,10 @@ def open_sources(names: Iterable[str], data: str) -> dict[str, Source]:
     folder = os.path.basename(os.path.normpath(data)).lower()
     sources: dict[str, Source] = {}
     for name in names:
-        known = NEAREST.get(name, name) if data == "tfds" else name
+        official = NEAREST.get(name, name) if data == "tfds" else name
         if folder in SIZES:
-            known = folder
-        if known not in SIZES:
+            official = folder
+        if official not in SIZES:
             return {}
-        sources[name] = OfficialSource(name, SIZES[known])
+        sources[name] = OfficialSource(name, SIZES[official])
     return sources

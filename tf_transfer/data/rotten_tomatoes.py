@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from tf_transfer.data import tables
+from tf_transfer.data import delimited, tables
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
@@ -40,7 +40,7 @@ class RottenTomatoesSource(Source):
         table = tables.read_table(
             path,
             dict.fromkeys(("text", "label", "source"), ""),
-            dialect=tables.Dialect(quoting="lax", is_ragged=True),
+            dialect=delimited.Dialect(quoting="lax", is_ragged=True),
         )
         rows = [
             (text, int(label))

@@ -36,11 +36,11 @@ def split_train_validation(
     """
     if groups is not None:
         _, first = np.unique(groups, return_index=True)
-        chosen = np.sort(first)
+        first_rows = np.sort(first)
         _, held = split_train_validation(
-            labels[chosen], fraction, seed, fold=fold
+            labels[first_rows], fraction, seed, fold=fold
         )
-        held_groups = groups[chosen[held]]
+        held_groups = groups[first_rows[held]]
         is_held = np.isin(groups, held_groups)
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = _stratified_order(labels, seed)
@@ -86,7 +86,7 @@ def draw_sample(count: int, size: int, seed: int) -> np.ndarray:
     return np.sort(rng.permutation(count)[:size])
 
 
-def join(*names: str) -> str:
+def join_names(*names: str) -> str:
     """The name of a split or metric, such as `test_mismatched`."""
     return "_".join(filter(None, names))
 
@@ -96,7 +96,7 @@ def flatten(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     flat = {}
     for kind, named in texts.items():
         for name, some in named.items():
-            flat[join(kind, name)] = some
+            flat[join_names(kind, name)] = some
     return flat
 
 

@@ -6,11 +6,7 @@ the column `group` is. A label with too few rows stays in the training set.
 """
 
 import collections
-import dataclasses
 import functools
-import hashlib
-import itertools
-import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -18,17 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_transfer.data import (
-    card,
     entities,
+    file_formats,
     groups as groups_lib,
     labels as labels_lib,
     splits,
     tables,
     tagged,
-    task_file,
     texts as texts_lib,
 )
-from tf_transfer.data.tables import BadRow, BadRows, Table, word_of
+from tf_transfer.data.columns import (
+    BadRow,
+    BadRows,
+    concatenate_tables,
+    normalize_cell,
+    Table,
+)
 from tf_transfer.data.task import (
     choose_metrics,
     Examples,
@@ -37,16 +38,17 @@ from tf_transfer.data.task import (
     Task,
     TWO_CLASSES,
 )
-from tf_transfer.data.task_file import SPLITS, TaskFile
-from tf_transfer.utils import files
+from tf_transfer.data.task_file import (
+    is_task_file,
+    SEPARATOR,
+    SPLITS,
+    TaskFile,
+)
+from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
-MOST_CLASSES = 1000  # a column with more different labels has no classes
 MOST_SEARCHED = 1 << 25  # bytes of a file that is searched for groups
-# The values of a column of 0 and 1.
-YES_NO = {"0": False, "1": True, "false": False, "true": True}
 
 
 class Rows(NamedTuple):
@@ -93,53 +95,56 @@ class TableSource(Source):
     @functools.cached_property
     def identity(self) -> str:  # type: ignore[override]
         """A hash of the files' contents, and of how they are read."""
-        values = dataclasses.asdict(self.task_file)
-        del values["path"], values["name"]
-        if not values["group"]:
-            del values["group"]
-        values["encoding"] = values["encoding"] or "utf-8"
-        if self.task_file.kind != "labels":  # which alone have a separator
-            values["separator"] = task_file.SEPARATOR
-        if not values["skip_bad_rows"]:
-            del values["skip_bad_rows"]
-        for split in SPLITS:
-            values[split]["paths"] = [
-                *map(files.sha256, values[split]["paths"])
-            ]
-            if values[split]["ids"]:
-                values[split]["ids"] = files.sha256(values[split]["ids"])
-        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
-        return f"own sha256:{digest.hexdigest()}"
+        return self.task_file.identity
 
     @functools.cached_property
     def task(self) -> Task:  # type: ignore[override]
         """The task, with the labels of its training files."""
-        own = self.task_file
-        labels = None if own.kind == "score" else self._find_labels()
+        task_file = self.task_file
+        labels = None if task_file.kind == "score" else self._list_labels()
         count = len(labels or ())
-        if own.kind == "classes" and own.metric in TWO_CLASSES and count != 2:
+        if (
+            task_file.kind == "classes"
+            and task_file.metric in TWO_CLASSES
+            and count != 2
+        ):
             raise UserError(
-                f"{own.path}: metric: {own.metric!r} needs two labels, and "
-                f"there are {count}. Give 'f1_macro' or 'accuracy'."
+                f"{task_file.path}: metric: {task_file.metric!r} needs two "
+                f"labels, and there are {count}. Give 'f1_macro' or 'accuracy'."
             )
-        metric, *also = choose_metrics(own.kind, own.metric, count)
-        separator = ""
-        if own.kind == "labels":
+        metric, *also = choose_metrics(task_file.kind, task_file.metric, count)
+        separator, scale = "", None
+        if task_file.kind == "labels":
             separator = self._read("train").separator
+        if task_file.kind == "score":
+            scores = np.asarray(self._read("train").labels, np.float64)
+            scores = scores[self.drawn["train"]]
+            scale = labels_lib.find_scale(task_file, scores)
         return Task(
-            own.name,
+            task_file.name,
             "",
-            own.texts,
-            own.label[0],
+            task_file.texts,
+            task_file.label[0],
             labels,
             metric,
             also=tuple(also),
-            development=("test",) if own.test else (),
-            kind=own.kind,
-            validation="validation" if own.validation else "",
-            score_scale=self._find_scale() if own.kind == "score" else None,
+            development=("test",) if task_file.test else (),
+            kind=task_file.kind,
+            validation="validation" if task_file.validation else "",
+            score_scale=scale,
             separator=separator,
         )
+
+    def _list_labels(self) -> tuple[str, ...]:
+        """The labels that are given, or that the training files have."""
+        task_file, labels = self.task_file, self.task_file.labels
+        if not labels and len(task_file.label) > 1:
+            labels = task_file.label
+        if not labels:
+            rows = self._read("train")
+            labels = labels_lib.find_labels(task_file, rows.labels)
+        is_tagging = task_file.kind == "entities"
+        return entities.tag_names(labels) if is_tagging else labels
 
     def read(self, split: str) -> Examples | Sentences:
         """The examples of one of `SPLITS` that the task has.
@@ -175,35 +180,37 @@ class TableSource(Source):
     # === Rows ===
 
     def _read_split(self, split: str) -> Rows:
-        own, paths = self.task_file, getattr(self.task_file, split).paths
-        skip = self._option("--skip_bad_rows", "skip_bad_rows = true")
-        if own.kind == "entities":
-            if own.skip_bad_rows:
+        task_file, paths = self.task_file, getattr(self.task_file, split).paths
+        skip = task_file.name_option("--skip_bad_rows", "skip_bad_rows = true")
+        if task_file.kind == "entities":
+            if task_file.skip_bad_rows:
                 raise UserError(f"{skip}: sentences stay. Leave it out.")
-            [words], [tags] = own.texts, own.label
-            others = {own.group: self._flag("group")} if own.group else {}
-            table = tables.join(
-                [tagged.read(path, words, tags, others) for path in paths]
+            [words], [tags] = task_file.texts, task_file.label
+            others: dict[str, str | None] = {}
+            if task_file.group:
+                others[task_file.group] = task_file.name_column("group")
+            table = concatenate_tables(
+                [tagged.read_table(path, words, tags, others) for path in paths]
             )
             texts = [[*map(" ".join, table.columns[words])]]
             groups = self._parse_groups(table)
             return Rows(table, texts, table.columns[tags], groups)
-        read: list[Table] = []
+        parts: list[Table] = []
         bad: list[BadRow] = []
         for path in paths:
             before = len(bad)
             table = tables.read_table(
-                path, self._columns(), own.encoding, bad_rows=bad
+                path, self._columns(), task_file.encoding, bad_rows=bad
             )
             if not len(table) and len(bad) == before:
                 raise UserError(f"{path}: holds no examples.")
-            read.append(table)
-        table = tables.join(read)
+            parts.append(table)
+        table = concatenate_tables(parts)
         while len(table):
             try:
                 texts = self._prepare_texts(table)
                 separator = self._find_separator(table, split)
-                labels = self._parse_labels(table, separator)
+                labels = labels_lib.parse_labels(task_file, table, separator)
                 groups = self._parse_groups(table)
                 rows = Rows(table, texts, labels, groups, separator)
                 break
@@ -211,14 +218,16 @@ class TableSource(Source):
                 bad += error.rows
                 table = table.without(error.rows)
         bad.sort(key=lambda row: (paths.index(row.path), row.number))
-        if bad and not (own.skip_bad_rows and len(table)):
+        if bad and not (task_file.skip_bad_rows and len(table)):
             advice = f"{skip} leaves them out."
-            if own.skip_bad_rows or not len(table):
+            if task_file.skip_bad_rows or not len(table):
                 advice = ""
             raise BadRows(bad, advice)
         if bad:
-            self._write_skipped(bad, f"{own.name}-{split}-skipped.csv")
-        if self._has_label_cells and all(len(row) < 2 for row in rows.labels):
+            self._write_skipped(bad, f"{task_file.name}-{split}-skipped.csv")
+        if task_file.has_label_cells and all(
+            len(row) < 2 for row in rows.labels
+        ):
             self._notify_of_labels(f"no cell of {split} has several labels")
         return rows
 
@@ -227,45 +236,33 @@ class TableSource(Source):
         target = os.path.join(self._folder, name)
         os.makedirs(self._folder or ".", exist_ok=True)
         columns: dict[str, Sequence[Any]] = {
-            "path": [row.path for row in bad],
-            "number": [row.number for row in bad],
-            "column": [row.column for row in bad],
-            "problem": [row.problem for row in bad],
-            "text": [row.text for row in bad],
+            name: [getattr(row, name) for row in bad]
+            for name in ("path", "number", "column", "problem", "text")
         }
         files.write_atomically(target, tables.write_table(columns, ".csv"))
         paths = ", ".join(dict.fromkeys(columns["path"]))
-        tables.notify(
+        screen.notify_once(
             f"{paths}: skipped {len(bad):,} rows; they are in {target}."
         )
 
     def _columns(self) -> dict[str, str | None]:
         """The columns that are read, with what the user gives to name each."""
-        own = self.task_file
+        task_file = self.task_file
         columns: dict[str, str | None] = {
-            **dict.fromkeys(own.texts, self._flag("texts")),
-            **dict.fromkeys(own.label, self._flag("label")),
+            **dict.fromkeys(task_file.texts, task_file.name_column("texts")),
+            **dict.fromkeys(task_file.label, task_file.name_column("label")),
         }
         if self._id_column:
-            flag = self._flag("id") if own.id else None
+            flag = task_file.name_column("id") if task_file.id else None
             columns.setdefault(self._id_column, flag)
-        if own.group:
-            columns.setdefault(own.group, self._flag("group"))
+        if task_file.group:
+            columns.setdefault(task_file.group, task_file.name_column("group"))
         return columns
-
-    def _flag(self, key: str) -> str:
-        """The key of the task file, or the flag, that names a column."""
-        return self._option(f"--{key.removesuffix('s')}_column", key)
-
-    def _option(self, flag: str, key: str) -> str:
-        """A flag; or in its place, a key or line of the task file."""
-        is_in_file = task_file.is_task_file(self.task_file.path)
-        return f"`{key}`" if is_in_file else flag
 
     def _parse_groups(self, table: Table) -> np.ndarray | None:
         """int64 [rows]. The group of each row; see `task.Examples`."""
         column = self.task_file.group
-        return groups_lib.parse(table, column) if column else None
+        return groups_lib.parse_groups(table, column) if column else None
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:
         return [table.texts(column) for column in self.task_file.texts]
@@ -279,128 +276,35 @@ class TableSource(Source):
             table: The table of a split.
             split: The split; other files have the separator of `train`.
         """
-        own = self.task_file
-        if own.separator or not self._has_label_cells:
-            return own.separator
+        task_file = self.task_file
+        if task_file.separator or not task_file.has_label_cells:
+            return task_file.separator
         if split != "train":
             return self._read("train").separator
-        cells = table.columns[own.label[0]]
-        separator = labels_lib.find_separator(cells, own.labels or ())
-        if separator not in ("", task_file.SEPARATOR):
+        cells = table.columns[task_file.label[0]]
+        separator = labels_lib.find_separator(cells, task_file.labels or ())
+        if separator not in ("", SEPARATOR):
             self._notify_of_labels(f"labels are separated by {separator!r}")
         return separator
 
-    @property
-    def _has_label_cells(self) -> bool:
-        """Whether a cell holds several labels."""
-        return (
-            self.task_file.kind == "labels" and len(self.task_file.label) == 1
-        )
-
     def _notify_of_labels(self, message: str) -> None:
         path, label = self.task_file.train.paths[0], self.task_file.label[0]
-        option = self._option("--label_separator", "separator")
-        tables.notify(
+        option = self.task_file.name_option("--label_separator", "separator")
+        screen.notify_once(
             f"{path}, column {cut(label)!r}: {message}. {option} gives another "
             "separator."
         )
 
-    def _parse_labels(self, table: Table, separator: str) -> list[Any]:
-        """The label of each row; see `Rows`.
-
-        Raises:
-            BadRows: Labels are invalid.
-        """
-        own = self.task_file
-        if own.kind == "score":
-            return table.scores(own.label[0])
-        if own.kind == "classes":
-            return table.convert(own.label[0], self._parse_class)
-        if len(own.label) > 1:
-            columns = [table.convert(name, _parse_yes_no) for name in own.label]
-            return [
-                [*itertools.compress(own.label, row)] for row in zip(*columns)
-            ]
-        split = functools.partial(labels_lib.split_labels, separator=separator)
-        return table.convert(own.label[0], split)
-
-    def _parse_class(self, cell: Any) -> str:
-        own, word = self.task_file, labels_lib.label_of(cell)
-        if not word:
-            raise ValueError("is empty")
-        is_label = not own.skip_bad_rows or word in (own.labels or ())
-        if word.lower() in card.MISSING and not is_label:
-            raise ValueError(f"{word!r} stands for no label")
-        return word
-
-    def _find_labels(self) -> tuple[str, ...]:
-        """The labels that are given, or that the training files have."""
-        own = self.task_file
-        if own.kind == "entities":
-            types = own.labels or tagged.types_of(self._read("train").labels)
-            if not types:
-                raise UserError(
-                    f"{own.train.paths[0]}: tags no entity, so there is "
-                    "nothing to learn."
-                )
-            return entities.tag_names(types)
-        if own.labels or len(own.label) > 1:
-            return own.labels or own.label
-        words = self._read("train").labels
-        rows, least = len(words), 2
-        if own.kind == "labels":
-            words, least = [*itertools.chain(*words)], 1
-        counts = collections.Counter(words)
-        other = f"Give another {self._flag('label')}"
-        if len(counts) < least:
-            only = f"only the label {tables.list_names([*counts])}"
-            raise self._column_error(
-                f"has {only if counts else 'no labels'}, so there is nothing "
-                f"to learn. {other}."
-            )
-        if len(counts) > min(MOST_CLASSES, rows / 2):
-            score = self._option("--kind=score", 'kind = "score"')
-            raise self._column_error(
-                f"has {len(counts)} different labels in {rows} rows, so it is "
-                f"not a column of classes. {other}; or, for numbers, {score}."
-            )
-        return tuple(sorted(counts, key=_by_value))
-
-    def _column_error(self, problem: str) -> UserError:
-        path, label = self.task_file.train.paths[0], self.task_file.label[0]
-        return UserError(f"{path}, column {cut(label)!r}: {problem}")
-
-    def _find_scale(self) -> tuple[float, float]:
-        """Mean and standard deviation of the training scores.
-
-        Scores may be stars, prices or years: in units of their standard
-        deviation, one learning rate fits all of them.
-        """
-        scores = np.asarray(self._read("train").labels, np.float64)
-        scores = scores[self.drawn["train"]]
-        if scores.min() == scores.max():
-            raise self._column_error(
-                f"has only the value {scores[0]:g}, so there is nothing to "
-                f"learn. Give another {self._flag('label')}."
-            )
-        if np.abs(scores).max() > LARGEST or scores.std() < SMALLEST:
-            raise self._column_error(
-                f"has scores from {scores.min():g} to {scores.max():g}, which "
-                "is too small or too large to compute with. Give them in "
-                "another unit."
-            )
-        return float(scores.mean()), float(scores.std())
-
-    def _encode(self, rows: Rows, labels: Sequence[str]) -> np.ndarray:
-        """The labels of all rows as numbers; see `Examples`."""
-        own, table = self.task_file, rows.table
-        if own.kind == "score":
+    def _encode(self, rows: Rows, names: Sequence[str]) -> np.ndarray:
+        """The labels of rows as numbers, of all labels; see `Examples`."""
+        kind, column = self.task_file.kind, self.task_file.label[0]
+        if kind == "score":
             return np.asarray(rows.labels, np.float64)
-        if own.kind == "entities":
-            return np.zeros(len(table), np.int64)  # sentences have no class
-        if own.kind == "classes":
-            return table.label_ids(own.label[0], rows.labels, labels)
-        return table.label_sets(own.label[0], rows.labels, labels)
+        if kind == "entities":
+            return np.zeros(len(rows.table), np.int64)  # sentences have none
+        if kind == "classes":
+            return rows.table.label_ids(column, rows.labels, names)
+        return rows.table.label_sets(column, rows.labels, names)
 
     # === Splits ===
 
@@ -413,31 +317,34 @@ class TableSource(Source):
             numbers = texts_lib.group_texts([*zip(*rows.texts)])
         if rows.groups is None:
             return numbers
-        return groups_lib.merge(numbers, rows.groups)
+        return groups_lib.merge_groups(numbers, rows.groups)
 
     @functools.cached_property
     def drawn(self) -> dict[str, np.ndarray]:
         """Rows of the training files by split, int64."""
-        own = self.task_file
+        task_file = self.task_file
         # A score is scaled by what is drawn, so its task is not known yet.
-        known = () if own.kind == "score" else self.task.labels or ()
-        labels = self._encode(self._read("train"), known)
+        names = () if task_file.kind == "score" else self.task.labels or ()
+        labels = self._encode(self._read("train"), names)
         rest = np.arange(len(labels))
         self._check_apart(
             self._read(split).table
             for split in SPLITS
-            if getattr(own, split).paths
+            if getattr(task_file, split).paths
         )
         drawn: dict[str, np.ndarray] = {}
         # Rows with given ids first: they are not drawn for another split.
-        origins = [("test", own.test), ("validation", own.validation)]
+        origins = [
+            ("test", task_file.test),
+            ("validation", task_file.validation),
+        ]
         for split, wanted in sorted(origins, key=lambda item: not item[1].ids):
             if not wanted or wanted.paths:
                 continue
             if wanted.ids:
                 name = f"--{split}_ids={wanted.ids}"
-                if task_file.is_task_file(own.path):
-                    name = f"{own.path}: {split}: {wanted.ids}"
+                if is_task_file(task_file.path):
+                    name = f"{task_file.path}: {split}: {wanted.ids}"
                 held = self._find_rows(wanted.ids, name)
                 if not np.isin(self.groups[held], self.groups[rest]).all():
                     raise UserError(
@@ -455,7 +362,7 @@ class TableSource(Source):
         rest = self._leave_out_held(rest)
         if not len(rest):
             raise UserError(
-                f"{own.path}: leaves no rows to train on. Hold out fewer."
+                f"{task_file.path}: leaves no rows to train on. Hold out fewer."
             )
         return {**drawn, "train": rest}
 
@@ -488,36 +395,38 @@ class TableSource(Source):
             raise UserError(
                 f"{self.task_file.train.paths[0]}, column {cut(column)!r}: has "
                 "too few groups to hold out one, with each label also in "
-                f"another. Give another {self._flag('group')}, or none."
+                "another. Give another "
+                f"{self.task_file.name_column('group')}, or none."
             )
         return rest[is_held]
 
     def _check_apart(self, parts: Iterable[Table]) -> None:
         """Raises `UserError` if rows of one group are in several parts."""
         if self.task_file.group:
-            flag = self._flag("group")
+            flag = self.task_file.name_column("group")
             groups_lib.check_apart(parts, self.task_file.group, flag)
 
     def find_problems(self) -> list[str]:
         """Columns that look like groups, if none is given, as sentences."""
-        own, path = self.task_file, self.task_file.train.paths[0]
+        task_file, path = self.task_file, self.task_file.train.paths[0]
         is_large = os.path.getsize(path) > MOST_SEARCHED
-        if own.group or own.kind != "classes" or is_large:
+        if task_file.group or task_file.kind != "classes" or is_large:
             return []
         try:
             table = tables.read_table(
-                path, self._columns(), own.encoding, None, [], takes_all=True
+                path,
+                self._columns(),
+                task_file.encoding,
+                None,
+                [],
+                takes_all=True,
             )
         except UserError:  # of columns that the task does not read
             return []
-        option = self._option("--group_column={}", 'group = "{}"')
-        return groups_lib.find_columns(table.columns, own.label[0], option)
-
-    def _row_ids(self, table: Table) -> list[str]:
-        """The ids of the rows; the line numbers if there is no column."""
-        if self._id_column in table.columns:
-            return [*map(word_of, table.columns[self._id_column])]
-        return [str(line) for _, line in table.places]
+        option = task_file.name_option("--group_column={}", 'group = "{}"')
+        return groups_lib.find_columns(
+            table.columns, task_file.label[0], option
+        )
 
     def _find_rows(self, path: str, name: str) -> np.ndarray:
         """int64 [ids]. The training rows of the ids of a file, in its order.
@@ -531,7 +440,10 @@ class TableSource(Source):
                 or there more than once.
         """
         ids = read_ids(path, name)
-        row_ids = self._row_ids(self._read("train").table)
+        train = self._read("train").table
+        row_ids = [str(line) for _, line in train.places]
+        if self._id_column in train.columns:
+            row_ids = [*map(normalize_cell, train.columns[self._id_column])]
         counts = collections.Counter(row_ids)
         paths = self.task_file.train.paths
         table = f"{paths[0]}, ..." if len(paths) > 1 else paths[0]
@@ -540,14 +452,14 @@ class TableSource(Source):
             raise UserError(
                 f"{name}: {len(missing)} of its {len(ids)} ids are not in "
                 f"{table}, such as {cut(missing[0])!r}. Is "
-                f"{self._flag('id')} right?"
+                f"{self.task_file.name_column('id')} right?"
             )
         several = [word for word in ids if counts[word] > 1]
         if several:
             raise UserError(
                 f"{name}: {len(several)} of its {len(ids)} ids stand for "
                 f"several rows of {table}, such as {cut(several[0])!r}. Give "
-                "each row an id of its own."
+                "each row an id of its task_file."
             )
         row_of = {word: row for row, word in enumerate(row_ids)}
         return np.array([row_of[word] for word in ids])
@@ -567,24 +479,9 @@ def read_ids(path: str, name: str) -> list[str]:
         raise UserError(
             f"{name}: no such file. Give a file with one id per line."
         )
-    ids = [*filter(None, map(str.strip, tables.read_lines(path)))]
+    ids = [*filter(None, map(str.strip, file_formats.read_lines(path)))]
     if not ids:
         raise UserError(f"{name}: holds no ids.")
     if len(set(ids)) < len(ids):
         raise UserError(f"{name}: has an id twice.")
     return ids
-
-
-def _by_value(label: str) -> tuple[int, float, str]:
-    """Sorts numbers by value, before all that are not numbers."""
-    try:
-        return (0, float(label), label)
-    except ValueError:
-        return (1, 0.0, label)
-
-
-def _parse_yes_no(cell: Any) -> bool:
-    word = word_of(cell).lower()
-    if word not in YES_NO:
-        raise ValueError(f"{cell!r:.60} is neither 0 nor 1")
-    return YES_NO[word]

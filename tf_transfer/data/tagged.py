@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import entities, tables
-from tf_transfer.data.tables import Table
+from tf_transfer.data import entities, file_formats, tables
+from tf_transfer.data.columns import Table
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -26,7 +26,7 @@ _TAG = re.compile(r"O|[BIESLU]-\S+")
 _IOB2 = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 
-def read(
+def read_table(
     path: str,
     words_column: str,
     tags_column: str,
@@ -49,12 +49,12 @@ def read(
         UserError: A row is invalid; the message has file and line.
     """
     names = dict.fromkeys((words_column, tags_column), "")
-    if not tables.is_plain(path):
+    if not file_formats.is_plain(path):
         table = tables.read_table(path, {**names, **others})
         _check_names(table, tags_column)
         table.columns |= {name: table.words(name) for name in names}
     elif not others:
-        table = _read_columns(path, words_column, tags_column)
+        table = read_columns(path, {words_column: 0, tags_column: -1})
     else:
         [(name, flag)] = others.items()
         raise UserError(
@@ -106,10 +106,10 @@ def check_types(
         sentences: The tags of each.
         types: The types of entity.
     """
-    known = {*entities.tag_names(types)}
+    valid_tags = {*entities.tag_names(types)}
     for row, tags in enumerate(sentences):
         for word, tag in enumerate(tags):
-            if tag not in known:
+            if tag not in valid_tags:
                 raise UserError(
                     f"{table.locate(row, word)}: {cut(tag[2:])!r} is not one "
                     f"of the types of entity: {', '.join(types)}. Fix the tag, "
@@ -120,28 +120,25 @@ def check_types(
 # === CoNLL columns ===
 
 
-def read_words(path: str, words_column: str) -> Table:
-    """Reads the words of sentences, without tags.
+def read_columns(path: str, columns: Mapping[str, int]) -> Table:
+    """Reads columns of a file with one word per line.
 
     Args:
-        path: A file with one word per line, in its first column.
-        words_column: The name of their column in the table.
+        path: The file.
+        columns: The number of each column by its name in the table: 0 for
+            words, -1 for their tags.
+
+    Returns:
+        A row per sentence, with a list of cells of each column.
 
     Raises:
-        UserError: There are none; the message has the file.
+        UserError: There are no sentences, or a line is invalid.
     """
-    lines, sentences = zip(*read_sentences(path, min_columns=1))
-    words = [[word for word, *_ in sentence] for sentence in sentences]
-    places = [(path, line) for line in lines]
-    return Table(path, places, {words_column: words})
-
-
-def _read_columns(path: str, words_column: str, tags_column: str) -> Table:
-    table = Table(path, [], {words_column: [], tags_column: []})
-    for line, rows in read_sentences(path, min_columns=2):
+    table = Table(path, [], {name: [] for name in columns})
+    for line, rows in read_sentences(path, len(columns)):
         table.places.append((path, line))
-        table.columns[words_column].append([cells[0] for cells in rows])
-        table.columns[tags_column].append([cells[-1] for cells in rows])
+        for name, number in columns.items():
+            table.columns[name].append([cells[number] for cells in rows])
     return table
 
 
@@ -157,7 +154,7 @@ def read_sentences(
     width, first_line = 0, 0
     sentence: list[list[str]] = []
     start = 0  # the line of the sentence's first word
-    for number, line in enumerate(tables.read_lines(path), 1):
+    for number, line in enumerate(file_formats.read_lines(path), 1):
         cells = _BLANKS.split(line.strip(" \t"))
         if cells[0] in ("", "-DOCSTART-"):
             if sentence:

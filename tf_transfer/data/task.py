@@ -266,7 +266,7 @@ class Sentences:
         )
 
 
-def join(parts: Sequence[Any]) -> Any:
+def concatenate(parts: Sequence[Any]) -> Any:
     """Several `Examples`, or `Sentences`, one behind the other.
 
     They get new ids, since theirs belong to different splits.

@@ -14,6 +14,8 @@ task file. `KEYS` declares every key; `table_source` reads the data files.
 
 import dataclasses
 import glob
+import hashlib
+import json
 import os
 import re
 import tomllib
@@ -22,7 +24,8 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from msgspec import Meta
 
-from tf_transfer.data import tables
+from tf_transfer.data import file_formats
+from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import find_metric_problem, KINDS
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
@@ -162,13 +165,47 @@ class TaskFile:
     encoding: str = ""
     skip_bad_rows: bool = False
 
+    @property
+    def identity(self) -> str:
+        """A hash of the files' contents, and of how they are read."""
+        values = dataclasses.asdict(self)
+        del values["path"], values["name"]
+        if not values["group"]:
+            del values["group"]
+        values["encoding"] = values["encoding"] or "utf-8"
+        if self.kind != "labels":  # which alone have a separator
+            values["separator"] = SEPARATOR
+        if not values["skip_bad_rows"]:
+            del values["skip_bad_rows"]
+        for split in SPLITS:
+            values[split]["paths"] = [
+                *map(files.sha256, values[split]["paths"])
+            ]
+            if values[split]["ids"]:
+                values[split]["ids"] = files.sha256(values[split]["ids"])
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+        return f"own sha256:{digest.hexdigest()}"
+
+    @property
+    def has_label_cells(self) -> bool:
+        """Whether a cell holds several labels."""
+        return self.kind == "labels" and len(self.label) == 1
+
+    def name_option(self, flag: str, key: str) -> str:
+        """A flag, for messages; or in its place a key or line of the file."""
+        return f"`{key}`" if is_task_file(self.path) else flag
+
+    def name_column(self, key: str) -> str:
+        """The key of the file, or the flag, that names a column."""
+        return self.name_option(f"--{key.removesuffix('s')}_column", key)
+
 
 def is_task_file(name: str) -> bool:
     """Whether `--task` names a task file, by its extension."""
     return name.endswith(ENDING)
 
 
-def read(path: str) -> TaskFile:
+def read_task_file(path: str) -> TaskFile:
     """Reads a task file.
 
     Raises:
@@ -220,7 +257,7 @@ class _Reader:
                 )
         plain = {key: v for key, v in self.values.items() if key in PLAIN_KEYS}
         texts, label = self._names("texts"), self._names("label")
-        convert: Callable[[Any], str] = tables.word_of  # as those of cells
+        convert: Callable[[Any], str] = normalize_cell  # as those of cells
         if plain.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
             convert = str
@@ -319,7 +356,7 @@ class _Reader:
 def _stem(path: str) -> str:
     """A file's name without extension, as the name of a task."""
     stem, extension = os.path.splitext(os.path.basename(path))
-    if extension.lower() in tables.UNPACK:
+    if extension.lower() in file_formats.UNPACK:
         stem = os.path.splitext(stem)[0]
     return re.sub(r"[^\w.-]", "_", stem)
 
@@ -330,7 +367,8 @@ def _stem(path: str) -> str:
 def is_table(data: str) -> bool:
     """Whether `--data` names one table: a file, or a name like a table's."""
     return (
-        os.path.isfile(data) or tables.extension_of(data) in tables.EXTENSIONS
+        os.path.isfile(data)
+        or file_formats.extension_of(data) in file_formats.EXTENSIONS
     )
 
 

@@ -69,7 +69,7 @@ class Tokens:
         return float(is_token.mean()), int(has_token.sum())
 
 
-def join(pieces: Sequence[Tokens]) -> Tokens:
+def concatenate(pieces: Sequence[Tokens]) -> Tokens:
     """The texts of several `Tokens`, one behind the other."""
     starts = []
     offset = 0

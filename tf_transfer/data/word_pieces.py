@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from tf_transfer.data import entities
-from tf_transfer.data.batches import EncodedSplit, IGNORED
+from tf_transfer.data.encoded_split import EncodedSplit, IGNORED
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.tokens import SpecialTokens, Tokens
 
@@ -132,14 +132,14 @@ def _tokenize(
         The pieces of all different words, int32 [pieces]; and for each word
         where its own begin there, and how many it has, int64 [words].
     """
-    known: dict[str, int] = {}
+    number_of: dict[str, int] = {}
     numbers = []
     for words in sentences:
         for index, word in enumerate(words):
             if spaced and index:
                 word = " " + word
-            numbers.append(known.setdefault(word, len(known)))
-    ids = tokenize(list(known)) if known else []
+            numbers.append(number_of.setdefault(word, len(number_of)))
+    ids = tokenize(list(number_of)) if number_of else []
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     positions = np.cumsum(lengths) - lengths
     positions[lengths == 0] = lengths.sum()  # where the unknown one stands

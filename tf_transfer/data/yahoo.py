@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import tables
+from tf_transfer.data import delimited
 from tf_transfer.data.corpora import FolderSource
 from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.errors import UserError
@@ -29,7 +29,7 @@ CLASSES = (
 )
 DEFAULT_CLASSES = "1,2"
 CELLS = ("class", "question title", "question content", "best answer")
-DIALECT = tables.Dialect(header=CELLS)
+DIALECT = delimited.Dialect(header=CELLS)
 
 
 def open_classes(folder: str, classes: str) -> FolderSource:
@@ -62,7 +62,7 @@ def open_classes(folder: str, classes: str) -> FolderSource:
         "Answers.",
         f"yahoo {','.join(map(str, numbers))}",
         ("train", "test"),
-        lambda path, split: read(path, numbers),
+        lambda path, split: read_examples(path, numbers),
     )
 
 
@@ -101,7 +101,7 @@ def choose_classes(classes: str) -> list[int]:
     return numbers
 
 
-def read(path: str, numbers: Sequence[int]) -> Examples:
+def read_examples(path: str, numbers: Sequence[int]) -> Examples:
     """Reads the examples of some classes.
 
     A text is title, question and answer.
@@ -114,15 +114,15 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
         UserError: A row is invalid; the message has file and line.
     """
     label_of = {str(number): label for label, number in enumerate(numbers)}
-    known = {str(number) for number in range(1, len(CLASSES) + 1)}
-    rows = tables.read_rows(path, dialect=DIALECT)
+    classes = {str(number) for number in range(1, len(CLASSES) + 1)}
+    rows = delimited.read_rows(path, dialect=DIALECT)
     next(rows)  # the header
     ids, texts, labels = [], [], []
     for row, (line, (word, *cells)) in enumerate(rows):
-        if word not in known:
+        if word not in classes:
             raise UserError(
                 f"{path}, line {line}: {cut(word)!r} is not a class from 1 to "
-                f"{len(known)}. Fix the line; the file must have no header."
+                f"{len(classes)}. Fix the line; the file must have no header."
             )
         if word in label_of:
             # To an encoder a line break is a space.

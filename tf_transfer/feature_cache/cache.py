@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit, StoredStates
 from tf_transfer.feature_cache import (
     engines,
     rows as rows_lib,
@@ -140,7 +140,7 @@ class _Target:
             )
             self.pending = {}
 
-    def map_states(self, indices: np.ndarray) -> batches.StoredStates:
+    def map_states(self, indices: np.ndarray) -> StoredStates:
         """The stored output of some texts; nothing is read yet.
 
         Args:
@@ -153,7 +153,7 @@ class _Target:
         count = min(stored.num_vectors, stored.num_readable)
         if count:
             vectors = np.memmap(stored.path, dtype, "r", shape=(count, hidden))
-        return batches.StoredStates(
+        return StoredStates(
             vectors,
             np.append(stored.table["start"], 0)[indices],
             indices >= 0,
@@ -203,10 +203,10 @@ class FeatureCache:
     def attach(
         self,
         prefix: FrozenPrefix,
-        splits: dict[str, batches.EncodedSplit],
+        splits: dict[str, EncodedSplit],
         needs_all: bool = False,
         also: Sequence[int] = (),
-    ) -> tuple[dict[str, batches.EncodedSplit], BuildCost]:
+    ) -> tuple[dict[str, EncodedSplit], BuildCost]:
         """Adds the stored output of a prefix to splits; builds what is missing.
 
         Args:

@@ -18,6 +18,7 @@ import tensorflow as tf
 import tqdm
 
 from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models import prefix as prefix_lib
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.prefix import FrozenPrefix
@@ -58,7 +59,7 @@ def run(
     engine: tuple[str, str],
     encoder: Encoder,
     prefixes: Sequence[FrozenPrefix],
-    split: batches.EncodedSplit,
+    split: EncodedSplit,
     devices: Devices,
 ) -> Iterator[tuple[int, list[np.ndarray]]]:
     """Prepares a pass over a split, the longest texts first.

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tf_transfer.data import batches, tokens as tokens_lib
+from tf_transfer.data import tokens as tokens_lib
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.tokens import Tokens
 
 
@@ -38,14 +39,14 @@ class Texts:
         slices: dict from a split's name to the rows of its texts.
     """
 
-    def __init__(self, splits: Mapping[str, batches.EncodedSplit]) -> None:
+    def __init__(self, splits: Mapping[str, EncodedSplit]) -> None:
         sizes = [len(split.tokens) for split in splits.values()]
         self.slices = {
             name: slice(end - size, end)
             for name, size, end in zip(splits, sizes, np.cumsum(sizes).tolist())
         }
-        self.split = batches.EncodedSplit(
-            tokens_lib.join([split.tokens for split in splits.values()]),
+        self.split = EncodedSplit(
+            tokens_lib.concatenate([split.tokens for split in splits.values()]),
             np.zeros(sum(sizes)),
             np.concatenate(
                 [

@@ -29,7 +29,9 @@ class MultitaskData(run_data.RunData):
                 )
             return sources
         tasks = [
-            task_file.read(word) if task_file.is_task_file(word) else word
+            task_file.read_task_file(word)
+            if task_file.is_task_file(word)
+            else word
             for word in settings.tasks.split(",")
         ]
         return {s.task.name: s for s in map(self.open_task, tasks)}
@@ -39,13 +41,13 @@ class MultitaskData(run_data.RunData):
         """The identity of the data; the project's files have one together."""
         return super().identity if self.settings.tasks else self._papers[1]
 
-    def read(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> run_data.Texts:
         """The texts of a task; those of the test if all tasks have one.
 
         Raises:
             UserError: there are no validation texts.
         """
-        settings, examples = self.settings, super().read(task)
+        settings, examples = self.settings, super().read_splits(task)
         if not examples["validation"]:
             raise UserError(
                 f"--validation_fraction=0: task {task.name} has no validation "

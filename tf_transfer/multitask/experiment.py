@@ -238,7 +238,9 @@ class Settings(
         if not self.tasks:
             return list(cs224n.TASKS)
         names = [
-            task_file.read(word).name if task_file.is_task_file(word) else word
+            task_file.read_task_file(word).name
+            if task_file.is_task_file(word)
+            else word
             for word in self.tasks.split(",")
         ]
         for name in names:

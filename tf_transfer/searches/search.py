@@ -19,6 +19,7 @@ from tf_transfer.data import groups as groups_lib
 from tf_transfer.models import loading
 from tf_transfer.reports import advice
 from tf_transfer.reports.groups import group_by
+from tf_transfer.run_comparison import MOST_FOR_BASELINE
 from tf_transfer.searches import answer, ladder as ladder_lib, runs as runs_lib
 from tf_transfer.searches.ladder import Choice, Costs, Ladder, MARGIN
 from tf_transfer.searches.runs import Clock, PROBE, TFIDF
@@ -138,7 +139,7 @@ class Search:
         folds = range(ladder_lib.SEEDS if self.has_folds else 1)
         self.floor: dict[str, list[Planned]] = {}
         for features in (TFIDF, PROBE):
-            if features == PROBE or self.training <= train.MOST_FOR_BASELINE:
+            if features == PROBE or self.training <= MOST_FOR_BASELINE:
                 name = advice.name_baseline(features, data.task.is_tagging)
                 self.floor[name] = [
                     self.plan.baseline(features, fold) for fold in folds

@@ -349,13 +349,13 @@ class StackingData(run_data.RunData):
         )
         return source
 
-    def read(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> run_data.Texts:
         """The texts of a task; a fixed sample of `train` is scored, too.
 
         Raises:
             UserError: there are no validation texts.
         """
-        examples = super().read(task)
+        examples = super().read_splits(task)
         if not examples["validation"]:
             raise UserError(
                 "--validation_fraction=0: validation decides when the first "

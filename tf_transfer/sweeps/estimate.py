@@ -230,20 +230,26 @@ class Estimator:
     def measure(self, run: Planned) -> None:
         """Measures the speed by a finished run of this machine.
 
-        A run with fewer operations than one before does not count: an epoch
-        that runs next to no block measures no speed.
+        The pass that built the run's feature cache counts. A run with fewer
+        operations than one before does not: an epoch that runs next to no
+        block measures no speed.
         """
         result, config = run.directory.result(), run.directory.config()
         starts = (config or {}).get("starts", [])
         hosts = {start.get("host") for start in starts}
         if not result or hosts != {socket.gethostname()}:
             return
-        epochs = [phase["epochs"] for phase in result["phases"]]
-        operations = self.count(run).count(epochs)
-        seconds = sum(
-            line["train_seconds"] + line["eval_seconds"]
-            for line in run.directory.epochs()
-        )
+        work = self.count(run)
+        operations, seconds = 0.0, 0.0
+        if result["prefix_seconds"]:
+            operations, seconds = work.build, result["prefix_seconds"]
+        if not run.settings.is_probe:  # its line has the pass and the fit
+            epochs = [phase["epochs"] for phase in result["phases"]]
+            operations += work.count(epochs)
+            seconds += sum(
+                line["train_seconds"] + line["eval_seconds"]
+                for line in run.directory.epochs()
+            )
         if operations >= self._most and seconds > 0:
             self._most = operations
             self.seconds_per_operation = seconds / operations

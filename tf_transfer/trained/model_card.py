@@ -1,6 +1,8 @@
 """The model card of a run: what it was trained on, what it scores."""
 
 import functools
+import math
+import os
 import shlex
 import timeit
 from collections.abc import Sequence
@@ -68,22 +70,19 @@ NOTES = {
 TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 
-def write_card(
-    predictor: Any, form: str, size: int, serve: Any, scores: Sequence[str]
-) -> str:
+def write_card(predictor: Any, form: str, folder: str, serve: Any) -> str:
     """The text of a model card.
 
     Args:
         predictor: the run's `trained.Predictor`.
         form: one of `USES`.
-        size: bytes of the export.
+        folder: the files of the export.
         serve: the serving signature, which is timed.
-        scores: lines on what the run scores.
     """
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
     settings = config["settings"]
-    lines = _describe_run(predictor, config, size, scores)
+    lines = _describe_run(predictor, config, folder)
     lines += [
         f"- Encoder: {settings['model']}, {config['key']['model_identity']}.",
         f"- Texts are cut at {settings['max_length']} tokens.",
@@ -103,13 +102,11 @@ def write_card(
     return _join(lines, use)
 
 
-def write_baseline_card(
-    predictor: Any, size: int, scores: Sequence[str]
-) -> str:
+def write_baseline_card(predictor: Any, folder: str) -> str:
     """The text of a model card for a baseline; see `write_card`."""
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
-    lines = _describe_run(predictor, config, size, scores)
+    lines = _describe_run(predictor, config, folder)
     use = TFIDF_USE.format(features=FEATURES[len(task.texts) - 1])
     if task.is_tagging:
         use = TAGS_USE
@@ -119,7 +116,7 @@ def write_baseline_card(
 
 
 def _describe_run(
-    predictor: Any, config: dict[str, Any], size: int, scores: Sequence[str]
+    predictor: Any, config: dict[str, Any], folder: str
 ) -> list[str]:
     """Lines on any run; see `write_card`."""
     task = predictor.task
@@ -134,15 +131,41 @@ def _describe_run(
         f"- Examples: {sizes}.",
         f"- Data: {config['key']['data_identity']}.",
         f"- Trained: {config['approach']}.",
-        f"- Size on disk: {formatting.size(size)}.",
+        f"- Size on disk: {formatting.size(_measure_size(folder))}.",
         f"- Command: `{shlex.join(config['starts'][-1]['command'])}`",
-        *(f"- {line}" for line in scores),
+        *(f"- {line}" for line in _list_scores(predictor.directory)),
     ]
     if predictor.temperature != 1:
         lines.append(
             f"- Calibrated: logits are divided by {predictor.temperature:.4f}, "
             "fitted on the validation texts."
         )
+    return lines
+
+
+def _measure_size(folder: str) -> int:
+    """Bytes of all files below a folder."""
+    return sum(
+        os.path.getsize(os.path.join(path, name))
+        for path, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _list_scores(path: str) -> list[str]:
+    """What a run and the majority baseline score."""
+    from tf_transfer.reports import finished_runs
+
+    run = finished_runs.open_scored(path)
+    if run is None:
+        return []
+    lines = [
+        f"Score: {run.metric} {run.ranged.show(1)} on {len(run.labels):,} "
+        f"{run.kind} examples, which trained nothing. In brackets: a 95 % "
+        "interval."
+    ]
+    if not math.isnan(run.majority):
+        lines.append(f"The majority baseline scores {run.majority:.1f}.")
     return lines
 
 

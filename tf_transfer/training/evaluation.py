@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data import batches
-from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.training.resident_split import add_states, ResidentSplit
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import tracing

@@ -247,4 +247,4 @@ def _repeat(
 ) -> BatchPlan:
     """A plan of `count` steps, in as many passes as that takes."""
     plans = [first, *map(plan, range(1, -(-count // len(first))))]
-    return BatchPlan.join(plans).slice_steps(slice(count))
+    return BatchPlan.concatenate(plans).slice_steps(slice(count))

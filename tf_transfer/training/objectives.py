@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.training.optimizer import AdamOptions

@@ -12,7 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transfer.data import batches
-from tf_transfer.data.batches import BatchPlan, EncodedSplit
+from tf_transfer.data.batches import BatchPlan
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import formatting, screen
 

