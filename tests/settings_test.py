@@ -134,6 +134,13 @@ REFUSED_OF_A_TABLE = (
 )
 
 
+def test_a_probe_without_validation_selects_no_epoch():
+    settings = glue.Settings(
+        task="rte", features="frozen", validation_fraction=0.0
+    )
+    assert settings.resolve().validation_fraction == 0
+
+
 @pytest.mark.parametrize("changes", REFUSED_OF_A_TABLE, ids=ascii)
 def test_a_bad_value_of_a_table_is_refused_in_a_short_line(changes):
     with pytest.raises(UserError) as error:

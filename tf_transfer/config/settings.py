@@ -265,7 +265,8 @@ class Settings(Recipe):
                 "TensorFlow turns XLA off where it must be deterministic. "
                 "Give one."
             )
-        if self.validation_fraction == 0 and self.select == "best":
+        selects = self.reads("select") and self.select == "best"
+        if selects and self.validation_fraction == 0:
             raise UserError(
                 "--validation_fraction=0 leaves no texts to select the best "
                 "epoch on: add --select=last."
