@@ -12,7 +12,7 @@ def open_task(folder, **keys):
     path = own_data.write_task(folder, ending="jsonl", **keys)
     settings = glue.Settings(task=path, validation_fraction=0.0, select="last")
     data = glue.Glue(settings).data
-    return data.task, data.read(data.task)
+    return data.task, data.read_splits(data.task)
 
 
 def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
