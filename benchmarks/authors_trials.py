@@ -21,7 +21,7 @@ from typing import Any
 
 from tf_transfer.freezing import experiment as freezing
 from tf_transfer.reports import claims, reading
-from tf_transfer.training import records
+from tf_transfer.training import records, run_paths
 from tf_transfer.utils import files
 
 RECORDED_BY = "the authors of the paper (ljj7975/transformers 4c40497c)"
@@ -58,7 +58,7 @@ def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
     """
     paper_file = claims.find_file("experiments", "freezing")
     assert paper_file is not None  # it is part of the checkout
-    paper = claims.read(paper_file)
+    paper = claims.read_paper(paper_file)
     published = claims.read_published("experiments", "freezing")
     parts, rates = published["parameters"], published["rates"]
     count = 0
@@ -123,7 +123,7 @@ def write(
         "data_identity": f"{line['task']}, {RECORDED_BY}",
         "recorded_by": RECORDED_BY,
     }
-    key = records.locate(settings, "freezing", [], identities, 1).key
+    key = run_paths.locate(settings, "freezing", [], identities, 1).key
     recorded = {"untrained": UNTRAINED} if settings.trains_everything else {}
     key |= recorded
     folder = os.path.join(
@@ -131,7 +131,7 @@ def write(
         "freezing",
         settings.task,
         settings.approach,
-        records.run_name(settings, key),
+        run_paths.run_name(settings, key),
     )
     os.makedirs(folder, exist_ok=True)
     embeddings, block, blocks, pooler, _ = parameters

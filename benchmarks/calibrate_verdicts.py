@@ -20,7 +20,14 @@ from absl import flags
 from benchmarks import documents
 from benchmarks.verdict_scenarios import Scenario, SCENARIOS, SIZE
 from tf_transfer.config import command_line
-from tf_transfer.reports import claims, contrast, predictions, runs as runs_lib
+from tf_transfer.reports import (
+    claims,
+    contrast,
+    groups,
+    predictions,
+    runs as runs_lib,
+    verdicts,
+)
 from tf_transfer.utils import formatting
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
@@ -186,13 +193,13 @@ def simulate(
     count = simulations.value * (3 if scenario.family > 1 else 1)
     paper = make_paper(scenario, count)
     runs = make_runs(scenario, paper, seeds, random)
-    tasks = contrast.split_tasks(runs)
+    tasks = groups.split_tasks(runs)
     tests = []
     for claim in paper.claims:
         of_claim = {task: tasks[task] for task in claim.tasks}
         tests.append(contrast.test_claim(of_claim, paper, claim, "A"))
     families = [
-        contrast.conclude(tests[begin : begin + scenario.family])
+        verdicts.conclude(tests[begin : begin + scenario.family])
         for begin in range(0, count - scenario.family + 1, scenario.family)
     ]
     words = [_words_of(verdict) for family in families for verdict in family]
@@ -201,10 +208,10 @@ def simulate(
         for family in families
     ]
     names = {
-        contrast.AGREES: "agrees",
+        verdicts.AGREES: "agrees",
         SIZE: "size too",
-        contrast.CONTRADICTS: "contradicts",
-        contrast.INCONCLUSIVE: "inconclusive",
+        verdicts.CONTRADICTS: "contradicts",
+        verdicts.INCONCLUSIVE: "inconclusive",
     }
     shares = {
         title: 100 * float(np.mean([name in some for some in words]))
@@ -219,9 +226,9 @@ def simulate(
     }
 
 
-def _words_of(verdict: contrast.Verdict) -> set[str]:
+def _words_of(verdict: verdicts.Verdict) -> set[str]:
     """The word of a verdict, and whether the size agrees too."""
-    return {verdict.word, verdict.reason} & {*contrast.WORDS, SIZE}
+    return {verdict.word, verdict.reason} & {*verdicts.WORDS, SIZE}
 
 
 def _welch(scenario: Scenario, runs: pd.DataFrame) -> float:

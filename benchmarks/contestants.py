@@ -26,9 +26,8 @@ from tf_transfer.glue import experiment as glue
 from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.training import dropout, joint, steps
-from tf_transfer.training.objectives import Objective
+from tf_transfer.training.objectives import Objective, TrainingOptions
 from tf_transfer.training.optimizer import AdamOptions, BertAdam
-from tf_transfer.training.trainer import TrainingOptions
 
 
 class Contestants:

@@ -42,6 +42,7 @@ from tf_transfer.baselines import pooled_states, probe
 from tf_transfer.config import command_line
 from tf_transfer.data import encoded_split, metrics, tokens
 from tf_transfer.data.task import Task
+from tf_transfer.glue import experiment as glue
 from tf_transfer.utils import files, json_files
 
 NAME = "contrastive"
@@ -291,7 +292,7 @@ class Stage:
                         tf.reduce_sum(errors * pairs), tf.reduce_sum(pairs)
                     )
             gradients = tape.gradient(loss, [w.value for w in weights])
-            adam.update(gradients, adam.read())
+            adam.update(gradients, adam.read_numbers())
             adam.count()
 
         self._embed, self._step = embed, step
@@ -374,7 +375,8 @@ def measure(out: str) -> list[Case]:
     cases = []
     if os.path.exists(path):
         cases = json_files.read(path, list[Case])
-    encoder = loading.load("minilm", values.cache_dir, dropout=0.1)
+    settings = glue.Settings(task="sst2", cache_dir=values.cache_dir)
+    encoder = loading.load("minilm", settings.cache_folder, dropout=0.1)
     stages = [Stage(encoder, blocks) for blocks in RATES]
     tables = {task: TASKS[task](values.data) for task in TASKS}
     tests: dict[str, Split] = {}

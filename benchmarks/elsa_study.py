@@ -32,7 +32,7 @@ from absl import flags
 
 from benchmarks import documents, frameworks, hugging_face
 from tf_transfer.config import command_line
-from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.models import loading
 from tf_transfer.sweeps import execute, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
@@ -73,7 +73,7 @@ def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
     values = flags.FLAGS
     settings = freezing.Settings(model=model).resolve()
     blocks = loading.read_shape(model).blocks
-    numbers = freezing.numbers_of_frozen_blocks(settings, blocks)
+    numbers = studies.numbers_of_frozen_blocks(settings, blocks)
     grid = {
         "experiment": "freezing",
         "flags": {

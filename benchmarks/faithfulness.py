@@ -57,7 +57,7 @@ def table(root: str) -> str:
         )
         record = group[False, seeds[0]]
         metric = record["metric"]
-        labels = predictions.read(record, "test")["labels"]
+        labels = predictions.read_split(record, "test")["labels"]
         majority = metrics.majority(metric, labels)
         rows.append(
             (

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from tf_transfer.reports import contrast
+from tf_transfer.reports import contrast, verdicts
 
 PUBLISHED = -2.0  # points, where a claim has a size
 MARGIN = 1.0  # points, where a claim is of no difference
@@ -63,9 +63,9 @@ SAME_TIME = {
 }
 TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
 SIZE = contrast.SIGN_AND_SIZE
-BOTH = (contrast.AGREES, contrast.CONTRADICTS)
-AGREE = (contrast.AGREES,)
-AGAINST = (contrast.CONTRADICTS,)
+BOTH = (verdicts.AGREES, verdicts.CONTRADICTS)
+AGREE = (verdicts.AGREES,)
+AGAINST = (verdicts.CONTRADICTS,)
 MORE = (3, 5, 10)
 SCENARIOS = (
     Scenario("no difference", SIGN, BOTH, seeds=MORE),

@@ -79,7 +79,7 @@ def test_the_minutes_of_a_study_are_those_of_its_summary(paper):
     runs, minutes = re.search(
         r"(\d+)\s+runs\s+train\s+for\s+(\d+)\s+minutes\s+in\s+all", text
     ).groups()
-    summary = summary_lib.read(
+    summary = summary_lib.read_summary(
         os.path.join(commands_lib.ROOT, "experiments", paper, "summary.json")
     )
     trained = [run for run in summary["runs"] if not run.get("members")]

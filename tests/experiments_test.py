@@ -89,7 +89,7 @@ def test_every_head_of_stacking_has_the_same_rates_the_base_s_among_them(
     monkeypatch.chdir(tmp_path)
     _write_data(tmp_path)
     folder = os.path.join(commands.ROOT, "experiments")
-    paper = claims.read(claims.find_file(folder, "stacking"))
+    paper = claims.read_paper(claims.find_file(folder, "stacking"))
     path = os.path.join(folder, "stacking", f"{name}.json")
     tried = collections.defaultdict(set)
     for run in grid_lib.expand(name, grid_lib.read_grid(path), str(tmp_path)):
@@ -162,7 +162,7 @@ def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _write_data(tmp_path)
     folder = os.path.join(commands.ROOT, "experiments")
-    paper = claims.read(claims.find_file(folder, "tweets"))
+    paper = claims.read_paper(claims.find_file(folder, "tweets"))
     path = os.path.join(folder, "tweets", "grid.json")
     keys = [
         key_of(run)
@@ -181,7 +181,7 @@ SHARED_FLAGS = "flags/tweets/hart.flags"  # that the other files include
 
 def test_every_row_that_hart_publishes_has_a_file_of_flags(monkeypatch):
     monkeypatch.chdir(commands.ROOT)
-    paper = claims.read("experiments/tweets/claims.toml")
+    paper = claims.read_paper("experiments/tweets/claims.toml")
     keys = []
     for path in {*glob.glob("flags/tweets/*.flags")} - {SHARED_FLAGS}:
         settings = command_line.parse(

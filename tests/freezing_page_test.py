@@ -7,7 +7,7 @@ import re
 from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
-from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.reports import claims, summary as summary_lib
 
 
@@ -34,7 +34,7 @@ def test_the_page_says_what_the_command_does():
         if field.name in ("rates", "search"):
             assert "plain mean" in field.metadata["help"]
     assert "--tasks=all" in said["WNLI"]
-    assert "wnli" in freezing.tasks_of(
+    assert "wnli" in studies.tasks_of(
         command_line.parse(freezing.Settings, ("--tasks=all",)).resolve()
     )
     words = {"matthews": "Matthews", "f1": "F1", "spearman": "Spearman"}
@@ -53,7 +53,7 @@ def test_the_page_says_what_the_command_does():
 def test_the_page_names_the_output_of_the_runs_that_it_shows():
     """Runs of before the softmax have none in their key, nor has a probe."""
     folder = os.path.join(commands.ROOT, "experiments", "freezing")
-    kept = summary_lib.read(os.path.join(folder, "summary.json"))
+    kept = summary_lib.read_summary(os.path.join(folder, "summary.json"))
     keys = [run["key"] for run in kept["runs"] if run["approach"] != "probe"]
     heads = {key.get("loss_head", "sigmoid") for key in keys}
     path = os.path.join(commands.ROOT, "docs", "freezing.md")

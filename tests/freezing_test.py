@@ -10,7 +10,7 @@ from tests.reports import synthetic
 from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer.config import command_line
-from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.models import freezing as models_freezing, tiny
 from tf_transfer.sweeps import execute, work
 from tf_transfer.utils.errors import UserError
@@ -100,7 +100,7 @@ def test_defaults_are_the_authors():
     assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.0)
     assert (settings.select, settings.patience) == ("last", 0)
     assert settings.validation_fraction == 0.0
-    assert freezing.rates_of(settings) == [1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
+    assert studies.rates_of(settings) == [1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
     assert (settings.trials, settings.search_trials) == (5, 5)
     assert settings.dropout == settings.head_dropout == 0.1
 
@@ -186,19 +186,19 @@ def test_dropout_before_the_pooler_is_that_of_training_alone(monkeypatch):
 )
 def test_numbers_of_frozen_blocks(given, blocks, expected):
     settings = parsed(f"--frozen_blocks={given}")
-    assert freezing.numbers_of_frozen_blocks(settings, blocks) == expected
+    assert studies.numbers_of_frozen_blocks(settings, blocks) == expected
 
 
 @pytest.mark.parametrize("given", ["13", "6-13", "x", "-1", "6-", "1,,2"])
 def test_a_number_of_blocks_that_cannot_be_is_named(given):
     settings = dataclasses.replace(parsed(), frozen_blocks=given)
     with pytest.raises(UserError, match=f"--frozen_blocks={given}.*0 to 12"):
-        freezing.numbers_of_frozen_blocks(settings, 12)
+        studies.numbers_of_frozen_blocks(settings, 12)
 
 
 def test_an_encoder_without_blocks_is_refused():
     with pytest.raises(UserError, match="has no blocks"):
-        freezing.numbers_of_frozen_blocks(parsed(), 0)
+        studies.numbers_of_frozen_blocks(parsed(), 0)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +256,12 @@ def run_main(*words):
 
 
 def test_the_tasks_of_a_study():
-    assert freezing.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
-    assert freezing.tasks_of(parsed("--tasks=mrpc,wnli")) == [
+    assert studies.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
+    assert studies.tasks_of(parsed("--tasks=mrpc,wnli")) == [
         "mrpc",
         "wnli",
     ]
-    every = freezing.tasks_of(parsed("--tasks=all"))
+    every = studies.tasks_of(parsed("--tasks=all"))
     assert len(every) == 9 and "wnli" in every
 
 
@@ -280,7 +280,7 @@ def test_the_study_searches_trains_and_finds_what_is_done(
         "--frozen_blocks=3",
         "--dropout=0",
     )
-    freezing.run_studies(parsed(*words))
+    studies.run_studies(parsed(*words))
     probe, search, trials = scored[0], scored[1:3], scored[3:]
     assert probe.approach == "probe"
     assert [(s.lr, s.seed, s.approach) for s in search] == [
@@ -304,13 +304,13 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     assert ["RTE", "0.001", "live", "all"] in lines
     assert ["RTE", "0.001", "live", "0"] in lines
     # Again: nothing is done twice.
-    freezing.run_studies(parsed(*words))
+    studies.run_studies(parsed(*words))
     assert len(scored) == 7
 
 
 def test_a_dry_run_lists_the_runs_of_a_study(scored, tmp_path, capsys):
     """A trial is counted at one of the rates."""
-    freezing.run_studies(
+    studies.run_studies(
         parsed(
             *SMALL,
             f"--out={tmp_path}",
@@ -327,7 +327,7 @@ def test_a_dry_run_lists_the_runs_of_a_study(scored, tmp_path, capsys):
 
 
 def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
-    freezing.run_studies(
+    studies.run_studies(
         parsed(
             *SMALL,
             f"--out={tmp_path}",
@@ -363,8 +363,8 @@ def test_a_roberta_goes_through_every_number_of_blocks(
         "--task=wnli",
         f"--cache_dir={tmp_path / 'cache'}",
     )
-    freezing.run_studies(parsed(*words))
-    freezing.run_studies(parsed(*words, "--frozen_prefix=cached"))
+    studies.run_studies(parsed(*words))
+    studies.run_studies(parsed(*words, "--frozen_prefix=cached"))
     assert [(s.approach, s.runs_cached) for s in trained] == [
         ("probe", True),
         ("fine_tuning", False),
@@ -381,7 +381,7 @@ def test_a_study_goes_on_without_a_probe(scored, tmp_path, monkeypatch, capsys):
             raise UserError("rte: 10,000 labels.")
 
     words = (*SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1")
-    study = freezing.Study(parsed(*words), fakes.make_pool(refuse))
+    study = studies.Study(parsed(*words), fakes.make_pool(refuse))
     monkeypatch.setattr(study, "plan", list)
     study.run()
     assert "scores" not in capsys.readouterr().out
@@ -398,7 +398,7 @@ def test_a_given_rate_is_not_searched(scored, tmp_path):
         f"--cache_dir={tmp_path / 'cache'}",
     )
     with execute.open_pool() as pool:
-        freezing.Study(parsed(*words), pool).run()
+        studies.Study(parsed(*words), pool).run()
     assert {s.approach: s.runs_cached for s in scored} == {
         "probe": True,
         "fine_tuning": False,

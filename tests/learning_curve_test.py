@@ -9,7 +9,7 @@ import pytest
 from tests.support import own_data
 from tf_transfer import train
 from tf_transfer.models.heads import pooled
-from tf_transfer.reports import advice, predictions
+from tf_transfer.reports import finished_runs
 from tf_transfer.utils.errors import UserError
 
 
@@ -52,7 +52,7 @@ def test_a_quarter_and_half_of_the_texts_are_scored_on_the_same_test(
         np.testing.assert_array_equal(ids, runs[86][1])
     screen = capsys.readouterr().out
     assert (
-        f"{predictions.open_scored(whole.directory).score:.1f} with 86"
+        f"{finished_runs.open_scored(whole.directory).score:.1f} with 86"
         in screen
     )
     assert "22 of 86 training texts" in screen
@@ -111,7 +111,7 @@ def score(right, count=200):
     labels = np.arange(count) % 2
     answers = np.where(np.arange(count) < right, labels, 1 - labels)
     accuracy = float((answers == labels).mean())
-    return predictions.Scored(
+    return finished_runs.Scored(
         "",
         {"metric": "accuracy", "test": {"accuracy": accuracy}},
         "test",
@@ -131,7 +131,7 @@ def score(right, count=200):
 )
 def test_the_verdict_follows_the_interval_of_the_last_half(rights, verdict):
     runs = dict(zip((25, 50, 100), map(score, rights)))
-    line = advice.describe_curve(runs)
+    line = finished_runs.describe_curve(runs)
     assert verdict in line
     assert line.startswith(
         "Learning curve, accuracy on 200 test texts: 50.0 with 25"

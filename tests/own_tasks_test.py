@@ -11,7 +11,7 @@ from tests.conftest import tiny_settings
 from tests.support import answering, commands, own_data, quick
 from tf_transfer import experiment, report
 from tf_transfer.data import tables
-from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.stacking import experiment as stacking
@@ -343,11 +343,11 @@ def test_a_study_of_frozen_blocks_needs_a_test(folder, tmp_path):
         task=str(tmp_path / "untested.toml"), model="tiny"
     ).resolve()
     with pytest.raises(UserError, match=r"untested.toml: has no test"):
-        freezing.Study(settings, pool=None)
+        studies.Study(settings, pool=None)
     settings = freezing.Settings(
         task=str(folder / "news.toml"), model="tiny"
     ).resolve()
-    assert freezing.Study(settings, pool=None).frozen == [1]
+    assert studies.Study(settings, pool=None).frozen == [1]
 
 
 def test_sparse_baselines_of_tweets_read_no_task_file(folder):

@@ -75,7 +75,9 @@ def test_every_claim_of_a_paper_has_a_row(paper):
     """Another reading of a claim has the row of the claim."""
     known = [
         claim
-        for claim in claims.read(claims.find_file(FOLDER, PAPERS[paper])).claims
+        for claim in claims.read_paper(
+            claims.find_file(FOLDER, PAPERS[paper])
+        ).claims
         if not claim.reading_of
     ]
     named = [
@@ -98,8 +100,8 @@ def written_names(name):
     at each published row's settings, on the paper's encoder and sizes; and,
     where a paper has several encoders, of all of them with another one beside.
     """
-    paper = claims.read(claims.find_file(FOLDER, name))
-    kept = summary.read(os.path.join(FOLDER, name, "summary.json"))
+    paper = claims.read_paper(claims.find_file(FOLDER, name))
+    kept = summary.read_summary(os.path.join(FOLDER, name, "summary.json"))
     published = claims.read_published(FOLDER, name).get("tables", ())
     rows = [row["settings"] for table in published for row in table["rows"]]
     record = kept["runs"][0]
@@ -176,7 +178,9 @@ def test_a_report_can_write_what_a_row_says_it_rebuilds(paper):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
     name = PAPERS[paper]
-    kept = summary.read(os.path.join(FOLDER, name, "summary.json"))["runs"]
+    kept = summary.read_summary(os.path.join(FOLDER, name, "summary.json"))[
+        "runs"
+    ]
     runs = [run for run in kept if not run.get("members")]  # no ensembles
     seconds = sum(  # what each run paid: a shared prefix counts once
         (run["seconds"] or 0)

@@ -162,7 +162,7 @@ def test_a_summary_has_a_line_for_each_run(written):
     assert sum(line.startswith('{"path":') for line in lines) == 4
     made = summary_lib.summarize_folder(written.root)
     assert json.dumps(
-        summary_lib.read(str(path)), sort_keys=True
+        summary_lib.read_summary(str(path)), sort_keys=True
     ) == json.dumps(made, sort_keys=True)
 
 
@@ -190,7 +190,7 @@ def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
         record["key"]["rare"] = 3
     path = tmp_path / "summary.json"
     path.write_text(summary_lib.to_json(made))
-    again = summary_lib.read(str(path))
+    again = summary_lib.read_summary(str(path))
     assert summary_lib.to_json(again) == path.read_text()
     assert json.dumps(again, sort_keys=True) == json.dumps(made, sort_keys=True)
 
@@ -203,7 +203,7 @@ def test_runs_and_a_summary_of_others_are_one_report(written, tmp_path):
     assert call(str(parts[1])) == 0
     summary = str(parts[1] / "report" / "summary.json")
     assert call(summary, str(parts[0]), summary) == 0
-    merged = summary_lib.read(str(parts[0] / "report" / "summary.json"))
+    merged = summary_lib.read_summary(str(parts[0] / "report" / "summary.json"))
     whole = summary_lib.summarize_folder(written.root)
     paths = [record["path"] for record in whole["runs"]]
     assert sorted(record["path"] for record in merged["runs"]) == sorted(paths)
@@ -308,7 +308,7 @@ def test_the_answers_of_searches_are_in_the_report(tmp_path):
     # A stored summary has them, and each counts once.
     file = tmp_path / "summary.json"
     file.write_text(summary_lib.to_json(found))
-    both = summary_lib.merge([summary_lib.read(str(file)), found])
+    both = summary_lib.merge([summary_lib.read_summary(str(file)), found])
     assert both["searches"] == found["searches"]
 
 
@@ -390,7 +390,7 @@ def test_a_document_keeps_what_is_around_the_report(written):
     folder = written.folder / "kept"
     assert "](kept/glue_A_costs.png)" in text
     assert (folder / "glue_A_costs.png").exists()
-    summary = summary_lib.read(str(folder / "summary.json"))
+    summary = summary_lib.read_summary(str(folder / "summary.json"))
     assert report.fill_in(text, report.compose(summary)) == text
 
 
@@ -476,7 +476,7 @@ def test_a_generated_document_is_not_stale(name):
     path = os.path.join(commands.ROOT, name)
     text = open(path).read()
     folder = os.path.join(os.path.dirname(path), report.folder_of(text))
-    summary = summary_lib.read(os.path.join(folder, "summary.json"))
+    summary = summary_lib.read_summary(os.path.join(folder, "summary.json"))
     page = report.compose(summary, os.path.join(commands.ROOT, "experiments"))
     assert report.fill_in(text, page) == text
     assert page.sections and page.sections[0].advice

@@ -13,7 +13,7 @@ import pytest
 
 from tests.searches import fake_runs
 from tests.support import commands
-from tf_transfer.training import records
+from tf_transfer.training import run_paths
 
 pytestmark = pytest.mark.slow
 SECONDS = 75
@@ -84,7 +84,7 @@ def test_the_answer_predicts_and_is_found_by_its_command(searched):
     assert code == 0, err
     assert out.startswith("Already done: ")
     [run] = re.findall(r"--run=(\S+) --text", said)
-    assert os.path.samefile(records.find_answer(f"{folder}/out"), run)
+    assert os.path.samefile(run_paths.find_answer(f"{folder}/out"), run)
     code, out, err = commands.finish(
         commands.start("predict", f"--run={run}", "--text=match goal team")
     )

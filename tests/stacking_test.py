@@ -17,7 +17,7 @@ from tests.support.stacking_data import (
 from tf_transfer.data import glue
 from tf_transfer.models import heads, tiny
 from tf_transfer.stacking import experiment as stacking
-from tf_transfer.training import trainer
+from tf_transfer.training import programs
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")
@@ -289,7 +289,7 @@ def test_the_first_phase_ends_where_training_and_validation_part(
 ):
     """The last epoch within the gap is kept, and what follows starts there."""
     gaps = iter([0.005, 0.02, 0.009, 0.5, 0.0])
-    original = trainer.Trainer._evaluate
+    original = programs.PhasePrograms.evaluate
 
     def evaluate(self, *arguments):
         scores, logits = original(self, *arguments)
@@ -297,7 +297,7 @@ def test_the_first_phase_ends_where_training_and_validation_part(
         metrics["train_accuracy"] = metrics["accuracy"] + next(gaps)
         return scores, logits
 
-    monkeypatch.setattr(trainer.Trainer, "_evaluate", evaluate)
+    monkeypatch.setattr(programs.PhasePrograms, "evaluate", evaluate)
     result = run(
         settings_of(
             tmp_path,

@@ -13,7 +13,7 @@ from tf_transfer.baselines import usual
 from tf_transfer.data import entities, metrics
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.reports import (
-    predictions,
+    finished_runs,
     study as study_lib,
     summary as summary_lib,
 )
@@ -256,10 +256,10 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
         "To predict: python -m tf_transfer.predict --run=",
     ):
         assert words in said
-    run = predictions.open_scored(result.directory)
+    run = finished_runs.open_scored(result.directory)
     assert run.ranged.low <= run.score <= run.ranged.high
     [baseline] = (tmp_path / "runs" / "train" / "news" / "tfidf").iterdir()
-    other = predictions.open_scored(str(baseline))
+    other = finished_runs.open_scored(str(baseline))
     np.testing.assert_array_equal(run.ids, other.ids)
     np.testing.assert_array_equal(run.labels, other.labels)
 
@@ -297,7 +297,7 @@ def test_entities_have_intervals_over_sentences():
         scores = entities.score(
             expected, entities.Tagged(tags, expected.starts), ["X"]
         )
-        return predictions.Scored(
+        return finished_runs.Scored(
             "",
             {"metric": "f1", "test": scores},
             "test",
@@ -349,7 +349,7 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     blind = dataclasses.replace(settings, score_test=False)
     first = train.run(blind)
     assert first.record["test"] is None and first.record["test_last"] is None
-    assert predictions.open_scored(first.directory).kind == "validation"
+    assert finished_runs.open_scored(first.directory).kind == "validation"
     assert train.run(blind).record["scores_test"] is False  # and is finished
     capsys.readouterr()
     scored = train.run(settings)
@@ -361,7 +361,7 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     for name in ("validation", "test", "best_epoch", "epochs_run"):
         assert scored.record[name] == whole.record[name]
     ours, theirs = (
-        predictions.open_scored(r.directory) for r in (scored, whole)
+        finished_runs.open_scored(r.directory) for r in (scored, whole)
     )
     assert ours.kind == "test"
     np.testing.assert_array_equal(ours.logits, theirs.logits)
@@ -406,7 +406,9 @@ def test_the_interval_of_accuracy_has_a_width_near_100_too(right):
     labels = np.zeros(20, np.int64)
     logits = np.where(np.arange(20) < right, -1.0, 1.0)[:, None]
     record = {"metric": "accuracy", "test": {"accuracy": right / 20}}
-    run = predictions.Scored("", record, "test", np.arange(20), labels, logits)
+    run = finished_runs.Scored(
+        "", record, "test", np.arange(20), labels, logits
+    )
     assert run.ranged.low < 90 and run.ranged.high >= 99
     assert not run.minus(run).has_interval
 

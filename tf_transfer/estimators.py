@@ -31,8 +31,8 @@ from tf_transfer import experiment, run_comparison, search, train
 from tf_transfer.data import tables
 from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
-from tf_transfer.training.records import hash_key, RunDirectory
-from tf_transfer.utils import files, screen
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 
 NAME = "texts"  # of the task, in the folders of its runs
@@ -343,7 +343,7 @@ class TextSearch(TextClassifier):
         """
         task, examples = source.task, source.read("train")
         key = {**parameters, "budget": "", "data": source.identity}
-        name = f"{NAME}-{hash_key(key)[:10]}"
+        name = f"{NAME}-{json_files.hash_json(key)[:10]}"
         out = os.path.join(parameters.pop("out"), name)
         columns = dict(zip(task.texts, examples.texts))
         names = np.array(task.labels, object)

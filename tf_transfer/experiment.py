@@ -25,7 +25,7 @@ from tf_transfer.run_data import RunData, Splits
 from tf_transfer.run_model import RunModel
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
-from tf_transfer.training import records
+from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -139,7 +139,7 @@ class Experiment(RunModel):
         Args:
             replicas: number of replicas that share a batch.
         """
-        return records.locate(
+        return run_paths.locate(
             self.run_settings,
             self.name,
             [self.data.name, self.settings.approach],
@@ -351,7 +351,9 @@ class Experiment(RunModel):
             for task in data.tasks.values():
                 lines.append(data.describe_data(task, network.encoder))
         blocks = len(network.encoder.blocks)
-        lines.append(freezing.describe(network, self.trainable(blocks)))
+        lines.append(
+            freezing.describe_parameters(network, self.trainable(blocks))
+        )
         compiler = ", compiled by XLA" if settings.uses_xla else ""
         lines.append(f"Runs on {', '.join(devices.names)}{compiler}.")
         return "\n".join(lines)
@@ -401,7 +403,7 @@ def open_run(
         UserError: the run is unfinished, damaged or without a model, or its
             encoder or head is another one than now, or a setting is retired.
     """
-    path = records.find_answer(path)
+    path = run_paths.find_answer(path)
     directory = records.RunDirectory(path, None)
     record = directory.result()
     if record is not None and not record["best_epoch"]:
@@ -409,7 +411,7 @@ def open_run(
             f"--run={path}: is a baseline of tf_transfer.tweets, which keeps "
             "no model. tf_transfer.train --features=tfidf does."
         )
-    config = directory.config(records.Trained)
+    config = directory.config(record_types.Trained)
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
         raise UserError(

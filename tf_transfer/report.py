@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> None:
     summaries = []
     for path in roots:
         if os.path.isfile(path):
-            summaries.append(summary_lib.read(path))
+            summaries.append(summary_lib.read_summary(path))
         else:
             summaries.append(summary_lib.summarize_folder(path))
     summary = summary_lib.merge(summaries)

@@ -18,7 +18,7 @@ from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
-    from tf_transfer.reports.predictions import Scored
+    from tf_transfer.reports.finished_runs import Scored
 
 MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
 CURVE_SHARES = (0.25, 0.5)  # of the training texts, in addition to all
@@ -32,15 +32,15 @@ def print_answer(experiment: Any, result: Result) -> None:
         result: the finished run.
     """
     from tf_transfer.data import errors
-    from tf_transfer.reports import advice, predictions
+    from tf_transfer.reports import advice, finished_runs
 
-    run = predictions.open_scored(result.directory)
+    run = finished_runs.open_scored(result.directory)
     if run is None:  # nothing was scored
         return
     directory, task = RunDirectory(run.path, None), experiment.data.task
-    paths = {advice.name_run(run): run.path}
+    paths = {finished_runs.name_run(run): run.path}
     paths |= _fit_baselines(experiment, run.kind)
-    rows = advice.compare_runs(paths)
+    rows = finished_runs.compare_runs(paths)
     profile = None
     if advice.PROBE in paths:
         profile = RunDirectory(paths[advice.PROBE], None).profile()
@@ -62,7 +62,7 @@ def print_answer(experiment: Any, result: Result) -> None:
         f"samples of them has none. {majority}",
     ]
     if profile is not None:
-        lines.append(advice.describe_profile(profile))
+        lines.append(finished_runs.describe_profile(profile))
     wrong = directory.errors().get(run.kind)
     if wrong is not None:
         lines.append(f"Errors (all of them in {run.path}/errors.json):")
@@ -83,7 +83,7 @@ def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
         Directories by the name of each baseline. What cannot be fitted, or
         would take minutes, is left out.
     """
-    from tf_transfer.reports import advice
+    from tf_transfer.reports import finished_runs
 
     settings, paths = experiment.settings, {}
     if not settings.baseline or settings.is_sparse:
@@ -92,7 +92,7 @@ def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
         if features != settings.features:
             scored = _score_baseline(experiment, features, kind)
             if scored is not None:
-                paths[advice.name_run(scored)] = scored.path
+                paths[finished_runs.name_run(scored)] = scored.path
     return paths
 
 
@@ -103,18 +103,18 @@ def warn_of_tfidf(experiment: Any, path: str) -> str:
         experiment: the `Experiment` of the run.
         path: of its directory; it is finished.
     """
-    from tf_transfer.reports import advice, predictions
+    from tf_transfer.reports import finished_runs
 
-    run, words = predictions.open_scored(path), None
+    run, words = finished_runs.open_scored(path), None
     if run is not None and not experiment.settings.is_sparse:
         words = _score_baseline(experiment, "tfidf", run.kind)
     if run is None or words is None or words.score <= run.score:
         return ""
     gain = words.minus(run).show(1, "+", " points")
     return (
-        f"{experiment.data.name}: {advice.name_run(words)}, without an "
-        f"encoder, is {gain} above {advice.name_run(run)} on {len(run.ids):,} "
-        f"{run.kind} texts. features='tfidf' fits it."
+        f"{experiment.data.name}: {finished_runs.name_run(words)}, without an "
+        f"encoder, is {gain} above {finished_runs.name_run(run)} on "
+        f"{len(run.ids):,} {run.kind} texts. features='tfidf' fits it."
     )
 
 
@@ -133,9 +133,9 @@ def print_learning_curve(experiment: Any, result: Result) -> None:
         experiment: the `Experiment` of a run on all of them.
         result: that run.
     """
-    from tf_transfer.reports import advice, predictions
+    from tf_transfer.reports import finished_runs
 
-    run = predictions.open_scored(result.directory)
+    run = finished_runs.open_scored(result.directory)
     config = RunDirectory(result.directory, None).config()
     if run is None or config is None:
         return
@@ -150,7 +150,7 @@ def print_learning_curve(experiment: Any, result: Result) -> None:
         if one is not None:  # too few texts may train nothing
             scored[count] = one
     if scored:
-        screen.say(f"\n{advice.describe_curve({**scored, size: run})}")
+        screen.say(f"\n{finished_runs.describe_curve({**scored, size: run})}")
 
 
 def _score_another(
@@ -166,7 +166,7 @@ def _score_another(
     Returns:
         None if there are more, or if it cannot be trained.
     """
-    from tf_transfer.reports import predictions
+    from tf_transfer.reports import finished_runs
 
     settings = dataclasses.replace(settings, rerun=False, learning_curve=False)
     try:
@@ -181,7 +181,7 @@ def _score_another(
             if most is not None and len(texts["train"][""]) > most:
                 return None
             run_training.train(other, ())  # prints no answer
-        return predictions.open_scored(path, kind)
+        return finished_runs.open_scored(path, kind)
     except UserError as error:  # this run is finished
         logging.warning("No score of %s: %s", settings.approach, error)
         return None

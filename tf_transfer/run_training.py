@@ -13,7 +13,7 @@ from tf_transfer.data import splits
 from tf_transfer.data.task import Task
 from tf_transfer.models import freezing
 from tf_transfer.trained import Result
-from tf_transfer.training import records
+from tf_transfer.training import records, results
 from tf_transfer.utils import screen
 from tf_transfer.warm import WarmState
 
@@ -67,7 +67,7 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
     data.forget()
     extended = directory.result()
     if extended is not None:
-        screen.say(records.describe_extension(settings, extended))
+        screen.say(results.describe_extension(settings, extended))
     try:
         directory.begin(
             settings,
@@ -112,7 +112,7 @@ def find_finished(
     """The finished run, which is printed; None if steps are left."""
     settings, record = experiment.run_settings, directory.result()
     directory.check_key()
-    if record is None or records.describe_extension(settings, record):
+    if record is None or results.describe_extension(settings, record):
         return None
     more, phases = "", record["phases"]
     if phases and phases[-1]["epochs"] > settings.max_epochs:
@@ -122,7 +122,7 @@ def find_finished(
         )
     screen.say(
         f"Already done: {directory.path}\n"
-        f"{records.summarize(record)}\n{more}"
+        f"{results.summarize(record)}\n{more}"
         "Use --rerun to run it again, in a directory next to it."
     )
     return Result(experiment, directory.path, record)
@@ -154,8 +154,9 @@ def _make_trainer(
 ) -> "Trainer":
     """The trainer of a run that began at a time of `time.monotonic`."""
     from tf_transfer.training import callbacks as callbacks_lib
+    from tf_transfer.training.objectives import TrainingOptions
     from tf_transfer.training.optimizer import AdamOptions
-    from tf_transfer.training.trainer import Trainer, TrainingOptions
+    from tf_transfer.training.trainer import Trainer
 
     settings = experiment.run_settings
     every: list[Callback] = [

@@ -46,7 +46,7 @@ def read(folder):
         assert len(str(reason).splitlines()) == 1 and len(str(reason)) < 500
         return None
     predictions = predictions_lib.Predictions("")
-    arrays = predictions.read(record, "test")
+    arrays = predictions.read_split(record, "test")
     if predictions.damaged:
         return None
     return json.dumps([record, [array.tolist() for array in arrays.values()]])
@@ -97,12 +97,12 @@ def test_a_damaged_summary_is_refused_in_two_lines(attempts, rng, tmp_path):
     path = tmp_path / "summary.json"
     whole = summary_lib.to_json(summary_lib.summarize_folder(str(tmp_path)))
     path.write_text(whole)
-    expected = summary_lib.read(str(path))
+    expected = summary_lib.read_summary(str(path))
     for _ in range(attempts(1000)):
         path.write_text(whole)
         damage.damage_file(rng, path)
         try:
-            assert summary_lib.read(str(path)) == expected
+            assert summary_lib.read_summary(str(path)) == expected
         except UserError as error:
             assert len(str(error).splitlines()) <= 2
 
@@ -226,4 +226,4 @@ def test_a_summary_of_another_shape_is_refused(content, tmp_path):
     path = tmp_path / "summary.json"
     path.write_text(content)
     with pytest.raises(UserError, match="is not a summary|another version"):
-        summary_lib.read(str(path))
+        summary_lib.read_summary(str(path))

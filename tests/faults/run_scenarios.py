@@ -9,7 +9,7 @@ import numpy as np
 from tests.faults.points import Scenario
 from tests.support import run_files
 from tf_transfer.glue import experiment as glue
-from tf_transfer.training import records, tensorboard
+from tf_transfer.training import records, results, tensorboard
 
 DEVICES = types.SimpleNamespace(names=["CPU:0"], replicas=1)
 RUN, OTHER = "runs/glue/rte/last_1/seed=0", "runs/glue/rte/last_1/seed=1"
@@ -36,7 +36,7 @@ def train(root, path=RUN, epochs=2, seed=0, stop_after=None):
     directory = records.RunDirectory(os.path.join(root, path), key)
     result = directory.result()
     directory.check_key()
-    if result and not records.describe_extension(settings, result):
+    if result and not results.describe_extension(settings, result):
         return
     with contextlib.closing(directory):
         directory.begin(settings, DEVICES, {"head": 1}, {"train": 8})

@@ -11,7 +11,7 @@ from tests.sweeps import fakes
 from tf_transfer.searches import runs as search_runs
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.training import records
+from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import FullDiskError
 
@@ -106,13 +106,13 @@ def count_seconds(root):
         clock._is_over.set()
         if clock._thread.ident is not None:
             clock._thread.join()
-    answer = records.Answer(lines=["Train the last block."], run="run")
-    files.write_json(os.path.join(out, records.ANSWER), answer)
+    answer = record_types.Answer(lines=["Train the last block."], run="run")
+    files.write_json(os.path.join(out, run_paths.ANSWER), answer)
 
 
 def read_answer(root):
     path = os.path.join(root, "out")
-    return os.path.relpath(records.find_answer(path), root)
+    return os.path.relpath(run_paths.find_answer(path), root)
 
 
 def prepare_search(root):

@@ -23,6 +23,7 @@ from tf_transfer.models import (
     keras_private,
     loading,
     network as network_lib,
+    presets,
     tiny,
     transformers_folder,
 )
@@ -114,7 +115,7 @@ def test_the_shape_of_a_folder_is_read_without_its_weights(saved):
 
 def test_the_shape_of_a_preset_has_its_number_of_parameters():
     """The rest are embeddings and the pooler: a multiple of the width."""
-    for name, preset in loading.read_presets().items():
+    for name, preset in presets.read_presets().items():
         shape = loading.read_shape(name)
         h, inner = shape.hidden, shape.inner
         block = 4 * h * h + 2 * h * inner + 9 * h + inner

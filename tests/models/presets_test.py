@@ -2,7 +2,7 @@
 
 import keras_hub
 
-from tf_transfer.models import loading
+from tf_transfer.models import presets
 
 
 def test_the_presets_are_those_of_the_installed_release():
@@ -11,7 +11,7 @@ def test_the_presets_are_those_of_the_installed_release():
         **keras_hub.models.BertBackbone.presets,
         **keras_hub.models.RobertaBackbone.presets,
     }
-    ours = loading.read_presets()
+    ours = presets.read_presets()
     assert len(ours) > 10
     assert ours == {name: theirs.get(name) for name in ours}
     others = set(theirs) - set(ours)

@@ -104,7 +104,7 @@ def test_a_pooler_that_no_head_reads_is_no_part():
 
 
 def test_the_table_for_people_adds_up(network):
-    lines = freezing.describe(network, trainable("1")).splitlines()
+    lines = freezing.describe_parameters(network, trainable("1")).splitlines()
     assert lines[1].split() == ["embeddings", f"{EMBEDDINGS:,}", "-"]
     assert lines[4].split() == ["block", "3", f"{BLOCK:,}", "yes"]
     total, moving = GOLDEN["all"], GOLDEN["1"]

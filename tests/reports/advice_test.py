@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import advice, approaches, estimates
-from tf_transfer.reports.predictions import Scored
+from tf_transfer.reports import advice, approaches, estimates, finished_runs
+from tf_transfer.reports.finished_runs import Scored
 
 PAPER = made_up.make_paper()
 
@@ -301,11 +301,11 @@ def compare(monkeypatch):
 
     def compare_all(**runs):
         monkeypatch.setattr(
-            advice,
+            finished_runs,
             "open_scored",
             lambda path, kind: runs[path] if kind == "test" else None,
         )
-        return advice.compare_runs({name: name for name in runs})
+        return finished_runs.compare_runs({name: name for name in runs})
 
     return compare_all
 
@@ -439,44 +439,3 @@ def test_a_score_below_chance_is_an_alarm_with_causes(compare):
         "labels."
     )
     assert advice.warn(rows[1:]) == advice.advise(rows)
-
-
-def test_less_than_the_majority_is_not_below_chance():
-    """Balanced weights answer rare labels more often, and are right."""
-    labels = (np.arange(200) < 20).astype(np.int64)
-    answers = (np.arange(200) < 60).astype(np.int64)
-    logits = np.where(answers == 1, 1.0, -1.0)[:, None]
-    record = {**scored(1).record, "test": {"accuracy": 0.8}}
-    run = Scored("here", record, "test", np.arange(200), labels, logits)
-    assert run.score < run.majority and not run.is_below_chance
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_scores_in_the_reverse_order_are_below_chance(sign):
-    labels = np.linspace(0.0, 5.0, 30)
-    record = {**scored(1).record, "metric": "spearman", "test": {"spearman": 1}}
-    run = Scored(
-        "here", record, "test", np.arange(30), labels, sign * labels[:, None]
-    )
-    assert run.is_below_chance == (sign == -1)
-
-
-def test_chance_alone_is_seldom_an_alarm():
-    draw, alarms = np.random.default_rng(0), 0
-    for _ in range(200):
-        labels, answers = draw.integers(0, 3, (2, 100))
-        record = {**scored(1).record, "test": {"accuracy": 0.3}}
-        run = Scored(
-            "here", record, "test", np.arange(100), labels, np.eye(3)[answers]
-        )
-        alarms += run.is_below_chance
-    assert alarms <= 4
-
-
-@pytest.mark.parametrize("positives, expected", [(150, 85.7), (50, 0.0)])
-def test_f1_is_next_to_that_of_the_majority_baseline(positives, expected):
-    labels = (np.arange(200) < positives).astype(np.int64)
-    record = {**scored(1).record, "metric": "f1", "test": {"f1": 0.9}}
-    logits = np.where(labels == 1, 1.0, -1.0)[:, None]
-    run = Scored("here", record, "test", np.arange(200), labels, logits)
-    assert run.majority == pytest.approx(expected, abs=0.05)

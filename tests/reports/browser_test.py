@@ -49,7 +49,9 @@ def browser():
 @pytest.fixture(scope="module", params=["freezing", "tweets"])
 def path(request, tmp_path_factory):
     """The page on committed records."""
-    summary = summary_lib.read(f"{EXPERIMENTS}/{request.param}/summary.json")
+    summary = summary_lib.read_summary(
+        f"{EXPERIMENTS}/{request.param}/summary.json"
+    )
     page = report.compose(summary, EXPERIMENTS)
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(page_lib.to_html(page))

@@ -6,13 +6,13 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
 from tf_transfer.reports import claims, runs as runs_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
-WANG = claims.read(os.path.join(FOLDER, "glue", "claims.toml"))
-LEE = claims.read(os.path.join(FOLDER, "freezing", "claims.toml"))
+WANG = claims.read_paper(os.path.join(FOLDER, "glue", "claims.toml"))
+LEE = claims.read_paper(os.path.join(FOLDER, "freezing", "claims.toml"))
 LARGE = ("mnli", "qqp", "qnli", "sst2")
 SMALL = ("cola", "stsb", "mrpc", "rte")
 LOSSES = {"all": 0.0, "4": -2.4, "3": -2.5, "2": -2.8, "1": -4.2}
@@ -209,7 +209,7 @@ def test_lee_s_settings_are_those_of_the_experiment(model):
     free = {"strategy", "cpu_devices", "jit_compile", "deterministic"}
     free |= {"task", "seed", "trainable_layers"}
     assert set(known) - set(settings) == free
-    assert settings["lr"] == freezing.rates_of(ours)
+    assert settings["lr"] == studies.rates_of(ours)
 
 
 def test_a_fourth_is_claimed_of_most_tasks():

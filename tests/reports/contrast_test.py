@@ -12,6 +12,7 @@ from tf_transfer.reports import (
     page,
     predictions,
     runs as runs_lib,
+    verdicts,
 )
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
@@ -198,17 +199,17 @@ def test_a_side_that_did_not_train_is_not_comparable():
         {"sign": -1}, {"sign": -1, "may_fail": ("first",)}
     )
     majorities = {"majorities": {"accuracy": 0.527}}
-    verdicts = made_up.judge(
+    judged = made_up.judge(
         paper,
         made_up.make_runs(paper, "rte", LAST, [52.7, 52.7, 52.8], **majorities),
         made_up.make_runs(paper, "rte", ALL, [80, 80.1, 80.2], **majorities),
     )
-    assert verdicts["claim_1"].word == "not comparable"
+    assert judged["claim_1"].word == "not comparable"
     assert (
         "not shown to be above the majority baseline"
-        in verdicts["claim_1"].reason
+        in judged["claim_1"].reason
     )
-    assert verdicts["claim_2"].word == "agrees"  # there it is the claim
+    assert judged["claim_2"].word == "agrees"  # there it is the claim
 
 
 def test_groups_that_were_scored_on_different_texts_are_not_comparable():
@@ -301,14 +302,14 @@ def test_a_report_is_one_family_of_local_words():
         return contrast.test_claims(runs, paper)
 
     tests = [*test(1, "one", model=OTHER), *test(0.9, "two", model=OTHER)]
-    local = contrast.conclude(tests)
+    local = verdicts.conclude(tests)
     least = min(test.p for test in tests)
     assert min(v.p for v in local) == pytest.approx(2 * least)
     # The same test in two studies counts once.
-    again = contrast.conclude([tests[0], *test(1, "one", model=OTHER)])
+    again = verdicts.conclude([tests[0], *test(1, "one", model=OTHER)])
     assert [v.p for v in again] == pytest.approx([tests[0].p] * 2)
     papers = [*test(1, "one"), *test(0.9, "two")]
-    alone = [verdict.p for verdict in contrast.conclude(papers)]
+    alone = [verdict.p for verdict in verdicts.conclude(papers)]
     assert alone == pytest.approx([test.p for test in papers])
 
 

@@ -57,5 +57,5 @@ def test_a_full_disk_leaves_a_document_and_its_figures_as_they_were(
     with pytest.raises(FullDiskError, match="kept: the disk is full"):
         report.write_document(str(document), page, summary)
     assert sorted(os.listdir(tmp_path / "kept")) == kept
-    assert summary_lib.read(str(tmp_path / "kept" / "summary.json"))
+    assert summary_lib.read_summary(str(tmp_path / "kept" / "summary.json"))
     assert document.read_text() == text.replace("Before", "Mine")

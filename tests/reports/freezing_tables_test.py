@@ -8,7 +8,7 @@ from tf_transfer.freezing import tables
 from tf_transfer.reports import claims
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
-PAPER = claims.read(os.path.join(FOLDER, "freezing", "claims.toml"))
+PAPER = claims.read_paper(os.path.join(FOLDER, "freezing", "claims.toml"))
 PUBLISHED = claims.read_published(FOLDER, "freezing")
 TRIALS = {"all": [80, 82], 3: [81, 83], 2: [74, 76], 0: [50, 0]}
 AVERAGING = "authors' averaging"

@@ -6,9 +6,10 @@ import os
 import pytest
 
 from benchmarks import authors_trials
+from tests.reports import made_up
 from tests.reports.claims_test import around, LEE as PAPER, write_trials
 from tests.support import commands
-from tf_transfer.reports import claims, contrast, reading, runs as runs_lib
+from tf_transfer.reports import claims, reading, runs as runs_lib
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def authors_verdicts(authors):
     ) as file:
         records = authors(csv.DictReader(file))
     runs = runs_lib.runs_frame(records, PAPER.varied)
-    return {v.claim.id: v for v in contrast.judge(runs, PAPER)}
+    return {v.claim.id: v for v in made_up.judge_runs(runs, PAPER)}
 
 
 @pytest.mark.shared

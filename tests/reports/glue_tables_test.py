@@ -10,7 +10,7 @@ from tf_transfer.glue import tables
 from tf_transfer.reports import claims
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
-PAPER = claims.read(os.path.join(FOLDER, "glue", "claims.toml"))
+PAPER = claims.read_paper(os.path.join(FOLDER, "glue", "claims.toml"))
 PUBLISHED = claims.read_published(FOLDER, "glue")
 SHARES = {"all": 1.0, "4": 0.64, "3": 0.6, "2": 0.55, "1": 0.5}  # of an epoch
 FINALS = {"all": 70, "4": 68, "3": 67, "2": 66, "1": 65}

@@ -19,6 +19,7 @@ from tf_transfer.reports import (
     contrast,
     runs as runs_lib,
     study,
+    verdicts,
 )
 
 ENVIRONMENT = {
@@ -147,7 +148,12 @@ def judge(paper, *groups):
     """Verdicts by the claim's id, of records of one study."""
     records = [record for group in groups for record in group]
     runs = runs_lib.runs_frame(records, paper.varied)
-    return {v.claim.id: v for v in contrast.judge(runs, paper)}
+    return {v.claim.id: v for v in judge_runs(runs, paper)}
+
+
+def judge_runs(runs, paper):
+    """The verdicts on a paper's claims by a frame of runs."""
+    return verdicts.conclude(contrast.test_claims(runs, paper))
 
 
 def make_paper(*entries, **changes):
@@ -199,7 +205,6 @@ def collect(paper, *groups, published=None, **options):
         runs.record.iloc[0]["experiment"],
         "A",
         approaches.label_runs(dict(runs_lib.studies(runs))["A"]),
-        runs,
         paper,
         published or {},
         **options,

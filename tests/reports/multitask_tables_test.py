@@ -10,7 +10,7 @@ from tf_transfer.multitask import tables
 from tf_transfer.reports import claims, study as study_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
-PAPER = claims.read(claims.find_file(FOLDER, "multitask"))
+PAPER = claims.read_paper(claims.find_file(FOLDER, "multitask"))
 PUBLISHED = claims.read_published(FOLDER, "multitask")
 ORDER = "sentiment,paraphrase,similarity"  # of table 2
 CLS = {"pooling": "cls", "order": ORDER}

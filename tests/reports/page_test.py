@@ -13,10 +13,10 @@ import pytest
 
 from tests.reports import made_up
 from tf_transfer.reports import (
-    contrast,
     groups,
     page as page_lib,
     runs as runs_lib,
+    verdicts,
 )
 
 PAPER = made_up.make_paper(
@@ -41,7 +41,7 @@ def make_runs(scores, layers, task="rte", **changes):
 def make_page(*groups, paper=PAPER):
     records = [run for group in groups for run in group]
     study = made_up.collect(paper or made_up.make_paper(), records)
-    judged = contrast.judge(study.all_runs, paper) if paper else []
+    judged = [*made_up.judge(paper, *groups).values()] if paper else []
     study = dataclasses.replace(
         study, experiment="paper", paper=paper, verdicts=judged
     )
@@ -137,7 +137,7 @@ def test_a_margin_is_not_shown_as_the_paper_s(changes, expected):
             **changes,
         }
     )
-    verdict = contrast.Verdict(paper.claims[0], "A", contrast.AGREES, "")
+    verdict = verdicts.Verdict(paper.claims[0], "A", verdicts.AGREES, "")
     assert page_lib.describe_published(verdict) == expected
     assert page_lib.describe_note(verdict) == "So. The margin: ours: a guess."
 

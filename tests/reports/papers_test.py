@@ -37,7 +37,7 @@ OTHERS = {
 
 
 def read(experiment):
-    return claims.read(claims.find_file(FOLDER, experiment))
+    return claims.read_paper(claims.find_file(FOLDER, experiment))
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -121,7 +121,7 @@ def test_an_entry_that_is_wrong_is_refused(lines, problem, tmp_path):
         'source = "1"\ntasks = ["rte"]\nfirst = {}\n'
     )
     with pytest.raises(UserError, match=f"a: {problem}"):
-        claims.read(str(path))
+        claims.read_paper(str(path))
 
 
 # === Where settings come from ===
@@ -144,7 +144,7 @@ def test_a_setting_without_an_origin_is_refused(tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text('paper = "x"\nencoders = []\n[settings]\nlr = 1\n')
     with pytest.raises(UserError, match="settings: lr is in none of paper"):
-        claims.read(str(path))
+        claims.read_paper(str(path))
 
 
 def test_an_installed_package_finds_what_it_was_installed_with(

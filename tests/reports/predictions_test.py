@@ -1,6 +1,5 @@
 """Scores on resampled texts, against formulae and simple loops."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from tf_transfer.data import metrics
 from tf_transfer.reports import predictions
 
 
@@ -109,58 +107,6 @@ def test_what_is_not_scored_by_texts_has_none(change):
 # === Groups ===
 
 
-def scored(labels, answers, metric="accuracy", groups=None):
-    """Two classes, answered so."""
-    logits = np.where(answers == 1, 1.0, -1.0)[:, None]
-    record = {
-        "metric": metric,
-        "test": {metric: metrics.METRICS[metric](labels, logits)},
-    }
-    ids = np.arange(len(labels))
-    return predictions.Scored(
-        "", record, "test", ids, labels, logits, groups=groups
-    )
-
-
-def half_wide(ranged):
-    return (ranged.high - ranged.low) / 2
-
-
-def test_groups_that_are_all_right_or_all_wrong_count_as_so_many_texts():
-    """The error of a mean over 100 groups of 9 is that over 100 texts."""
-    right = np.arange(100) < 80
-    labels = np.ones(900, np.int64)
-    answers, groups = right.repeat(9).astype(int), np.arange(100).repeat(9)
-    one = scored(labels, answers, groups=groups)
-    plain = 1.96 * 100 * math.sqrt(0.8 * 0.2 / 100)
-    assert half_wide(one.ranged) == pytest.approx(plain, rel=0.1)
-    alone = scored(labels, answers)
-    assert half_wide(alone.ranged) == pytest.approx(plain / 3, rel=0.1)
-    assert (one.drawn, alone.drawn) == ("groups of texts", "texts")
-
-
-def test_a_difference_over_groups_has_their_freedom():
-    labels, groups = np.ones(90, np.int64), np.arange(10).repeat(9)
-    one = scored(labels, (groups < 8).astype(int), groups=groups)
-    other = scored(labels, (groups < 6).astype(int), groups=groups)
-    gap = one.minus(other)
-    assert gap.estimate.freedom == 9
-    assert gap.value == pytest.approx(20)
-    # Two groups of ten differ: the error of a mean of 0 and 1.
-    error = 100 * math.sqrt(0.2 * 0.8 / 10)
-    assert gap.estimate.error == pytest.approx(error, rel=0.1)
-
-
-def test_a_group_of_its_own_for_each_text_changes_no_sample():
-    labels = np.random.default_rng(0).integers(0, 2, 50)
-    answers = np.where(np.arange(50) % 4, labels, 1 - labels)
-    one, other = (
-        scored(labels, answers, "f1", groups)
-        for groups in (None, np.arange(50) * 7)
-    )
-    np.testing.assert_array_equal(one.samples, other.samples)
-
-
 @pytest.mark.parametrize("metric", predictions.SCORES)
 def test_samples_of_groups_are_of_several_sizes(metric):
     generator = np.random.default_rng(3)
@@ -192,11 +138,3 @@ def test_the_report_resamples_groups_too():
         np.std(predictions.decode(one["resampled"])) for one in (alone, grouped)
     ]
     assert spread[1] > 2 * spread[0]
-
-
-def test_copies_of_a_wrong_answer_are_one_answer_below_chance():
-    labels = np.arange(12) % 2
-    wrong = scored(labels.repeat(20), 1 - labels.repeat(20))
-    assert wrong.is_below_chance
-    groups = np.arange(12).repeat(20) // 3
-    assert not dataclasses.replace(wrong, groups=groups).is_below_chance

@@ -11,9 +11,10 @@ import json
 
 import pytest
 
+from tests.reports import made_up
 from tests.support import commands, planned_runs
 from tf_transfer.data import glue
-from tf_transfer.reports import contrast, groups, runs as runs_lib
+from tf_transfer.reports import contrast, groups, runs as runs_lib, verdicts
 
 METRICS = {
     "tweets": ("accuracy", "f1", "f1_hart"),
@@ -133,7 +134,7 @@ def find_values(claim, is_so):
 def find_compared(runs, paper, claim):
     """The groups that a claim compares, of each pair and task."""
     for _, members in runs_lib.studies(runs):
-        tasks = contrast.split_tasks(members)
+        tasks = groups.split_tasks(members)
         for name in claim.tasks:
             task, _, encoder = name.partition(" with ")
             if encoder and encoder not in set(members.model):
@@ -176,15 +177,15 @@ def test_every_claim_is_decided_by_its_paper_s_one_command(name, monkeypatch):
     wrong = []
     for claim in paper.claims:
         compared = [*find_compared(runs, paper, claim)]
-        words = {True: contrast.AGREES, False: contrast.CONTRADICTS}
+        words = {True: verdicts.AGREES, False: verdicts.CONTRADICTS}
         for is_so, word in words.items():
             one = dataclasses.replace(paper, claims=(claim,))
             results = runs_lib.runs_frame(
                 hold(records, compared, claim, is_so), paper.varied
             )
-            verdicts = contrast.judge(results, one)
-            if word not in {verdict.word for verdict in verdicts}:
-                reasons = [f"{v.word}: {v.reason}" for v in verdicts]
+            judged = made_up.judge_runs(results, one)
+            if word not in {verdict.word for verdict in judged}:
+                reasons = [f"{v.word}: {v.reason}" for v in judged]
                 wrong.append((claim.id, word, reasons))
     assert {name for name, *_ in wrong} == {
         claim.id for claim in paper.claims if claim.id in undecidable

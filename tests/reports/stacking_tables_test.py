@@ -20,7 +20,7 @@ from tf_transfer.training import records as records_lib
 
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 FOLDER = os.path.join(commands.ROOT, "experiments")
-PAPER = claims.read(claims.find_file(FOLDER, "stacking"))
+PAPER = claims.read_paper(claims.find_file(FOLDER, "stacking"))
 DENSE = {"head": "dense", "adaptation": "finetune_only"}
 # Settings of a first phase, by what lacks them.
 UNREAD = {
@@ -170,7 +170,7 @@ def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):
     assert ensemble["validation"] == 1 / 4
     assert ensemble["majorities"]["accuracy"] == 5 / 8
     # Its own scores on resampled texts, not those of the first member.
-    base = predictions.Predictions(str(tmp_path)).describe(members[0])
+    base = predictions.Predictions(str(tmp_path)).describe_record(members[0])
     assert ensemble["resampled"] != base["resampled"]
     assert ensemble["seconds"] == 90.0
     assert ensemble["trainable_parameters"] == 3000

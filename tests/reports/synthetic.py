@@ -9,7 +9,7 @@ import numpy as np
 
 from tf_transfer.data import glue as glue_data
 from tf_transfer.glue import experiment as glue
-from tf_transfer.training import records
+from tf_transfer.training import records, run_paths
 
 ENVIRONMENT = {
     "devices": ["/device:CPU:0"],
@@ -69,7 +69,7 @@ def write(
         "model_identity": model_identity,
         "data_identity": data_identity or f"{task.folder} 1",
     }
-    directory = records.locate(
+    directory = run_paths.locate(
         settings,
         getattr(cls, "module", module.EXPERIMENT.name),
         [task.name, settings.approach],

@@ -11,7 +11,7 @@ from tf_transfer.reports import claims, study as study_lib
 from tf_transfer.tweets import tables
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
-PAPER = claims.read(claims.find_file(FOLDER, "tweets"))
+PAPER = claims.read_paper(claims.find_file(FOLDER, "tweets"))
 PUBLISHED = claims.read_published(FOLDER, "tweets")
 FROZEN = {"trainable_layers": "0", "pooler": "frozen"}
 LAST_TWO, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}

@@ -12,7 +12,7 @@ from tf_transfer.baselines import usual
 from tf_transfer.data import errors
 from tf_transfer.searches import runs, search
 from tf_transfer.sweeps.estimate import Work
-from tf_transfer.training import records
+from tf_transfer.training import records, results
 from tf_transfer.utils import files
 
 PROBE_SECONDS, PASS_SECONDS = 2.0, 1.0
@@ -96,7 +96,7 @@ class World:
                 self.now += seconds
             limit = settings.max_seconds
             if limit and self.now - began + seconds > limit:
-                reason = records.OUT_OF_TIME
+                reason = results.OUT_OF_TIME
                 break
         if settings.score_test:
             self.tested.append(settings.approach)

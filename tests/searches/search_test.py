@@ -22,7 +22,7 @@ from tf_transfer import (
 from tf_transfer.config import command_line
 from tf_transfer.models import methods
 from tf_transfer.searches import ladder, runs as runs_lib, search
-from tf_transfer.training import records
+from tf_transfer.training import run_paths
 from tf_transfer.utils.errors import Interrupted, UserError
 
 
@@ -285,16 +285,16 @@ def test_the_folder_of_a_search_stands_for_the_run_of_its_answer(
     [run] = re.findall(r"--run=(\S+) ", line)
     moved = tmp_path / "moved"
     shutil.copytree(searched.out, moved)
-    found = records.find_answer(str(moved))
+    found = run_paths.find_answer(str(moved))
     assert found == str(moved / os.path.relpath(run, searched.out))
-    assert records.find_answer(found) == found
-    (moved / records.ANSWER).write_text('{"lines": [], "run": ""}')
+    assert run_paths.find_answer(found) == found
+    (moved / run_paths.ANSWER).write_text('{"lines": [], "run": ""}')
     with pytest.raises(UserError, match="a search without a finished run"):
         experiment.open_run(str(moved))
-    (moved / records.ANSWER).write_text("{")
+    (moved / run_paths.ANSWER).write_text("{")
     with pytest.raises(UserError, match="answer.json"):
         experiment.open_run(str(moved))
-    (moved / records.ANSWER).unlink()
+    (moved / run_paths.ANSWER).unlink()
     with pytest.raises(UserError, match="or of a search that has answered"):
         experiment.open_run(str(moved))
 

@@ -18,7 +18,7 @@ PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
 
 def read_paper(name):
     """The paper whose claims are judged, by the name of its experiment."""
-    return claims.read(os.path.join(FOLDER, name, "claims.toml"))
+    return claims.read_paper(os.path.join(FOLDER, name, "claims.toml"))
 
 
 def plan_runs(name):

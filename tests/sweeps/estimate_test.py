@@ -149,7 +149,7 @@ def test_the_folder_of_a_task_has_its_size():
 def test_claims_compare_with_the_same_sizes():
     folder = os.path.join(commands.ROOT, "experiments")
     for experiment in ("glue", "freezing", "stacking", "tweets"):
-        paper = claims.read(claims.find_file(folder, experiment))
+        paper = claims.read_paper(claims.find_file(folder, experiment))
         for name, sizes in paper.sizes.items():
             _, *official_sizes = official.SIZES[name]
             expected = [value for split, value in sizes.items()]

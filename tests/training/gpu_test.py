@@ -16,7 +16,7 @@ from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.multitask import experiment as multitask
-from tf_transfer.training import steps, strategy
+from tf_transfer.training import resident_split, strategy
 from tf_transfer.utils import machine
 from tf_transfer.warm import WarmState
 
@@ -59,7 +59,7 @@ def split(tmp_path):
 
 def test_states_that_fit_the_gpu_are_gathered_there(split, monkeypatch):
     stand_in(monkeypatch, "CPU:0", 10**9)
-    resident = steps.ResidentSplit(split, strategy.single_device())
+    resident = resident_split.ResidentSplit(split, strategy.single_device())
     assert resident.vectors.shape[0] == split.tokens.lengths.sum()
     plan = batches.plan_epoch(split.lengths, 4, "random", 0, 1)
     pad = small.encoder().special.pad
@@ -78,7 +78,7 @@ def test_states_that_do_not_fit_are_read_by_the_pipeline(
     split, monkeypatch, capsys
 ):
     stand_in(monkeypatch, "CPU:0", 1000)
-    resident = steps.ResidentSplit(split, strategy.single_device())
+    resident = resident_split.ResidentSplit(split, strategy.single_device())
     assert resident.vectors is None
     assert "(22 kB) do not fit the GPU's memory" in capsys.readouterr().out
     [batch] = resident.distribute(
@@ -107,13 +107,13 @@ def test_the_gpu_holds_no_states_of_a_phase_that_has_ended(
 ):
     stand_in(monkeypatch, "CPU:0", 10**9)
     loaded = []
-    load = steps.ResidentSplit.__init__
+    load = resident_split.ResidentSplit.__init__
 
     def watch(self, *arguments):
         load(self, *arguments)
         loaded.append(weakref.ref(self))
 
-    monkeypatch.setattr(steps.ResidentSplit, "__init__", watch)
+    monkeypatch.setattr(resident_split.ResidentSplit, "__init__", watch)
     experiment = glue.Glue(tiny_settings(tmp_path, **CACHED), warm=WarmState())
     result = experiment.train()
     gc.collect()

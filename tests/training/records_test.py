@@ -1,4 +1,4 @@
-"""The run directory: its name, its owner, and what TensorBoard reads in it."""
+"""A run directory: its owner, its files, and a finished run's extension."""
 
 import json
 import os
@@ -9,154 +9,27 @@ import types
 
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing import plugin_event_accumulator
-from tensorboard.plugins.hparams import plugin_data_pb2
-from tensorboard.util import tensor_util
 
 from tests.conftest import tiny_settings
 from tests.support import run_files
-from tf_transfer.training import checkpoint, records, tensorboard
+from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
-IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
-
-
-def key_of(replicas=1, identities=IDENTITIES, **changes):
-    settings = tiny_settings(**{"out": "runs", **changes})
-    return records.locate(settings, "glue", [], identities, replicas).key
-
-
-def name_of(replicas=1, identities=IDENTITIES, **changes):
-    settings = tiny_settings(**{"out": "runs", **changes})
-    run = records.locate(settings, "glue", [], identities, replicas)
-    return os.path.relpath(run.path, os.path.join(settings.out, "glue"))
+KEY = {"module": "glue", "lr": 1e-3, "dropout": 0.1, "seed": 0}
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run directory that this process has locked."""
-    found = records.RunDirectory(str(tmp_path / "run"), key_of())
+    found = records.RunDirectory(str(tmp_path / "run"), KEY)
     found.lock()
     yield found
     found.close()
 
 
-# === The name of a run ===
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"lr": 2e-5},
-        {"seed": 1},
-        {"split_seed": 1},
-        {"batching": "grouped"},
-        {"dropout": 0.2},
-        {"precision": "mixed_bfloat16"},
-        {"strategy": "one_device"},
-        {"jit_compile": "true"},
-        {"deterministic": True},
-        {"trainable_layers": "2"},
-        {"blocks": "1-2"},
-        {"schedule": "linear"},
-        {"min_delta": 0.5},
-    ],
-    ids=str,
-)
-def test_a_setting_that_can_change_a_number_changes_the_name(changes):
-    assert name_of(**changes) != name_of()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"out": "elsewhere"},
-        {"cache_dir": "cache"},
-        {"max_epochs": 9},
-        {"checkpoint_minutes": 1.0},
-        {"rerun": True},
-    ],
-    ids=str,
-)
-def test_a_setting_that_changes_no_number_leaves_the_name(changes):
-    assert name_of(**changes) == name_of()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"replicas": 2},
-        {"identities": {**IDENTITIES, "model_identity": "tiny 2"}},
-        {"identities": {**IDENTITIES, "data_identity": "RTE sha256:1"}},
-    ],
-    ids=["replicas", "model", "data"],
-)
-def test_replicas_and_identities_change_the_name(changes):
-    assert name_of(**changes) != name_of()
-
-
-@pytest.mark.parametrize(
-    "changes, expected",
-    [
-        ({}, False),
-        ({"schedule": "linear"}, True),
-        ({"warmup_fraction": 0.1}, True),
-    ],
-)
-def test_the_key_has_max_epochs_only_where_the_rate_looks_at_it(
-    changes, expected
-):
-    assert ("max_epochs" in key_of(**changes)) == expected
-    longer = key_of(max_epochs=99, **changes)
-    assert (longer != key_of(**changes)) == expected
-
-
-@pytest.mark.parametrize(
-    "model", ["/some/where/bert", "models/bert/", "../bert:v2", "a b"]
-)
-def test_a_name_is_one_folder_whatever_the_model(model):
-    name = name_of(model=model)
-    assert os.path.basename(name) == name
-    assert not set(name) & set('/\\: *?"<>|')
-
-
-def test_a_name_says_what_a_person_looks_for():
-    name = name_of(lr=2e-5, batch_size=16, seed=3)
-    assert name.startswith("lr=2e-05,batch=16,model=tiny,seed=3-")
-
-
-# === Finding ===
-
-
-def locate(tmp_path, **changes):
-    settings = tiny_settings(tmp_path, **changes)
-    return records.locate(settings, "glue", [], IDENTITIES, 1)
-
-
 def write_result(run, result):
     run.write_result(run_files.finished(**result))
-
-
-def test_the_same_command_finds_its_run(tmp_path):
-    first = locate(tmp_path)
-    assert (first.result(), first.config()) == (None, None)
-    os.makedirs(first.path)
-    write_result(first, {"task": "rte"})
-    again = locate(tmp_path)
-    assert again.path == first.path
-    assert again.result().items() >= run_files.finished().items()
-
-
-def test_a_rerun_stands_beside_the_runs_that_are_whole(tmp_path):
-    names = []
-    for whole in (True, True, False, True):
-        run = locate(tmp_path, rerun=True)
-        names.append(run.path.removeprefix(locate(tmp_path).path))
-        os.makedirs(run.path, exist_ok=True)
-        if whole:
-            write_result(run, {})
-    assert names == ["", ".2", ".3", ".3"]
 
 
 def begin(run, settings, parts=None, split_sizes=None, device="CPU:0"):
@@ -212,9 +85,12 @@ def test_a_closed_run_is_free(run):
 @pytest.mark.parametrize(
     "key, differing",
     [
-        (key_of(lr=0.5), "lr"),
-        (key_of(dropout=0.5, seed=7), "dropout, seed"),
-        (key_of(schedule="linear"), "max_epochs, schedule"),
+        ({**KEY, "lr": 0.5}, "lr"),
+        ({**KEY, "dropout": 0.5, "seed": 7}, "dropout, seed"),
+        (
+            {**KEY, "schedule": "linear", "max_epochs": 9},
+            "max_epochs, schedule",
+        ),
     ],
 )
 def test_the_folder_of_another_config_is_refused(run, key, differing):
@@ -424,97 +300,3 @@ def test_a_config_tells_machines_apart_whose_processors_compute(
     config = run.config()
     told = machine.start_of_machine() if is_told else None
     assert config["machine"] == config["starts"][0]["machine"] == told
-
-
-# === TensorBoard ===
-
-
-def log(run, first_step, points):
-    """Logs as one process does, from its start to its end."""
-    events = tensorboard.RunEvents(run.path)
-    events.start(first_step, {"task": "rte", "lr": 1e-3, "seed": 0})
-    for tag, step, value in points:
-        events.scalar(tag, value, step)
-    events.close()
-
-
-def read_events(folder):
-    """TensorBoard's reader of a folder."""
-    reader = plugin_event_accumulator.EventAccumulator(folder)
-    reader.Reload()
-    return reader
-
-
-def points(folder):
-    """The points that TensorBoard shows, by tag."""
-    reader = read_events(folder)
-    return {
-        tag: [
-            (event.step, float(tensor_util.make_ndarray(event.tensor_proto)))
-            for event in reader.Tensors(tag)
-        ]
-        for tag in reader.PluginTagToContent("scalars")
-    }
-
-
-def test_tensorboard_reads_what_was_logged(run):
-    log(
-        run,
-        0,
-        [("train/loss", 1, 0.5), ("train/loss", 2, 0.25), ("time/x", 2, 7.0)],
-    )
-    assert points(run.path) == {
-        "train/loss": [(1, 0.5), (2, 0.25)],
-        "time/x": [(2, 7.0)],
-    }
-
-
-def test_tensorboard_has_the_hyperparameters_for_its_table(run):
-    log(run, 0, [])
-    reader = read_events(run.path)
-    [content] = reader.PluginTagToContent("hparams").values()
-    data = plugin_data_pb2.HParamsPluginData.FromString(content)
-    found = data.session_start_info.hparams
-    assert found["task"].string_value == "rte"
-    assert found["lr"].number_value == pytest.approx(1e-3)
-
-
-def test_points_that_a_killed_process_logged_too_early_are_void(run):
-    """It was killed at step 5, and its last checkpoint stands at step 2."""
-    log(run, 0, [("train/loss", step, 1.0) for step in (1, 2, 3, 4, 5)])
-    log(run, 3, [("train/loss", step, 2.0) for step in (3, 4)])
-    assert points(run.path)["train/loss"] == [
-        (1, 1.0),
-        (2, 1.0),
-        (3, 2.0),
-        (4, 2.0),
-    ]
-
-
-# === Without TensorFlow ===
-
-LIGHT = """
-import sys
-from tf_transfer.training import records
-from tf_transfer.training import tensorboard
-run = records.RunDirectory({path!r}, {{}})
-run.lock()
-events = tensorboard.RunEvents(run.path)
-events.start(0, {{"lr": 1e-3}})
-events.scalar("train/loss", 1.0, 1)
-events.close()
-run.write_model("epoch-1", {{}})
-run.close()
-print([name for name in ("tensorflow", "keras") if name in sys.modules])
-"""
-
-
-def test_records_are_written_without_tensorflow(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT.format(path=str(tmp_path / "run"))],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[]\n"
-    assert points(str(tmp_path / "run"))["train/loss"] == [(1, 1.0)]

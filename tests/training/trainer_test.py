@@ -20,6 +20,7 @@ from tf_transfer.training import (
     trainer,
 )
 from tf_transfer.training.callbacks import Callback
+from tf_transfer.training.objectives import TrainingOptions
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.utils.errors import UserError
 
@@ -99,7 +100,7 @@ def test_two_heads_train_in_turn_in_two_phases(monkeypatch, tmp_path):
         phase(objectives, Trainable(1, 1, embeddings=True), "all"),
     ]
     options = settings_lib.pick(
-        trainer.TrainingOptions,
+        TrainingOptions,
         settings,
         adam=settings_lib.pick(AdamOptions, settings),
     )

@@ -13,16 +13,13 @@ import contextlib
 import dataclasses
 import hashlib
 import inspect
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
-from tf_transfer.data import batches
 from tf_transfer.data.encoded_split import EncodedSplit, StoredStates
 from tf_transfer.feature_cache import (
     engines,
@@ -39,17 +36,6 @@ from tf_transfer.utils.errors import Interrupted, UserError
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
 SEGMENT_SECONDS = 60
 ANNOUNCED_BYTES = 10**8  # a pass that writes more says so before it begins
-CPU_TEXTS, GPU_TEXTS = 32, 128  # in a batch of a pass
-
-
-class Devices(Protocol):
-    """What the cache asks of devices; see `training.strategy.Devices`."""
-
-    replicas: int
-
-    def run(
-        self, program: Callable[..., list[tf.Tensor]], dataset: tf.data.Dataset
-    ) -> Iterator[list[np.ndarray]]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,12 +85,12 @@ class BuildCost:
 
 @dataclasses.dataclass
 class _Target:
-    """An entry that a pass fills.
+    """A prefix, and the entry that stores its output.
 
     Attributes:
         entry: the entry.
-        prefix: the prefix whose output it stores.
-        rows: the texts that it lacks.
+        prefix: the prefix.
+        rows: the texts that the pass has to store.
         pending: hash and vectors of the rows that are not stored yet.
     """
 
@@ -112,6 +98,68 @@ class _Target:
     prefix: FrozenPrefix
     rows: set[int] = dataclasses.field(default_factory=set)
     pending: dict[bytes, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def find_missing(self, texts: rows_lib.Texts) -> tuple[np.ndarray, str]:
+        """The distinct rows that are missing, and a clause on what is damaged.
+
+        Damaged rows are missing from now on.
+        """
+        vectors, damage = self.entry.vectors, ""
+        indices, num_damaged = vectors.find_intact(texts.hashes)
+        if self.entry.was_replaced:
+            damage = "entry.json is damaged or another entry's"
+        elif num_damaged or vectors.unreadable:
+            lists = len(vectors.unreadable)
+            damage = (
+                f"{num_damaged:,} rows and {lists} lists of rows are damaged"
+            )
+        return texts.distinct(np.flatnonzero(indices < 0)), damage
+
+    def row_bytes(self, texts: rows_lib.Texts, rows: np.ndarray) -> np.ndarray:
+        """int64 [rows]. Size of rows of `texts` in the files of the entry."""
+        num_vectors = np.ones(len(rows), np.int64)
+        if self.prefix.output == "tokens":
+            lengths = texts.split.tokens.lengths[rows].astype(np.int64)
+            num_vectors = lengths + self.prefix.num_cls
+        return (
+            num_vectors * self.entry.vectors.vector_bytes
+            + vectors_lib.ROW_BYTES
+        )
+
+    def append_pending(self, seconds: float) -> None:
+        """Stores what is pending as a segment.
+
+        Args:
+            seconds: of the pass since the last call. Every entry records all
+                of them, as if it had been the only one.
+        """
+        if self.pending:
+            vectors = [*self.pending.values()]
+            self.entry.vectors.append(
+                [*self.pending], [*map(len, vectors)], vectors, seconds
+            )
+            self.pending = {}
+
+    def map_states(self, indices: np.ndarray) -> StoredStates:
+        """The stored output of some texts; nothing is read yet.
+
+        Args:
+            indices: int64 [texts]. See `VectorFile.find`.
+        """
+        stored, hidden = self.entry.vectors, self.entry.hidden
+        dtype = tf.as_dtype(self.prefix.dtype).as_numpy_dtype
+        vectors = np.zeros([1, hidden], dtype)
+        # A truncated file holds the vectors of intact rows all the same.
+        count = min(stored.num_vectors, stored.num_readable)
+        if count:
+            vectors = np.memmap(stored.path, dtype, "r", shape=(count, hidden))
+        return StoredStates(
+            vectors,
+            np.append(stored.table["start"], 0)[indices],
+            indices >= 0,
+            is_pooled=self.prefix.output != "tokens",
+            num_cls=self.prefix.num_cls,
+        )
 
 
 class FeatureCache:
@@ -134,7 +182,7 @@ class FeatureCache:
     def __init__(
         self,
         encoder: Encoder,
-        devices: Devices,
+        devices: engines.Devices,
         options: CacheOptions,
         is_stopped: Callable[[], bool] = lambda: False,
         weights: Sequence[str] | None = None,
@@ -183,11 +231,12 @@ class FeatureCache:
             prefix.at(cut) for cut in further if cut < prefix.cut
         ]
         try:
-            entry, was_built = self._fill(prefixes, texts)
+            target, was_built = self._fill(prefixes, texts)
         except engines.Unusable as error:
             screen.say(f"{error} TensorFlow runs the frozen blocks.")
             self.engine = "tensorflow", self.options.precision
-            entry, was_built = self._fill(prefixes, texts)
+            target, was_built = self._fill(prefixes, texts)
+        entry = target.entry
         indices = entry.vectors.find(texts.hashes)
         missing = np.flatnonzero(indices < 0)
         built = f", built now by {' in '.join(self.engine)}"
@@ -198,7 +247,7 @@ class FeatureCache:
             f"{built if was_built else ''}: {entry.folder}"
         )
         if len(missing):
-            sizes = _row_bytes(entry, prefix, texts, texts.distinct(missing))
+            sizes = target.row_bytes(texts, texts.distinct(missing))
             self._report_missing(len(missing), sizes.sum(), needs_all)
         used = np.unique(indices[indices >= 0])
         cost = BuildCost(
@@ -211,7 +260,7 @@ class FeatureCache:
         with_states = {
             name: dataclasses.replace(
                 split,
-                states=_map_states(entry, prefix, indices[texts.slices[name]]),
+                states=target.map_states(indices[texts.slices[name]]),
             )
             for name, split in splits.items()
         }
@@ -252,17 +301,17 @@ class FeatureCache:
 
     def _fill(
         self, prefixes: Sequence[FrozenPrefix], texts: rows_lib.Texts
-    ) -> tuple[store_lib.Entry, bool]:
+    ) -> tuple[_Target, bool]:
         """Builds what the entries of prefixes lack.
 
         Returns:
-            The entry of the first prefix, and whether anything was missing
+            The first prefix with its entry, and whether anything was missing
             that could be built.
         """
         targets = [_Target(self._open(one), one) for one in prefixes]
-        entry, was_built = targets[0].entry, False
+        was_built = False
         for target in targets:
-            missing, damage = _find_missing(target.entry, texts)
+            missing, damage = target.find_missing(texts)
             if damage:
                 screen.say(
                     f"{target.entry.folder}: {damage}. Missing texts are "
@@ -270,7 +319,7 @@ class FeatureCache:
                 )
             was_built = was_built or bool(damage) or len(missing) > 0
         if not was_built:
-            return entry, False
+            return targets[0], False
         try:
             with contextlib.ExitStack() as locks:
                 # In one order: two processes may want the same locks.
@@ -281,15 +330,15 @@ class FeatureCache:
         except vectors_lib.DiskFull as error:
             self._disk_full = error
             was_built = not isinstance(error, vectors_lib.ReadOnly)
-        return entry, was_built
+        return targets[0], was_built
 
     def _plan_rows(
         self, targets: Sequence[_Target], texts: rows_lib.Texts
     ) -> None:
         """Gives each target the rows that it lacks, as far as there is room."""
-        missing = [_find_missing(one.entry, texts)[0] for one in targets]
+        missing = [target.find_missing(texts)[0] for target in targets]
         sizes = [
-            _row_bytes(target.entry, target.prefix, texts, rows)
+            target.row_bytes(texts, rows)
             for target, rows in zip(targets, missing)
         ]
         room = self.store.make_room(
@@ -315,8 +364,17 @@ class FeatureCache:
         if not targets:
             return
         rows = np.array(sorted(set().union(*(one.rows for one in targets))))
-        prefixes = [target.prefix for target in targets]
-        states = self._run(prefixes, texts.split.take(rows))
+        began = time.perf_counter()
+        try:
+            states = engines.run(
+                self.engine,
+                self._encoder,
+                [target.prefix for target in targets],
+                texts.split.take(rows),
+                self._devices,
+            )
+        finally:  # a compilation that fails takes seconds too
+            self._trace_seconds += time.perf_counter() - began
         size, started = 0, time.perf_counter()
         for index, outputs in states:
             row = int(rows[index])
@@ -328,14 +386,17 @@ class FeatureCache:
             age = time.perf_counter() - started
             is_stopped = self._is_stopped()
             if is_stopped or size >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
-                _append(targets, age)
+                for target in targets:
+                    target.append_pending(age)
                 size, started = 0, time.perf_counter()
             if is_stopped:
                 raise Interrupted(
                     "Stopped. The output of the frozen blocks so far is "
                     "stored; the same command continues there."
                 )
-        _append(targets, time.perf_counter() - started)
+        age = time.perf_counter() - started
+        for target in targets:
+            target.append_pending(age)
 
     def _check(
         self, vectors: np.ndarray, texts: rows_lib.Texts, row: int
@@ -357,74 +418,6 @@ class FeatureCache:
             f"{dtype} (bfloat16 and float32 hold larger numbers). {advice}"
         )
 
-    def _run(
-        self, prefixes: Sequence[FrozenPrefix], split: EncodedSplit
-    ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Prepares a pass over a split, the longest texts first.
-
-        Returns:
-            The index of each text in the split, and for each prefix its output
-            [vectors, hidden], which are computed when they are asked for.
-        """
-        began = time.perf_counter()
-        engine, precision = self.engine
-        replicas = self._devices.replicas if engine == "tensorflow" else 1
-        # Not up to --max_length: runs of other lengths share the rows.
-        plan = batches.plan_evaluation(
-            split.lengths,
-            choose_batch_texts() * replicas,
-            replicas,
-            batches.buckets_up_to(self._encoder.max_positions),
-        )
-        dataset = batches.pipeline(
-            split, plan, self._encoder.special.pad, replicas
-        )
-        try:
-            if engine == "openvino":
-                outputs = engines.run_openvino(
-                    self._encoder, prefixes, dataset, precision
-                )
-            else:
-                outputs = engines.run_tensorflow(
-                    self._encoder, prefixes, dataset, precision, self._devices
-                )
-        finally:  # a compilation that fails takes seconds too
-            self._trace_seconds += time.perf_counter() - began
-        return self._iterate(prefixes, split, plan, outputs)
-
-    def _iterate(
-        self,
-        prefixes: Sequence[FrozenPrefix],
-        split: EncodedSplit,
-        plan: batches.BatchPlan,
-        outputs: engines.Outputs,
-    ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Yields what `_run` returns, from the outputs of a plan's batches."""
-        with tqdm.tqdm(
-            total=int(split.tokens.lengths.sum()),
-            desc=f"running {prefixes[0].cut} frozen blocks once",
-            unit=" tokens",
-            unit_scale=True,
-            leave=False,
-            file=sys.stderr,
-            disable=None,
-        ) as bar:
-            for step, batch in enumerate(outputs):
-                for number, row in enumerate(
-                    plan.rows[step, : plan.counts[step]]
-                ):
-                    length = int(split.tokens.lengths[row])
-                    yield (
-                        int(row),
-                        [
-                            np.atleast_2d(states[number])[
-                                : one.num_cls + length
-                            ]
-                            for one, states in zip(prefixes, batch)
-                        ],
-                    )
-                    bar.update(length)
-
     # === Messages ===
 
     def _report_missing(self, count: int, size: float, needs_all: bool) -> None:
@@ -445,85 +438,6 @@ class FeatureCache:
         )
 
 
-def _append(targets: Sequence[_Target], seconds: float) -> None:
-    """Stores what is pending, a segment for each entry.
-
-    Args:
-        targets: the entries.
-        seconds: of the pass since the last call. Every entry records all of
-            them, as if it had been the only one.
-    """
-    for target in targets:
-        if target.pending:
-            vectors = [*target.pending.values()]
-            target.entry.vectors.append(
-                [*target.pending], [*map(len, vectors)], vectors, seconds
-            )
-            target.pending = {}
-
-
-def _find_missing(
-    entry: store_lib.Entry, texts: rows_lib.Texts
-) -> tuple[np.ndarray, str]:
-    """The distinct rows that are missing, and a clause on what is damaged.
-
-    Damaged rows are missing from now on.
-    """
-    indices, num_damaged = entry.vectors.find_intact(texts.hashes)
-    damage = ""
-    if entry.was_replaced:
-        damage = "entry.json is damaged or another entry's"
-    elif num_damaged or entry.vectors.unreadable:
-        lists = len(entry.vectors.unreadable)
-        damage = f"{num_damaged:,} rows and {lists} lists of rows are damaged"
-    return texts.distinct(np.flatnonzero(indices < 0)), damage
-
-
-def _row_bytes(
-    entry: store_lib.Entry,
-    prefix: FrozenPrefix,
-    texts: rows_lib.Texts,
-    rows: np.ndarray,
-) -> np.ndarray:
-    """int64 [rows]. Size of rows of `texts` in the files of an entry."""
-    lengths = texts.split.tokens.lengths[rows].astype(np.int64)
-    is_pooled = prefix.output != "tokens"
-    num_vectors = np.where(is_pooled, 1, lengths + prefix.num_cls)
-    return num_vectors * entry.vectors.vector_bytes + vectors_lib.ROW_BYTES
-
-
-def _map_states(
-    entry: store_lib.Entry, prefix: FrozenPrefix, indices: np.ndarray
-) -> StoredStates:
-    """The stored output of some texts; nothing is read yet.
-
-    Args:
-        entry: the entry of the prefix.
-        prefix: gives the layout of a text's vectors.
-        indices: int64 [texts]. See `Entry.find`.
-    """
-    dtype = tf.as_dtype(entry.key["dtype"]).as_numpy_dtype
-    vectors = np.zeros([1, entry.hidden], dtype)
-    # A truncated file holds the vectors of intact rows all the same.
-    count = min(entry.vectors.num_vectors, entry.vectors.num_readable)
-    if count:
-        shape = count, entry.hidden
-        vectors = np.memmap(entry.vectors.path, dtype, "r", shape=shape)
-    return StoredStates(
-        vectors,
-        np.append(entry.vectors.table["start"], 0)[indices],
-        indices >= 0,
-        is_pooled=prefix.output != "tokens",
-        num_cls=prefix.num_cls,
-    )
-
-
-def choose_batch_texts() -> int:
-    """Texts per batch and replica of a pass: on a CPU, 16 to 64 are as fast."""
-    has_gpu = tf.config.list_physical_devices("GPU")
-    return GPU_TEXTS if has_gpu else CPU_TEXTS
-
-
 def code_version(encoder: Encoder) -> str:
     """A hash of the code that computes a prefix, and of its libraries."""
     devices = [
@@ -533,7 +447,7 @@ def code_version(encoder: Encoder) -> str:
     parts = (
         encoder.hash_code(),
         inspect.getsource(prefix_lib),
-        choose_batch_texts(),
+        engines.choose_batch_texts(),
         tf.__version__,
         devices[:1],
     )

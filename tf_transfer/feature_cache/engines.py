@@ -11,11 +11,14 @@ import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+import tqdm
 
+from tf_transfer.data import batches
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models import prefix as prefix_lib
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.prefix import FrozenPrefix
@@ -26,6 +29,7 @@ from tf_transfer.utils import tracing
 BOUNDS = {"float32": 1e-3, "bfloat16": 2e-2}
 HINTS = {"float32": "f32", "bfloat16": "bf16"}  # OpenVINO's names
 CHECKED_TEXTS = 16
+CPU_TEXTS, GPU_TEXTS = 32, 128  # in a batch of a pass
 INPUTS = ("ids", "segments", "mask")
 
 Outputs = Iterator[list[np.ndarray]]
@@ -35,21 +39,102 @@ class Unusable(Exception):
     """OpenVINO cannot run these blocks here. The message says why."""
 
 
+class Devices(Protocol):
+    """What a pass needs of devices; see `training.strategy.Devices`."""
+
+    replicas: int
+
+    def run(
+        self, program: Callable[..., list[tf.Tensor]], dataset: tf.data.Dataset
+    ) -> Iterator[list[np.ndarray]]: ...
+
+
+def choose_batch_texts() -> int:
+    """Texts per batch and replica of a pass: on a CPU, 16 to 64 are as fast."""
+    has_gpu = tf.config.list_physical_devices("GPU")
+    return GPU_TEXTS if has_gpu else CPU_TEXTS
+
+
+def run(
+    engine: tuple[str, str],
+    encoder: Encoder,
+    prefixes: Sequence[FrozenPrefix],
+    split: EncodedSplit,
+    devices: Devices,
+) -> Iterator[tuple[int, list[np.ndarray]]]:
+    """Prepares a pass over a split, the longest texts first.
+
+    Args:
+        engine: `tensorflow` or `openvino`, and its precision.
+        encoder: the encoder that the prefixes belong to.
+        prefixes: all are computed in one pass.
+        split: the texts.
+        devices: those of TensorFlow.
+
+    Returns:
+        The index of each text in the split, and for each prefix its output
+        [vectors, hidden], which are computed when they are asked for.
+
+    Raises:
+        Unusable: see `compile_openvino`.
+    """
+    name, precision = engine
+    replicas = devices.replicas if name == "tensorflow" else 1
+    # Not up to --max_length: runs of other lengths share the rows.
+    plan = batches.plan_evaluation(
+        split.lengths,
+        choose_batch_texts() * replicas,
+        replicas,
+        batches.buckets_up_to(encoder.max_positions),
+    )
+    dataset = batches.pipeline(split, plan, encoder.special.pad, replicas)
+    if name == "openvino":
+        outputs = run_openvino(encoder, prefixes, dataset, precision)
+    else:
+        outputs = run_tensorflow(encoder, prefixes, dataset, precision, devices)
+
+    def iterate() -> Iterator[tuple[int, list[np.ndarray]]]:
+        lengths = split.tokens.lengths
+        with tqdm.tqdm(
+            total=int(lengths.sum()),
+            desc=f"running {prefixes[0].cut} frozen blocks once",
+            unit=" tokens",
+            unit_scale=True,
+            leave=False,
+            file=sys.stderr,
+            disable=None,
+        ) as bar:
+            for batch, rows, count in zip(outputs, plan.rows, plan.counts):
+                for number, row in enumerate(rows[:count].tolist()):
+                    length = int(lengths[row])
+                    yield (
+                        row,
+                        [
+                            np.atleast_2d(states[number])[
+                                : prefix.num_cls + length
+                            ]
+                            for prefix, states in zip(prefixes, batch)
+                        ],
+                    )
+                    bar.update(length)
+
+    return iterate()
+
+
 def run_tensorflow(
     encoder: Encoder,
     prefixes: Sequence[FrozenPrefix],
     dataset: tf.data.Dataset,
     precision: str,
-    devices: Any,
+    devices: Devices,
 ) -> Outputs:
     """Traces prefixes, to run them with TensorFlow.
 
     Args:
-        encoder: the encoder that the prefixes belong to.
-        prefixes: all are computed in one pass.
+        encoder, prefixes: see `run`.
         dataset: batches; see `data.batches.pipeline`.
         precision: `float32`, `tf32`, which `Devices` has set, or `bfloat16`.
-        devices: `training.strategy.Devices`.
+        devices: see `run`.
 
     Returns:
         The outputs of each batch, one array per prefix, which are computed when

@@ -7,8 +7,6 @@
 
 import contextlib
 import glob
-import hashlib
-import json
 import os
 import shutil
 import time
@@ -32,8 +30,7 @@ MOST_GB = 50.0
 
 def name_of(key: dict[str, Any]) -> str:
     """The name of the folder that holds the entry of a key."""
-    text = json.dumps(key, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return json_files.hash_json(key)[:20]
 
 
 class Entry:

@@ -104,8 +104,8 @@ def parse_qualities(text: str) -> tuple[float, ...]:
         numbers = tuple(map(float, text.split(",")))
     except ValueError:
         numbers = ()
-    known = {number for number in numbers if 0 < number <= 1}
-    if not numbers or len(known) < len(numbers):
+    shares = {number for number in numbers if 0 < number <= 1}
+    if not numbers or len(shares) < len(numbers):
         raise UserError(
             f"--quality={text}: give shares of the full score, above 0 and up "
             "to 1, each once, such as 0.9 or 0.9,0.95."

@@ -130,8 +130,8 @@ def read_published(study: Study) -> tuple[str, Published]:
 
 def take_means(published: Published, task: str) -> operating.Trials:
     """The authors' means on a task as if each was one trial; or {}."""
-    known = published.get(task, {})
-    return {number: [mean] for number, (mean, *_) in known.items()}
+    means = published.get(task, {})
+    return {number: [mean] for number, (mean, *_) in means.items()}
 
 
 def _number(text: str) -> int | str:
@@ -163,10 +163,10 @@ def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
     """Scores at every number of trained blocks, published or run."""
     rows = []
     for key, trials in curves.items():
-        known = published.get(key.task, {})
-        numbers = {*known, *trials} - {ALL}
+        means = published.get(key.task, {})
+        numbers = {*means, *trials} - {ALL}
         for tuned in (ALL, *sorted(numbers, reverse=True)):
-            mean, plain, deviation, count, _ = known.get(tuned, UNKNOWN)
+            mean, plain, deviation, count, _ = means.get(tuned, UNKNOWN)
             theirs = tables.number(plain)
             if deviation:
                 theirs += f" ± {deviation:.2f}"
@@ -194,11 +194,11 @@ def table_5(
         encoder: the paper's, next to which the runs are shown.
     """
     full = layers[layers.tuned == ALL].drop(columns=["runs", "tuned"])
-    known = [
+    of_paper = [
         tables.rate(rates["unit"] * rates[encoder].get(task, math.nan))
         for task in full.task
     ]
-    full.insert(1, "lr, published", known)
+    full.insert(1, "lr, published", of_paper)
     return full.rename(columns={"lr": "lr, here"}).drop_duplicates()
 
 
@@ -286,14 +286,14 @@ def list_tables(
     level: float = operating.LEVEL,
 ) -> list[Table]:
     """The paper's tables 4 to 9, then ours; none of a search."""
-    known = study.published
+    published = study.published
     curves = list_curves(study.runs)
     if not curves:
         return []
     encoder, scores = read_published(study)
     tasks = study.runs.task.replace(TITLES)
     majorities = study.runs.majority.groupby(tasks).max()
-    enough = known["operating_points"]["trained_blocks"][encoder]
+    enough = published["operating_points"]["trained_blocks"][encoder]
     ours = find_enough(curves)
     points = [enough] if ours is None else [enough, ours]
     layers = table_of_layers(curves, scores)
@@ -306,7 +306,9 @@ def list_tables(
             "table_4",
             "Table 4: millions of parameters, and shares. Published: exact "
             f"from the architectures. Here: {study.model}",
-            table_4(study.runs.record.iloc[0]["parts"], known["parameters"]),
+            table_4(
+                study.runs.record.iloc[0]["parts"], published["parameters"]
+            ),
         ),
         Table(
             "table_5",
@@ -314,7 +316,7 @@ def list_tables(
             f"deviation over trials. Published: {encoder}, from the authors' "
             "trials. Their averaging leaves out trials at 0 or not above 0.9 "
             "of the best",
-            table_5(layers, known["rates"], encoder),
+            table_5(layers, published["rates"], encoder),
         ),
         Table(
             "tables_6_to_9",

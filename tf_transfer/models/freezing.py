@@ -73,7 +73,7 @@ class Trainable:
         name = component.name
         if not self.includes(name):
             return []
-        own = [
+        weights = [
             weight
             for layer in component.layers
             for weight in layer.weights
@@ -81,8 +81,8 @@ class Trainable:
         ]
         is_new = name == "pooler" and self.new_pooler
         if not is_new and (name == "pooler" or component.is_block):
-            own = [w for w in own if self.method.trains(w.name)]
-        return own + [w for layer in component.added for w in layer.weights]
+            weights = [w for w in weights if self.method.trains(w.name)]
+        return weights + [w for layer in component.added for w in layer.weights]
 
 
 def parse(
@@ -178,7 +178,9 @@ def components(network: "Network") -> list[Component]:
         table.append(("pooler", [encoder.pooler]))
     table += [(f"head {name}", [head]) for name, head in network.heads.items()]
     added = {f"block {n}": [layer] for n, layer in encoder.added.items()}
-    return [Component(name, own, added.get(name, [])) for name, own in table]
+    return [
+        Component(name, layers, added.get(name, [])) for name, layers in table
+    ]
 
 
 def find_trained(
@@ -246,7 +248,7 @@ def _count(weights: Iterable[Any]) -> int:
     return sum(math.prod(weight.shape) for weight in weights)
 
 
-def describe(network: "Network", trainable: Trainable) -> str:
+def describe_parameters(network: "Network", trainable: Trainable) -> str:
     """A table of components, parameters, and what trains, as text."""
     lines = [f"{'component':<16}{'parameters':>14}  trains"]
     for component in components(network):

@@ -6,20 +6,18 @@ loads them.
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
-import importlib.util
 import os
-import runpy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from tf_transfer.models import presets
 from tf_transfer.models.cost import Shape
 from tf_transfer.models.transformers_types import rename_keys, TYPES
-from tf_transfer.utils import files as files_lib, json_files, network, wheels
+from tf_transfer.utils import files as files_lib, json_files, wheels
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,21 +39,6 @@ SIZES = (
 Size = Annotated[int, msgspec.Meta(ge=1)]
 # By transformers' names of types, and keras-nlp's of classes.
 ROBERTAS = ("camembert", "roberta", "xlm-roberta", "RobertaBackbone")
-# Shapes of presets: of the first row whose words are in a preset's name.
-SHAPES = {
-    "minilm_l3": Shape(3, 384, 12, 1536),
-    "minilm_l12": Shape(12, 384, 12, 1536),
-    "minilm": Shape(6, 384, 12, 1536),
-    "xsmall": Shape(6, 384, 12, 1536),
-    "bert_tiny": Shape(2, 128, 2, 512),
-    "bert_small": Shape(4, 512, 8, 2048),
-    "small_v1.5_zh": Shape(4, 512, 8, 2048),
-    "small": Shape(12, 384, 12, 1536),
-    "bert_medium": Shape(8, 512, 8, 2048),
-    "large": Shape(24, 1024, 16, 4096),
-    "base": Shape(12, 768, 12, 3072),
-    "llm_embedder": Shape(12, 768, 12, 3072),
-}
 TINY_VERSION = 1  # change it with `tiny`: runs' keys name its weights by it
 
 
@@ -74,7 +57,7 @@ def identify(model: str, cache_folder: str) -> str:
         return wheels.MINILM.identity
     if os.path.isdir(model):
         return f"folder sha256:{_hash_folder(os.path.abspath(model))}"
-    return _find_handle(model)
+    return presets.find_handle(model)
 
 
 def is_roberta(model: str) -> bool:
@@ -104,7 +87,7 @@ def size_on_disk(model: str, cache_folder: str) -> int:
     if model == "minilm":
         folder = wheels.fetch(wheels.MINILM, cache_folder)
     elif not os.path.isdir(model):
-        folder = _cached_preset(model)
+        folder = presets.find_cached(model)
     ending = ".safetensors" if _is_transformers_folder(folder) else ".h5"
     return sum(
         os.path.getsize(os.path.join(folder, name))
@@ -137,22 +120,9 @@ def read_shape(model: str, keep_blocks: int = 0) -> Shape:
             sizes = _read_sizes(_read_config(folder))
             shape = Shape(*[*sizes.values()][:4])
     else:
-        shape = _find_shape(model)
+        shape = presets.find_shape(model)
     _check_keep(keep_blocks, shape.blocks)
     return dataclasses.replace(shape, blocks=keep_blocks or shape.blocks)
-
-
-def _find_shape(model: str) -> Shape:
-    """The shape of `minilm` or a preset."""
-    if model != "minilm":
-        _find_handle(model)
-    for words, shape in SHAPES.items():
-        if words in model:
-            return shape
-    raise UserError(
-        f"--model={model}: the shape of this preset is not known before it is "
-        "loaded. Give its folder."
-    )
 
 
 def load(
@@ -333,46 +303,7 @@ def _read_type(source: str) -> str:
     return f"{name}Backbone"
 
 
-# === Names ===
-
-
-@functools.cache
-def read_presets() -> dict[str, dict[str, Any]]:
-    """Returns keras-hub's entry on each preset of BERT and RoBERTa, by name.
-
-    Importing keras-hub takes seconds, and TensorFlow with it; its tables of
-    presets are files that import nothing. Checked with keras-hub 0.32.0; a
-    release that moves or changes them fails `tests/models/presets_test.py`.
-    An entry's `kaggle_handle` names the release.
-    """
-    spec = importlib.util.find_spec("keras_hub")
-    if spec is None or spec.origin is None:
-        raise ImportError("keras-hub is not installed.")
-    models = os.path.join(os.path.dirname(spec.origin), "src", "models")
-    presets: dict[str, dict[str, Any]] = {}
-    for family in ("bert", "roberta"):
-        path = os.path.join(models, family, f"{family}_presets.py")
-        presets |= runpy.run_path(path)["backbone_presets"]
-    return presets
-
-
-def _find_handle(model: str) -> str:
-    """The release of a preset.
-
-    Raises:
-        UserError: there is no such preset.
-    """
-    if model not in read_presets():
-        names = ", ".join(
-            name
-            for name in sorted(read_presets())
-            if name.startswith(("bert_", "roberta_"))
-        )
-        raise UserError(
-            f"--model={model}: no such folder or preset. Give a folder, "
-            f"`minilm`, `tiny`, or one of {names}."
-        )
-    return read_presets()[model]["kaggle_handle"]
+# === Folders ===
 
 
 def _check_folder(model: str) -> None:
@@ -451,38 +382,6 @@ def _hash_folder(folder: str) -> str:
     return digest.hexdigest()
 
 
-# === Errors that a person can read ===
-
-
-def _cached_preset(model: str) -> str:
-    """The folder of a preset, which is there once the preset was fetched."""
-    from kagglehub import cache, handle
-
-    name = _find_handle(model).removeprefix("kaggle://")
-    return cache.get_cached_path(handle.parse_model_handle(name))
-
-
-def _check_reachable(model: str) -> None:
-    """Raises `UserError` within seconds if a preset cannot be fetched.
-
-    kagglehub itself fails after a while, with a page of traceback. A preset
-    that was fetched before needs no network.
-    """
-    if os.path.isdir(_cached_preset(model)):
-        return
-    problem = network.find_problem("https://www.kaggle.com")
-    if problem:
-        raise _not_fetched(model, problem)
-
-
-def _not_fetched(model: str, reason: str) -> UserError:
-    return UserError(
-        f"--model={model}: cannot fetch the preset from Kaggle ({reason}).\n"
-        "Check the network; or give --model=FOLDER with the weights, or "
-        "--model=minilm, which comes with pip."
-    )
-
-
 @contextlib.contextmanager
 def _opened(model: str, cache_folder: str) -> Iterator[str]:
     """Gives the folder or the preset's name that keras-nlp loads from.
@@ -495,7 +394,7 @@ def _opened(model: str, cache_folder: str) -> Iterator[str]:
     elif os.path.isdir(model):
         _check_folder(model)
     else:
-        _check_reachable(model)
+        presets.check_reachable(model)
     try:
         yield source
     except UserError:
@@ -508,4 +407,4 @@ def _opened(model: str, cache_folder: str) -> Iterator[str]:
                 f"--model={model}: cannot be loaded ({reason}). Is the folder "
                 "complete?"
             ) from error
-        raise _not_fetched(model, reason) from error
+        raise presets.not_fetched(model, reason) from error

@@ -77,17 +77,17 @@ def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
     """
     with _Weights(folder, config.type) as weights:
         variables = tables(encoder)
-        positions = weights.read(POSITIONS)[config.first_position :]
+        positions = weights.read_array(POSITIONS)[config.first_position :]
         if SEGMENTS in variables:
             weights.assign(
-                variables[SEGMENTS], SEGMENTS, weights.read(SEGMENTS)
+                variables[SEGMENTS], SEGMENTS, weights.read_array(SEGMENTS)
             )
         elif weights.has(SEGMENTS):
             # transformers adds this one vector to every token. It is zero as
             # published, but not after tuning. Every token has a position.
-            positions = positions + weights.read(SEGMENTS)[:1]
+            positions = positions + weights.read_array(SEGMENTS)[:1]
         weights.assign(variables[POSITIONS], POSITIONS, positions)
-        weights.assign(variables[WORDS], WORDS, weights.read(WORDS))
+        weights.assign(variables[WORDS], WORDS, weights.read_array(WORDS))
         layers = [*name_layers(encoder)]
         if weights.has_pooler:
             layers.append((POOLER, encoder.pooler))
@@ -109,7 +109,7 @@ def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
                 kernel, bias = layer.kernel, layer.bias
                 ends = ("weight", "bias")
             for variable, end in zip((kernel, bias), ends):
-                array = weights.read(f"{name}.{end}")
+                array = weights.read_array(f"{name}.{end}")
                 if array.ndim == 2:
                     array = array.T.reshape(variable.shape)
                 else:
@@ -155,7 +155,7 @@ class _Weights:
     def has(self, name: str) -> bool:
         return self._prefix + self._rename(name) in self._by_name
 
-    def read(self, name: str) -> np.ndarray:
+    def read_array(self, name: str) -> np.ndarray:
         name = self._rename(name)
         if self._prefix + name not in self._by_name:
             raise UserError(
@@ -166,8 +166,8 @@ class _Weights:
         return self._by_name[name].get_tensor(name).astype(np.float32)
 
     def _rename(self, name: str) -> str:
-        for bert, own in self._type.weights.items():
-            name = name.replace(bert, own)
+        for bert, other in self._type.weights.items():
+            name = name.replace(bert, other)
         return name
 
     def assign(self, variable: Any, name: str, array: np.ndarray) -> None:

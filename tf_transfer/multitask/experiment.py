@@ -36,15 +36,15 @@ What the paper names as future work, and its field expects: gradient surgery
 """
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tf_transfer import experiment, run_data, tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import cs224n, splits, task_file
-from tf_transfer.data.task import Source, Task
+from tf_transfer.data import cs224n, task_file
+from tf_transfer.data.task import Task
+from tf_transfer.multitask.data import MultitaskData
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
 
@@ -230,12 +230,26 @@ class Settings(
     @property
     def task_name(self) -> str:
         """The tasks' name in folders and tables."""
-        return "+".join(task_names(self)) if self.tasks else self.task
+        return "+".join(self.task_names) if self.tasks else self.task
 
     @property
     def task_names(self) -> list[str]:
         """The names of the tasks that train."""
-        return task_names(self)
+        if not self.tasks:
+            return list(cs224n.TASKS)
+        names = [
+            task_file.read_task_file(word).name
+            if task_file.is_task_file(word)
+            else word
+            for word in self.tasks.split(",")
+        ]
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(
+                    f"--tasks={self.tasks}: two tasks are called {name!r}. "
+                    "Give one of them another name."
+                )
+        return names
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -306,42 +320,23 @@ class Settings(
         loss_weights(self)
 
 
-def task_names(settings: Settings) -> list[str]:
-    """Names of the tasks."""
-    if not settings.tasks:
-        return list(cs224n.TASKS)
-    names = [
-        task_file.read_task_file(word).name
-        if task_file.is_task_file(word)
-        else word
-        for word in settings.tasks.split(",")
-    ]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(
-                f"--tasks={settings.tasks}: two tasks are called {name!r}. "
-                "Give one of them another name."
-            )
-    return names
-
-
 def tasks_in_order(settings: Settings) -> list[str]:
     """Names of the tasks, in the order of their passes in an epoch."""
-    known = task_names(settings)
+    task_names = settings.task_names
     if settings.tasks and settings.order == Settings.order:
-        return known
+        return task_names
     names = settings.order.split(",")
-    if sorted(names) != sorted(known):
+    if sorted(names) != sorted(task_names):
         raise UserError(
-            f"--order={settings.order}: give each of {', '.join(known)} once, "
-            "with commas between."
+            f"--order={settings.order}: give each of {', '.join(task_names)} "
+            "once, with commas between."
         )
     return names
 
 
 def loss_weights(settings: Settings) -> dict[str, float]:
     """The weight of each task's loss."""
-    weights = dict.fromkeys(task_names(settings), 1.0)
+    weights = dict.fromkeys(settings.task_names, 1.0)
     for entry in filter(None, settings.loss_weights.split(",")):
         name, _, word = entry.partition("=")
         try:
@@ -356,64 +351,6 @@ def loss_weights(settings: Settings) -> dict[str, float]:
             )
         weights[name] = weight
     return weights
-
-
-class MultitaskData(run_data.RunData):
-    """Tasks of any kind and source: the paper's three, or your own."""
-
-    @functools.cached_property
-    def _papers(self) -> tuple[dict[str, Source], str]:
-        """The paper's sources, and their joint identity."""
-        return cs224n.open_all(self.settings.data, self.settings.cache_folder)
-
-    @functools.cached_property
-    def sources(self) -> dict[str, Source]:
-        """The source of each task; of the paper's, the dev files validate."""
-        settings = self.settings
-        if not settings.tasks:
-            sources, _ = self._papers
-            for source in sources.values():
-                source.task = dataclasses.replace(
-                    source.task, validation="dev", development=()
-                )
-            return sources
-        tasks = [
-            task_file.read_task_file(word)
-            if task_file.is_task_file(word)
-            else word
-            for word in settings.tasks.split(",")
-        ]
-        return {s.task.name: s for s in map(self.open_task, tasks)}
-
-    @property
-    def identity(self) -> str:
-        """The identity of the data; the project's files have one together."""
-        return super().identity if self.settings.tasks else self._papers[1]
-
-    def read_splits(self, task: Task) -> run_data.Texts:
-        """The texts of a task; those of the test if all tasks have one.
-
-        Raises:
-            UserError: there are no validation texts.
-        """
-        settings, examples = self.settings, super().read_splits(task)
-        if not examples["validation"]:
-            raise UserError(
-                f"--validation_fraction=0: task {task.name} has no validation "
-                "texts. Give a fraction."
-            )
-        validation = examples["validation"][""]
-        chosen = splits.choose_subset(
-            validation.labels, settings.max_dev_examples, settings.split_seed
-        )
-        examples["validation"] = {"": validation.take(chosen)}
-        if not all(task.development for task in self.tasks.values()):
-            examples["test"] = {}
-        return examples
-
-    def texts_per_row(self, task: Task) -> int:
-        """Number of texts of an example that run as rows of their own."""
-        return 1 if self.settings.pairs == "cross" else len(task.texts)
 
 
 class Multitask(experiment.Experiment):

@@ -130,8 +130,8 @@ def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
     names = usual.keys() & {*study.paper.varied} - {*AMOUNTS}
     loose = {name: usual[name] for name in names}
     runs = study.runs[study.runs.task == TASK]
-    for known in (usual, loose):
-        wanted = {**known, **settings}
+    for shared in (usual, loose):
+        wanted = {**shared, **settings}
         fits = [_has(values, wanted) for values in runs.settings]
         members = runs[np.array(fits, dtype=bool)]
         if len(members):

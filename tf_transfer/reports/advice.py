@@ -10,19 +10,11 @@ not likely to be above the majority baseline, or if a score is below chance.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from tf_transfer.reports import (
-    estimates,
-    groups as groups_lib,
-)
-from tf_transfer.reports.contrast import (
-    describe_needed,
-    FEWEST_SEEDS,
-)
+from tf_transfer.reports import estimates, groups as groups_lib
+from tf_transfer.reports.contrast import FEWEST_SEEDS
 from tf_transfer.reports.estimates import Ranged, UNKNOWN
-from tf_transfer.reports.predictions import open_scored, Scored
-from tf_transfer.training.records import RunDirectory
+from tf_transfer.reports.verdicts import describe_needed
 from tf_transfer.utils import formatting
 from tf_transfer.utils.formatting import count
 
@@ -31,9 +23,7 @@ ALPHA = 1 - estimates.LEVEL
 YES, NO, OPEN = "yes", "no", "open"
 EVERYTHING = "everything"
 PROBE, TFIDF = "the probe", "the TF-IDF baseline"
-TERMS = {"word": "TF-IDF of words", "char_wb": "TF-IDF of characters"}
 MOST_FREQUENT_TAG = "the most frequent tag"
-BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
 TIME, PER_EPOCH = "time", "time per epoch"  # with and without a cache's build
 WITH_BUILD = "time with build, s"
 CAUSES = (
@@ -230,24 +220,24 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
         return "No two approaches are compared on the same texts."
     if warning := warn(rows):
         return warning
-    chosen = choose(rows, margin)
+    advised = choose(rows, margin)
     [reference, *_] = [row for row in rows if row.is_reference]
-    use = f"{'Use' if chosen.is_baseline else 'Train'} {chosen.name}"
-    floor, gain, loss = find_floor(chosen, rows), "", ""
-    if not chosen.is_reference:
-        loss = f"it {_describe(chosen, reference)}"
+    use = f"{'Use' if advised.is_baseline else 'Train'} {advised.name}"
+    floor, gain, loss = find_floor(advised, rows), "", ""
+    if not advised.is_reference:
+        loss = f"it {_describe(advised, reference)}"
     if floor is not None:
         over = f"{floor.name}, which costs {_describe_cost(floor)}"
-        ranged = chosen.gains[floor.name]
+        ranged = advised.gains[floor.name]
         gain = ranged.show(1, "+")
-        sure = _describe_certainty(chosen, floor)
-        cost = _describe_cost(chosen)
+        sure = _describe_certainty(advised, floor)
+        cost = _describe_cost(advised)
         if not ranged.low > 0:
             return (
-                f"No gain shown over {over}; {chosen.name} is {gain} and costs "
-                f"{cost}{sure}. Best guess: {chosen.name}."
+                f"No gain shown over {over}; {advised.name} is {gain} and "
+                f"costs {cost}{sure}. Best guess: {advised.name}."
             )
-        gain = f"{gain} over {over}; {chosen.name} costs {cost}{sure}"
+        gain = f"{gain} over {over}; {advised.name} costs {cost}{sure}"
     if gain or loss:
         return f"{use}: {'; '.join(filter(None, [gain, loss]))}."
     others = [row for row in rows if row.difference.is_known]
@@ -256,7 +246,7 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     if cheaper:
         least = f"less than {describe_points(margin)}" if margin else "nothing"
         why = f"nothing cheaper is shown to lose {least}"
-    elif chosen.is_baseline:
+    elif advised.is_baseline:
         why = "nothing is shown to score more"
     best = max(cheaper or others, key=lambda row: row.difference.value)
     text = f"{use}: {why}; {best.name} {_describe(best, reference)}"
@@ -266,7 +256,7 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     return f"{text}."
 
 
-def describe(margin: float) -> str:
+def explain_table(margin: float) -> str:
     """How to read the table, a sentence.
 
     Args:
@@ -405,89 +395,6 @@ def _describe_needed(row: Row, margin: float) -> str:
     return describe_needed(loss.estimate, room, max(row.seeds, 1))
 
 
-# === Finished runs ===
-
-
-def compare_runs(
-    paths: Mapping[str, str], reference: str = "", kind: str = ""
-) -> list[Row]:
-    """A row for each finished run, with differences over the same texts.
-
-    Args:
-        paths: their directories, by what to call them.
-        reference: the one that others are compared with. Unset: the best on
-            the split that is compared.
-        kind: of that split. Unset: `validation`, where all runs have it, as the
-            test must not choose; else `test`.
-
-    Returns:
-        No row for runs that have stored no predictions.
-    """
-    opened = {}
-    for name, path in paths.items():
-        splits = (open_scored(path, split) for split in ("validation", "test"))
-        opened[name] = {one.kind: one for one in splits if one is not None}
-    if not kind:
-        has_validated = ["validation" in splits for splits in opened.values()]
-        kind = "validation" if all(has_validated) else "test"
-    runs = {name: one[kind] for name, one in opened.items() if kind in one}
-    if reference not in runs:
-        reference = max(runs, key=lambda name: runs[name].score, default="")
-    baselines = {name: run for name, run in runs.items() if _is_baseline(run)}
-    rows: list[Row] = []
-    if not runs:
-        return rows
-    other = runs[reference]
-    constant = other.constant
-    for name, run in runs.items():
-        is_baseline = name in baselines
-        parameters = max(other.record["trainable_parameters"], 1)
-        below = [
-            f"{one.score:.1f} on {_count_texts(one)}"
-            for one in opened[name].values()
-            if one.is_below_chance
-        ]
-        shown = {split: one.ranged for split, one in opened[name].items()}
-        rows.append(
-            Row(
-                name,
-                validation=shown.get("validation", UNKNOWN),
-                test=shown.get("test", UNKNOWN),
-                difference=UNKNOWN if run is other else run.minus(other),
-                time=Ranged(100 * _seconds(run) / _seconds(other)),
-                weights=100 * run.record["trainable_parameters"] / parameters,
-                seeds=0 if is_baseline else 1,
-                scored=_count_texts(run),
-                is_reference=run is other,
-                is_baseline=is_baseline,
-                seconds=_seconds(run),
-                lead=run.minus(constant),
-                gains={
-                    baseline: run.minus(floor)
-                    for baseline, floor in baselines.items()
-                    if floor is not run
-                },
-                below_chance=", ".join(below),
-            )
-        )
-    return rows
-
-
-def _is_baseline(run: Scored) -> bool:
-    return run.record["approach"].startswith(BASELINES)
-
-
-def _count_texts(run: Scored) -> str:
-    return count(len(run.ids), f"{run.kind} text")
-
-
-def _seconds(run: Scored) -> float:
-    """What a run took, as if it had built its feature cache itself."""
-    record = run.record
-    seconds = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
-    return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
-
-
 # === Names ===
 
 
@@ -503,7 +410,7 @@ def name_approach(approach: str, cached: bool = False) -> str:
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
-    """What to call a baseline that is not fitted yet; see `name_run`.
+    """What to call a baseline that is not fitted yet.
 
     Args:
         features: `frozen` or `tfidf`.
@@ -512,59 +419,3 @@ def name_baseline(features: str, is_tagging: bool) -> str:
     if features == "frozen":
         return PROBE
     return MOST_FREQUENT_TAG if is_tagging else TFIDF
-
-
-def name_run(run: Scored) -> str:
-    """What to call a finished run, such as `last 2`, `TF-IDF of characters`."""
-    approach = run.record["approach"]
-    if approach != "tfidf":
-        return name_approach(approach)
-    config = RunDirectory(run.path, None).config() or {}
-    chosen = config.get("chosen", {})
-    return TERMS.get(chosen.get("analyzer"), MOST_FREQUENT_TAG)
-
-
-# === What else a run knows ===
-
-
-def describe_profile(profile: Mapping[str, Any]) -> str:
-    """The depth profile in a line.
-
-    Args:
-        profile: what `depth_profile.json` says.
-    """
-    scores = " ".join(
-        f"{100 * line['score']:.1f}" for line in profile["blocks"]
-    )
-    needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
-    if 0 < needed < last:
-        scores += (
-            f"; {needed} of {last} blocks are within a standard error of the "
-            f"best: --keep_blocks={needed}"
-        )
-    return (
-        f"Depth profile, cross-validated {profile['metric']} of the probe "
-        "within the training texts, below block 1 and "
-        f"above each block: {scores}."
-    )
-
-
-def describe_curve(runs: Mapping[int, Scored]) -> str:
-    """The scores, and how much the last texts added.
-
-    Args:
-        runs: By number of training texts, rising, two at least. Each has the
-            texts of those before it, and all are scored on the same texts.
-    """
-    *_, fewer, size = runs
-    run = runs[size]
-    scores = [f"{one.score:.1f} with {n:,}" for n, one in runs.items()]
-    gain = run.minus(runs[fewer])
-    verdict = "It is not shown that more labelled texts would help."
-    if gain.low > 0:
-        verdict = "More labelled texts are likely to help."
-    return (
-        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} texts: "
-        f"{', '.join(scores)} training texts. The last {size - fewer:,} added "
-        f"{gain.show(1, '+', ' points')}. {verdict}"
-    )

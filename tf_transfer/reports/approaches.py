@@ -16,10 +16,9 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.advice import name_approach, Row
 from tf_transfer.reports.claims import plain
-from tf_transfer.reports.contrast import FAILED
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.groups import count_texts, did_not_train, Group
-from tf_transfer.reports.runs import known
+from tf_transfer.reports.runs import drop_missing
 from tf_transfer.utils.formatting import count
 
 # Settings that do not divide approaches, and those that name none. Methods with
@@ -77,7 +76,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
         runs: of a study, see `label_runs`.
     """
 
-    def describe(group: Group) -> tuple[str, ...]:
+    def identify(group: Group) -> tuple[str, ...]:
         """Equal for groups that differ only in their rate."""
         first, settings = group.first, _leave_out(group.settings, {"lr"})
         return first.data_identity, first.trains, runs_lib.dump(settings)
@@ -93,7 +92,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     for text in sorted(by_text, key=lambda text: (-sizes[text], text)):
         groups = by_text[text]
         on_task = []
-        for members in groups_lib.group_by(groups, describe).values():
+        for members in groups_lib.group_by(groups, identify).values():
             best = groups_lib.keep_best_rate(members)
             rates = {group.lr for group in members}
             for group in best or members:
@@ -163,12 +162,12 @@ def _find_reason(one: Approach) -> str:
     were tried at.
     """
     if did_not_train(one.runs):
-        return FAILED
+        return groups_lib.FAILED
     if one.base is None or one.is_probe:
         return ""
     rates, others = one.rates, one.base.rates
-    chosen = {one.first.lr, one.base.first.lr}
-    if len(rates) == len(others) or chosen <= rates & others:
+    best = {one.first.lr, one.base.first.lr}
+    if len(rates) == len(others) or best <= rates & others:
         return ""
     return f"best of {len(rates)} rates, {one.base.name} of {len(others)}"
 
@@ -221,7 +220,7 @@ def _make_row(members: Sequence[Approach]) -> Row:
         first.task if len(members) == 1 else f"mean of {len(members)} tasks",
         validation,
         test,
-        seeds=0 if first.is_probe else min(map(len, map(known, scores))),
+        seeds=0 if first.is_probe else min(map(len, map(drop_missing, scores))),
         scored=count(texts, f"{kind} text") if texts > 1 else "",
         is_reference=first.base is first,
         is_baseline=first.is_probe or not first.first.blocks,
@@ -259,7 +258,7 @@ def average(
 
     Args:
         on_tasks: runs; or those of an approach and of its base.
-        measure: see `runs_lib.MEASURES`. A time is percent of the base's, with
+        measure: see `runs.measure_all`. A time is percent of the base's, with
             an interval where the runs were timed in turn.
 
     Returns:
@@ -302,7 +301,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         trains=[*map(name_approach, runs.approach, runs.cached)],
     )
     for _, members in runs.groupby(["text", "trains"]):
-        named = [_leave_out(known, UNNAMED) for known in members.settings]
+        named = [_leave_out(settings, UNNAMED) for settings in members.settings]
         runs.loc[members.index, "trains"] += describe_differences(named)
     return runs
 

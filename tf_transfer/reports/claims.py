@@ -64,7 +64,7 @@ class Claim:
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
             (within `margin`).
-        measure: see `runs.MEASURES`; two, where the groups have their own.
+        measure: see `runs.measure_all`; two, where the groups have their own.
         at: for `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
         relative: whether the difference is in percent of the second group.
@@ -116,7 +116,9 @@ class Claim:
     @property
     def unit(self) -> str:
         """Of its value: `%`, `points`, `s`."""
-        return "%" if self.relative else runs_lib.unit_of(self.measure[0])
+        if self.relative:
+            return "%"
+        return runs_lib.UNITS.get(self.measure[0], "points")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +161,7 @@ class Paper:
         return {**self.settings, **self.settings_of.get(model, {})}
 
 
-def read(path: str) -> Paper:
+def read_paper(path: str) -> Paper:
     """The claims in a file.
 
     The table `common` has defaults for the keys of all claims. Each table of an
@@ -182,8 +184,8 @@ def read(path: str) -> Paper:
             preset: _merge_tables(tables, origins)
             for preset, tables in content.get("settings_of", {}).items()
         }
-        for own in content.get("claim", ()):
-            entry = {**content.get("common", {}), **own}
+        for claim in content.get("claim", ()):
+            entry = {**content.get("common", {}), **claim}
             name = entry.get("id", f"claim {len(claims) + 1}")
             readings = entry.pop("also", ())
             claims.append(_make_claim(entry))
@@ -225,8 +227,8 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     A list of one may be written without brackets, a `measure` of both groups
     once.
     """
-    known = {field.name for field in dataclasses.fields(Claim)}
-    if wrong := sorted(entry.keys() - known):
+    keys = {field.name for field in dataclasses.fields(Claim)}
+    if wrong := sorted(entry.keys() - keys):
         raise ValueError(f"has an unknown key {wrong[0]!r}")
     measure = entry.get("measure", "score")
     if isinstance(measure, str):
@@ -253,9 +255,9 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
 
 
 def _make_reading(entry: dict[str, Any], other: dict[str, Any]) -> Claim:
-    """The claim in another reading of an entry; see `read`."""
+    """The claim in another reading of an entry; see `read_paper`."""
     measure = entry.get("measure", "score")
-    own = {
+    merged = {
         **entry,
         "measure": other.get("measures", {}).get(measure, measure),
         **{n: v for n, v in other.items() if n not in READING_KEYS},
@@ -263,7 +265,7 @@ def _make_reading(entry: dict[str, Any], other: dict[str, Any]) -> Claim:
         "text": f"{entry['text']} {other['words']}",
         "reading_of": entry["id"],
     }
-    claim, without = _make_claim(own), {*other.get("without", ())}
+    claim, without = _make_claim(merged), {*other.get("without", ())}
     first, second = (
         tuple({n: group[n] for n in group if n not in without} for group in of)
         for of in (claim.first, claim.second)
@@ -304,9 +306,9 @@ def find_file(
         experiment: such as `glue`.
         name: of the file.
     """
-    own = pathlib.Path(__file__).absolute().parents[2] / "experiments"
+    checkout = pathlib.Path(__file__).absolute().parents[2] / "experiments"
     installed = os.path.join(sys.prefix, "share", "tf_transfer", "experiments")
-    tops = (folder, own, installed)
+    tops = (folder, checkout, installed)
     paths = [os.path.join(top, experiment, name) for top in tops]
     return next(filter(os.path.isfile, paths), None)
 

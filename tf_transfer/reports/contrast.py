@@ -1,27 +1,13 @@
-"""Judges the papers' claims by runs.
+"""Tests the papers' claims by runs.
 
-First each claim has a test: the contrast of its groups' means, and the p-value
-of what it shows. When all tests are known, each has a verdict:
-
-- *agrees*, *contradicts*: what the runs show, at the paper's own settings, data
-  and encoder. A difference must be significant at 5 % after Holm's correction
-  over the paper's claims; "no difference" needs two one-sided tests within the
-  margin. Where the paper gives the size of a difference, the reason says
-  whether the 95 % interval lies within half to twice of it, or only the sign
-  agrees. It *contradicts* if the sign is open and half of the size is excluded.
-- *inconclusive*: nothing is shown, or something is missing: three seeds, a
-  task, a time that the limit of epochs did not cut off. Of a mean, the reason
-  says about how many seeds would decide.
-- *not comparable*: something outside the claim is not the paper's, the encoder
-  has seen the data before, or a group is not shown to be above the majority
-  baseline. The same statistics describe this encoder and data, corrected
-  over all such claims of a report.
+The test of a claim by a study is a contrast of the means of its groups, and the
+p-values of what the contrast shows. `verdicts` concludes from all tests.
 """
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -29,16 +15,10 @@ import pandas as pd
 from tf_transfer.reports import claims, estimates, groups, runs as runs_lib
 from tf_transfer.reports.claims import Claim, Paper, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Estimate
+from tf_transfer.reports.groups import FAILED
 from tf_transfer.utils import formatting
 
-AGREES, CONTRADICTS = "agrees", "contradicts"
-INCONCLUSIVE, NOT_COMPARABLE = "inconclusive", "not comparable"
-WORDS = (AGREES, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
-
 FEWEST_SEEDS = 3
-ALPHA = 1 - estimates.LEVEL
-FAILED = "not shown to be above the majority baseline"
-NOT_REPORTED = "not reported"
 SIGN_AND_SIZE = "sign and size"
 # Tasks whose data an encoder was trained on before: Quora's questions, both NLI
 # sets, and SQuAD, from which QNLI is made.
@@ -64,7 +44,7 @@ class Comparison:
     name: str
 
     @property
-    def fewest(self) -> int:
+    def fewest_runs(self) -> int:
         """Known values of the group that has fewer.
 
         A group that no seed could change has enough.
@@ -78,9 +58,15 @@ class Comparison:
 
 
 class Finding(NamedTuple):
-    """What runs may show of a claim, and the p-value that they do not."""
+    """What runs may show of a claim.
 
-    word: str
+    Attributes:
+        agrees: whether it agrees with the claim, or contradicts it.
+        reason: a clause.
+        p: the p-value of "the runs do not show it".
+    """
+
+    agrees: bool
     reason: str
     p: float
 
@@ -116,7 +102,7 @@ class Test:
     @property
     def family(self) -> Hashable:
         """Equal for tests that are corrected together."""
-        paper = NOT_COMPARABLE if self.differences else self.paper
+        paper = None if self.differences else self.paper
         return paper, bool(self.claim.reading_of)
 
     @property
@@ -129,189 +115,21 @@ class Test:
         return min(finding.p for finding in self.findings)
 
 
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """The result of judging a claim by some runs.
-
-    Attributes:
-        claim: what was judged.
-        study: of the runs; empty where no comparison has runs.
-        word: one of `WORDS`.
-        reason: a clause.
-        runs, tasks: see `Test`.
-        value, low, high: ours, with its 95 % interval; nan where not known.
-        errors: standard errors of the value by source, see `estimates`.
-        p: after Holm's correction; nan where nothing was tested.
-        local: of what is not comparable, what it shows on this encoder and
-            data; `FAILED`, or `NOT_REPORTED` and why.
-    """
-
-    claim: Claim
-    study: str
-    word: str
-    reason: str
-    runs: int = 0
-    tasks: tuple[str, ...] = ()
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    p: float = math.nan
-    local: str = ""
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether runs that are not comparable show enough to be reported."""
-        return self.local != FAILED and not self.local.startswith(NOT_REPORTED)
+# === The runs of a claim ===
 
 
-def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
-    """A verdict on each claim by each study that has runs for it.
+def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
+    """The test of each claim by each study that has runs for it.
 
-    Claims that no study has runs for have one verdict, without a study, which
+    A claim that no study has runs for has one test, without a study, which
     names what is missing.
 
     Args:
         runs: of the paper's experiment, see `runs.runs_frame`.
         paper: its claims.
     """
-    return conclude(test_claims(runs, paper))
-
-
-# === The words ===
-
-
-def conclude(tests: Sequence[Test]) -> list[Verdict]:
-    """The verdicts of tests, in their order.
-
-    Holm's correction is over all tests of a paper; over those of a report,
-    where they are not comparable. Readings that are judged first are one
-    family, other readings another.
-    """
-    decided = [t for t in tests if t.findings and not t.problem]
-    factors: dict[Hashable, float] = {}
-    for members in groups.group_by(decided, lambda t: t.family).values():
-        # Baselines that stand in several studies are judged once.
-        p_values = {(test.claim.id, test.p): test.p for test in members}
-        adjusted = estimates.adjust_for_many([*p_values.values()])
-        by_key = dict(zip(p_values, adjusted))
-        for test in members:
-            ratio = by_key[test.claim.id, test.p] / test.p if test.p else 1.0
-            factors[id(test)] = ratio
-    return [_conclude(test, factors.get(id(test))) for test in tests]
-
-
-def _conclude(test: Test, factor: float | None) -> Verdict:
-    """The verdict of a test.
-
-    Args:
-        test: of a claim.
-        factor: of Holm's correction; None where nothing can be concluded.
-    """
-    word, reason, p, local = INCONCLUSIVE, test.problem, math.nan, ""
-    if factor is not None:
-        p = min(1.0, factor * test.p)
-        word, reason = _choose_word(test, factor)
-    if test.differences:
-        local = _describe_locally(test, word, reason)
-        word = NOT_COMPARABLE
-        reason = formatting.list_first(test.differences, most=3)
-    low, high = (_show(test.claim, end) for end in test.mean.interval())
-    return Verdict(
-        test.claim,
-        test.study,
-        word,
-        reason,
-        test.runs,
-        test.tasks,
-        _show(test.claim, test.mean.value),
-        low,
-        high,
-        test.mean.parts,
-        p,
-        local,
-    )
-
-
-def _choose_word(test: Test, factor: float) -> tuple[str, str]:
-    """(word, reason) after multiplying p-values by Holm's factor."""
-    for finding in test.findings:
-        if factor * finding.p <= ALPHA:
-            return finding.word, finding.reason
-    reason = "nothing is shown"
-    if test.p <= ALPHA:
-        reason = "not significant after Holm's correction"
-    needed = ""
-    if test.claim.over == "mean":
-        bounds = _region(test.claim)
-        room = min(abs(test.mean.value - bound) for bound in bounds)
-        alpha = ALPHA / max(factor, 1.0)
-        needed = describe_needed(test.mean, room, test.runs, alpha)
-    return INCONCLUSIVE, "; ".join(filter(None, [reason, test.tally, needed]))
-
-
-def _describe_locally(test: Test, word: str, reason: str) -> str:
-    """What runs that are not comparable show, without the paper's words."""
-    if any(FAILED in clause for clause in test.differences[:3]):
-        return FAILED
-    if not test.findings or test.problem:
-        return f"{NOT_REPORTED}: {test.problem}"
-    if word == INCONCLUSIVE:
-        return f"unclear: {reason}"
-    if test.claim.over != "mean":
-        is_so = "shown" if word == AGREES else "the opposite is shown"
-        return f"{is_so}: {reason}"
-    if test.claim.kind == "equal" and word == AGREES:
-        return "no difference beyond the margin"
-    return "higher" if test.mean.value > 0 else "lower"
-
-
-def _describe_size(claim: Claim, size: float, estimate: Estimate) -> str:
-    """What of a claim is shown: its sign, and whether its size is."""
-    if claim.kind == "equal":
-        return f"within {claim.margin:g} {claim.unit}"
-    if not size:
-        return "the sign"
-    near, far = sorted(
-        claim.direction * _show(claim, end) for end in estimate.interval()
-    )
-    if size / 2 <= near and far <= 2 * size:
-        return SIGN_AND_SIZE
-    if far < size / 2:
-        return "the sign; less than half as large as published"
-    if near > 2 * size:
-        return "the sign; more than twice as large as published"
-    return "the sign; the size is open"
-
-
-def describe_needed(
-    estimate: Estimate, room: float, runs: int, alpha: float = ALPHA
-) -> str:
-    """About how many seeds would decide a claim, a clause.
-
-    Args:
-        estimate: what decides it.
-        room: how far its interval may reach to decide.
-        runs: that the estimate is from.
-        alpha: of the test that decides, after Holm's correction.
-    """
-    if not estimate.error:
-        return ""
-    seeds = estimate.seeds_needed(room, runs, 1 - alpha)
-    if seeds is None:
-        return f"{estimates.REALISTIC} seeds would not decide it"
-    return f"about {seeds} seeds would decide"
-
-
-# === The runs of a claim ===
-
-TaskGroups = Mapping[str, Sequence[groups.Group]]
-
-
-def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
-    """The test of each claim by each study; see `judge`."""
     studies = [
-        (study, split_tasks(members))
+        (study, groups.split_tasks(members))
         for study, members in runs_lib.studies(runs)
     ]
     tests = []
@@ -327,33 +145,27 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     return tests
 
 
-def split_tasks(runs: pd.DataFrame) -> dict[str, list[groups.Group]]:
-    """The groups of a study by task."""
-    return {
-        str(task): groups.list_groups(members)
-        for task, members in runs.groupby("task")
-    }
-
-
-def _is_for(claim: Claim, paper: Paper, tasks: TaskGroups) -> bool:
+def _is_for(claim: Claim, paper: Paper, tasks: groups.TaskGroups) -> bool:
     """Whether a study's encoder is that of a claim.
 
     A claim on the paper's first encoder is also judged by runs of encoders that
     the paper does not have.
     """
-    models = {group.first.model for some in tasks.values() for group in some}
+    models = {
+        group.first.model for members in tasks.values() for group in members
+    }
     if not claim.encoder or claim.encoder in models:
         return True
     return claim.encoder == paper.encoders[0] and not models & {*paper.encoders}
 
 
 def test_claim(
-    tasks: TaskGroups, paper: Paper, claim: Claim, study: str
+    tasks: groups.TaskGroups, paper: Paper, claim: Claim, study: str
 ) -> Test:
     """The test of a claim by a study.
 
     Args:
-        tasks: see `split_tasks`.
+        tasks: see `groups.split_tasks`.
         paper: whose claim it is.
         claim: what is judged.
         study: its name, which the test has if there are runs to compare.
@@ -369,7 +181,7 @@ def test_claim(
     if missing and not differences:
         problem = formatting.list_first(missing, ", ", 1)
     mean, tally, findings = UNKNOWN, "", list[Finding]()
-    if comparisons and min(one.fewest for one in comparisons) > 1:
+    if comparisons and min(one.fewest_runs for one in comparisons) > 1:
         contrasts = [_contrast(claim, one) for one in comparisons]
         mean = estimates.mean(contrasts).estimate()
         single = [mean]
@@ -377,7 +189,7 @@ def test_claim(
             single = [contrast.estimate() for contrast in contrasts]
         names = [one.name for one in comparisons]
         published = 0.0 if differences else claim.published
-        tally, findings = _find(claim, names, single, published)
+        tally, findings = _list_findings(claim, names, single, published)
     if len(claim.at) > 1:
         # The scores of a run at several times share its luck.
         mean = Estimate(mean.value, 0.0, math.nan)
@@ -388,7 +200,7 @@ def test_claim(
         study if comparisons else "",
         problem,
         [*dict.fromkeys(differences)],
-        min((one.fewest for one in comparisons), default=0),
+        min((one.fewest_runs for one in comparisons), default=0),
         on if len(on) < len(claim.tasks) else (),
         mean,
         tally,
@@ -397,7 +209,7 @@ def test_claim(
 
 
 def _compare(
-    tasks: TaskGroups, paper: Paper, claim: Claim
+    tasks: groups.TaskGroups, paper: Paper, claim: Claim
 ) -> tuple[list[Comparison], list[str]]:
     """The comparisons of a claim, and what has no runs, in words.
 
@@ -413,11 +225,11 @@ def _compare(
         for pair in _pairs(claim):
             wanted = tuple({**claim.both, **group} for group in pair)
             try:
-                chosen = groups.find_groups(tasks[task], paper, wanted)
+                found = groups.find_groups(tasks[task], paper, wanted)
             except groups.NotFound as error:
                 lacks.append(f"{error} on {task}")
                 continue
-            runs = tuple(group.runs for group in chosen)
+            runs = tuple(group.runs for group in found)
             for at in claim.at or (0.0,):
                 cells = groups.measure(claim.measure, runs, at, in_logs(claim))
                 name = f"{runs[0].approach.iloc[0]} on {task}"
@@ -444,20 +256,22 @@ def _pairs(claim: Claim) -> Iterable[tuple[Settings, ...]]:
 
 def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     """Why these runs decide nothing, or an empty string."""
-    asked = {*claim.measure}
-    is_time = bool(asked & {*runs_lib.TIMES})
-    for one in sorted(comparisons, key=lambda c: c.fewest):
+    measures = {*claim.measure}
+    is_time = bool(measures & {*runs_lib.TIMES})
+    for one in sorted(comparisons, key=lambda c: c.fewest_runs):
         if len({bool(runs.record.iloc[0]["folds"]) for runs in one.runs}) > 1:
             return f"on {one.task}, folds stand against one test set"
-        if asked & {*runs_lib.UNTIL_STOP} and any(
+        if measures & {*runs_lib.UNTIL_STOP} and any(
             map(runs_lib.is_cut_off, one.runs)
         ):
             return (
                 "the limit of epochs came before the stopping point on "
                 f"{one.task}"
             )
-        if one.fewest < FEWEST_SEEDS:
-            problem = f"{formatting.count(one.fewest, 'run')} in a group on "
+        if one.fewest_runs < FEWEST_SEEDS:
+            problem = (
+                f"{formatting.count(one.fewest_runs, 'run')} in a group on "
+            )
             problem += f"{one.task}; {FEWEST_SEEDS} are needed"
             return f"{problem}, timed alike" if is_time else problem
         if not is_time and any(
@@ -465,7 +279,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
             for cell, runs in zip(one.cells, one.runs)
         ):
             return f"not all runs have a value on {one.task}"
-        if asked & {*runs_lib.DURATIONS} and not one.cells[0].in_turn:
+        if measures & {*runs_lib.DURATIONS} and not one.cells[0].in_turn:
             return (
                 f"the runs on {one.task} are not known to have been timed in "
                 "turn"
@@ -510,13 +324,13 @@ def in_logs(claim: Claim) -> bool:
     return claim.relative and {*claim.measure} <= {*runs_lib.DURATIONS}
 
 
-def _show(claim: Claim, value: float) -> float:
+def show(claim: Claim, value: float) -> float:
     """A value of the contrast on the scale of the claim."""
     return 100 * math.expm1(value) if in_logs(claim) else value
 
 
-def _scale(claim: Claim, value: float) -> float:
-    """Reverses `_show`."""
+def scale(claim: Claim, value: float) -> float:
+    """Reverses `show`."""
     return math.log1p(value / 100) if in_logs(claim) else value
 
 
@@ -533,7 +347,7 @@ def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
     return first - second * claim.factor
 
 
-def _find(
+def _list_findings(
     claim: Claim,
     names: Sequence[str],
     single: Sequence[Estimate],
@@ -547,7 +361,7 @@ def _find(
         single: what has to be as claimed: the mean, or each comparison.
         published: the paper's value, where the runs are comparable with it.
     """
-    region = low, high = _region(claim)
+    low, high = bounds = region(claim)
     count = len(single)
     sizes = [_describe_size(claim, abs(published), one) for one in single]
     agrees, contradicts, needed, tally = sizes[0], "the opposite", count, ""
@@ -567,25 +381,41 @@ def _find(
             tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
         agrees = contradicts = tally
         needed = {"most": count // 2 + 1, "some": 1}.get(claim.over, count)
-    inside = [one.p_within(*region) for one in single]
-    outside = [one.p_outside(*region) for one in single]
+    inside = [one.p_within(*bounds) for one in single]
+    outside = [one.p_outside(*bounds) for one in single]
     conjunction = estimates.partial_conjunction
     findings = [
-        Finding(AGREES, agrees, conjunction(inside, needed)),
-        Finding(
-            CONTRADICTS, contradicts, conjunction(outside, count - needed + 1)
-        ),
+        Finding(True, agrees, conjunction(inside, needed)),
+        Finding(False, contradicts, conjunction(outside, count - needed + 1)),
     ]
     if published and claim.kind != "equal" and claim.over == "mean":
-        half = _scale(claim, published / 2)
+        half = scale(claim, published / 2)
         p = single[0].p_within(*sorted((half, -math.copysign(math.inf, half))))
         reason = "any difference is below half of the published one"
-        findings.append(Finding(CONTRADICTS, reason, p))
+        findings.append(Finding(False, reason, p))
     return tally, findings
 
 
-def _region(claim: Claim) -> tuple[float, float]:
+def region(claim: Claim) -> tuple[float, float]:
     """The open interval of what is claimed, on the scale of the contrast."""
     if claim.kind == "equal":
-        return _scale(claim, -claim.margin), _scale(claim, claim.margin)
+        return scale(claim, -claim.margin), scale(claim, claim.margin)
     return (0.0, math.inf) if claim.direction > 0 else (-math.inf, 0.0)
+
+
+def _describe_size(claim: Claim, size: float, estimate: Estimate) -> str:
+    """What of a claim is shown: its sign, and whether its size is."""
+    if claim.kind == "equal":
+        return f"within {claim.margin:g} {claim.unit}"
+    if not size:
+        return "the sign"
+    near, far = sorted(
+        claim.direction * show(claim, end) for end in estimate.interval()
+    )
+    if size / 2 <= near and far <= 2 * size:
+        return SIGN_AND_SIZE
+    if far < size / 2:
+        return "the sign; less than half as large as published"
+    if near > 2 * size:
+        return "the sign; more than twice as large as published"
+    return "the sign; the size is open"

@@ -8,7 +8,7 @@ apart from the learning rate where a paper compares rates.
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from tf_transfer.utils import selection
 # frozen prefix. Live runs count first, as the papers' are.
 CACHING = ("frozen_prefix", *runs_lib.CACHING)
 LIVE = {"frozen_prefix": "live"}
+FAILED = "not shown to be above the majority baseline"
 IN_TURN = 1 / 3  # of the span of starts, see `were_timed_in_turn`
 
 _K = TypeVar("_K", bound=Hashable)
@@ -57,6 +58,9 @@ class Group:
         return float(self.first.lr)
 
 
+TaskGroups = Mapping[str, Sequence[Group]]
+
+
 def list_groups(runs: pd.DataFrame) -> list[Group]:
     """The groups of a frame, by number."""
     rows = runs.drop_duplicates("group").itertuples()
@@ -65,6 +69,14 @@ def list_groups(runs: pd.DataFrame) -> list[Group]:
         Group(members, first[number])
         for number, members in runs.groupby("group")
     ]
+
+
+def split_tasks(runs: pd.DataFrame) -> dict[str, list[Group]]:
+    """The groups of a study by task."""
+    return {
+        str(task): list_groups(members)
+        for task, members in runs.groupby("task")
+    }
 
 
 def group_by(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:
@@ -126,27 +138,29 @@ def find_groups(
     if paper.rates and "lr" not in named:
         free.add("lr")
     members = [
-        _find_members(groups, paper, own, named - own.keys(), free)
-        for own in wanted
+        _find_members(groups, paper, settings, named - settings.keys(), free)
+        for settings in wanted
     ]
     if "lr" in free:
         members = _choose_rates(members, paper)
-    for some in members:
-        _check_alike(some, set().union(*(one.settings for one in some)), {})
-        if len(some) > 1:
+    for candidates in members:
+        _check_alike(
+            candidates, set().union(*(one.settings for one in candidates)), {}
+        )
+        if len(candidates) > 1:
             raise NotFound("runs on several files,")
-    chosen = [group for [group] in members]
-    shared = set.intersection(*({*group.settings} for group in chosen))
+    compared = [group for [group] in members]
+    shared = set.intersection(*({*group.settings} for group in compared))
     # Each may have another one of the paper's values.
-    published = paper.settings_on(chosen[0].first.model)
-    _check_alike(chosen, shared - named - free, published)
-    return chosen
+    published = paper.settings_on(compared[0].first.model)
+    _check_alike(compared, shared - named - free, published)
+    return compared
 
 
 def _find_members(
     groups: Sequence[Group],
     paper: claims.Paper,
-    own: Settings,
+    wanted: Settings,
     others: set[str],
     free: set[str],
 ) -> list[Group]:
@@ -155,18 +169,18 @@ def _find_members(
     Args:
         groups: of a study's runs on one task.
         paper: its settings.
-        own: settings that the claim names.
+        wanted: settings that the claim names.
         others: those that it names of the compared group alone; here they have
             the paper's value in any case.
         free: settings that have no value of the paper here.
     """
-    members = _filter(groups, own)
+    members = _filter(groups, wanted)
     if not members:
-        raise NotFound(f"no runs with {describe(own)}")
+        raise NotFound(f"no runs with {describe_settings(wanted)}")
     required = {
         name: value
         for name, value in paper.settings_on(members[0].first.model).items()
-        if name not in own and name not in free
+        if name not in wanted and name not in free
         if name in others or _filter(members, {name: value})
     }
     # What lacks a setting has no other value of it.
@@ -180,7 +194,9 @@ def _find_members(
         )
     ]
     if not exact:
-        raise NotFound(f"no runs with {describe(own)} and else as in the paper")
+        raise NotFound(
+            f"no runs with {describe_settings(wanted)} and else as in the paper"
+        )
     return _filter(exact, LIVE) or exact
 
 
@@ -193,21 +209,21 @@ def _choose_rates(
     those that each group was tried at, if they are equally many, or those that
     all of them were tried at.
     """
-    tried = [{group.lr for group in some} for some in members]
+    tried = [{group.lr for group in candidates} for candidates in members]
     rates = set[float]().union(*tried)
-    if all(own.issuperset(paper.rates) for own in tried):
+    if all(of_group.issuperset(paper.rates) for of_group in tried):
         rates = {*paper.rates}
-    elif len({len(own) for own in tried}) > 1:
+    elif len({*map(len, tried)}) > 1:
         rates = set.intersection(*tried)
     if not rates:
         raise NotFound("no rate that all groups were tried at,")
-    chosen = [
-        keep_best_rate([group for group in some if group.lr in rates])
-        for some in members
+    best = [
+        keep_best_rate([group for group in candidates if group.lr in rates])
+        for candidates in members
     ]
-    if not all(chosen):
+    if not all(best):
         raise NotFound("several rates, which nothing validates,")
-    return chosen
+    return best
 
 
 def keep_best_rate(groups: list[Group]) -> list[Group]:
@@ -254,7 +270,7 @@ def _check_alike(
             )
 
 
-def describe(settings: Settings) -> str:
+def describe_settings(settings: Settings) -> str:
     """Settings in words: `trainable_layers=4, lr=0.001`."""
     return ", ".join(f"{n}={claims.show(v)}" for n, v in settings.items())
 
@@ -271,7 +287,7 @@ def measure(
     """The cells of groups that are compared, without unknown values.
 
     Args:
-        names: of the measure of each group; see `runs.MEASURES`.
+        names: of the measure of each group; see `runs.measure_all`.
         groups: runs of each, see `runs.runs_frame`.
         at: for measures within a time, the time in epochs of the last group.
         logarithms: whether to take those of times.
@@ -303,7 +319,7 @@ def _make_cell(
     in_turn: bool,
 ) -> Cell:
     measured = runs_lib.measure_all(name, runs, seconds, split)
-    values = np.array(runs_lib.known(measured))
+    values = np.array(runs_lib.drop_missing(measured))
     # Plain loops: of so few runs, each method of a series takes longer.
     scored = [r for r in runs.record if runs_lib.split_of(r) == split]
     resampled = [r["resampled"] for r in scored if "resampled" in r]

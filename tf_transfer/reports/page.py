@@ -16,23 +16,23 @@ import pandas as pd
 from tf_transfer.reports import (
     advice,
     approaches,
-    contrast,
     figures,
     runs as runs_lib,
+    verdicts as verdicts_lib,
 )
-from tf_transfer.reports.contrast import Verdict
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import module_of, Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 
 SAMPLE = "sample"  # of `--data`
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 MARKS = {  # before the word, for those who do not see its colour
-    contrast.AGREES: "✓",
-    contrast.CONTRADICTS: "✗",
-    contrast.INCONCLUSIVE: "?",
+    verdicts_lib.AGREES: "✓",
+    verdicts_lib.CONTRADICTS: "✗",
+    verdicts_lib.INCONCLUSIVE: "?",
 }
 
 
@@ -112,8 +112,8 @@ class Page:
     @property
     def all_tables(self) -> list[Table]:
         """All tables, those of all runs last."""
-        own = [t for section in self.sections for t in section.all_tables]
-        return own + self.tables
+        tables = [t for section in self.sections for t in section.all_tables]
+        return tables + self.tables
 
 
 def make_page(studies: Sequence[Study], summary: Mapping[str, Any]) -> Page:
@@ -183,12 +183,12 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
     rows = study.rows
     if study.paper is not None:
         rows = [_mark_probe(row) for row in rows]
-    known = study.runs.groupby("text")
-    metrics = {f"{task}: {x}" for task, x in known.metric.first().items()}
+    by_task = study.runs.groupby("text")
+    metrics = {f"{task}: {x}" for task, x in by_task.metric.first().items()}
     caption = (
         f"Scores in points ({', '.join(sorted(metrics))}), means over seeds or "
         "folds; in brackets 95 % intervals. "
-        f"{advice.describe(study.margin)}"
+        f"{advice.explain_table(study.margin)}"
     )
     if any(row.lacks_build for row in rows):
         caption += (
@@ -197,7 +197,7 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
         )
     majorities = [
         f"{majority:.1f} on {task}"
-        for task, majority in known.majority.first().dropna().items()
+        for task, majority in by_task.majority.first().dropna().items()
     ]
     if majorities:
         caption += f". The majority baseline scores {', '.join(majorities)}"
@@ -227,7 +227,7 @@ def _sort_verdicts(
     for verdict in verdicts:
         if not verdict.study:
             undecided.append(verdict)
-        elif verdict.word != contrast.NOT_COMPARABLE:
+        elif verdict.word != verdicts_lib.NOT_COMPARABLE:
             judged.append(verdict)
         elif verdict.is_reported:
             local.append(verdict)

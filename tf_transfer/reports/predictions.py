@@ -6,10 +6,8 @@ such as those of one author, are drawn together: a cluster bootstrap.
 """
 
 import base64
-import dataclasses
 import functools
 import hashlib
-import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,9 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from tf_transfer.data import cs224n, entities, metrics
-from tf_transfer.reports import estimates
-from tf_transfer.reports.estimates import Ranged, UNKNOWN
+from tf_transfer.data import cs224n, metrics
 from tf_transfer.reports.reading import Record
 from tf_transfer.training import records
 from tf_transfer.utils import json_files
@@ -27,9 +23,7 @@ from tf_transfer.utils import json_files
 Arrays = dict[str, np.ndarray]
 
 PREDICTIONS = "predictions.npz"
-SAMPLES = 500  # of the texts, for the intervals of one run
 RESAMPLES = 100
-BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
 OUTSIDE = 0  # the tag of a word that is in no entity
 
 
@@ -53,7 +47,7 @@ def read_arrays(
     """
     if result is None or PREDICTIONS not in result["sha256"]:
         return {}
-    arrays = records.load_arrays(directory.check_file(PREDICTIONS, result))
+    arrays = directory.predictions(result)
     return {
         name.removeprefix(f"{kind}_"): array
         for name, array in arrays.items()
@@ -76,7 +70,7 @@ class Predictions:
         self.damaged: set[str] = set()
         self._majorities: dict[str, dict[str, float]] = {}
 
-    def describe(
+    def describe_record(
         self, record: Record, arrays: Arrays | None = None
     ) -> dict[str, Any]:
         """The fields that complete a record.
@@ -96,7 +90,7 @@ class Predictions:
         """
         kind = "validation" if record["test"] is None else "test"
         if arrays is None:
-            arrays = self.read(record, kind)
+            arrays = self.read_split(record, kind)
         digest = hashlib.sha256(str(sorted(record["metrics"])).encode())
         for labels in _pick(arrays, "labels").values():
             digest.update(labels.tobytes())
@@ -109,7 +103,7 @@ class Predictions:
             **resample(record, arrays),
         }
 
-    def read(self, record: Record, kind: str) -> Arrays:
+    def read_split(self, record: Record, kind: str) -> Arrays:
         """See `read_arrays`; {} if there are none, or damaged ones."""
         directory = records.RunDirectory(
             os.path.join(self.root, record["path"]), None
@@ -157,202 +151,14 @@ def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
 def _has_one_answer(arrays: Arrays) -> bool:
     """Whether each output that chooses labels chooses the same for all."""
     logits = _pick(arrays, "logits")
-    chosen = [
+    answers = [
         metrics.decide_each(logits[prefix])
         if labels.ndim == 2
         else metrics.decide(logits[prefix])
         for prefix, labels in _pick(arrays, "labels").items()
         if len(labels) and not np.issubdtype(labels.dtype, np.floating)
     ]
-    return bool(chosen) and not any(np.ptp(c, axis=0).any() for c in chosen)
-
-
-# === One run ===
-
-
-@dataclasses.dataclass(frozen=True)
-class Scored:
-    """A run on the texts of one split.
-
-    Attributes:
-        path: of its directory.
-        record: what `result.json` says.
-        kind: `test` or `validation`.
-        ids: int64 [examples].
-        labels: see `task.Examples`; of words, int64 [words].
-        logits: float [examples or words, units].
-        starts: of words, int64 [sentences]: each one's first word.
-        groups: int64 [examples or sentences]; see `task.Examples`.
-    """
-
-    path: str
-    record: dict[str, Any]
-    kind: str
-    ids: np.ndarray
-    labels: np.ndarray
-    logits: np.ndarray
-    starts: np.ndarray | None = None
-    groups: np.ndarray | None = None
-
-    @property
-    def metric(self) -> str:
-        """The headline."""
-        return self.record["metric"]
-
-    @property
-    def score(self) -> float:
-        """Of the headline metric, in points."""
-        return 100 * self.record[self.kind][self.metric]
-
-    @property
-    def drawn(self) -> str:
-        """What the samples draw."""
-        return "texts" if self.groups is None else "groups of texts"
-
-    @property
-    def is_tagged(self) -> bool:
-        """Whether words are labelled."""
-        return "token_f1" in self.record[self.kind]
-
-    @functools.cached_property
-    def samples(self) -> np.ndarray:
-        """Scores on samples of the texts, or sentences: float [SAMPLES]."""
-        if self.starts is None:
-            measure = metrics.METRICS[self.metric]
-            rows = np.arange(len(self.labels))
-            scores = []
-            for times in draw(len(rows), SAMPLES, self.groups):
-                drawn = rows.repeat(times)
-                scores.append(measure(self.labels[drawn], self.logits[drawn]))
-            return 100 * np.array(scores)
-        names = [n[3:] for n in self.record[self.kind] if n.startswith("f1_")]
-        counts = entities.count_by_sentence(
-            entities.Tagged(self.labels, self.starts),
-            entities.Tagged(self.logits.argmax(axis=1), self.starts),
-            names,
-        )[self.metric]
-        times = draw(len(counts), SAMPLES, self.groups)
-        right, whole = (times @ counts).T
-        return 100 * right / np.maximum(whole, 1)
-
-    @property
-    def ranged(self) -> Ranged:
-        """The score with its 95 % interval over texts, sentences or groups.
-
-        Of accuracy it is Wilson's, which is right near 0 and 100, too; of
-        other metrics, and of groups, a bootstrap's, and none where all samples
-        score the same.
-        """
-        count, is_grouped = len(self.labels), self.groups is not None
-        if self.metric == "accuracy" and not (self.is_tagged or is_grouped):
-            test = scipy.stats.binomtest(round(count * self.score / 100), count)
-            ends = test.proportion_ci(estimates.LEVEL, method="wilson")
-            return Ranged(self.score, 100 * ends.low, 100 * ends.high)
-        share = (1 - estimates.LEVEL) / 2
-        low, high = np.quantile(self.samples, [share, 1 - share]).tolist()
-        if low < high:
-            return Ranged(self.score, low, high)
-        return Ranged(self.score)
-
-    @property
-    def majority(self) -> float:
-        """What the majority baseline scores, in points; nan of a score."""
-        if self.is_tagged:
-            return math.nan if self.metric == "accuracy" else 0.0
-        if self.is_of_numbers:
-            return math.nan
-        return 100 * metrics.majority(self.metric, self.labels)
-
-    @property
-    def is_of_numbers(self) -> bool:
-        """Whether the labels are scores."""
-        return np.issubdtype(self.labels.dtype, np.floating)
-
-    @property
-    def constant(self) -> "Scored":
-        """The majority baseline on the same texts; of scores any number."""
-        logits, score = np.zeros_like(self.logits), 0.0  # words: no entity
-        if not (self.is_tagged or self.is_of_numbers):
-            logits = metrics.majority_logits(self.labels)
-            score = metrics.majority(self.metric, self.labels)
-        scores = {**self.record[self.kind], self.metric: score}
-        record = {**self.record, self.kind: scores}
-        return dataclasses.replace(self, record=record, logits=logits)
-
-    @property
-    def is_below_chance(self) -> bool:
-        """Whether labels and answers are shown to contradict each other.
-
-        Of classes, they agree less often than independent answers of the same
-        frequencies would (Cohen's kappa is negative); scores have a negative
-        rank correlation. Words and several labels are not tested. One text
-        of each group is, since the test is of independent texts.
-        """
-        if self.is_tagged or self.labels.ndim == 2:
-            return False
-        labels, logits = self.labels, self.logits
-        if self.groups is not None:
-            _, rows = np.unique(self.groups, return_index=True)
-            labels, logits = labels[rows], logits[rows]
-        if self.is_of_numbers:
-            test = scipy.stats.spearmanr(
-                labels, logits[:, 0], alternative="less"
-            )
-        else:
-            answers = metrics.decide(logits)
-            units = max(2, logits.shape[1])
-            shares = [
-                np.bincount(values, minlength=units) / len(values)
-                for values in (labels, answers)
-            ]
-            right = int((labels == answers).sum())
-            test = scipy.stats.binomtest(
-                right, len(answers), np.dot(*shares), alternative="less"
-            )
-        return bool(test.pvalue < BELOW_CHANCE)
-
-    def minus(self, other: "Scored") -> Ranged:
-        """The difference of two scores in points, over the same texts.
-
-        It is unknown if the texts differ, and has no interval if it is the same
-        on all samples.
-        """
-        name = "starts" if self.is_tagged else "ids"
-        texts, other_texts = getattr(self, name), getattr(other, name)
-        if self.kind != other.kind or not np.array_equal(texts, other_texts):
-            return UNKNOWN
-        if not np.array_equal(self.labels, other.labels):
-            return UNKNOWN
-        freedom = math.inf
-        if self.groups is not None:
-            freedom = len(np.unique(self.groups)) - 1
-        value = self.score - other.score
-        error = float(np.std(self.samples - other.samples, ddof=1))
-        if not error:
-            return Ranged(value)
-        return estimates.Estimate(
-            value, error, freedom, {"texts": error}
-        ).ranged()
-
-
-def open_scored(path: str, kind: str = "") -> Scored | None:
-    """A finished run; None where it is not, or has stored no predictions.
-
-    Args:
-        path: of its directory.
-        kind: `test` or `validation`; unset, the test if there is one.
-    """
-    directory = records.RunDirectory(path, None)
-    record = directory.result()
-    if record is None:
-        return None
-    kind = kind or ("test" if record["test"] else "validation")
-    arrays = read_arrays(directory, record, kind)
-    if "ids" not in arrays or not record[kind]:
-        return None
-    ids, labels, logits = (arrays[n] for n in ("ids", "labels", "logits"))
-    starts, groups = arrays.get("starts"), arrays.get("groups")
-    return Scored(path, record, kind, ids, labels, logits, starts, groups)
+    return bool(answers) and not any(np.ptp(c, axis=0).any() for c in answers)
 
 
 # === Scores on resampled texts ===

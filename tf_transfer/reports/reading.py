@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.training import records
+from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -44,7 +44,7 @@ Reported = TypedDict(
         "split_sizes": dict[str, int],
         "versions": dict[str, str | None],
         "git_commit": str | None,
-        "starts": list[records.Start],
+        "starts": list[record_types.Start],
     },
 )
 # Copied into a record from `result.json`.
@@ -152,11 +152,11 @@ def read_searches(
         reason) of the others, both by path.
     """
     searches, left_out = [], []
-    for file in sorted(pathlib.Path(root).rglob(records.ANSWER)):
+    for file in sorted(pathlib.Path(root).rglob(run_paths.ANSWER)):
         path = os.path.relpath(file.parent.parent, root)
         name = os.path.normpath(os.path.join(pathlib.Path(root).name, path))
         try:
-            lines = json_files.read(str(file), records.Answer)["lines"]
+            lines = json_files.read(str(file), record_types.Answer)["lines"]
             searches.append({"path": name, "lines": lines})
         except (json_files.Damaged, OSError):
             left_out.append((path, "has a search whose answer is damaged"))

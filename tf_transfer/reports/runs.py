@@ -45,17 +45,8 @@ COUNTS = (
     *("total_parameters", "started"),
 )
 
-# Names and units of measures; any other name is a metric of the run.
-MEASURES = {
-    "score": ("the score", "points"),
-    "seconds": ("the time to the stopping point", "s"),
-    "seconds_per_epoch": ("the time of an epoch", "s"),
-    "epochs_run": ("the epochs to the stopping point", "epochs"),
-    "last_score": ("the score at the stopping point", "points"),
-    "score_within": ("the score within a time", "points"),
-    "interpolated_score": ("the score at a time, interpolated", "points"),
-    "deviation": ("the distance from the group's median", "points"),
-}
+# Units of measures; all others are in points.
+UNITS = {"seconds": "s", "seconds_per_epoch": "s", "epochs_run": "epochs"}
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
 DURATIONS = ("seconds", "seconds_per_epoch")
 WITHIN = ("score_within", "interpolated_score")  # a time
@@ -280,20 +271,7 @@ def choose_split(groups: Sequence[pd.DataFrame]) -> str:
 # === Measures ===
 
 
-def describe(measure: str) -> str:
-    """A measure in words."""
-    if measure.startswith(PASS):
-        _, task, metric = measure.split(":")
-        return f"the change of {metric} during a pass over {task}"
-    return MEASURES.get(measure, (measure, "points"))[0]
-
-
-def unit_of(measure: str) -> str:
-    """`points`, `s` or `epochs`."""
-    return MEASURES.get(measure, (measure, "points"))[1]
-
-
-def known(values: Iterable[Any]) -> list[float]:
+def drop_missing(values: Iterable[Any]) -> list[float]:
     """The values that are known."""
     return [float(v) for v in values if not pd.isna(v)]
 
@@ -319,7 +297,11 @@ def measure_all(
     """A measure of each run, or of each of its folds; nan where not known.
 
     Args:
-        name: of the measure.
+        name: of the measure. `score`, `seconds` and `epochs_run` are at the
+            stopping point, `last_score` is that of the last epoch,
+            `score_within` the best within a time, `interpolated_score` that
+            at a time, `deviation` the distance from the group's median; any
+            other name is a metric of the run, or begins with `PASS`.
         runs: see `runs_frame`.
         seconds: those of measures within a time.
         split: `test` or `validation`, of scores; `score` for each run's own.
@@ -371,7 +353,7 @@ def is_cut_off(runs: pd.DataFrame) -> bool:
 
 def epoch_seconds(runs: pd.DataFrame) -> float:
     """Mean seconds per epoch, the unit of "within a time"; nan if unknown."""
-    times = known(measure_all("seconds_per_epoch", runs))
+    times = drop_missing(measure_all("seconds_per_epoch", runs))
     return float(np.mean(times)) if times else math.nan
 
 

@@ -26,8 +26,9 @@ from tf_transfer.reports import (
     contrast,
     groups,
     runs as runs_lib,
+    verdicts as verdicts_lib,
 )
-from tf_transfer.reports.contrast import Verdict
+from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 
 
@@ -40,7 +41,6 @@ class Study:
         name: `A`, the largest of the experiment, `B`, ...
         runs: see `runs.runs_frame`; with `text`, the task in words, and
             `trains`, the approach in words.
-        all_runs: of the experiment, other studies included.
         paper: its claims, or None.
         published: other figures of the paper, `published.json`; or {}.
         verdicts: on the paper's claims.
@@ -52,7 +52,6 @@ class Study:
     experiment: str
     name: str
     runs: pd.DataFrame
-    all_runs: pd.DataFrame
     paper: claims.Paper | None = None
     published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     verdicts: Sequence[Verdict] = ()
@@ -62,7 +61,7 @@ class Study:
     @functools.cached_property
     def groups(self) -> dict[str, list[groups.Group]]:
         """The groups of its runs by task."""
-        return contrast.split_tasks(self.runs)
+        return groups.split_tasks(self.runs)
 
     @functools.cached_property
     def approaches(self) -> list[approaches_lib.Approach]:
@@ -135,17 +134,17 @@ def collect(
     by_experiment = groups.group_by(summary["runs"], lambda r: r["experiment"])
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
-        paper = claims.read(path) if path else None
+        paper = claims.read_paper(path) if path else None
         frame = runs_lib.runs_frame(records, paper.varied if paper else ())
         name_approach = getattr(module_of(experiment), "name_approach", None)
         if name_approach is not None:
             names = map(name_approach, frame.approach, frame.settings)
             frame = frame.assign(approach=[*names])
-        own = contrast.test_claims(frame, paper) if paper else []
-        experiments.append((experiment, frame, paper, len(own)))
-        tests += own
+        paper_tests = contrast.test_claims(frame, paper) if paper else []
+        experiments.append((experiment, frame, paper, len(paper_tests)))
+        tests += paper_tests
     # Claims on runs unlike their paper's are one family of the whole report.
-    verdicts = iter(contrast.conclude(tests))
+    verdicts = iter(verdicts_lib.conclude(tests))
     studies = []
     for experiment, frame, paper, count in experiments:
         judged = [*itertools.islice(verdicts, count)]
@@ -157,7 +156,6 @@ def collect(
                     experiment,
                     name,
                     approaches_lib.label_runs(members),
-                    frame,
                     paper,
                     claims.read_published(folder, experiment),
                     [v for v in judged if v.study in (name, "")],

@@ -65,7 +65,7 @@ def summarize(
     )
 
     predictions = lib.Predictions(root)
-    runs = [{**run, **predictions.describe(run)} for run in runs]
+    runs = [{**run, **predictions.describe_record(run)} for run in runs]
     ensembles: list[Record] = []
     left_out = list(left_out)
     for experiment in sorted({record["experiment"] for record in runs}):
@@ -130,7 +130,7 @@ def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
 
 
 def to_json(summary: Summary) -> str:
-    """A summary as `read` takes it: small, and with a line for each run.
+    """A summary for `read_summary`: small, and with a line for each run.
 
     Its first line has a hash of all others. Values that most runs share are
     written once, as `defaults`; the line of a run has the others.
@@ -140,9 +140,9 @@ def to_json(summary: Summary) -> str:
     settings = _find_defaults([run["key"] for run in runs])
     lines = []
     for run in runs:
-        own = _leave_out(defaults, run)
-        own["key"] = _leave_out(settings, run["key"])
-        lines.append(_dump({"path": run["path"], **own}))
+        rest = _leave_out(defaults, run)
+        rest["key"] = _leave_out(settings, run["key"])
+        lines.append(_dump({"path": run["path"], **rest}))
     shared = _dump({**defaults, "key": settings})
     text = (
         f'"version":{_dump(summary["version"])},\n'
@@ -194,7 +194,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read(path: str) -> Summary:
+def read_summary(path: str) -> Summary:
     """A stored summary.
 
     Raises:

@@ -46,13 +46,13 @@ class Table:
 
 def mean(values: Values) -> float:
     """The mean of the known values; nan without any."""
-    numbers = runs_lib.known(values)
+    numbers = runs_lib.drop_missing(values)
     return float(np.mean(numbers)) if numbers else math.nan
 
 
 def deviation(values: Values) -> Ranged:
     """The mean of the known values, and one standard deviation either way."""
-    numbers = runs_lib.known(values)
+    numbers = runs_lib.drop_missing(values)
     middle = mean(numbers)
     reach = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return Ranged(middle, middle - reach, middle + reach)
@@ -66,7 +66,7 @@ def spread(values: Values, digits: int = 2, sign: str = "") -> str:
         digits: after the point.
         sign: `+` shows the sign of positive numbers.
     """
-    numbers = runs_lib.known(values)
+    numbers = runs_lib.drop_missing(values)
     text = number(mean(numbers), digits, sign)
     if len(numbers) > 1:
         text += f" ± {np.std(numbers, ddof=1):.{digits}f}"
@@ -108,12 +108,12 @@ def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
     if study.paper is None:
         return study.runs.iloc[:0]
     try:
-        [chosen] = groups_lib.find_groups(
+        [group] = groups_lib.find_groups(
             study.groups.get(task, []), study.paper, [wanted]
         )
     except groups_lib.NotFound:
         return study.runs.iloc[:0]
-    return chosen.runs
+    return group.runs
 
 
 # === The errors of a run ===
@@ -130,9 +130,9 @@ def tabulate_errors(
     """
     for number, (split, described) in enumerate(errors.items(), 1):
         residuals = []
-        if known := described.get("residuals"):
-            shown = [f"{value:+.3g}" for value in known["quantiles"]]
-            residuals.append({**known, "quantiles": "; ".join(shown)})
+        if of_scores := described.get("residuals"):
+            shown = [f"{value:+.3g}" for value in of_scores["quantiles"]]
+            residuals.append({**of_scores, "quantiles": "; ".join(shown)})
         contents = {
             "by label, in points": described.get("labels", []),
             "the labels most often taken for another": (

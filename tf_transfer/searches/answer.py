@@ -22,14 +22,15 @@ from tf_transfer.data.errors import describe_confusions
 from tf_transfer.reports import (
     advice,
     figures,
+    finished_runs,
     page as reports_page,
-    predictions,
     tables as tables_lib,
 )
 from tf_transfer.reports.estimates import Estimate, Ranged
 from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.training import records
+from tf_transfer.training.record_types import Answer
+from tf_transfer.training.run_paths import ANSWER
 from tf_transfer.utils import files, formatting, screen
 from tf_transfer.utils.json_files import Record
 
@@ -123,7 +124,7 @@ def recommend(
         )
     seeds = {row.name: row.setting.scores for row in ranked}
     rows = []
-    for row in advice.compare_runs(paths, reference, "validation"):
+    for row in finished_runs.compare_runs(paths, reference, "validation"):
         by_seed = seeds.get(row.name, {})
         row = dataclasses.replace(row, seeds=len(by_seed))
         if search.has_folds:
@@ -195,8 +196,8 @@ def report(search: Any) -> Values:
     if values["scored"]:
         run = os.path.relpath(values["scored"].path, out)
     # Reports and predictions read the answer here.
-    content = records.Answer(lines=lines, run=run)
-    files.write_json(os.path.join(out, records.ANSWER), content)
+    content = Answer(lines=lines, run=run)
+    files.write_json(os.path.join(out, ANSWER), content)
     table = [advice.align(values["table"])] if values["table"] else []
     lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
     screen.say("\n" + "\n".join(lines))
@@ -215,7 +216,7 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
         model = search.floor[chosen.name][0]
     else:
         model = search.refit or ranked[0].run
-    scored = predictions.open_scored(model.directory.path)
+    scored = finished_runs.open_scored(model.directory.path)
     assert scored is not None
     if search.refit:  # it has another test score than the run that was chosen
         rows[0] = dataclasses.replace(rows[0], test=scored.ranged)
@@ -308,7 +309,7 @@ def describe_duration(seconds: float) -> str:
 
 
 def _list_commands(
-    model: Planned, scored: predictions.Scored, chosen: advice.Row
+    model: Planned, scored: finished_runs.Scored, chosen: advice.Row
 ) -> dict[str, str]:
     """The commands that train the answer and that predict, by name.
 
@@ -339,7 +340,7 @@ def write_lines(values: Values) -> list[str]:
     environment = reports_page.make_environment(escapes=False)
     environment.filters["duration"] = describe_duration
     environment.filters["counted"] = formatting.count
-    environment.filters["profile"] = advice.describe_profile
+    environment.filters["profile"] = finished_runs.describe_profile
     template = environment.get_template("search.txt.jinja")
     lines = []
     for paragraph in re.split(r"\n\s*\n", template.render(values)):
@@ -397,6 +398,7 @@ def _list_approaches(values: Values) -> tables_lib.Table:
         "approaches",
         "The best setting of each approach, and the baselines. Scores in "
         f"points, in brackets with 95 % intervals, over {over} where there are "
-        f"three, else over texts. {advice.describe(search.settings.max_loss)}",
+        "three, else over texts. "
+        f"{advice.explain_table(search.settings.max_loss)}",
         pd.DataFrame(lines),
     )

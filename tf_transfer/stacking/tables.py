@@ -159,8 +159,10 @@ def ensembles(
     joined: list[Record] = []
     refused = []
     for trio in find_trios(records):
-        tested = [predictions.read(record, "test") for record in trio]
-        validated = [predictions.read(record, "validation") for record in trio]
+        tested = [predictions.read_split(record, "test") for record in trio]
+        validated = [
+            predictions.read_split(record, "validation") for record in trio
+        ]
         if not all("ids" in arrays for arrays in (*tested, *validated)):
             continue
         problem = _compare_labels(trio, tested) or _compare_labels(
@@ -171,7 +173,7 @@ def ensembles(
             continue
         test = _average(tested)
         record = make_record(trio, test, _average(validated))
-        joined.append({**record, **predictions.describe(record, test)})
+        joined.append({**record, **predictions.describe_record(record, test)})
     return joined, refused
 
 

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from tf_transfer.config.settings import Settings
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.training import records
+from tf_transfer.training import results
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -152,8 +152,8 @@ def _has_ended(run: Planned, result: Record) -> bool:
     """Whether a run needs no more epochs, time or test scores."""
     is_out_of_time = (
         bool(run.settings.max_seconds)
-        and result["stop_reason"] == records.OUT_OF_TIME
+        and result["stop_reason"] == results.OUT_OF_TIME
     )
-    return is_out_of_time or not records.describe_extension(
+    return is_out_of_time or not results.describe_extension(
         run.settings, result
     )

@@ -161,7 +161,7 @@ class Predictor:
         """
         directory = records.RunDirectory(self.directory, None)
         name = self.experiment.data.name_split("validation", self.task.name, "")
-        arrays = records.load_arrays(directory.check_file("predictions.npz"))
+        arrays = directory.predictions()
         if f"{name}_logits" in arrays:
             return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
         raise UserError(
@@ -329,10 +329,10 @@ class NetworkPredictor(Predictor):
 
     def compute(self, examples: Examples | Sentences) -> np.ndarray:
         """float32 [examples or words, units]."""
-        from tf_transfer.training import steps
+        from tf_transfer.training.evaluation import EvaluationBatches
 
         name, encoder = self.task.name, self.network.encoder
-        batches = steps.EvaluationBatches(
+        batches = EvaluationBatches(
             self.devices,
             self.experiment.data.encode(examples, self.task, encoder, "texts"),
             encoder.special.pad,
@@ -346,7 +346,7 @@ class NetworkPredictor(Predictor):
         """A program from a batch to the logits of the task.
 
         Args:
-            batches: `steps.EvaluationBatches`.
+            batches: `EvaluationBatches`.
             count: number of examples. A probe of many is run by its engine;
                 for few, compiling takes longer.
         """
@@ -443,4 +443,4 @@ class BaselinePredictor(Predictor):
             arrays["bias"] = arrays["bias"] * deviation + mean
         files.write_json(os.path.join(folder, "model.json"), content)
         path = os.path.join(folder, "weights.npz")
-        files.write_atomically(path, records.compressed(arrays))
+        files.write_atomically(path, records.compress_arrays(arrays))

@@ -153,9 +153,9 @@ def _measure_size(folder: str) -> int:
 
 def _list_scores(path: str) -> list[str]:
     """What a run and the majority baseline score."""
-    from tf_transfer.reports import predictions
+    from tf_transfer.reports import finished_runs
 
-    run = predictions.open_scored(path)
+    run = finished_runs.open_scored(path)
     if run is None:
         return []
     lines = [

@@ -110,9 +110,9 @@ class Checkpoints:
         )
         self.keep(KEPT)
         states = []
-        for kept in self._paths():
+        for path in self._paths():
             with contextlib.suppress(UserError):  # damaged: nothing needs it
-                states.append(json_files.read(str(kept), Content)["state"])
+                states.append(json_files.read(str(path), Content)["state"])
         return states
 
     def count_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Objectives, the phases that train them, and losses.
+"""Objectives, the phases that train them, options, and losses.
 
 An objective is a head with its loss and its data. A phase is a stretch of
 training with its own trainable parameters and learning rate. A GLUE run is one
@@ -15,6 +15,7 @@ import tensorflow as tf
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.prefix import FrozenPrefix
+from tf_transfer.training.optimizer import AdamOptions
 
 Metrics = dict[str, float]
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -60,6 +61,20 @@ class Objective:
             for kind, splits in self.evaluation.items()
             for split_name, split in splits.items()
         ]
+
+    def scored_columns(self) -> dict[str, np.ndarray]:
+        """What `predictions.npz` has of the scored splits, without logits."""
+        return {
+            f"{kind}_{prefix}{name}": column
+            for kind, prefix, split in self.scored_splits
+            for name, column in {
+                "ids": split.ids,
+                "labels": split.targets,
+                "starts": split.word_starts,
+                "groups": split.groups,
+            }.items()
+            if column is not None
+        }
 
     def with_states(
         self, prefix: FrozenPrefix, splits: Iterable[EncodedSplit]
@@ -119,6 +134,22 @@ class Phase:
     is_eligible: Callable[[Metrics], bool] | None = None
     summarize: Callable[[Metrics], Metrics] | None = None
     combination: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """How to train; the fields are those of `config.settings.Settings`."""
+
+    adam: AdamOptions
+    batch_size: int
+    batching: str
+    max_length: int
+    schedule: str
+    warmup_fraction: float
+    seed: int
+    uses_xla: bool = False
+    short_batches: str = "mean"  # as --short_batches of `multitask`
+    checkpoint_minutes: float = 5.0
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

@@ -133,7 +133,9 @@ class BertAdam:
             state[f"v/{weight.path}"] = square
         return state
 
-    def read(self, groups: Collection[str] | None = None) -> dict[str, Any]:
+    def read_numbers(
+        self, groups: Collection[str] | None = None
+    ) -> dict[str, Any]:
         """The numbers of the next update; they are variables on the host.
 
         A step, in a replica's context, is `read`, `update` and `count`.

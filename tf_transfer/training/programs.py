@@ -6,19 +6,22 @@ seed. So a network keeps its programs, and the next run on the same network
 uses them again if nothing differs that shapes them.
 """
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data import batches
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import joint
-from tf_transfer.training.objectives import Phase
+from tf_transfer.training.objectives import Phase, TrainingOptions
 from tf_transfer.training.optimizer import BertAdam, LearningRate
-from tf_transfer.training.steps import ObjectiveProgram, Pass
+from tf_transfer.training.progress import Progress
+from tf_transfer.training.steps import KINDS, ObjectiveProgram, Pass, Scores
 from tf_transfer.training.strategy import Devices
 
 MOST_PROGRAMS = 4  # of a network: each has an optimizer with its moments
@@ -32,7 +35,7 @@ class PhasePrograms:
         phase: what trains, on splits with all that is stored.
         weights: those that train.
         devices: where it runs.
-        options: `trainer.TrainingOptions`.
+        options: how to train.
         warms_up: whether the rate rises at first.
 
     Create it under the strategy's scope. Attributes:
@@ -48,7 +51,7 @@ class PhasePrograms:
         phase: Phase,
         weights: Sequence[Any],
         devices: Devices,
-        options: Any,
+        options: TrainingOptions,
         warms_up: bool,
     ) -> None:
         scales = freezing.rate_scales(
@@ -74,22 +77,63 @@ class PhasePrograms:
             )
             for objective in phase.objectives
         ]
+        self._outputs: dict[str, tuple[Scores, dict[str, np.ndarray]]] = {}
         self.passes = (
             [Pass(self.objectives, phase.combination)]
             if phase.combination
             else [Pass([one], joint.Sum()) for one in self.objectives]
         )
 
-    def take_over(self, phase: Phase, options: Any) -> None:
-        """Serves the phase of another run, which trains from its beginning.
+    def rebind(self, phase: Phase, options: TrainingOptions) -> None:
+        """Rebinds the programs to another run, and resets the optimizer.
 
         Args:
             phase: the other run's.
-            options: its `trainer.TrainingOptions`.
+            options: its options.
         """
         for program, objective in zip(self.objectives, phase.objectives):
-            program.take_over(objective, options)
+            program.rebind(objective, options)
+        self.release_data()
         self.optimizer.reset(options.adam.weight_decay)
+
+    def release_data(self) -> None:
+        """Frees what the steps have read, and the outputs."""
+        self._outputs.clear()
+        for program in self.objectives:
+            program.release_data()
+
+    def evaluate(
+        self, phase: Phase, one_pass: Pass, progress: Progress
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Metrics by kind of split, and logits by name, of all objectives.
+
+        If only heads train, the output of an objective outside of the pass is
+        as before, unless its head drifts.
+
+        Args:
+            phase: what trains.
+            one_pass: the pass that has just ended.
+            progress: of the run; the seconds of tracing are added to it.
+        """
+        others_move = (
+            not phase.trainable.only_heads
+            or self.objectives[0].options.adam.idle_heads == "drift"
+        )
+        scores: Scores = collections.defaultdict(dict)
+        logits: dict[str, np.ndarray] = {}
+        for program in self.objectives:
+            name = program.objective.name
+            has_moved = others_move or program in one_pass.programs
+            if has_moved or name not in self._outputs:
+                self._outputs[name] = program.score(progress)
+            metrics, arrays = self._outputs[name]
+            for kind, values in metrics.items():
+                scores[kind] |= values
+            logits |= arrays
+        if phase.summarize is not None:
+            for values in scores.values():
+                values |= phase.summarize(values)
+        return {kind: scores[kind] or None for kind in KINDS}, logits
 
 
 def prepare(
@@ -98,7 +142,7 @@ def prepare(
     phase: Phase,
     weights: Sequence[Any],
     devices: Devices,
-    options: Any,
+    options: TrainingOptions,
 ) -> PhasePrograms:
     """The programs of a phase: the network's own, or new ones.
 
@@ -145,7 +189,7 @@ def prepare(
                 bool(warmup_steps),
             )
         else:
-            programs.take_over(phase, options)
+            programs.rebind(phase, options)
         programs.rate.numbers.assign([phase.lr, total_steps, warmup_steps])
         network.seeds.seed.assign(options.seed)
     network.programs[key] = programs

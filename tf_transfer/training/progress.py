@@ -1,7 +1,12 @@
-"""The position of a run, and the rule that stops a phase."""
+"""The position of a run, its times, and the rule that stops a phase."""
 
 import dataclasses
-from typing import Any
+from typing import Any, TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tf_transfer.feature_cache.cache import BuildCost
 
 OVERALL = "overall"  # the metric that summarises those of all objectives
 SAMPLE = "train"  # split name of a fixed sample of the training set
@@ -40,6 +45,26 @@ class EarlyStopping:
     def should_stop(self) -> bool:
         """Whether the patience is used up."""
         return 0 < self.patience <= self.wait
+
+
+@dataclasses.dataclass
+class Chunk:
+    """Steps that were trained without a look at the clock.
+
+    Attributes:
+        losses: float32 [steps]. The mean loss of each.
+        counts: int32 [steps]. The examples of each.
+        seconds: of the steps; time between chunks is not counted.
+        is_first: whether it is one step that the program ran for the first
+            time, and compiled before.
+        trace_seconds: of tracing before it, which `seconds` leave out.
+    """
+
+    losses: np.ndarray
+    counts: np.ndarray
+    seconds: float
+    is_first: bool
+    trace_seconds: float
 
 
 @dataclasses.dataclass
@@ -93,6 +118,40 @@ class Progress:
     epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
 
+    def add(self, chunk: Chunk) -> None:
+        """Adds the steps of a chunk to those of the pass."""
+        for loss, count in zip(chunk.losses.tolist(), chunk.counts.tolist()):
+            self.loss_sum += loss * count
+        self.examples += int(chunk.counts.sum())
+        self.step += len(chunk.counts)
+        self.total_steps += len(chunk.counts)
+        self.trace_seconds += chunk.trace_seconds
+        if chunk.is_first:
+            self.first_seconds += chunk.seconds
+            self.first_steps += 1
+        else:
+            self.train_seconds += chunk.seconds
+            self.elapsed += chunk.seconds
+
+    def add_prefix(
+        self, objective: str, engine: tuple[str, str], cost: "BuildCost"
+    ) -> None:
+        """Adds the seconds that the stored output of a prefix cost.
+
+        Args:
+            objective: name of the objective that reads it.
+            engine: what built it, and its precision.
+            cost: its seconds.
+        """
+        name = f"{self.phase} {objective}"
+        if name not in self.prefixes:
+            self.prefix_build_seconds += cost.original
+            self.prefixes.append(name)
+        self.prefix_engine = " ".join(engine)
+        self.prefix_seconds += cost.paid
+        self.trace_seconds += cost.traced
+        self.elapsed += cost.paid
+
     def end_pass(self) -> None:
         """Divides the seconds of first steps into training and compiling.
 
@@ -108,3 +167,61 @@ class Progress:
         self.elapsed += seconds
         self.trace_seconds += self.first_seconds - seconds
         self.first_seconds, self.first_steps = 0.0, 0
+
+    def start_pass(self, task: int) -> None:
+        """Moves to the beginning of an epoch's pass, numbered from 0."""
+        self.task, self.step = task, 0
+        self.loss_sum, self.examples = 0.0, 0
+        self.train_seconds = self.trace_seconds = 0.0
+
+    def describe_pass(
+        self, task: str | None, scores: dict[str, Any], eval_seconds: float
+    ) -> dict[str, Any]:
+        """The line of `epochs.jsonl` on the pass that has just ended.
+
+        Args:
+            task: whose pass it was; None where it was of all tasks.
+            scores: metrics of `validation` and `test`.
+            eval_seconds: of the evaluation, without tracing.
+        """
+        return {
+            "epoch": self.total_epochs,
+            "phase": self.phase + 1,
+            "phase_epoch": self.epoch,
+            "task": task,
+            "train_loss": self.loss_sum / self.examples,
+            **scores,
+            "train_seconds": self.train_seconds,
+            "eval_seconds": eval_seconds,
+            "trace_seconds": self.trace_seconds,
+            "elapsed_seconds": self.elapsed,
+            "examples_per_second": self.examples
+            / max(self.train_seconds, 1e-9),
+        }
+
+    def make_result(self, is_cached: bool) -> dict[str, Any]:
+        """The fields of `result.json` about scores and times.
+
+        Args:
+            is_cached: whether the output of a frozen prefix is stored.
+        """
+        lines, best = self.epochs, self.best["line"]
+        epochs = {line["epoch"] for line in lines}
+        seconds = sum(line["train_seconds"] for line in lines)
+        return {
+            "validation": best["validation"],
+            "test": best["test"],
+            "test_last": lines[-1]["test"],
+            "best_epoch": best["epoch"],
+            "epochs_run": lines[-1]["epoch"],
+            "stop_reason": self.phase_records[-1]["stop_reason"],
+            "phases": self.phase_records,
+            "train_seconds": self.elapsed,
+            "seconds_per_epoch": seconds / len(epochs),
+            "trace_seconds": sum(line["trace_seconds"] for line in lines),
+            "prefix_seconds": self.prefix_seconds if is_cached else None,
+            "prefix_build_seconds": (
+                self.prefix_build_seconds if is_cached else None
+            ),
+            "prefix_engine": self.prefix_engine or None,
+        }

@@ -15,160 +15,26 @@ files below `extension/`. They replace the old ones when its result is written.
 import contextlib
 import dataclasses
 import fcntl
-import hashlib
 import io
 import json
-import math
 import os
 import pathlib
 import shutil
 import socket
 import sys
-import time
-from collections.abc import Collection, Sequence
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
 from tf_transfer.config.settings import Settings
-from tf_transfer.training import checkpoint
+from tf_transfer.training import checkpoint, results
+from tf_transfer.training.record_types import Config, Epoch, Profile, START
+from tf_transfer.training.results import Result
 from tf_transfer.utils import files, json_files, machine, screen
 from tf_transfer.utils.errors import UserError
 
 ADVICE = "Restore the file, or remove the folder and run its command again."
-
-# === What the files hold ===
-
-Scores = dict[str, float] | None  # by metric
-PhaseResult = TypedDict(
-    "PhaseResult",
-    {
-        "trainable_layers": str,
-        "lr": float,
-        "epochs": int,
-        "seconds": float,
-        "stop_reason": str,
-    },
-)
-Result = TypedDict(
-    "Result",
-    {
-        "task": str,
-        "metric": str,
-        "approach": str,
-        "trainable_layers": NotRequired[str | None],
-        "lr": float | None,
-        "batch_size": int | None,
-        "seed": int,
-        "validation": Scores,
-        "test": Scores,
-        "test_last": NotRequired[Scores],
-        "best_epoch": int | None,
-        "epochs_run": int,
-        "stop_reason": str,
-        "phases": NotRequired[list[PhaseResult]],
-        "train_seconds": float | None,
-        "seconds_per_epoch": float | None,
-        "trace_seconds": NotRequired[float | None],
-        "prefix_seconds": float | None,
-        "prefix_build_seconds": float | None,
-        "prefix_engine": NotRequired[str | None],
-        "seconds_per_text": NotRequired[float],
-        "size_on_disk": NotRequired[int],
-        "checkpoint_bytes": NotRequired[int | None],
-        "trainable_parameters": int | None,
-        "total_parameters": int | None,
-        "warnings": NotRequired[list[str]],
-        "cut_texts": NotRequired[float],  # share of the training texts
-        "key_sha256": str,
-        "sha256": dict[str, str],
-        "result_sha256": str,
-    },
-)
-# One start of a process on the run.
-Start = TypedDict(
-    "Start",
-    {
-        "started": str,
-        "versions": dict[str, str | None],
-        "devices": list[str] | None,
-        "threads": int | None,
-        "processor": str | None,
-        "machine": str | None,
-        "concurrent_runs": int | None,
-    },
-    total=False,
-)
-START = (  # fields of `Start`, and those for people
-    *("started", "host", "command", "git_commit", "versions", "devices"),
-    *("threads", "processor", "machine", "concurrent_runs"),
-)
-Setting = str | int | float | bool | None
-Config = TypedDict(
-    "Config",
-    {
-        "key": dict[str, Any],
-        "settings": NotRequired[dict[str, Setting]],
-        "tasks": NotRequired[dict[str, dict[str, Any]]],
-        "parts": NotRequired[dict[str, int]],
-        "split_sizes": NotRequired[dict[str, int]],
-        "replicas": NotRequired[int | None],
-        "git_commit": NotRequired[str | None],
-        "starts": NotRequired[list[Start]],
-    },
-)
-# What `predict` needs in addition.
-TrainedKey = TypedDict(
-    "TrainedKey", {"module": str, "model_identity": NotRequired[str]}
-)
-TrainedTask = TypedDict(
-    "TrainedTask", {"texts": list[str], "labels": list[str] | None}
-)
-Trained = TypedDict(
-    "Trained",
-    {
-        "key": TrainedKey,
-        "settings": dict[str, Setting],
-        "tasks": dict[str, TrainedTask],
-    },
-)
-Epoch = TypedDict(
-    "Epoch",
-    {
-        "epoch": int,
-        "phase": int,
-        "phase_epoch": int,
-        "task": NotRequired[str | None],
-        "validation": Scores,
-        "test": Scores,
-        "elapsed_seconds": float | None,
-        "trace_seconds": NotRequired[float | None],
-        "peak_memory_bytes": NotRequired[int | None],
-    },
-)
-# The probe's score above each block, by cross-validation.
-BlockScore = TypedDict(
-    "BlockScore",
-    {"block": int, "score": float, "standard_error": float, "strength": float},
-)
-Profile = TypedDict(
-    "Profile",
-    {
-        "metric": str,
-        "texts": int,
-        "states": str,
-        "fold_scores": list[float],
-        "blocks_needed": int,
-        "blocks": list[BlockScore],
-    },
-)
-# Of a search: its lines, and the path of its run from the search's folder, or
-# "" without one.
-Answer = TypedDict("Answer", {"lines": list[str], "run": str})
-
-ANSWER = ".search/answer.json"  # in the folder of a search
-OUT_OF_TIME = "max_seconds"  # the stop reason of a run that had more to do
-
 # Files whose hashes `result.json` has, in addition to those of `model/`.
 HASHED = (
     "config.json",
@@ -180,125 +46,8 @@ HASHED = (
 EXTENSION = "extension"  # folder of the files that will replace a result's
 
 
-# === The name of a run ===
-
-
-def locate(
-    settings: Settings,
-    experiment: str,
-    folders: Sequence[str],
-    identities: dict[str, str],
-    replicas: int,
-) -> "RunDirectory":
-    """The directory of a run, known before anything is loaded.
-
-    Its name has the main settings and a hash of its key, which is everything
-    that can change a number of the run. With `--rerun` it is the first numbered
-    directory next to it without a finished run.
-
-    Args:
-        settings: resolved.
-        experiment: name of the experiment.
-        folders: names between the experiment's folder and the run's.
-        identities: of model and data.
-        replicas: the number that the batch is spread over.
-    """
-    key = {
-        "module": experiment,
-        **settings.hashed(),
-        **identities,
-        "replicas": replicas,
-    }
-    name = run_name(settings, key)
-    path = os.path.join(settings.out, experiment, *folders, name)
-    run, number = RunDirectory(path, key), 2
-    while settings.rerun and files.exists(run.file("result.json")):
-        run, number = RunDirectory(f"{path}.{number}", key), number + 1
-    return run
-
-
-def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
-    """Describes in a line how these settings extend a finished run.
-
-    They may add epochs or score the test; "" if they do neither.
-    """
-    if _adds_epochs(settings, result):
-        return f"Extending a finished run to {settings.max_epochs} epochs."
-    if settings.score_test and not result.get("scores_test", True):
-        return "Scoring the test with the weights of a finished run."
-    return ""
-
-
-def _adds_epochs(settings: Settings, result: dict[str, Any]) -> bool:
-    had_more_to_do = result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
-    phases = result.get("phases")
-    if not (had_more_to_do and phases):
-        return False
-    return settings.max_epochs > phases[-1]["epochs"]
-
-
-def run_name(settings: Settings, key: dict[str, Any]) -> str:
-    """The folder name of a run: the main settings, and a hash."""
-    return f"{settings.title}-{hash_key(key)[:10]}"
-
-
-def hash_key(key: dict[str, Any] | None) -> str:
-    """The SHA-256 of a run's key."""
-    return hashlib.sha256(
-        json.dumps(key, sort_keys=True, default=str).encode()
-    ).hexdigest()
-
-
-def summarize(result: dict[str, Any]) -> str:
-    """A result in a line."""
-    metric = result["metric"]
-    kinds = [
-        f"{kind} {metric} {result[kind].get(metric, math.nan):.4f}"
-        for kind in ("validation", "test")
-        if result[kind]
-    ]
-    if result["best_epoch"] is None:
-        when = f"({result['stop_reason']})"
-    else:
-        when = (
-            f"at epoch {result['best_epoch']} of {result['epochs_run']} "
-            f"({result['stop_reason']})"
-        )
-    seconds = result["seconds_per_epoch"]
-    return (
-        f"{result['task']} {result['approach']}: {', '.join(kinds)} {when}; "
-        f"{result['train_seconds']:.1f} s of training"
-        + (f", {seconds:.1f} s per epoch" if seconds else "")
-        + f"; {result['trainable_parameters']:,} of "
-        f"{result['total_parameters']:,} parameters trained"
-    )
-
-
-# === Finding and opening ===
-
-
-def find_answer(path: str) -> str:
-    """The directory of the run that is the answer of a search.
-
-    Args:
-        path: of the search's folder. Any other path is returned as it is.
-
-    Raises:
-        UserError: no run of the search has ended, or its answer is damaged.
-    """
-    answer = _read_json(os.path.join(path, ANSWER), Answer)
-    if answer is None:
-        return path
-    if not answer["run"]:
-        raise UserError(
-            f"--run={path}: is a search without a finished run. Give the "
-            "search a larger --budget."
-        )
-    return os.path.join(path, answer["run"])
-
-
 class RunDirectory:
-    """The files of one run; see `locate`.
+    """The files of one run; see `run_paths.locate`.
 
     Attributes:
         path: str.
@@ -309,7 +58,7 @@ class RunDirectory:
         self.path = path
         self.key = json.loads(json.dumps(key, default=str))
         self.checkpoints = checkpoint.Checkpoints(
-            self.file("checkpoint"), hash_key(key)
+            self.file("checkpoint"), json_files.hash_json(key)
         )
         self._lock = contextlib.ExitStack()
         self._models: dict[str, str] = {}  # hashes, by file
@@ -320,7 +69,7 @@ class RunDirectory:
         """Path of a file in the directory."""
         return os.path.join(self.path, *names)
 
-    def _find(self, name: str) -> str:
+    def _path_to_read(self, name: str) -> str:
         """Path of a file of the run, or of the extension if that is valid.
 
         An extension is valid to the process that writes it, and to all once
@@ -340,14 +89,14 @@ class RunDirectory:
         Raises:
             Damaged: the file was changed, or is another run's.
         """
-        result = _read_json(self._find("result.json"), Result)
+        result = read_json(self._path_to_read("result.json"), Result)
         if result is None:
             return None
         sealed = {n: v for n, v in result.items() if n != "result_sha256"}
-        if result["result_sha256"] != hash_key(sealed):
+        if result["result_sha256"] != json_files.hash_json(sealed):
             raise self._damaged("result.json", "is not as this run wrote it")
         key = self.key or (self.config() or {}).get("key")
-        if key and result["key_sha256"] != hash_key(key):
+        if key and result["key_sha256"] != json_files.hash_json(key):
             raise self._damaged("result.json", "is another run's")
         return result
 
@@ -360,11 +109,11 @@ class RunDirectory:
         Raises:
             Damaged: it is not of these types.
         """
-        return _read_json(self._find("config.json"), Config, *types)
+        return read_json(self._path_to_read("config.json"), Config, *types)
 
     def epochs(self) -> list[dict[str, Any]]:
         """The lines of `epochs.jsonl`; see `config`."""
-        return json_files.read_lines(self._find("epochs.jsonl"), Epoch)
+        return json_files.read_lines(self._path_to_read("epochs.jsonl"), Epoch)
 
     def check_file(
         self, name: str, result: dict[str, Any] | None = None
@@ -381,7 +130,7 @@ class RunDirectory:
         if result is None:
             result = self.result() or {"sha256": {}}
         expected = result["sha256"].get(name)
-        path = self._find(name)
+        path = self._path_to_read(name)
         if expected is None:
             raise self._damaged(name, "is not known to this run's result")
         if not files.is_file(path):
@@ -451,18 +200,18 @@ class RunDirectory:
         config, runs = self.config(), machine.concurrent_runs()
         if runs and config and runs > (config["concurrent_runs"] or 0):
             files.write_json(
-                self._target("config.json"),
+                self._path_to_write("config.json"),
                 {**config, "concurrent_runs": runs},
             )
 
     def check_key(self) -> None:
         """Raises `UserError` if the directory belongs to another config."""
-        known, own = (self.config() or {}).get("key"), self.key
-        if known not in (None, own):
+        recorded = (self.config() or {}).get("key", self.key)
+        if recorded != self.key:
             differing = sorted(
                 name
-                for name in {*known, *own}
-                if known.get(name) != own.get(name)
+                for name in {*recorded, *self.key}
+                if recorded.get(name) != self.key.get(name)
             )
             self.close()
             raise UserError(
@@ -506,26 +255,19 @@ class RunDirectory:
         if result is not None:
             self._begin_extension(settings, result)
         screen.say(f"Run directory: {self.path}")
-        runs_on_cpu = all("CPU" in name for name in devices.names)
-        known = self.config() or {}
+        recorded = self.config() or {}
         now = {
             **(details or {}),
             "parts": parts,
             "split_sizes": split_sizes,
             "devices": devices.names,
             "replicas": devices.replicas,
-            "threads": len(os.sched_getaffinity(0)),
-            "processor": machine.processor(),
-            # A GPU's name determines its speed, on whichever machine.
-            "machine": machine.start_of_machine() if runs_on_cpu else None,
-            "concurrent_runs": machine.concurrent_runs(),
-            "versions": machine.versions(),
-            "git_commit": machine.git_commit(),
-            "command": sys.argv,
-            "host": socket.gethostname(),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            **machine.describe_process(),
         }
-        versions = known.get("versions") or now["versions"]
+        if any("CPU" not in name for name in devices.names):
+            # A GPU's name determines its speed, on whichever machine.
+            now["machine"] = None
+        versions = recorded.get("versions") or now["versions"]
         changed = [
             name
             for name, version in now["versions"].items()
@@ -533,7 +275,7 @@ class RunDirectory:
         ] + [
             name
             for name in ("devices", "threads", "replicas", "git_commit")
-            if name in known and known[name] != now[name]
+            if name in recorded and recorded[name] != now[name]
         ]
         if changed:
             print(
@@ -543,19 +285,19 @@ class RunDirectory:
                 file=sys.stderr,
             )
         files.write_json(
-            self._target("config.json"),
+            self._path_to_write("config.json"),
             {
                 **now,
-                **known,
+                **recorded,
                 "split_sizes": {  # the test may be scored by another process
-                    **known.get("split_sizes", {}),
+                    **recorded.get("split_sizes", {}),
                     **split_sizes,
                 },
                 "settings": dataclasses.asdict(settings),
                 "approach": settings.approach,
                 "key": self.key,
                 "starts": [
-                    *known.get("starts", []),
+                    *recorded.get("starts", []),
                     {name: now[name] for name in START},
                 ],
             },
@@ -573,12 +315,12 @@ class RunDirectory:
         Raises:
             UserError: there is no checkpoint to continue at.
         """
-        if not _adds_epochs(settings, result):
+        if not results.adds_epochs(settings, result):
             # The test is scored after the epochs of the result alone.
             shutil.rmtree(self.file(EXTENSION), ignore_errors=True)
         self.checkpoints = checkpoint.Checkpoints(
             self.file(EXTENSION, "checkpoint"),
-            hash_key(self.key),
+            json_files.hash_json(self.key),
             self.file("checkpoint"),
         )
         if not self.checkpoints.has_intact():
@@ -589,8 +331,8 @@ class RunDirectory:
         os.makedirs(self.file(EXTENSION), exist_ok=True)
         self._finished = result
 
-    def _target(self, name: str) -> str:
-        """The path to write a file to."""
+    def _path_to_write(self, name: str) -> str:
+        """Path to write a file of the run, or of the extension, to."""
         if self._finished is None:
             return self.file(name)
         return self.file(EXTENSION, name)
@@ -615,19 +357,19 @@ class RunDirectory:
         for warning in result.get("warnings", []):
             print(f"Warning: {warning}", file=sys.stderr)
         self.write_result(result)
-        screen.say(f"{summarize(result)}\nWritten to {self.path}")
+        screen.say(f"{results.summarize(result)}\nWritten to {self.path}")
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Writes `result.json` with hashes that show that nothing changed."""
         hashes = {
-            name: files.sha256(self._find(name))
+            name: files.sha256(self._path_to_read(name))
             for name in HASHED
-            if files.exists(self._find(name))
+            if files.exists(self._path_to_read(name))
         }
-        result["key_sha256"] = hash_key(self.key)
+        result["key_sha256"] = json_files.hash_json(self.key)
         result["sha256"] = {**hashes, **self._models}
-        result["result_sha256"] = hash_key(result)
-        files.write_json(self._target("result.json"), result)
+        result["result_sha256"] = json_files.hash_json(result)
+        files.write_json(self._path_to_write("result.json"), result)
         if self._finished is not None:
             self._replace_result()
             self._finished = None
@@ -636,30 +378,54 @@ class RunDirectory:
     def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
         """Writes `epochs.jsonl`, one line per evaluation."""
         lines = "".join(json.dumps(epoch) + "\n" for epoch in epochs)
-        files.write_atomically(self._target("epochs.jsonl"), lines.encode())
+        files.write_atomically(
+            self._path_to_write("epochs.jsonl"), lines.encode()
+        )
+
+    def predictions(
+        self, result: dict[str, Any] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The arrays of `predictions.npz`.
+
+        Args:
+            result: see `check_file`.
+
+        Raises:
+            Damaged: the file is not as this run wrote it.
+            OSError: the disk fails. NumPy itself would take the file for
+                damaged.
+            ValueError: it is damaged.
+        """
+        path = self.check_file("predictions.npz", result)
+        with files.open_regular(path) as file:
+            content = file.read()
+        with np.load(io.BytesIO(content)) as arrays:
+            return dict(arrays)
 
     def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
         """Writes `predictions.npz`: the same bytes for the same arrays."""
         files.write_atomically(
-            self._target("predictions.npz"),
-            compressed(dict(sorted(arrays.items()))),
+            self._path_to_write("predictions.npz"),
+            compress_arrays(dict(sorted(arrays.items()))),
         )
 
     def write_profile(self, profile: dict[str, Any]) -> None:
         """Writes `depth_profile.json`; see `probe.Probe.profile`."""
-        files.write_json(self._target("depth_profile.json"), profile)
+        files.write_json(self._path_to_write("depth_profile.json"), profile)
 
     def profile(self) -> dict[str, Any] | None:
         """The content of `depth_profile.json`, or None; see `config`."""
-        return _read_json(self._find("depth_profile.json"), Profile)
+        return read_json(self._path_to_read("depth_profile.json"), Profile)
 
     def write_errors(self, errors: dict[str, Any]) -> None:
         """Writes `errors.json`: by split, what `data.errors` describes."""
-        files.write_json(self._target("errors.json"), errors)
+        files.write_json(self._path_to_write("errors.json"), errors)
 
     def errors(self) -> dict[str, Any]:
         """The content of `errors.json`; {} without it."""
-        return _read_json(self._find("errors.json"), dict[str, Any]) or {}
+        return (
+            read_json(self._path_to_read("errors.json"), dict[str, Any]) or {}
+        )
 
     # === The selected weights ===
 
@@ -700,20 +466,7 @@ class RunDirectory:
                 path.unlink()
 
 
-def load_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive.
-
-    Raises:
-        OSError: the disk fails. NumPy itself would take the file for damaged.
-        ValueError: it is damaged.
-    """
-    with files.open_regular(path) as file:
-        content = file.read()
-    with np.load(io.BytesIO(content)) as arrays:
-        return dict(arrays)
-
-
-def compressed(arrays: dict[str, np.ndarray]) -> bytes:
+def compress_arrays(arrays: dict[str, np.ndarray]) -> bytes:
     """The bytes of a NumPy archive."""
     buffer = io.BytesIO()
     named: Any = arrays
@@ -721,7 +474,8 @@ def compressed(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def _read_json(path: str, *types: Any) -> Any:
+def read_json(path: str, *types: Any) -> Any:
+    """The content of a JSON file or None; see `json_files.read`."""
     try:
         return json_files.read(path, *types)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a step computes, what a pass over the data does, and predictions.
+"""What a step computes, and what a pass over the data does.
 
 A chunk of steps runs inside one TensorFlow program: control returns to Python
 about twice a second, and nothing is copied to the host in between. The program
@@ -7,17 +7,12 @@ branch per bucket with static shapes was no faster, and took far longer to
 trace. XLA still compiles one program per bucket, at the bucket's first batch:
 the whole step with one replica, the gradients with several. Such a step is a
 chunk of its own, so that its time can be told from that of training.
-
-Stored states that fit the memory of a GPU are gathered there, in the step. All
-else is read by a pipeline, which copies the next two batches to the GPU. This
-follows TensorFlow's sources; it has run only with CPU devices in place of one.
 """
 
-import copy
-import dataclasses
+import collections
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,17 +22,26 @@ from tf_transfer.data import batches
 from tf_transfer.data.batches import BatchPlan
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.network import Network
+from tf_transfer.training.evaluation import EvaluationBatches
 from tf_transfer.training.joint import JointPlan
-from tf_transfer.training.objectives import Objective
+from tf_transfer.training.objectives import Objective, TrainingOptions
 from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.training.progress import Chunk, Progress
+from tf_transfer.training.resident_split import (
+    Batch,
+    relax_specs,
+    ResidentSplit,
+    take_batch,
+)
 from tf_transfer.training.strategy import Devices
-from tf_transfer.utils import formatting, screen, tracing
+from tf_transfer.utils import tracing
 from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
+KINDS = ("validation", "test")  # of splits that are scored
 
-Batch = dict[str, tf.Tensor]
+Scores = dict[str, dict[str, float]]  # by kind of split, then by metric
 
 
 class NotFiniteError(UserError):
@@ -61,7 +65,7 @@ class ObjectiveProgram:
         objective: the head, its loss and its data.
         devices: where it runs.
         optimizer: over all weights that train in the phase.
-        options: `trainer.TrainingOptions`.
+        options: how to train.
     """
 
     def __init__(
@@ -70,25 +74,25 @@ class ObjectiveProgram:
         objective: Objective,
         devices: Devices,
         optimizer: BertAdam,
-        options: Any,
+        options: TrainingOptions,
     ) -> None:
         self.network = network
         self.devices = devices
         self.optimizer = optimizer
-        self.take_over(objective, options)
+        self.rebind(objective, options)
         self.compute_gradients = self._compute_gradients
         if options.uses_xla and not devices.compiles_updates:
             self.compute_gradients = _compile(self._compute_gradients)
         self._predict = tf.function(self._predict_batch)
 
-    def take_over(self, objective: Objective, options: Any) -> None:
-        """Serves another run, whose objective differs in its data alone."""
+    def rebind(self, objective: Objective, options: TrainingOptions) -> None:
+        """Rebinds the programs to another run, which differs in its data."""
         self.objective = objective
         self.options = options
-        self.forget()
+        self.release_data()
 
-    def forget(self) -> None:
-        """Gives back the memory of what it has read for its steps."""
+    def release_data(self) -> None:
+        """Frees the copies of the data that its steps read."""
         self._evaluation: dict[int, EvaluationBatches] = {}
         self._train: ResidentSplit | None = None
 
@@ -117,8 +121,8 @@ class ObjectiveProgram:
             in_memory: whether the program may take batches by their number.
 
         Returns:
-            Dict for `_take`. It has no iterator where a text has one vector: a
-            step of a head alone takes less time than a pipeline.
+            Dict for `take_batch`. It has no iterator where a text has one
+            vector: a step of a head alone takes less time than a pipeline.
         """
         if self._train is None:
             self._train = ResidentSplit(self.objective.train, self.devices)
@@ -156,7 +160,7 @@ class ObjectiveProgram:
         Args:
             batch: see `complete`.
             seed: of the run.
-            numbers: see `BertAdam.read`.
+            numbers: see `BertAdam.read_numbers`.
             replica: int32 []. Unique over all workers.
             index: the objective's position in the step; it has dropout masks
                 of its own.
@@ -185,6 +189,31 @@ class ObjectiveProgram:
         return loss, [tf.convert_to_tensor(g) for g in gradients]
 
     # === Evaluation ===
+
+    def score(
+        self, progress: Progress, kinds: Collection[str] = KINDS
+    ) -> tuple[Scores, dict[str, np.ndarray]]:
+        """Metrics by kind of split, and logits by name.
+
+        Args:
+            progress: of the run; the seconds of tracing are added to it.
+            kinds: of the splits.
+
+        Raises:
+            NotFiniteError: an output is not.
+        """
+        metrics: Scores = collections.defaultdict(dict)
+        logits = {}
+        for kind, prefix, split in self.objective.scored_splits:
+            if kind in kinds:
+                output, seconds = self.predict(split)
+                progress.trace_seconds += seconds
+                if not np.isfinite(output).all():
+                    raise NotFiniteError(f"{kind} output", progress.total_steps)
+                logits[f"{kind}_{prefix}logits"] = output
+                values = self.objective.measure(split, output)
+                metrics[kind] |= {prefix + n: v for n, v in values.items()}
+        return metrics, logits
 
     def predict(self, split: EncodedSplit) -> tuple[np.ndarray, float]:
         """Logits of a split; see `EvaluationBatches.predict`.
@@ -216,202 +245,7 @@ class ObjectiveProgram:
         return self.devices.strategy.run(logits, args=(batch,))
 
 
-class EvaluationBatches:
-    """A whole split in large batches, the same at every evaluation.
-
-    Args:
-        devices: where it runs.
-        split: the examples to predict.
-        pad: the padding id.
-        max_length: the longest text, in tokens.
-    """
-
-    def __init__(
-        self, devices: Devices, split: EncodedSplit, pad: int, max_length: int
-    ) -> None:
-        replicas = devices.replicas
-        size = batches.EVALUATION_BATCH
-        if devices.gpu:  # more fill it; the longest texts fit smaller ones
-            size = max(size, batches.GPU_EVALUATION_TOKENS // max_length)
-        self._strategy = devices.strategy
-        self._split = split
-        self._plan = batches.plan_evaluation(
-            split.lengths,
-            -(-size // replicas) * replicas,
-            replicas,
-            batches.buckets_up_to(max_length),
-        )
-        resident = ResidentSplit(split, devices)
-        self._vectors = resident.vectors
-        self._batches = resident.distribute(self._plan, pad)
-        self._spec = dict(self._batches.element_spec)
-        if self._vectors is not None:
-            index = self._spec.pop("index")
-            shape = [*index.shape, self._vectors.shape[-1]]
-            self._spec["states"] = tf.TensorSpec(shape, self._vectors.dtype)
-            # Row numbers are few: to begin a pipeline takes longer.
-            self._batches = list(self._batches)
-
-    def first(self) -> dict[str, np.ndarray]:
-        """The first batch, of the longest texts, on one device."""
-        batch = next(iter(self._batches))
-        return {name: values.numpy() for name, values in batch.items()}
-
-    def trace(self, program: Any) -> float:
-        """Traces a prediction program once; see `tracing.trace`."""
-        return tracing.trace(program, self._spec)
-
-    def predict(self, program: Any) -> np.ndarray:
-        """Runs a prediction program over the whole split.
-
-        Args:
-            program: `tf.function` from a (distributed) batch to its logits.
-
-        Returns:
-            float32 [examples, units], in the order of the split; where words
-            are labelled, [words, units].
-        """
-        self.trace(program)
-        outputs = []
-        for batch in self._batches:
-            output = program(_add_states(batch, self._vectors))
-            outputs.append(self._strategy.gather(output, axis=0))
-        plan, split = self._plan, self._split
-        texts, logits = [], []
-        for row, count, output in zip(plan.rows, plan.counts, outputs):
-            values = output.numpy()[:count]
-            if split.word_starts is not None:
-                mask = split.word_mask(row[:count], values.shape[1])
-                values = values[mask]
-            texts.append(row[:count])
-            logits.append(values)
-        flat = np.concatenate(texts)
-        rows = np.repeat(flat, split.words[flat])
-        order = np.argsort(rows, kind="stable")
-        return np.concatenate(logits)[order]
-
-
-# === Where states are read ===
-
-
-class ResidentSplit:
-    """A split whose stored vectors are in the memory of the device.
-
-    Args:
-        split: the examples.
-        devices: where it runs.
-
-    Attributes:
-        split: the examples; their states index `vectors`.
-        vectors: [vectors, hidden] on the device of the steps. None where the
-            pipeline reads them: with several replicas, with texts that are not
-            stored, where they do not fit a GPU, and on a CPU, which reads the
-            states of tokens ahead of the step.
-    """
-
-    def __init__(self, split: EncodedSplit, devices: Devices) -> None:
-        self.split, self.vectors = split, None
-        self._devices = devices
-        states = split.states
-        if (
-            states is None
-            or devices.replicas > 1
-            or not states.is_stored.all()
-            or not (devices.gpu or states.is_pooled)
-        ):
-            return
-        if not devices.gpu:
-            self.vectors = states.tensor
-            return
-        starts, rows = states.locate(split.tokens.lengths)
-        size = states.vectors[:1].nbytes * len(rows)
-        if size > devices.free_memory():
-            screen.say(
-                f"The stored states of {len(split):,} examples "
-                f"({formatting.size(size)}) do not fit the GPU's memory beside "
-                "the rest: each step reads its own from the host, which is "
-                "slower."
-            )
-            return
-        moved = copy.copy(states)
-        moved.starts = starts
-        self.split = dataclasses.replace(split, states=moved)
-        with tf.device(devices.gpu):
-            self.vectors = tf.identity(states.vectors[rows])
-
-    def distribute(self, plan: BatchPlan, pad: int) -> Any:
-        """The batches of a plan, as a distributed dataset.
-
-        Args:
-            plan: the examples of each batch.
-            pad: the padding id.
-        """
-        devices = self._devices
-        return devices.input_strategy.distribute_datasets_from_function(
-            lambda context: batches.pipeline(
-                self.split, plan, pad, devices.replicas, self.vectors is None
-            )
-        )
-
-
-def _take(feed: dict[str, Any], number: tf.Tensor) -> Batch:
-    """A batch of a feed; see `ObjectiveProgram.feed`.
-
-    Args:
-        feed: an `iterator`, or the tensors of `batches.load_plan`; with
-            `vectors`, where stored states are read from them.
-        number: int32 []. The number of the batch in the plan.
-    """
-    if "iterator" in feed:
-        batch = feed["iterator"].get_next()
-    else:
-        batch = batches.take_batch(feed, number)
-    return _add_states(batch, feed.get("vectors"))
-
-
-def _add_states(batch: Any, vectors: tf.Tensor | None) -> Any:
-    """The batch with the states of its `index`, if they are not in it."""
-    if vectors is None:
-        return batch
-    rest = dict(batch)
-    rest["states"] = tf.gather(vectors, rest.pop("index"))
-    return rest
-
-
-def _relax(feed: dict[str, Any]) -> dict[str, Any]:
-    """A feed with the specs of tensors for any number of steps and texts."""
-    relaxed = {}
-    for name, value in feed.items():
-        if name != "iterator":
-            shape = [None] * value.shape.rank
-            if name == "vectors":
-                shape[-1] = value.shape[-1]
-            value = tf.TensorSpec(shape, value.dtype)
-        relaxed[name] = value
-    return relaxed
-
-
 # === A pass ===
-
-
-@dataclasses.dataclass
-class Chunk:
-    """Steps that were trained without a look at the clock.
-
-    Attributes:
-        losses: float32 [steps]. The mean loss of each.
-        counts: int32 [steps]. The examples of each.
-        seconds: of the steps; time between chunks is not counted.
-        is_first: whether it is one step that the program ran for the first
-            time, and compiled before.
-        trace_seconds: of tracing before it, which `seconds` leave out.
-    """
-
-    losses: np.ndarray
-    counts: np.ndarray
-    seconds: float
-    is_first: bool
-    trace_seconds: float
 
 
 class Pass:
@@ -462,8 +296,10 @@ class Pass:
             return
         began = time.perf_counter()
         feeds = []
-        for program, own in zip(self.programs, plan.plans, strict=True):
-            feeds.append(program.feed(own, in_memory=plan.choices is None))
+        for program, batch_plan in zip(self.programs, plan.plans, strict=True):
+            feeds.append(
+                program.feed(batch_plan, in_memory=plan.choices is None)
+            )
         trace_seconds = self._trace(feeds)
         began += trace_seconds
         shapes = self._list_shapes(plan)
@@ -515,7 +351,7 @@ class Pass:
         """Traces the program of a chunk once for data of every size."""
         size = tf.TensorSpec([], tf.int32)
         choices = tf.TensorSpec([LONGEST_CHUNK], tf.int32)
-        relaxed = [_relax(feed) for feed in feeds]
+        relaxed = [relax_specs(feed) for feed in feeds]
         return tracing.trace(self._chunk, size, size, relaxed, choices)
 
     def _check_finite(self, records: np.ndarray) -> None:
@@ -558,7 +394,7 @@ class Pass:
 
         def run(indices: list[int]) -> tf.Tensor:
             strategy = self.devices.strategy
-            taken = tuple(_take(feeds[index], number) for index in indices)
+            taken = tuple(take_batch(feeds[index], number) for index in indices)
             loss, norm = strategy.run(
                 lambda *batches: self._step(tuple(indices), batches), taken
             )
@@ -591,7 +427,7 @@ class Pass:
         loss, norm = self._update(
             completed,
             tf.identity(self.programs[0].network.seeds.seed),
-            self.optimizer.read(groups),
+            self.optimizer.read_numbers(groups),
             tf.convert_to_tensor(replica),
             indices,
         )

@@ -12,12 +12,11 @@ are functions of seed and position, and everything else is in the checkpoint.
 Callbacks do what is not training (progress, TensorBoard, memory).
 """
 
-import collections
 import contextlib
 import dataclasses
 import hashlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -30,33 +29,14 @@ from tf_transfer.models.network import Network
 from tf_transfer.training import programs, steps
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
-from tf_transfer.training.objectives import Phase
-from tf_transfer.training.optimizer import AdamOptions
-from tf_transfer.training.progress import EarlyStopping, Progress
-from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
+from tf_transfer.training.objectives import Phase, TrainingOptions
+from tf_transfer.training.progress import Chunk, EarlyStopping, Progress
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import Interrupted, UserError
-
-KINDS = ("validation", "test")  # of splits that are scored
-Scores = dict[str, dict[str, float]]  # by kind of split, then by metric
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingOptions:
-    """How to train; the fields are those of `config.settings.Settings`."""
-
-    adam: AdamOptions
-    batch_size: int
-    batching: str
-    max_length: int
-    schedule: str
-    warmup_fraction: float
-    seed: int
-    uses_xla: bool = False
-    short_batches: str = "mean"  # as --short_batches of `multitask`
-    checkpoint_minutes: float = 5.0
 
 
 class Trainer:
@@ -129,9 +109,7 @@ class Trainer:
         arrays = self._restore()
         progress = self.progress
         # A finished run on this network has checked the hash already.
-        frozen = (
-            self.network.hashes.pop(moving, "") or self._hash_frozen_weights()
-        )
+        frozen = self.network.hashes.pop(moving, "") or self._hash_frozen()
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was started with other encoder "
@@ -146,7 +124,7 @@ class Trainer:
                 while progress.phase < len(self.phases):
                     self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
-            if self._hash_frozen_weights() != frozen:
+            if self._hash_frozen() != frozen:
                 raise UserError(
                     "A frozen weight moved during training: this is a bug "
                     "in tf_transfer. The result was not written."
@@ -154,7 +132,7 @@ class Trainer:
             self.network.hashes[moving] = frozen
             self._score_test()
             self._tidy_directory()
-            result = self._result()
+            result = self._make_result()
             self._call("on_train_end", result)
             return result
         finally:
@@ -195,7 +173,7 @@ class Trainer:
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
         phase = self._attach_features(phase)
-        prepared = programs.prepare(
+        self._programs = programs.prepare(
             self.network,
             progress.phase,
             phase,
@@ -203,12 +181,10 @@ class Trainer:
             self.devices,
             self.options,
         )
-        self.optimizer = prepared.optimizer
-        self._programs = prepared.objectives
-        self._outputs: dict[str, tuple[dict, dict]] = {}
+        self.optimizer = self._programs.optimizer
         if arrays:
             self._assign(self._variables(), arrays)
-        return prepared.passes
+        return self._programs.passes
 
     def _attach_features(self, phase: Phase) -> Phase:
         """The phase on splits with the stored output of their prefix.
@@ -249,14 +225,7 @@ class Trainer:
                 },
             )
             attached.append(objective.with_states(prefix, stored.values()))
-            name = f"{progress.phase} {objective.name}"
-            if name not in progress.prefixes:
-                progress.prefix_build_seconds += cost.original
-                progress.prefixes.append(name)
-            progress.prefix_engine = " ".join(cache.engine)
-            progress.prefix_seconds += cost.paid
-            progress.trace_seconds += cost.traced
-            progress.elapsed += cost.paid
+            progress.add_prefix(objective.name, cache.engine, cost)
         return dataclasses.replace(phase, objectives=tuple(attached))
 
     def _is_build_stopped(self) -> bool:
@@ -276,115 +245,38 @@ class Trainer:
         progress.end_pass()
         began = time.perf_counter()
         traced_before = progress.trace_seconds
-        scores, self._latest_logits = self._evaluate(phase, one_pass)
+        scores, self._latest_logits = self._programs.evaluate(
+            phase, one_pass, progress
+        )
         traced = progress.trace_seconds - traced_before
         eval_seconds = time.perf_counter() - began - traced
-        self._record(phase, one_pass, scores, eval_seconds)
-        progress.task, progress.step = progress.task + 1, 0
-        progress.loss_sum, progress.examples = 0.0, 0
-        progress.train_seconds = progress.trace_seconds = 0.0
+        task = None
+        if len(one_pass.programs) < len(phase.objectives):  # they take turns
+            task = one_pass.programs[0].objective.name
+        self._record(progress.describe_pass(task, scores, eval_seconds))
+        progress.start_pass(progress.task + 1)
 
-    def _after_chunk(self, size: int, chunk: steps.Chunk) -> None:
+    def _after_chunk(self, size: int, chunk: Chunk) -> None:
         """Accounts for a chunk of a pass of this many steps.
 
         Raises:
             Interrupted: a signal asked for it; the state is saved.
         """
-        progress, losses, counts = self.progress, chunk.losses, chunk.counts
-        for loss, count in zip(losses.tolist(), counts.tolist()):
-            progress.loss_sum += loss * count
-        progress.examples += int(counts.sum())
-        progress.step += len(counts)
-        progress.total_steps += len(counts)
-        progress.trace_seconds += chunk.trace_seconds
-        if chunk.is_first:
-            progress.first_seconds += chunk.seconds
-            progress.first_steps += 1
-        else:
-            progress.train_seconds += chunk.seconds
-            progress.elapsed += chunk.seconds
-        self._call("on_steps_end", losses, counts)
+        self.progress.add(chunk)
+        self._call("on_steps_end", chunk.losses, chunk.counts)
         if self._signals.came:
             self.save()
             self._leave()
         minutes = (time.monotonic() - self._saved_at) / 60
         is_due = minutes >= self.options.checkpoint_minutes
-        if is_due and progress.step < size:  # the end of an epoch saves anyway
+        if (
+            is_due and self.progress.step < size
+        ):  # the end of an epoch saves anyway
             self.save()
 
-    # === Evaluation ===
-
-    def _evaluate(
-        self, phase: Phase, one_pass: steps.Pass
-    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Metrics by kind of split, and logits by name, of all objectives.
-
-        If only heads train, the output of an objective outside of the pass is
-        as before, unless its head drifts.
-        """
-        others_move = (
-            not phase.trainable.only_heads
-            or self.options.adam.idle_heads == "drift"
-        )
-        scores: Scores = collections.defaultdict(dict)
-        logits: dict[str, np.ndarray] = {}
-        for program in self._programs:
-            name = program.objective.name
-            has_moved = others_move or program in one_pass.programs
-            if has_moved or name not in self._outputs:
-                self._outputs[name] = self._score(program)
-            metrics, arrays = self._outputs[name]
-            for kind, values in metrics.items():
-                scores[kind] |= values
-            logits |= arrays
-        if phase.summarize is not None:
-            for values in scores.values():
-                values |= phase.summarize(values)
-        return {kind: scores[kind] or None for kind in KINDS}, logits
-
-    def _score(
-        self, program: steps.ObjectiveProgram, kinds: Collection[str] = KINDS
-    ) -> tuple[Scores, dict[str, np.ndarray]]:
-        """Metrics by kind of split, and logits by name, of one objective."""
-        metrics: Scores = collections.defaultdict(dict)
-        logits = {}
-        for kind, prefix, split in program.objective.scored_splits:
-            if kind in kinds:
-                output, seconds = program.predict(split)
-                self.progress.trace_seconds += seconds
-                if not np.isfinite(output).all():
-                    raise steps.NotFiniteError(
-                        f"{kind} output", self.progress.total_steps
-                    )
-                logits[f"{kind}_{prefix}logits"] = output
-                values = program.objective.measure(split, output)
-                metrics[kind] |= {prefix + n: v for n, v in values.items()}
-        return metrics, logits
-
-    def _record(
-        self,
-        phase: Phase,
-        one_pass: steps.Pass,
-        scores: dict[str, Any],
-        eval_seconds: float,
-    ) -> None:
+    def _record(self, line: dict[str, Any]) -> None:
         """Writes a line of `epochs.jsonl`."""
         progress = self.progress
-        is_in_turn = len(one_pass.programs) < len(phase.objectives)
-        line = {
-            "epoch": progress.total_epochs,
-            "phase": progress.phase + 1,
-            "phase_epoch": progress.epoch,
-            "task": one_pass.programs[0].objective.name if is_in_turn else None,
-            "train_loss": progress.loss_sum / progress.examples,
-            **scores,
-            "train_seconds": progress.train_seconds,
-            "eval_seconds": eval_seconds,
-            "trace_seconds": progress.trace_seconds,
-            "elapsed_seconds": progress.elapsed,
-            "examples_per_second": progress.examples
-            / max(progress.train_seconds, 1e-9),
-        }
         progress.epochs.append(line)
         self._call("on_record", line)  # callbacks may add to it
         self.directory.write_epochs(progress.epochs)
@@ -455,11 +347,7 @@ class Trainer:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
         progress.phase += 1
-        self._forget_texts()  # the next phase needs the memory
-
-    def _forget_texts(self) -> None:
-        for program in self._programs:
-            program.forget()
+        self._programs.release_data()  # the next phase needs the memory
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Writes the current weights, those of epoch `line`, below `model/`."""
@@ -504,11 +392,11 @@ class Trainer:
         arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
         # Two saves at one step (a signal at an epoch's end) need two numbers.
         number = self.progress.total_steps * 2 + (self.progress.step == 0)
-        kept = self.directory.checkpoints.save(
+        states = self.directory.checkpoints.save(
             number, arrays, dataclasses.asdict(self.progress)
         )
         self.directory.keep_models(
-            [state["best"]["model"] for state in kept if state["best"]]
+            [state["best"]["model"] for state in states if state["best"]]
         )
         self._saved_at = time.monotonic()
 
@@ -541,7 +429,7 @@ class Trainer:
         )
         return arrays
 
-    def _hash_frozen_weights(self) -> str:
+    def _hash_frozen(self) -> str:
         """A hash of every weight that never trains in this run."""
         digest = hashlib.sha256()
         for weight in self.network.weights:
@@ -554,25 +442,25 @@ class Trainer:
 
     def _score_test(self) -> None:
         """Scores the test with the selected weights, if no epoch has."""
-        best = self.progress.best["line"]
+        progress = self.progress
+        best = progress.best["line"]
         if best["test"] is not None:
             return
         began = time.perf_counter()
-        self.progress.trace_seconds = 0.0
-        for program in self._programs:
-            metrics, logits = self._score(program, ["test"])
+        progress.trace_seconds = 0.0
+        for program in self._programs.objectives:
+            metrics, logits = program.score(progress, ["test"])
             if metrics:
                 best["test"] = {**(best["test"] or {}), **metrics["test"]}
             self.best_logits |= logits
-        traced = self.progress.trace_seconds
-        for line in self.progress.epochs:
+        traced = progress.trace_seconds
+        for line in progress.epochs:
             if line["epoch"] == best["epoch"]:
                 line["test"] = best["test"]
                 line["eval_seconds"] += time.perf_counter() - began - traced
-                if "trace_seconds" in line:
-                    line["trace_seconds"] += traced
-        self._forget_texts()
-        self.directory.write_epochs(self.progress.epochs)
+                line["trace_seconds"] += traced
+        self._programs.release_data()
+        self.directory.write_epochs(progress.epochs)
 
     def _tidy_directory(self) -> None:
         """Removes what only a running run needs; writes the predictions."""
@@ -580,49 +468,12 @@ class Trainer:
         self.directory.keep_models([self.progress.best["model"]])
         arrays = dict(self.best_logits)
         for objective in self.phases[-1].objectives:
-            for kind, prefix, split in objective.scored_splits:
-                columns = {
-                    "ids": split.ids,
-                    "labels": split.targets,
-                    "starts": split.word_starts,
-                    "groups": split.groups,
-                }
-                arrays |= {
-                    f"{kind}_{prefix}{name}": column
-                    for name, column in columns.items()
-                    if column is not None
-                }
+            arrays |= objective.scored_columns()
         self.directory.write_predictions(arrays)
 
-    def _result(self) -> dict[str, Any]:
-        progress = self.progress
-        best = progress.best["line"]
-        # Lines of older versions have no such key: they were timed otherwise.
-        timed = [line for line in progress.epochs if "trace_seconds" in line]
-        timed_epochs = {line["epoch"] for line in timed}
-        seconds_per_epoch = trace_seconds = None
-        if timed:
-            seconds = sum(line["train_seconds"] for line in timed)
-            seconds_per_epoch = seconds / len(timed_epochs)
-        if len(timed) == len(progress.epochs):
-            trace_seconds = sum(line["trace_seconds"] for line in timed)
-        is_cached = self._cache_options is not None
+    def _make_result(self) -> dict[str, Any]:
         return {
-            "validation": best["validation"],
-            "test": best["test"],
-            "test_last": progress.epochs[-1]["test"],
-            "best_epoch": best["epoch"],
-            "epochs_run": progress.epochs[-1]["epoch"],
-            "stop_reason": progress.phase_records[-1]["stop_reason"],
-            "phases": progress.phase_records,
-            "train_seconds": progress.elapsed,
-            "seconds_per_epoch": seconds_per_epoch,
-            "trace_seconds": trace_seconds,
-            "prefix_seconds": progress.prefix_seconds if is_cached else None,
-            "prefix_build_seconds": (
-                progress.prefix_build_seconds if is_cached else None
-            ),
-            "prefix_engine": progress.prefix_engine or None,
+            **self.progress.make_result(self._cache_options is not None),
             "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
             "trainable_parameters": freezing.count_trained(
                 self.network, self.phases[-1].trainable

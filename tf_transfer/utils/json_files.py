@@ -1,9 +1,10 @@
-"""Reads the JSON files of this package: as declared, or damaged.
+"""Reads the JSON files of this package: as declared, or damaged; hashes JSON.
 
 A file's content is declared as a type that `msgspec` understands, most often a
 `TypedDict`; an object may have other keys in addition.
 """
 
+import hashlib
 import json
 import math
 from typing import Any
@@ -79,6 +80,12 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):  # such as NaN and 1e999
         raise ValueError(f"holds {text}")
     return number
+
+
+def hash_json(value: Any) -> str:
+    """The SHA-256 of a value's JSON, whose keys may be in any order."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_valid(value: Any, declared: Any) -> bool:

@@ -8,7 +8,11 @@ import functools
 import importlib.metadata
 import os
 import platform
+import socket
 import subprocess
+import sys
+import time
+from typing import Any
 
 from tf_transfer import __version__
 
@@ -109,6 +113,21 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
                 parents[process] = fields[1].decode()
     count = len(set(parents) - set(parents.values()))
     return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
+
+
+def describe_process() -> dict[str, Any]:
+    """What and where this process is, as `config.json` has it."""
+    return {
+        "threads": len(os.sched_getaffinity(0)),
+        "processor": processor(),
+        "machine": start_of_machine(),
+        "concurrent_runs": concurrent_runs(),
+        "versions": versions(),
+        "git_commit": git_commit(),
+        "command": sys.argv,
+        "host": socket.gethostname(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
 
 
 def processor() -> str | None:

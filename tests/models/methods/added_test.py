@@ -222,7 +222,7 @@ def test_a_linear_probe_trains_the_head_alone():
 
 def test_the_table_says_how_much_of_a_block_trains():
     network, trainable = network_of(LoRA())
-    lines = freezing.describe(network, trainable).splitlines()
+    lines = freezing.describe_parameters(network, trainable).splitlines()
     assert lines[2].split() == ["block", "1", "8,544", "-"]
     assert lines[3].split() == ["block", "2", "9,568", "1,024"]
     assert lines[5].split() == ["pooler", "1,056", "-"]

@@ -1,11 +1,11 @@
-"""What a step computes, and what a split is predicted to be."""
+"""What a split is predicted to be."""
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data import tokens
 from tf_transfer.data.encoded_split import EncodedSplit
-from tf_transfer.training import steps, strategy
+from tf_transfer.training import evaluation, strategy
 
 
 def test_texts_of_any_length_are_predicted_in_order_by_one_trace():
@@ -31,7 +31,7 @@ def test_texts_of_any_length_are_predicted_in_order_by_one_trace():
     program = tf.function(first)
     devices = strategy.Devices(tf.distribute.get_strategy())
     for _ in range(2):
-        evaluation = steps.EvaluationBatches(devices, split, 0, 64)
-        output = evaluation.predict(program)
+        predicted = evaluation.EvaluationBatches(devices, split, 0, 64)
+        output = predicted.predict(program)
         np.testing.assert_array_equal(output[:, 0], numbers)
     assert program.experimental_get_tracing_count() == 1

@@ -1,0 +1,89 @@
+"""What the files of a run hold apart from its result, and a search's answer.
+
+A file may have other keys in addition; see `json_files`.
+"""
+
+from typing import Any, NotRequired, TypedDict
+
+from tf_transfer.training.results import Scores
+
+# One start of a process on the run.
+Start = TypedDict(
+    "Start",
+    {
+        "started": str,
+        "versions": dict[str, str | None],
+        "devices": list[str] | None,
+        "threads": int | None,
+        "processor": str | None,
+        "machine": str | None,
+        "concurrent_runs": int | None,
+    },
+    total=False,
+)
+START = (  # fields of `Start`, and those for people
+    *("started", "host", "command", "git_commit", "versions", "devices"),
+    *("threads", "processor", "machine", "concurrent_runs"),
+)
+Setting = str | int | float | bool | None
+Config = TypedDict(
+    "Config",
+    {
+        "key": dict[str, Any],
+        "settings": NotRequired[dict[str, Setting]],
+        "tasks": NotRequired[dict[str, dict[str, Any]]],
+        "parts": NotRequired[dict[str, int]],
+        "split_sizes": NotRequired[dict[str, int]],
+        "replicas": NotRequired[int | None],
+        "git_commit": NotRequired[str | None],
+        "starts": NotRequired[list[Start]],
+    },
+)
+# What `predict` needs in addition.
+TrainedKey = TypedDict(
+    "TrainedKey", {"module": str, "model_identity": NotRequired[str]}
+)
+TrainedTask = TypedDict(
+    "TrainedTask", {"texts": list[str], "labels": list[str] | None}
+)
+Trained = TypedDict(
+    "Trained",
+    {
+        "key": TrainedKey,
+        "settings": dict[str, Setting],
+        "tasks": dict[str, TrainedTask],
+    },
+)
+Epoch = TypedDict(
+    "Epoch",
+    {
+        "epoch": int,
+        "phase": int,
+        "phase_epoch": int,
+        "task": NotRequired[str | None],
+        "validation": Scores,
+        "test": Scores,
+        "elapsed_seconds": float | None,
+        "trace_seconds": NotRequired[float | None],
+        "peak_memory_bytes": NotRequired[int | None],
+    },
+)
+# The probe's score above each block, by cross-validation.
+BlockScore = TypedDict(
+    "BlockScore",
+    {"block": int, "score": float, "standard_error": float, "strength": float},
+)
+Profile = TypedDict(
+    "Profile",
+    {
+        "metric": str,
+        "texts": int,
+        "states": str,
+        "fold_scores": list[float],
+        "blocks_needed": int,
+        "blocks": list[BlockScore],
+    },
+)
+# Of a search: its lines, and the path of its run from the search's folder, or
+# "" without one.
+Answer = TypedDict("Answer", {"lines": list[str], "run": str})
