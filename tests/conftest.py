@@ -44,7 +44,8 @@ def pytest_addoption(parser):
 
 def runs_slow(config):
     """Whether slow tests run."""
-    return any(map(config.getoption, ("--run_slow", "--only_slow", "--attack")))
+    options = "--run_slow", "--only_slow", "--attack", "--faults", "--fault"
+    return any(map(config.getoption, options))
 
 
 def pytest_configure(config):
@@ -54,7 +55,7 @@ def pytest_configure(config):
     """
     if not config.getoption("--gpu"):
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    if not runs_slow(config):
+    if config.getoption("--faults") or not runs_slow(config):
         for name in ("TF_NUM_INTRAOP", "OMP_NUM", "OPENBLAS_NUM"):
             os.environ.setdefault(f"{name}_THREADS", "1")
 
@@ -86,9 +87,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("slow")
     if config.getoption("--attack"):
         items[:] = [i for i in items if str(i.path).startswith(attack)]
-    if config.getoption("--faults") or config.getoption("--fault"):
+    fault = config.getoption("--fault")
+    if config.getoption("--faults") or fault:
         faults = os.path.join(os.path.dirname(__file__), "faults")
         items[:] = [i for i in items if str(i.path).startswith(faults)]
+    if fault:
+        scenario = fault.rsplit(":", 2)[0]
+        items[:] = [i for i in items if i.name.endswith(f"[{scenario}]")]
     if config.getoption("--only_slow"):
         items[:] = [item for item in items if "slow" in item.keywords]
     if config.getoption("--gpu"):

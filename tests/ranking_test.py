@@ -12,11 +12,11 @@ from tests.models import encoders, saving
 from tests.probe_test import KINDS, settings_of
 from tests.support import commands, own_data, quick
 from tf_transfer import train
-from tf_transfer.baselines import probe
+from tf_transfer.baselines import probe, ranking
 from tf_transfer.config import command_line
 from tf_transfer.models import loading
 from tf_transfer.training import records
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import FullDiskError, Interrupted, UserError
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +212,14 @@ def test_a_ranking_reads_what_a_probe_reads_and_no_run_reads_models(tmp_path):
         assert name not in settings.unread()
     with pytest.raises(UserError, match="--models=tiny,other: ranks encoders"):
         train.run(settings)
+
+
+def test_a_full_disk_leaves_no_encoder_out():
+    def fit(model):
+        raise FullDiskError("runs: the disk is full. Free some space.")
+
+    with pytest.raises(FullDiskError, match="Free some space"):
+        ranking.rank_encoders(["first", "second"], fit)
 
 
 def test_an_estimator_trains_the_encoder_that_comes_first(

@@ -1,7 +1,8 @@
 """A disk whose n-th operation fails; below all that opens files in Python.
 
-It stands below `open`, `os`, `fcntl.flock` and `mmap`, for the paths of one
-folder. No test needs a file system of its own, and a point takes milliseconds.
+It stands below `open`, `os`, `fcntl.flock` and `mmap`, and the writers of
+`foreign`, for the paths of one folder. No test needs a file system of its own,
+and a point takes milliseconds.
 
 A loss of power keeps what was synced: the content of a file from `fsync` of the
 file, the names in a folder from `fsync` of the folder. A sync also keeps the
@@ -20,6 +21,8 @@ import os
 import shutil
 
 import pytest
+
+from tests.faults import foreign
 
 CHANGES = {
     *("create", "write", "truncate", "fsync", "rename", "link", "unlink"),
@@ -104,7 +107,7 @@ class Disk:
         self._is_torn, self._number = True, self._number + 1
         return True
 
-    def _find(self, path, dir_fd=None):
+    def find(self, path, dir_fd=None):
         """The absolute path of what an operation is on; None outside."""
         if isinstance(path, int):
             path = self._readlink(f"/proc/self/fd/{path}")
@@ -145,6 +148,8 @@ class Disk:
         self._builtin_open = builtins.open
         self._replace(builtins, "open", self._open_file)
         self._replace(io, "open", self._open_file)
+        for owner, name, function in foreign.list_replacements(self):
+            self._replace(owner, name, function)
         return self
 
     def _replace(self, owner, name, function):
@@ -162,7 +167,7 @@ class Disk:
         """In place of a function whose first argument is a path."""
 
         def operate(path=".", *arguments, **options):
-            full_path = self._find(path, options.get("dir_fd"))
+            full_path = self.find(path, options.get("dir_fd"))
             if full_path:
                 self.operate(kind, full_path)
                 if kind in ("unlink", "rmdir"):
@@ -175,7 +180,7 @@ class Disk:
         """In place of a function from one path to another."""
 
         def operate(source, target, **options):
-            full_path = self._find(target, options.get("dst_dir_fd"))
+            full_path = self.find(target, options.get("dst_dir_fd"))
             if full_path:
                 self.operate(kind, full_path)
                 self._bury(full_path)
@@ -191,7 +196,7 @@ class Disk:
     def _flock(self, original):
         def flock(file, operation):
             number = file if isinstance(file, int) else file.fileno()
-            path = self._find(number)
+            path = self.find(number)
             if path:
                 self.operate("lock", path)
             return original(number, operation)
@@ -199,7 +204,7 @@ class Disk:
         return flock
 
     def _open_descriptor(self, path, flags, mode=0o777, *, dir_fd=None):
-        full_path = self._find(path, dir_fd)
+        full_path = self.find(path, dir_fd)
         if full_path:
             self.operate(
                 self._kind_of_open(full_path, flags & os.O_CREAT), full_path
@@ -232,7 +237,7 @@ class Disk:
         opener=None,
     ):
         """In place of `open`; the raw file of what it returns may fail."""
-        full_path = self._find(file)
+        full_path = self.find(file)
         if not full_path:
             return self._builtin_open(
                 file,
@@ -283,7 +288,7 @@ class Disk:
 
     def _fsync(self, file):
         descriptor = file if isinstance(file, int) else file.fileno()
-        path = self._find(descriptor)
+        path = self.find(descriptor)
         if not path:
             return
         self.operate("fsync", path)

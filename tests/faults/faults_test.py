@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults import disk as disk_lib, points, scenarios
 from tests.faults.points import Scenario
+from tf_transfer.config import command_line
 
 MOST_SHOWN = 5
 
@@ -27,7 +28,13 @@ def same_machine(monkeypatch):
     scenarios.make_equal(monkeypatch)
 
 
-@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in scenarios.SLOW))
+        for name in scenarios.SCENARIOS
+    ],
+)
 def test_a_fault_costs_no_number(name, root, request):
     trial = points.Trial(name, scenarios.SCENARIOS[name], root)
     chosen = points.choose(trial.points, request.config)
@@ -35,7 +42,8 @@ def test_a_fault_costs_no_number(name, root, request):
     shown = "\n\n".join(problems[:MOST_SHOWN])
     assert not problems, (
         f"{len(problems)} of {len(chosen)} points. The first ones, each of "
-        f'which `pytest --fault="SCENARIO:NUMBER:KIND"` repeats:\n\n{shown}'
+        'which `pytest tests/faults --fault="SCENARIO:NUMBER:KIND"` repeats:'
+        f"\n\n{shown}"
     )
 
 
@@ -111,3 +119,31 @@ def test_a_loss_of_power_keeps_what_is_synced(kind, left, root):
         os.replace(os.path.join(root, "new"), os.path.join(root, "synced"))
     disk.cut_power()
     assert disk_lib.read_tree(root) == left
+
+
+@pytest.mark.slow
+def test_writers_in_other_languages_are_operations(root):
+    command_line.import_tensorflow()
+    import h5py
+    import tensorflow as tf
+
+    weights = tf.train.Checkpoint(weight=tf.Variable([1.0]))
+
+    def write(number, kind):
+        disk_lib.write_tree(root, {})
+        with disk_lib.Disk(root, number, kind) as disk:
+            weights.write(os.path.join(root, "weights"))
+            with h5py.File(os.path.join(root, "file.h5"), "w"):
+                pass
+        return disk.operations
+
+    operations = write(None, "")
+    written = {
+        path.split("_")[0]: number
+        for number, (name, path) in enumerate(operations, 1)
+        if name == "write"
+    }
+    assert {*written} == {"weights", "file.h5"}
+    for number in written.values():
+        with pytest.raises((OSError, tf.errors.UnknownError)):
+            write(number, "EIO")

@@ -69,13 +69,6 @@ def read_report(root):
     return {n: c for n, c in tree.items() if n in list_contents()}
 
 
-def has_whole_files(result, before, expected):
-    """Each file is the older one or the new one."""
-    return all(
-        result.get(name) in (before[name], expected[name]) for name in expected
-    )
-
-
 def prepare_document(root):
     run_scenarios.prepare_other(root)
     begin = report.BEGIN.replace(":", " into kept:", 1)
@@ -138,6 +131,13 @@ def prepare_task(root):
     own_data.write_task(pathlib.Path(root), columns=own_data.news(30))
 
 
+def prepare_groups(root):
+    """A task whose texts of one author are in one split."""
+    columns = own_data.news(30)
+    columns["author"] = [f"author {n % 10}" for n in range(30)]
+    own_data.write_task(pathlib.Path(root), columns=columns, group="author")
+
+
 def prepare_baseline(root):
     prepare_task(root)
     train_baseline(root)
@@ -160,14 +160,6 @@ def answer(root):
         os.path.join(root, "answers.csv"),
         label_column="team",
     )
-
-
-def read_answers(root):
-    content = {}
-    for name in ("answers.csv", "answers.csv.errors.json"):
-        path = pathlib.Path(root, name)
-        content[name] = path.read_bytes() if path.exists() else None
-    return content
 
 
 def export(root):
@@ -243,7 +235,7 @@ SCENARIOS = {
         read_report,
         tuple(f"report/{name}" for name in ("report*", "*.json", "*.png"))
         + ("report/*.svg", "report/tables/*", "report/.tmp-*"),
-        leaves=has_whole_files,
+        leaves=run_scenarios.has_whole_files,
     ),
     "document": Scenario(
         prepare_document,
@@ -266,13 +258,16 @@ SCENARIOS = {
     "baseline": Scenario(
         prepare_task, train_baseline, read_baseline, ("runs/*",)
     ),
+    "baseline, groups": Scenario(
+        prepare_groups, train_baseline, read_baseline, ("runs/*",)
+    ),
     "predictions": Scenario(
         prepare_baseline,
         answer,
-        read_answers,
+        run_scenarios.read_answers,
         ("answers.csv*",),
         litters=True,
-        leaves=has_whole_files,
+        leaves=run_scenarios.has_whole_files,
     ),
     "export": Scenario(
         prepare_baseline,

@@ -42,6 +42,8 @@ class Scenario:
             another process may write to the same folder.
         refusals: parts of the messages in which it may refuse to go on after
             a fault, with what to do.
+        share: of its points, one in so many is tried: up to three, every
+            operation fails in some way.
     """
 
     prepare: Callable[[str], None]
@@ -57,6 +59,7 @@ class Scenario:
     check: Callable[[str], str] = lambda root: ""
     litters: bool = False
     refusals: tuple[str, ...] = ()
+    share: int = 1
 
 
 @dataclasses.dataclass
@@ -133,6 +136,7 @@ class Trial:
         # The end of the process loses what it has not synced.
         for kind in disk_lib.ENDS[1:]:
             self.points.append(Point(name, len(disk.operations) + 1, kind))
+        self.points = self.points[:: scenario.share]
 
     def try_point(self, point):
         """What is wrong at a point, in words; "" for nothing."""

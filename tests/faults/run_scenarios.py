@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import types
 
 import numpy as np
@@ -14,6 +15,8 @@ from tf_transfer.training import records, results, tensorboard
 DEVICES = types.SimpleNamespace(names=["CPU:0"], replicas=1)
 RUN, OTHER = "runs/glue/rte/last_1/seed=0", "runs/glue/rte/last_1/seed=1"
 STEPS = 2  # in an epoch
+PHASES, EPOCHS = 2, 2  # of a run of several tasks
+TASKS = ("sst", "quora", "sts")
 
 
 # === A run ===
@@ -61,6 +64,66 @@ def train(root, path=RUN, epochs=2, seed=0, stop_after=None):
                 events.flush()
             save(directory, state, weights)
         finish(directory, state, weights, events, epochs)
+
+
+def train_tasks(root):
+    """A run of two phases of two epochs; each has a pass over every task.
+
+    The second phase begins at the weights that the first has selected.
+    """
+    settings = glue.Settings(task="rte", model="tiny", data="sample")
+    key = {"module": "multitask"}
+    directory = records.RunDirectory(os.path.join(root, RUN), key)
+    result = directory.result()
+    directory.check_key()
+    if result is not None:
+        return
+    with contextlib.closing(directory):
+        directory.begin(settings, DEVICES, {"head": 1}, {"train": 8})
+        state = {"phase": 1, "epoch": 0, "step": 0, "epochs": [], "best": None}
+        weights = np.ones(4, np.float32)
+        newest = directory.checkpoints.newest(
+            repair=True, also_needs=lambda s: check_best(directory, s)
+        )
+        if newest is not None:
+            weights, state = newest[0]["w"], newest[1]
+        directory.write_epochs(state["epochs"])
+        events = tensorboard.RunEvents(directory.path)
+        events.start(state["step"], {})
+        while state["phase"] <= PHASES:
+            while state["epoch"] < EPOCHS:
+                weights = train_epoch(directory, state, weights)
+                save(directory, state, weights)
+            # Not saved: a resumed run ends the phase again.
+            weights = directory.read_model(state["best"])["w"]
+            state["phase"] += 1
+            state["epoch"] = 0
+        finish(directory, state, weights, events, PHASES * EPOCHS)
+
+
+def train_epoch(directory, state, weights):
+    """Passes over all tasks; the first epoch of a phase is its best."""
+    state["epoch"] += 1
+    for task in TASKS:
+        weights = np.float32(0.7) * weights + np.float32(state["step"])
+        state["step"] += 1
+        state["epochs"].append(
+            {
+                "epoch": len(state["epochs"]) // len(TASKS) + 1,
+                "phase": state["phase"],
+                "phase_epoch": state["epoch"],
+                "task": task,
+                "validation": {task: float(weights[0])},
+                "test": {task: float(weights[1])},
+                "elapsed_seconds": 1.0,
+            }
+        )
+        directory.write_epochs(state["epochs"])
+    if state["epoch"] == 1:
+        state["best"] = directory.write_model(
+            f"phase-{state['phase']}-epoch-1", {"w": weights}
+        )
+    return weights
 
 
 def check_best(directory, state):
@@ -120,7 +183,7 @@ def finish(directory, state, weights, events, epochs):
             epochs_run=epochs,
             phases=[run_files.phase(epochs)],
             stop_reason="max_epochs",
-            seed=directory.key["seed"],
+            seed=directory.key.get("seed", 0),
         )
     )
 
@@ -144,12 +207,31 @@ def read_run(root, path=RUN):
 
 def without_times(record):
     """The fields that are the same whenever a run is done."""
+    if isinstance(record, list):
+        return [*map(without_times, record)]
+    if not isinstance(record, dict):
+        return record
     timed = ("second", "sha256", "memory")
     return {
-        name: value
+        name: without_times(value)
         for name, value in record.items()
         if not any(word in name for word in timed)
     }
+
+
+def read_answers(root):
+    content = {}
+    for name in ("answers.csv", "answers.csv.errors.json"):
+        path = pathlib.Path(root, name)
+        content[name] = path.read_bytes() if path.exists() else None
+    return content
+
+
+def has_whole_files(result, before, expected):
+    """Each file is the older one or the new one."""
+    return all(
+        result.get(name) in (before[name], expected[name]) for name in expected
+    )
 
 
 def prepare_other(root):
@@ -169,6 +251,9 @@ def prepare_finished(root):
 SCENARIOS = {
     "run": Scenario(prepare_other, train, read_run, (f"{RUN}/*",)),
     "resumed run": Scenario(prepare_half, train, read_run, (f"{RUN}/*",)),
+    "run of three tasks": Scenario(
+        prepare_other, train_tasks, read_run, (f"{RUN}/*",)
+    ),
     "extended run": Scenario(
         prepare_finished,
         lambda root: train(root, epochs=3),

@@ -13,9 +13,10 @@ from tf_transfer.sweeps import execute
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import files
-from tf_transfer.utils.errors import FullDiskError
+from tf_transfer.utils.errors import FullDiskError, UserError
 
 RUNS = 4
+FAILING = 2  # seed of a run
 SCORE = {"accuracy": 0.5}
 
 
@@ -42,6 +43,38 @@ def sweep(root, retry_failed=True):
     runs, out = plan_runs(root), os.path.join(root, "out")
     with contextlib.closing(fakes.make_pool(do_run)) as pool:
         execute.run_completely(runs, out, pool, retry_failed)
+
+
+def sweep_with_failing(root):
+    """A run fails whenever it is tried; the others are finished."""
+
+    def do(run):
+        if run.settings.seed != FAILING:
+            return do_run(run)
+        os.makedirs(run.directory.path, exist_ok=True)
+        files.remove_litter(run.directory.path)
+        files.write_json(run.directory.file("config.json"), {"key": {}})
+        return "failed"
+
+    runs, out = plan_runs(root), os.path.join(root, "out")
+    with contextlib.closing(fakes.make_pool(do)) as pool:
+        try:
+            execute.run_completely(runs, out, pool, retry_failed=True)
+        except UserError as error:
+            if not str(error).startswith(f"1 of {RUNS} runs have failed"):
+                raise
+
+
+def read_sweep_with_failing(root):
+    results = read_sweep(root)
+    states = RunStates(os.path.join(root, "out"), plan_runs(root))
+    record = states.failure(plan_runs(root)[FAILING])
+    return results | ({"failed": record["reason"]} if record else {})
+
+
+def is_right_or_retried(result, before, expected):
+    """The record of a failure goes when its run is tried again."""
+    return has_right_results(result, {}, expected)
 
 
 def read_sweep(root):
@@ -133,6 +166,13 @@ SCENARIOS = {
         read_sweep,
         ("out/*",),
         leaves=has_right_results,
+    ),
+    "sweep with a failing run": Scenario(
+        run_scenarios.prepare_other,
+        sweep_with_failing,
+        read_sweep_with_failing,
+        ("out/*",),
+        leaves=is_right_or_retried,
     ),
     "failed run": Scenario(
         prepare_log,

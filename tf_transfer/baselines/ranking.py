@@ -18,7 +18,7 @@ from tf_transfer.baselines import probe
 from tf_transfer.reports.estimates import Estimate
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import FullDiskError, UserError
 
 # Ratio of seconds up to which the higher score decides (ours).
 SAME_SPEED = 1.25
@@ -55,7 +55,8 @@ def rank_encoders(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
             probes have the same training texts and `--split_seed`.
 
     Raises:
-        UserError: No encoder has a probe; the message has each reason.
+        UserError: No encoder has a probe; the message has each reason. Or the
+            disk is full.
         Interrupted: Finished probes are kept; another call continues.
     """
     records: dict[str, Any] = {}
@@ -63,6 +64,8 @@ def rank_encoders(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
     for model in dict.fromkeys(models):
         try:
             directory: Any = RunDirectory(fit(model), None)
+        except FullDiskError:  # no encoder is to blame
+            raise
         except UserError as error:
             reason = " ".join(str(error).split())
             left_out.append(f"Left out: {model} ({reason})")

@@ -82,17 +82,23 @@ def _export_network(
                 files.raise_if_full(folder, error)
         model = predictor.text_model()
         functions = model.signatures()
-        if form == "saved_model":
-            tf.saved_model.save(model, stage, functions)
-        else:
-            getattr(exports, form)(
-                network,
-                task.name,
-                stage,
-                task.kind,
-                task.labels or (),
-                predictor.experiment.settings.max_length,
-            )
+        try:
+            if form == "saved_model":
+                tf.saved_model.save(model, stage, functions)
+            else:
+                getattr(exports, form)(
+                    network,
+                    task.name,
+                    stage,
+                    task.kind,
+                    task.labels or (),
+                    predictor.experiment.settings.max_length,
+                )
+        except tf.errors.OpError as error:  # of C++, where the disk fails
+            raise UserError(
+                f"--export={folder}: cannot be written ({error.message}). Free "
+                "some space, or give the command when the disk works again."
+            ) from None
         return model_card.write_card(
             predictor, form, stage, functions["serving_default"]
         )
