@@ -1,5 +1,7 @@
 """Metrics against values computed by hand, and against scipy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -140,8 +142,16 @@ def test_constant_predictions_correlate_with_nothing(name, logit):
     assert measure(name, np.zeros(10, int), LOGITS) == 0.0
 
 
-def test_f1_is_zero_where_nothing_is_found():
-    assert measure("f1", LABELS, np.full((10, 1), -1.0)) == 0.0
+@pytest.mark.parametrize("name", ["f1", "f1_hart", "precision", "recall"])
+def test_nothing_found_is_zero_even_where_there_is_nothing(name):
+    nothing = np.full((10, 1), -1.0)
+    for labels in (LABELS, np.zeros(10, int)):
+        assert measure(name, labels, nothing) == 0.0
+
+
+def test_a_label_that_no_example_has_or_gets_has_an_f1_of_zero():
+    labels = np.array([[1, 0], [1, 0]])
+    assert measure("f1_macro", labels, 2.0 * labels - 1) == 0.5
 
 
 @pytest.mark.filterwarnings("error")
@@ -205,3 +215,85 @@ def test_one_label_of_several_is_no_class_and_its_absence(name):
     assert measure(name, labels, np.full((100, 1), -2.0)) == 0.0
     found = np.where(np.arange(100) < 3, 2.0, -2.0)[:, None]
     assert measure(name, labels, found) == pytest.approx(2 * 3 / (3 + 5))
+
+
+# === The majority baseline ===
+
+
+@pytest.mark.parametrize(
+    "labels, units, chosen, accuracy",
+    [
+        ([0, 0, 1], 2, 0, 2 / 3),
+        ([0, 1, 1], 2, 1, 2 / 3),
+        ([0, 0], 2, 0, 1.0),  # the other label has a unit, too
+        ([2, 0, 2, 1], 3, 2, 0.5),
+        ([3, 3, 1], 4, 3, 2 / 3),
+    ],
+)
+def test_the_majority_is_chosen_for_every_example(
+    labels, units, chosen, accuracy
+):
+    labels = np.array(labels)
+    logits = metrics.majority_logits(labels)
+    assert logits.shape == (len(labels), units)
+    assert metrics.decide(logits).tolist() == [chosen] * len(labels)
+    assert metrics.majority("accuracy", labels) == pytest.approx(accuracy)
+
+
+def test_of_several_labels_those_of_most_examples_are_chosen():
+    labels = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 1]])
+    logits = metrics.majority_logits(labels)
+    assert metrics.decide_each(logits).tolist() == [[1, 0, 0]] * 4
+    assert np.all(np.abs(logits) == 1)
+
+
+def test_numbers_have_no_majority():
+    assert metrics.majority("pearson", SCORES) == 0.0
+
+
+# === The metrics of a task ===
+
+SCORED = task.Task("own", "", ("text",), "score", None, "pearson")
+TAGGED = task.Task(
+    "own",
+    "",
+    ("words",),
+    "tags",
+    ("O", "B-PER", "I-PER", "B-LOC", "I-LOC"),
+    "f1",
+    also=("accuracy",),
+    kind="entities",
+)
+
+
+def test_a_task_has_its_metrics_the_headline_first():
+    both = dataclasses.replace(SCORED, also=("spearman",))
+    found = metrics.measure_task(both, SCORES, RANKED)
+    assert [*found] == ["pearson", "spearman"]
+    assert found["pearson"] == pytest.approx(0.8)
+
+
+def test_a_task_of_entities_has_the_scores_of_all_types():
+    """Two sentences; the second of three entities is found as another type."""
+    labels = np.array([1, 2, 0, 3, 0, 1])
+    chosen = np.array([1, 2, 0, 1, 0, 1])
+    found = metrics.measure_task(
+        TAGGED, labels, np.eye(5)[chosen], np.array([0, 4])
+    )
+    assert [*found][:2] == ["f1", "accuracy"]
+    assert found["f1"] == pytest.approx(2 / 3)
+    assert found["accuracy"] == pytest.approx(5 / 6)
+    assert (found["recall_PER"], found["recall_LOC"]) == (1.0, 0.0)
+
+
+def test_scores_are_clipped_to_their_range():
+    logits = np.array([[-1.0, 9.0], [2.5, 9.0], [7.0, 9.0]])
+    ranged = dataclasses.replace(SCORED, score_range=(0.0, 5.0))
+    assert metrics.clip_scores(ranged, logits).tolist() == [0.0, 2.5, 5.0]
+    assert metrics.clip_scores(SCORED, logits).tolist() == [-1.0, 2.5, 7.0]
+
+
+def test_the_probability_of_each_label_is_that_of_its_own_odds():
+    found = metrics.sigmoid(np.log(np.array([[1.0, 3.0]], np.float32)))
+    np.testing.assert_allclose(found, [[0.5, 0.75]])
+    assert found.dtype == np.float64

@@ -5,6 +5,7 @@ import fcntl
 import os
 import time
 
+import numpy as np
 import pytest
 
 from tests.support.cache_entries import (
@@ -19,6 +20,7 @@ from tf_transfer.feature_cache import (
     store as store_lib,
     vectors as vectors_lib,
 )
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 
@@ -121,6 +123,22 @@ def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
     assert not other.remove()  # it is in use
 
 
+def test_a_folder_that_goes_while_its_entry_is_written_is_made_again(
+    store, monkeypatch
+):
+    original, calls = files.write_json, []
+
+    def write(path, content):
+        calls.append(path)
+        if len(calls) == 1:
+            os.rmdir(os.path.dirname(path))
+        original(path, content)
+
+    monkeypatch.setattr(files, "write_json", write)
+    entry = store.open(KEY, "tiny")
+    assert len(calls) == 2 and entry.key == KEY and not entry.was_replaced
+
+
 def test_a_new_entry_in_the_folder_of_a_removed_one_stays(store, before_lock):
     entry = fill(store, "one")
     first, second = *store.entries(), *store.entries()
@@ -129,6 +147,102 @@ def test_a_new_entry_in_the_folder_of_a_removed_one_stays(store, before_lock):
     assert os.path.exists(entry.file("entry.json"))
     again = store.open(entry.key, "tiny")
     assert len(again.vectors.rows) == 1
+
+
+def test_room_is_what_the_limit_leaves(store):
+    """Bytes may be added up to the limit, and no entry goes that need not."""
+    fill(store, "one")
+    taken = store.num_bytes
+    assert store.make_room(500, (taken + 500) / 1e9, set()) == 500
+    assert list_weights(store) == ["one"]
+    assert store.make_room(500, (taken + 300) / 1e9, set()) == 500
+    assert list_weights(store) == []
+    kept = fill(store, "kept").folder
+    taken = store.num_bytes
+    assert store.make_room(500, (taken + 300) / 1e9, {kept}) == 300
+    assert store.make_room(500, (taken - 300) / 1e9, {kept}) == 0
+    assert list_weights(store) == ["kept"]
+
+
+def test_no_more_goes_than_is_wanted(store):
+    now = time.time()
+    for name, age in (("old", 30), ("new", 20)):
+        fill(store, name, used_at=now - age)
+    one = store.num_bytes / 2
+    room = store.make_room(int(one), 2 * one / 1e9, set())
+    assert room == int(one) and list_weights(store) == ["new"]
+
+
+def test_making_room_sweeps_entries_that_a_killed_process_was_removing(store):
+    litter = os.path.join(store.folder, "entry.tmp-0123abcd")
+    os.makedirs(litter)
+    assert store.entries() == store.find_unreadable() == []
+    assert store.make_room(10, 1.0, set()) == 10
+    assert not os.path.exists(litter)
+
+
+def test_an_entry_says_what_it_is_of(store):
+    entry = store.open({**KEY, "cut": 3}, "some encoder")
+    assert (entry.model, entry.hidden, entry.key["cut"]) == (
+        "some encoder",
+        KEY["hidden"],
+        3,
+    )
+    [listed] = store.entries()
+    assert not entry.was_replaced and not listed.was_replaced
+    assert entry.name == store_lib.name_of({**KEY, "cut": 3})
+    assert len(entry.name) == 20
+    reordered = dict(reversed(entry.key.items()))
+    assert store_lib.name_of(reordered) == entry.name
+    again = store.open(reordered, "another name of it")
+    assert (again.folder, again.model) == (entry.folder, "some encoder")
+
+
+@pytest.mark.parametrize(
+    "dtype, size", [("float16", 2), ("bfloat16", 2), ("float32", 4)]
+)
+def test_a_vector_has_the_bytes_of_its_values(dtype, size, store):
+    key = {**KEY, "dtype": dtype}
+    entry = store.open(key, "tiny")
+    assert entry.vectors.vector_bytes == size * KEY["hidden"]
+    hashes, lengths, _ = rows(3)
+    vectors = np.zeros((3, size * KEY["hidden"] // 2), np.float16)
+    entry.vectors.append(hashes, lengths, [vectors], 1.0)
+    assert os.path.getsize(entry.vectors.path) == 3 * size * KEY["hidden"]
+    assert store.open(key, "tiny").vectors.num_vectors == 3
+
+
+def test_an_entry_of_one_value_is_an_entry(store):
+    entry = store.open({**KEY, "hidden": 1}, "tiny")
+    assert (entry.hidden, entry.was_replaced) == (1, False)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
+def test_a_disk_that_fails_is_no_empty_cache(code, store, monkeypatch):
+    fill(store, "one")
+
+    def refuse(path):
+        raise OSError(code, os.strerror(code), path)
+
+    monkeypatch.setattr(files, "open_regular", refuse)
+    for look in (store.entries, store.find_unreadable):
+        with pytest.raises(OSError, match=os.strerror(code)):
+            look()
+
+
+def test_an_entry_whose_folder_has_just_gone_is_left_out(store, monkeypatch):
+    fill(store, "one")
+
+    def refuse(path):
+        raise FileNotFoundError(errno.ENOENT, "No such file", path)
+
+    monkeypatch.setattr(files, "open_regular", refuse)
+    assert store.entries() == store.find_unreadable() == []
+
+
+def test_the_limit_is_known_before_there_is_a_cache(tmp_path):
+    store = store_lib.Store(str(tmp_path / "cache"))
+    assert 0 < store.limit(None) <= 50e9
 
 
 # === Read-only caches, and litter ===
@@ -189,3 +303,26 @@ def test_who_builds_sweeps_what_killed_processes_left(entry):
         pass
     with entry.build_lock():
         assert not os.path.exists(litter)
+
+
+def test_another_error_of_a_disk_stays_what_it_is(store, monkeypatch):
+    def refuse(path, *unused, **options):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)) as error:
+        store.open(KEY, "tiny")
+    assert not isinstance(error.value, UserError)
+
+
+def test_who_builds_reads_what_others_built_and_removes_what_is_damaged(store):
+    key = fill(store, "one", size=3).key
+    ours, theirs = store.open(key, "tiny"), store.open(key, "tiny")
+    hashes, lengths, vectors = rows(5, 2, seed=1)
+    with theirs.build_lock():
+        theirs.vectors.append(hashes, lengths, vectors, 1.0)
+    damaged = ours.file("rows-00000.npz")
+    os.truncate(damaged, 50)
+    with ours.build_lock():
+        assert ours.vectors.unreadable == [] and not os.path.exists(damaged)
+        assert_rows(ours, hashes, vectors)

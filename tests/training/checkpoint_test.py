@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from tests.conftest import tiny_settings
 from tests.utils.disks import FULL
 from tf_transfer.glue import experiment as glue
 from tf_transfer.training import checkpoint
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 # === Arrays ===
@@ -149,6 +151,8 @@ def test_the_one_before_takes_the_place_of_a_damaged_one(
     assert state == {"step": 20}
     [warning] = warnings
     assert "step-000000100 cannot be used" in warning
+    assert warning.endswith(". Falling back to the one before.")
+    assert ".." not in warning
 
 
 def test_missing_arrays_are_damage_too(checkpoints):
@@ -192,6 +196,121 @@ def test_where_all_are_damaged_the_user_is_told(checkpoints, kind, capsys):
         checkpoints.newest(repair=True)
     assert len(capsys.readouterr().err.splitlines()) == 2
     assert len(os.listdir(checkpoints.folder)) == 4  # left to look at
+
+
+def fails_with(code):
+    """Refuses to open anything for reading."""
+
+    def refuse(path):
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+def test_a_disk_that_fails_does_not_pass_for_a_damaged_checkpoint(
+    checkpoints, monkeypatch
+):
+    """The newest may be intact: no older one takes its place."""
+    path = os.path.join(checkpoints.folder, "step-000000100.safetensors")
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "open_regular", fails_with(errno.EIO))
+        with pytest.raises(OSError) as error:
+            checkpoint.read_arrays(path, None)
+        assert error.value.filename == path
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            checkpoints.newest(repair=True)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            checkpoints.has_intact()
+    assert len(os.listdir(checkpoints.folder)) == 4
+
+
+def test_a_checkpoint_that_may_not_be_read_is_damaged(checkpoints, monkeypatch):
+    monkeypatch.setattr(files, "open_regular", fails_with(errno.EACCES))
+    assert not checkpoints.has_intact()
+
+
+def test_whether_a_checkpoint_is_intact_is_known_without_repair(
+    checkpoints, tmp_path, capsys
+):
+    assert checkpoints.has_intact()
+    damage(checkpoints, "step-000000100.json", cut_in_half)
+    assert checkpoints.has_intact()
+    remove_file(checkpoints, "step-000000020.safetensors")
+    assert checkpoints.has_intact() is False
+    assert capsys.readouterr().err == ""
+    assert len(os.listdir(checkpoints.folder)) == 3
+    none = checkpoint.Checkpoints(str(tmp_path / "none"))
+    assert none.has_intact() is False
+
+
+def test_a_checkpoint_of_another_run_is_damaged(checkpoints):
+    checkpoints.save(200, arrays_of(200), {"b": 1, "a": [2]})
+    (_, state), warnings = newest(checkpoints)
+    assert (state, warnings) == ({"a": [2], "b": 1}, [])
+    other = checkpoint.Checkpoints(checkpoints.folder, "another run")
+    with pytest.raises(UserError, match="no checkpoint in it is intact"):
+        other.newest(repair=False)
+
+
+def test_arrays_and_state_of_two_checkpoints_are_no_checkpoint(checkpoints):
+    """The JSON of one, with the hash of its arrays from the other."""
+    name = "step-000000100.json"
+    path = os.path.join(checkpoints.folder, name)
+    with open(os.path.join(checkpoints.folder, "step-000000020.json")) as file:
+        older = json.load(file)
+    with open(path) as file:
+        content = json.load(file)
+    files.write_json(path, {**content, "sha256": older["sha256"]})
+    (_, state), [warning] = newest(checkpoints)
+    assert state == {"step": 20}
+    assert "its state is damaged or another run's" in warning
+    assert ".." not in warning
+
+
+def test_checkpoints_of_an_earlier_folder_are_read_and_stay(
+    checkpoints, tmp_path
+):
+    folder = str(tmp_path / "more")
+    more = checkpoint.Checkpoints(folder, earlier=checkpoints.folder)
+    arrays, _ = newest(more)[0]
+    assert_same_arrays(arrays, arrays_of(100))
+    assert more.save(200, arrays_of(200), {"step": 200}) == [
+        {"step": step} for step in (20, 100, 200)
+    ]
+    assert newest(more)[0][1] == {"step": 200}
+    more.save(300, arrays_of(300), {"step": 300})
+    more.save(400, arrays_of(400), {"step": 400})
+    assert len(os.listdir(folder)) == len(os.listdir(checkpoints.folder)) == 4
+    for step in (300, 400):
+        remove_file(more, f"step-{step:09d}.safetensors")
+    assert newest(more)[0][1] == {"step": 100}
+
+
+def test_a_damaged_checkpoint_needs_no_file_of_the_run(checkpoints):
+    damage(checkpoints, "step-000000100.json", cut_in_half)
+    kept = checkpoints.save(200, arrays_of(200), {"step": 200})
+    assert kept == [{"step": 200}]
+
+
+def test_the_size_is_that_of_the_newest_arrays(checkpoints, tmp_path):
+    for step, size in ((200, 2000), (250, 1000)):
+        large = {"weight": np.zeros(size, np.float32)}
+        checkpoints.save(step, large, {"step": step})
+        assert 4 * size < checkpoints.count_bytes() < 4 * size + 200
+    checkpoints.save(300, arrays_of(300), {"step": 300})
+    assert 12 < checkpoints.count_bytes() < 200
+    checkpoints.keep(1)
+    assert sorted(os.listdir(checkpoints.folder)) == [
+        "step-000000300.json",
+        "step-000000300.safetensors",
+    ]
+    assert checkpoint.Checkpoints(str(tmp_path / "none")).count_bytes() == 0
+
+
+def test_files_of_another_name_are_no_checkpoints(checkpoints):
+    with open(os.path.join(checkpoints.folder, "step-x.json"), "w"):
+        pass
+    assert newest(checkpoints)[1] == []
 
 
 @FULL

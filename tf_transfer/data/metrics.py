@@ -145,7 +145,7 @@ def recall(labels: np.ndarray, logits: np.ndarray) -> float:
 
 def _negated(logits: np.ndarray) -> np.ndarray:
     """Logits of one unit that choose the other label, ties included."""
-    return np.where(decide(logits) == 1, -1.0, 1.0)[:, None]
+    return 0.5 - decide(logits)[:, None]
 
 
 def matthews(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -181,7 +181,6 @@ def _correlation(
     function: Callable, labels: np.ndarray, logits: np.ndarray
 ) -> float:
     scores = np.asarray(logits, np.float64)[:, 0]
-    labels = np.asarray(labels, np.float64)
     if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(scores) == 0:
         return 0.0
     return float(function(labels, scores).statistic)

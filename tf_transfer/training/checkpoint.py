@@ -195,7 +195,7 @@ class Checkpoints:
         return None
 
     def _hash(self, sha256: str, state: dict[str, Any]) -> str:
-        text = self._owner + sha256 + json.dumps(state, sort_keys=True)
+        text = self._owner + sha256 + json.dumps(state)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

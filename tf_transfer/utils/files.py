@@ -293,6 +293,7 @@ def redirect_output(
         descriptors: 1 is the standard output, 2 the standard error.
     """
     kept = [os.dup(number) for number in descriptors]
+    sys.stdout.flush()
     sys.stderr.flush()
     try:
         for number in descriptors:
