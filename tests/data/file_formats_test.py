@@ -111,3 +111,95 @@ def test_a_file_of_no_wide_encoding_is_named(content, line, tmp_path):
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(UserError, match=f"a.csv, line {line}: is not utf-16"):
         tables.read_table(str(tmp_path / "a.csv"), encoding="utf-16")
+
+
+@pytest.mark.parametrize(
+    "path, extension, is_plain",
+    [
+        ("a.CSV", ".csv", True),
+        ("a.b/c", "", True),
+        ("a.csv.gz", ".csv", True),
+        ("a.gz", "", True),
+        ("a.jsonl.bz2", ".jsonl", False),
+        ("a.ndjson", ".ndjson", False),
+        ("a.json.xz", ".json", False),
+        ("a.parquet", ".parquet", False),
+        ("a.pq", ".pq", False),
+        ("a.xlsx", ".xlsx", False),
+        ("a.xlsm", ".xlsm", False),
+    ],
+)
+def test_the_extension_names_the_format(path, extension, is_plain):
+    assert file_formats.extension_of(path) == extension
+    assert file_formats.is_plain(path) == is_plain
+
+
+@pytest.mark.parametrize(
+    "content, is_array",
+    [
+        ('[{"a": 1}]', True),
+        ("\ufeff [\n {", True),
+        ("[]", False),
+        ('{"a": [{}]}', False),
+        ("[1]\n[{", False),
+    ],
+)
+def test_an_array_of_objects_is_known_by_its_beginning(
+    content, is_array, tmp_path
+):
+    path = write(tmp_path / "a.json", content.encode())
+    assert file_formats.is_json_array(path) == is_array
+    kind = "row" if is_array else "line"
+    assert file_formats.name_row(path, 3) == f"{path}, {kind} 3"
+
+
+@pytest.mark.parametrize(
+    "content, encoding",
+    [
+        (b"", "utf-8"),
+        ("café".encode(), "utf-8"),
+        ("café".encode("cp1252"), "cp1252"),
+        ("café".encode("utf-16"), "utf-16"),
+        ("x".encode("utf-16-be"), "utf-8"),
+        (b"\xfe\xff\0x", "utf-16"),
+        (b"caf\xe9\0", "utf-8"),
+        ("é".encode() + b" caf\xe9", "utf-8"),  # as many of each
+        ("é".encode() + b" une caf\xe9t\xe9ria", "cp1252"),
+        (b"ab\xe9", "utf-8"),  # half as many as letters is not fewer
+        (b"abc\xe9", "cp1252"),
+        (b"AZaz\xe9[`{", "cp1252"),
+        (b"caf\x81 abcdefgh", "utf-8"),
+    ],
+)
+def test_the_bytes_of_a_text_show_its_encoding(content, encoding, tmp_path):
+    path = write(tmp_path / "a.txt", content)
+    assert file_formats.find_encoding(path) == encoding
+
+
+@pytest.mark.parametrize("name", ["", "utf-8", "UTF_8", "utf8"])
+def test_utf_8_may_begin_with_a_mark(name, tmp_path):
+    path = write(tmp_path / "a.txt", "\ufeffé".encode())
+    assert [*file_formats.read_lines(path, name)] == ["é"]
+    assert file_formats.codec_of("latin-1") == "latin-1"
+
+
+def test_another_encoding_names_line_byte_and_what_to_give(tmp_path):
+    path = write(tmp_path / "a.txt", b"\nb\nc\xe9\n")
+    for encoding, message in (
+        ("", "is not UTF-8 .byte 0xe9.. Convert the file to UTF-8."),
+        ("ascii", "is not ascii .byte 0xe9.. Give the file's own --encoding"),
+    ):
+        with pytest.raises(UserError, match=f"a.txt, line 3: {message}"):
+            [*file_formats.read_lines(path, encoding)]
+    with pytest.raises(UserError, match="--encoding=x: no such encoding"):
+        [*file_formats.read_lines(path, "x")]
+
+
+def test_empty_lines_at_the_beginning_are_lines(tmp_path):
+    path = write(tmp_path / "a.txt", b"\n\na\rb\r\nc")
+    assert [*file_formats.read_lines(path)] == ["", "", "a\rb", "c"]
+
+
+def test_a_reason_is_one_sentence_of_one_line():
+    error = file_formats.damaged_error("a", "Parquet", OSError("x y. z\nmore"))
+    assert str(error) == "a: is not Parquet, or damaged (OSError: x y)."

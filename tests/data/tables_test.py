@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import tables
+from tf_transfer.data import delimited, tables
 from tf_transfer.utils.errors import UserError
 
 
@@ -85,3 +85,187 @@ def test_a_damaged_page_of_parquet_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(UserError, match="a.parquet: is not Parquet, or dam"):
         tables.read_table(str(path), {"a": ""})
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path):
+    for path in (tmp_path, tmp_path / "a.csv"):
+        with pytest.raises(UserError, match=f"^{path}: no such file"):
+            tables.read_table(str(path))
+
+
+# === Columns ===
+
+
+def read(tmp_path, content, *arguments, name="a.csv", **options):
+    (tmp_path / name).write_text(content)
+    path = str(tmp_path / name)
+    return tables.read_table(path, *arguments, **options)
+
+
+def test_all_columns_are_read_or_those_that_are_named(tmp_path):
+    content = "a,b,c\n1,2,3\n"
+    everything = {"a": ["1"], "b": ["2"], "c": ["3"]}
+    assert read(tmp_path, content).columns == everything
+    some = read(tmp_path, content, {"c": "", "a": "--flag"})
+    assert some.columns == {"c": ["3"], "a": ["1"]}
+    assert [*some.columns] == ["c", "a"]
+    assert some.flags == {"c": "", "a": "--flag"}
+    every = read(tmp_path, content, {"c": ""}, takes_all=True)
+    assert [*every.columns] == ["a", "b", "c"]
+    assert read(tmp_path, content).flags == {}
+
+
+@pytest.mark.parametrize(
+    "flag, header, advice",
+    [
+        ("", "a,b", "Its columns are 'a', 'b'."),
+        (
+            "--label_column",
+            "a,b",
+            "Its columns are 'a', 'b'. Give one of them as --label_column.",
+        ),
+        (
+            "",
+            "a,texts",
+            "Its columns are 'a', 'texts'. Is 'texts' meant?",
+        ),
+        (
+            "--text_column",
+            '"a,b",c',
+            "Its columns are 'a,b', 'c'. Put a name that has a comma in "
+            "double quotes. Give one of them as --text_column.",
+        ),
+        ("", "a", "With cells separated by commas, it has one column."),
+        (
+            "--label_column",
+            '"a,b",c',
+            "Its columns are 'a,b', 'c'. Give one of them as --label_column.",
+        ),
+    ],
+)
+def test_a_missing_column_is_an_error_with_advice(
+    flag, header, advice, tmp_path
+):
+    with pytest.raises(UserError) as error:
+        read(tmp_path, f"{header}\n", {"text": flag})
+    where = f"{tmp_path / 'a.csv'}, line 1: has no column 'text'."
+    assert str(error.value) == f"{where} {advice}"
+
+
+def test_a_column_that_occurs_twice_matters_only_if_it_is_read(tmp_path):
+    content = "a,b,a\n1,2,3\n"
+    assert read(tmp_path, content, {"b": ""}).columns == {"b": ["2"]}
+    with pytest.raises(UserError, match="has 2 columns 'a'. Rename all but"):
+        read(tmp_path, content)
+
+
+def test_a_ragged_file_needs_the_columns_that_are_read(tmp_path):
+    ragged = delimited.Dialect(is_ragged=True)
+    content = "a,b,c\n1\n2,3\n4,5,6,7\n"
+    columns = {"b": "", "a": ""}
+    bad = []
+    table = read(tmp_path, content, columns, dialect=ragged, bad_rows=bad)
+    assert table.columns == {"b": ["3", "5"], "a": ["2", "4"]}
+    assert [number for _, number in table.places] == [3, 4]
+    [row] = bad
+    assert (row.number, row.problem) == (2, "has 1 cells, needs 2: 'a', 'b'")
+    with pytest.raises(UserError, match="line 2: has 1 cells, needs 2"):
+        read(tmp_path, content, columns, dialect=ragged)
+
+
+def test_a_table_without_a_header_has_lines_from_the_first_on(tmp_path):
+    named = delimited.Dialect(header=("a", "b"))
+    table = read(tmp_path, "1,2\n3,4\n", dialect=named)
+    assert table.columns == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert table.locate(0).endswith("line 1")
+    with pytest.raises(UserError, match="line 1: has no column 'c'"):
+        read(tmp_path, "1,2\n", {"c": ""}, dialect=named)
+
+
+# === JSON lines ===
+
+
+def test_objects_need_not_have_all_columns(tmp_path):
+    content = '{"a": 1}\n\n  \n{"b": [2], "a": null}\n'
+    table = read(tmp_path, content, name="a.jsonl")
+    assert table.columns == {"a": [1, None], "b": [None, [2]]}
+    assert [number for _, number in table.places] == [1, 4]
+    with pytest.raises(UserError, match="line 1: has no column 'c'"):
+        read(tmp_path, content, {"c": ""}, name="a.jsonl")
+    empty = read(tmp_path, "\n", {"c": ""}, name="a.jsonl")
+    assert empty.columns == {"c": []} and len(empty) == 0
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("5", "is not a JSON object. Give one per line, such as"),
+        ('{"a": "\\ud83d"}', r"half a character \('\\ud83d'\)"),
+        ('{"a": "\\UD83D"}', "is not JSON"),
+    ],
+)
+def test_a_line_of_no_object_is_left_out_or_an_error(line, problem, tmp_path):
+    content = f'{{"a": 1}}\n{line}\n{{"a": 2}}\n'
+    with pytest.raises(UserError, match=f"line 2: .*{problem}"):
+        read(tmp_path, content, name="a.jsonl")
+    bad = []
+    table = read(tmp_path, content, name="a.jsonl", bad_rows=bad)
+    assert table.columns == {"a": [1, 2]}
+    assert [(row.number, row.text) for row in bad] == [(2, line)]
+
+
+def test_a_whole_emoji_may_be_escaped(tmp_path):
+    table = read(tmp_path, '{"a": "\\ud83d\\ude00"}\n', name="a.jsonl")
+    assert table.columns == {"a": ["😀"]}
+
+
+# === Parquet and Excel ===
+
+
+def test_rows_of_parquet_are_numbered(tmp_path):
+    path = own_data.write(
+        tmp_path / "a.parquet", {"a": ["x", "y"], "b": [1, 2]}
+    )
+    table = tables.read_table(path, {"b": "", "c": None})
+    assert table.columns == {"b": [1, 2]}
+    assert table.places == [(path, 1), (path, 2)]
+    with pytest.raises(UserError, match="a.parquet: has no column 'd'"):
+        tables.read_table(path, {"d": ""})
+
+
+def test_a_sheet_has_rows_of_the_header_s_width(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in [("a", "b"), ("x",), (), (None, 0), ("y", 1, 2)]:
+        book.active.append(row)
+    path = str(tmp_path / "a.xlsx")
+    book.save(path)
+    bad = []
+    table = tables.read_table(path, bad_rows=bad)
+    assert table.columns == {"a": ["x", ""], "b": ["", "0"]}
+    assert [number for _, number in table.places] == [2, 4]
+    [row] = bad
+    assert (row.number, row.problem, row.advice) == (
+        5,
+        "has 3 cells, and the header has 2",
+        "Fix the row.",
+    )
+
+
+# === Writing ===
+
+
+def test_cells_are_written_as_a_spreadsheet_shows_them():
+    columns = {"=a": ["x,y", None, "=1"], "b": [["p", "q"], (1, 2), 'x"']}
+    assert tables.write_table(columns, ".csv").decode() == (
+        '\'=a,b\n"x,y",p;q\n,1;2\n\'=1,"x"""\n'
+    )
+
+
+def test_json_lines_keep_what_they_are_given():
+    columns = {"a": ["é", "=1"], "b": [[1], None]}
+    assert tables.write_table(columns, ".jsonl").decode() == (
+        '{"a": "é", "b": [1]}\n{"a": "=1", "b": null}\n'
+    )
