@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import tiny_settings
 from tests.support import run_files
 from tf_transfer.training import run_paths
+from tf_transfer.utils.errors import UserError
 
 IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
 
@@ -133,3 +134,47 @@ def test_a_rerun_stands_beside_the_runs_that_are_whole(tmp_path):
         if whole:
             run.write_result(run_files.finished())
     assert names == ["", ".2", ".3", ".3"]
+
+
+def test_a_run_is_below_its_experiment_and_what_it_is_of(tmp_path):
+    settings = tiny_settings(tmp_path)
+    run = run_paths.locate(settings, "glue", ["rte", "all"], IDENTITIES, 2)
+    name = run_paths.run_name(settings, run.key)
+    assert run.path == str(tmp_path / "glue" / "rte" / "all" / name)
+    assert (
+        run.key.items()
+        >= {
+            "module": "glue",
+            "replicas": 2,
+            **IDENTITIES,
+        }.items()
+    )
+    assert len(name.rpartition("-")[2]) == 10
+
+
+# === The answer of a search ===
+
+
+def write_answer(folder, content):
+    (folder / ".search").mkdir(exist_ok=True)
+    (folder / ".search" / "answer.json").write_text(content)
+
+
+def test_the_answer_of_a_search_is_one_of_its_runs(tmp_path):
+    assert run_paths.find_answer(str(tmp_path)) == str(tmp_path)
+    write_answer(tmp_path, '{"lines": [], "run": "train/a"}')
+    found = run_paths.find_answer(str(tmp_path))
+    assert found == str(tmp_path / "train" / "a")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ('{"lines": [], "run": ""}', "--run={0}: is a search without a fini"),
+        ('{"lines": []}', "answer.json: is damaged"),
+    ],
+)
+def test_a_search_without_an_answer_is_an_error(content, message, tmp_path):
+    write_answer(tmp_path, content)
+    with pytest.raises(UserError, match=message.format(tmp_path)):
+        run_paths.find_answer(str(tmp_path))
