@@ -389,3 +389,366 @@ def test_intervals_are_over_test_texts_where_predictions_are_stored():
     assert f"{estimates.REALISTIC} seeds" in verdict.reason or (
         "seeds would decide" in verdict.reason
     )
+
+
+# === Measures ===
+
+
+def time_paper(*entries):
+    """A paper with claims on times; `both` seconds are of an epoch."""
+    return made_up.make_paper(
+        *({"measure": ("seconds_per_epoch",) * 2, **entry} for entry in entries)
+    )
+
+
+def timed(paper, group, seconds, starts, **changes):
+    return [
+        {**record, **changes}
+        for record in made_up.time_runs(
+            paper, group, seconds, starts, ["a"] * len(seconds)
+        )
+    ]
+
+
+def test_a_ratio_of_times_is_one_of_logarithms():
+    paper = time_paper(
+        {"relative": True, "published": -50.0},
+        {"relative": True, "published": -90.0, "factor": 0.5},
+        {"published": -50.0},
+    )
+    last = timed(paper, LAST, [49, 50, 51], [0, 200, 400])
+    whole = timed(paper, ALL, [98, 100, 102], [100, 300, 500])
+    ratio, half, difference = made_up.judge(paper, last, whole).values()
+    assert ratio.value == pytest.approx(-50)
+    assert ratio.low < -50 < ratio.high < -45
+    assert ratio.reason == contrast.SIGN_AND_SIZE
+    # Of half of the time of the second group, it is all.
+    assert half.value == pytest.approx(0, abs=1e-9)
+    assert half.word == "contradicts"
+    assert half.reason == ("any difference is below half of the published one")
+    assert difference.value == pytest.approx(-50)
+
+
+def test_a_score_in_percent_of_another_is_a_ratio():
+    paper = made_up.make_paper(
+        {"relative": True, "sign": -1},
+        {"relative": True, "sign": -1, "factor": 0.5},
+        {"sign": -1, "factor": 0.5},
+    )
+    runs = [
+        made_up.make_runs(paper, "rte", group, [m - 1, m, m + 1])
+        for group, m in ((LAST, 60), (ALL, 80))
+    ]
+    percent, half, points = made_up.judge(paper, *runs).values()
+    assert percent.value == pytest.approx(-25)
+    assert half.value == pytest.approx(50)
+    assert points.value == pytest.approx(60 - 40)
+
+
+def test_times_that_were_not_taken_in_turn_decide_nothing():
+    paper = time_paper({"relative": True, "sign": -1})
+    last = timed(paper, LAST, [49, 50, 51], [0, 1, 2])
+    whole = timed(paper, ALL, [98, 100, 102], [100, 101, 102])
+    [verdict] = made_up.judge(paper, last, whole).values()
+    assert verdict.word == "inconclusive"
+    assert verdict.reason == (
+        "the runs on rte are not known to have been timed in turn"
+    )
+
+
+def test_few_times_are_few_that_were_timed_alike():
+    paper = time_paper({"relative": True, "sign": -1})
+    last = timed(paper, LAST, [49, 50], [0, 200])
+    whole = timed(paper, ALL, [98, 100, 102], [100, 300, 500])
+    [verdict] = made_up.judge(paper, last, whole).values()
+    assert verdict.reason == (
+        "2 runs in a group on rte; 3 are needed, timed alike"
+    )
+
+
+@pytest.mark.parametrize(
+    "measure, is_cut", [("epochs_run", True), ("score", False)]
+)
+def test_the_limit_of_epochs_leaves_the_stopping_point_open(measure, is_cut):
+    paper = made_up.make_paper({"measure": (measure,) * 2, "sign": -1})
+    last, whole = (
+        made_up.make_runs(paper, "rte", group, [m, m + 0.1, m + 0.2], **changes)
+        for group, m, changes in (
+            (LAST, 70, {"stop_reason": "max_epochs"}),
+            (ALL, 80, {}),
+        )
+    )
+    [verdict] = made_up.judge(paper, last, whole).values()
+    reason = "the limit of epochs came before the stopping point on rte"
+    assert (verdict.reason == reason) == is_cut
+
+
+def judge_all(paper, groups, task="rte"):
+    """The verdicts by runs of groups, each with its settings and middle."""
+    return made_up.judge(
+        paper,
+        *(
+            made_up.make_runs(paper, task, group, [m - 0.1, m, m + 0.1])
+            for group, m in groups
+        ),
+    )
+
+
+FOUR = {"trainable_layers": "4"}
+DEPTHS = ((LAST, 70), (FOUR, 75), (ALL, 80))
+
+
+def test_groups_are_compared_each_with_each_or_in_pairs():
+    entry = {"first": (LAST, FOUR), "second": (FOUR, ALL), "sign": -1}
+    paper = made_up.make_paper(entry, {**entry, "paired": True})
+    each, pairs = judge_all(paper, DEPTHS).values()
+    assert each.value == pytest.approx((-5 - 10 + 0 - 5) / 4)
+    assert pairs.value == pytest.approx((-5 - 5) / 2)
+
+
+def test_a_claim_may_be_on_one_group_alone():
+    paper = made_up.make_paper(
+        {"second": (), "published": 72.0},
+        {"second": (), "first": (LAST, FOUR), "published": 72.0},
+    )
+    one, two = judge_all(paper, DEPTHS).values()
+    assert one.value == pytest.approx(70)
+    assert two.value == pytest.approx(72.5)
+
+
+def test_settings_of_both_groups_choose_the_runs():
+    paper = made_up.make_paper({"both": {"lr": 1e-3}, "sign": -1})
+    runs = [
+        made_up.make_runs(paper, "rte", {**group, "lr": lr}, [m, m + 0.1, m])
+        for group, m in ((LAST, 70), (ALL, 80))
+        for lr, m in ((2e-5, m), (1e-3, m - 20 if group is LAST else m))
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    assert verdict.value == pytest.approx(-30)
+
+
+@pytest.mark.parametrize(
+    "over, word, p_value",
+    [
+        ("each", "contradicts", None),
+        ("most", "agrees", None),
+        ("some", "agrees", None),
+    ],
+)
+def test_each_most_or_some_of_the_comparisons_are_claimed(over, word, p_value):
+    tasks = {"rte": (60, 80), "mrpc": (60, 80), "cola": (85, 80)}
+    claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
+    verdict = judge_near(claim, tasks, model="bert_base_en_uncased")
+    assert verdict.word == word
+    assert verdict.reason == "2 of 3 lower, not last_2 on cola"
+
+
+@pytest.mark.parametrize("over", ["most", "some"])
+def test_half_of_the_comparisons_are_some_and_not_most(over):
+    tasks = {"rte": (60, 80), "mrpc": (80, 80)}
+    claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
+    verdict = judge_near(claim, tasks, model="bert_base_en_uncased")
+    expected = {"most": "inconclusive", "some": "agrees"}[over]
+    assert verdict.word == expected
+    assert "1 of 2 lower, not last_2 on mrpc" in verdict.reason
+
+
+def test_the_tally_counts_the_sizes_that_are_published():
+    tasks = {"rte": (78, 80), "mrpc": (60, 80)}
+    claim = {"tasks": tuple(tasks), "over": "each", "published": -2.0}
+    verdict = judge_near(claim, tasks, model="bert_base_en_uncased")
+    assert verdict.reason == "2 of 2 lower; the size on 1"
+    # On another encoder the published size is not looked at.
+    assert judge_near(claim, tasks).local == "shown: 2 of 2 lower"
+
+
+def test_no_difference_on_each_is_counted_with_its_margin():
+    tasks = {"rte": (80, 80), "mrpc": (80.3, 80)}
+    claim = {"kind": "equal", "margin": 1.0, "over": "each"}
+    claim["tasks"] = tuple(tasks)
+    verdict = judge_near(claim, tasks, model="bert_base_en_uncased")
+    assert verdict.word == "agrees"
+    assert verdict.reason == "2 of 2 within 1 points"
+
+
+@pytest.mark.parametrize(
+    "size, reason",
+    [
+        (2.0, contrast.SIGN_AND_SIZE),
+        (5.0, "the sign; more than twice as large as published"),
+        (0.5, "the sign; less than half as large as published"),
+        (1.0, "the sign; the size is open"),
+        (4.0, "the sign; the size is open"),
+    ],
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_reason_says_whether_the_size_is_shown(size, reason, sign):
+    near = [-0.05, 0.0, 0.05]
+    verdict = judge_one(
+        {"published": 2.0 * sign},
+        [80 + sign * size + step for step in near],
+        [80 + step for step in near],
+    )
+    assert (verdict.word, verdict.reason) == ("agrees", reason)
+    assert (
+        judge_one(
+            {"sign": sign}, [80 + sign * 2 + s for s in near], [80, 80.1, 80.2]
+        ).reason
+        == "the sign"
+    )
+
+
+def test_the_opposite_of_a_claim_contradicts_it():
+    verdict = judge_one({"sign": 1}, [70, 70.1, 70.2], [80, 80.1, 80.2])
+    assert (verdict.word, verdict.reason) == ("contradicts", "the opposite")
+
+
+def test_scores_at_several_times_have_no_interval_of_their_mean():
+    claim = {"measure": ("score_within",) * 2, "at": (1.0, 2.0), "sign": -1}
+    scores = [[70.0, 71.0, 72.0], [70.1, 71.1, 72.1], [70.2, 71.2, 72.2]]
+    paper = made_up.make_paper(claim, {**claim, "over": "each"})
+    runs = [
+        made_up.make_runs(
+            paper, "rte", group, [[p + more for p in score] for score in scores]
+        )
+        for group, more in ((LAST, 0), (ALL, 10))
+    ]
+    mean, each = made_up.judge(paper, *runs).values()
+    assert mean.value == pytest.approx(-10)
+    assert math.isnan(mean.low) and not mean.errors
+    assert each.word == "agrees" and each.reason == "2 of 2 lower"
+    single = made_up.make_paper({**claim, "at": (1.0,)})
+    [one] = made_up.judge(single, *runs).values()
+    assert one.low < -10 < one.high
+    apart = made_up.make_paper({**claim, "over": "each", "sign": 1})
+    [opposite] = made_up.judge(apart, *runs).values()
+    assert opposite.reason == (
+        "0 of 2 higher, not last_2 on rte at 1 epochs, last_2 on rte at 2 "
+        "epochs"
+    )
+
+
+# === Which runs ===
+
+
+def test_a_claim_on_an_encoder_is_judged_by_its_runs():
+    paper = made_up.make_paper(
+        {"sign": -1, "encoder": "bert_base_en_uncased"},
+        {"sign": -1, "encoder": "bert_large_en_uncased"},
+        {"sign": -1},
+        encoders=("bert_base_en_uncased", "bert_large_en_uncased"),
+    )
+
+    def judge(model):
+        return [
+            (verdict.word, verdict.reason)
+            for verdict in made_up.judge(
+                paper,
+                *(
+                    made_up.make_runs(
+                        paper, "rte", {**group, "model": model}, scores
+                    )
+                    for group, scores in (
+                        (LAST, [70, 70.1, 70.2]),
+                        (ALL, [80, 80.1, 80.2]),
+                    )
+                ),
+            ).values()
+        ]
+
+    none = ("inconclusive", "no runs of its encoder")
+    agrees = ("agrees", "the sign")
+    assert judge("bert_base_en_uncased") == [agrees, none, agrees]
+    assert judge("bert_large_en_uncased") == [none, agrees, agrees]
+    other, nothing, _ = judge(OTHER)  # the first stands for encoders of ours
+    assert other[0] == "not comparable" and nothing == none
+
+
+def test_a_task_without_runs_is_missing():
+    verdict = judge_one(
+        {"sign": -1, "tasks": ("rte", "mrpc", "cola")},
+        [70, 70.1, 70.2],
+        [80, 80.1, 80.2],
+    )
+    assert (verdict.word, verdict.reason) == (
+        "inconclusive",
+        "no runs on mrpc, and 1 more",
+    )
+    assert verdict.tasks == ("rte",) and verdict.study
+    assert verdict.value == pytest.approx(-10)
+    nothing = judge_one({"sign": -1, "tasks": ("mrpc",)}, [70, 71], [80, 81])
+    assert (nothing.study, nothing.reason) == ("", "no runs on mrpc")
+    assert nothing.runs == 0 and math.isnan(nothing.value)
+
+
+@pytest.mark.parametrize(
+    "task, data, has_seen",
+    [
+        ("pairs", "MRPC files", False),
+        ("pairs", "other files", True),
+        ("paraphrase", "MRPC files", True),
+        ("rte", "rte files", False),
+    ],
+)
+def test_pairs_of_mrpc_are_new_to_every_encoder(task, data, has_seen):
+    paper = made_up.make_paper({"sign": -1, "tasks": (task,)})
+    runs = [
+        {**record, "key": {**record["key"], "data_identity": data}}
+        for group, m in ((LAST, 70), (ALL, 80))
+        for record in made_up.make_runs(
+            paper, task, {**group, "model": OTHER}, [m, m + 0.1, m + 0.2]
+        )
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    [test] = contrast.test_claims(runs_lib.runs_frame(runs), paper)
+    seen = f"{OTHER} has seen {task} before"
+    assert (seen in test.differences) == has_seen
+    assert verdict.word == "not comparable"
+
+
+def test_what_a_measure_looks_at_may_have_been_seen():
+    paper = made_up.make_paper({"sign": -1, "uses": ("qqp", "sst2")})
+    runs = [
+        record
+        for group, m in ((LAST, 70), (ALL, 80))
+        for record in made_up.make_runs(
+            paper, "rte", {**group, "model": OTHER}, [m, m + 0.1, m + 0.2]
+        )
+    ]
+    [test] = contrast.test_claims(runs_lib.runs_frame(runs), paper)
+    assert f"{OTHER} has seen qqp before" in test.differences
+    assert len(test.differences) == len({*test.differences})
+    assert not any("sst2" in clause for clause in test.differences)
+
+
+def test_a_baseline_without_luck_has_runs_enough():
+    claim = {"first": ({"features": "tfidf"},), "sign": -1}
+    paper = made_up.make_paper(claim, varied=("features",))
+    baseline = [
+        made_up.make_record(
+            paper,
+            "rte",
+            {"features": "tfidf"},
+            0,
+            60.0,
+            blocks=0,
+            approach="tfidf",
+        )
+    ]
+    whole = made_up.make_runs(paper, "rte", ALL, [80, 80.1, 80.2])
+    [verdict] = made_up.judge(paper, baseline, whole).values()
+    assert verdict.runs == 3
+    assert "run in a group" not in verdict.reason + verdict.local
+
+
+def test_a_run_without_a_value_decides_nothing():
+    paper = made_up.make_paper({"sign": -1})
+    last, whole = (
+        made_up.make_runs(paper, "rte", group, [m, m + 0.1, m + 0.2, m - 0.1])
+        for group, m in ((LAST, 70), (ALL, 80))
+    )
+    last[3]["test"] = None
+    last[3]["metrics"] = {}
+    [verdict] = made_up.judge(paper, last, whole).values()
+    assert verdict.word == "inconclusive"
+    assert verdict.reason == "not all runs have a value on rte"
