@@ -36,7 +36,7 @@ def build(rate=lambda step: PEAK, scales=None, **changes):
 
 
 def update_once(adam, gradients, groups=None):
-    norm = adam.update(gradients, adam.read(groups))
+    norm = adam.update(gradients, adam.read_numbers(groups))
     adam.count(groups)
     return norm
 

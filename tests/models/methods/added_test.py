@@ -116,7 +116,7 @@ def changes_of_kernels(steps, trains_lora):
             y = blocks.run(block, x, mask, False, added=one)
             loss = tf.reduce_sum(tf.cos(y))
         gradients = tape.gradient(loss, variables)
-        adam.update(gradients, adam.read())
+        adam.update(gradients, adam.read_numbers())
         adam.count()
     if not trains_lora:
         return {
