@@ -1,4 +1,4 @@
-"""Attacks: random damage, kills and commands, each drawn from a seed.
+"""Attacks: random damage, tables and commands, each drawn from a seed.
 
 What a command may do is give the right number, or say what is wrong in two
 lines. `pytest --attack` draws as many cases as `docs/reliability.md` tells of;
