@@ -140,7 +140,7 @@ def reads_least(monkeypatch):
     def choose(validated):
         return min(validated, key=lambda states: states.block)
 
-    monkeypatch.setattr(probe, "choose", choose)
+    monkeypatch.setattr(probe, "choose_states", choose)
 
 
 def test_the_probe_predicts_below_the_blocks_that_would_train(

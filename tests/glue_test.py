@@ -11,7 +11,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from tests.conftest import tiny_settings
 from tests.support.run_files import epochs_of, model_of, read, scalars_of
-from tf_transfer import experiment, trained
+from tf_transfer import run_model, trained
 from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
@@ -320,7 +320,7 @@ def test_the_same_command_again_finds_the_finished_run(
     finished, monkeypatch, capsys
 ):
     settings, result, folder = finished
-    monkeypatch.delattr(experiment.Experiment, "build_network")
+    monkeypatch.delattr(run_model.RunModel, "build_network")
     assert glue.run(settings).record == result
     assert capsys.readouterr().out.startswith(f"Already done: {folder}\n")
 
@@ -330,7 +330,7 @@ def test_the_same_files_elsewhere_are_the_same_run(
 ):
     settings, result, _ = finished
     shutil.copytree(glue_data.SAMPLE, tmp_path / "data")
-    monkeypatch.delattr(experiment.Experiment, "build_network")
+    monkeypatch.delattr(run_model.RunModel, "build_network")
     moved = dataclasses.replace(settings, data=str(tmp_path / "data"))
     assert glue.run(moved).record == result
 

@@ -89,7 +89,12 @@ def test_no_checkpoint_or_cached_state_is_read_from_a_special_file(
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 @pytest.mark.parametrize(
     "read",
-    [json_files.read, json_files.read_lines, summary_lib.read, grid.read_grid]
+    [
+        json_files.read,
+        json_files.read_lines,
+        summary_lib.read_summary,
+        grid.read_grid,
+    ]
     + [files.sha256],
 )
 def test_a_special_file_is_an_error_that_names_it(kind, read, tmp_path):

@@ -145,7 +145,7 @@ def prepare_entries(root):
 def clear(root):
     files.remove_litter(open_store(root).folder)
     for entry in open_store(root).entries():
-        command.clear(entry)
+        command.clear_entry(entry)
 
 
 def read_entries(root):

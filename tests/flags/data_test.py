@@ -42,7 +42,7 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
     def examples(**changes):
         settings = tiny_settings(tmp_path, **{**said, **changes})
         read = glue.Glue(settings).data
-        texts = read.read(read.task)
+        texts = read.read_splits(read.task)
         return read.task, texts["train"][""], texts["test"][""]
 
     task, train, test = examples()
