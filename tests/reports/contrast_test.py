@@ -577,6 +577,7 @@ def test_no_difference_on_each_is_counted_with_its_margin():
         (2.0, contrast.SIGN_AND_SIZE),
         (5.0, "the sign; more than twice as large as published"),
         (0.5, "the sign; less than half as large as published"),
+        (0.8, "the sign; less than half as large as published"),
         (1.0, "the sign; the size is open"),
         (4.0, "the sign; the size is open"),
     ],
@@ -596,6 +597,25 @@ def test_a_reason_says_whether_the_size_is_shown(size, reason, sign):
         ).reason
         == "the sign"
     )
+
+
+def test_less_than_half_of_a_difference_contradicts_its_size():
+    # The error of the difference is 0.2: it is shown to be below 1, half of
+    # what is published, but neither above 0 nor below a third of it.
+    scores = [80 - 0.245, 80.0, 80 + 0.245]
+    verdict = judge_one({"published": 2.0}, [s + 0.4 for s in scores], scores)
+    assert verdict.word == "contradicts"
+    assert verdict.reason == "any difference is below half of the published one"
+
+
+def test_a_mean_over_tasks_may_be_shown_where_one_task_is_not():
+    tasks = {"rte": (80, 80), "mrpc": (60, 80)}
+    verdict = judge_near(
+        {"tasks": tuple(tasks), "over": "mean", "sign": -1},
+        tasks,
+        model="bert_base_en_uncased",
+    )
+    assert verdict.word == "agrees"
 
 
 def test_the_opposite_of_a_claim_contradicts_it():

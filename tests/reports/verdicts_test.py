@@ -143,7 +143,7 @@ def test_a_p_value_of_0_is_not_divided_by():
     "p_values, options, local",
     [
         ((0.01, 1.0), {}, "higher"),
-        ((1.0, 0.01), {"mean": Estimate(-2.0, 1.0, 10.0)}, "lower"),
+        ((1.0, 0.01), {"mean": Estimate(-0.5, 0.1, 10.0)}, "lower"),
         ((0.01, 1.0), {"mean": Estimate(-2.0, 1.0, 10.0)}, "lower"),
         (
             (0.01, 1.0),
