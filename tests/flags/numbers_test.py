@@ -131,7 +131,9 @@ def test_the_engine_of_a_pass_is_recorded(tmp_path, monkeypatch):
     version = importlib.metadata.version("openvino")
     monkeypatch.setitem(machine.versions(), "openvino", version)
     for engine in ("openvino", "tensorflow"):
-        folder = run(tmp_path, **CACHED, prefix_engine=engine)
+        folder = run(
+            tmp_path, **CACHED, prefix_engine=engine, prefix_precision="float32"
+        )
         with open(os.path.join(folder, "result.json")) as file:
             assert json.load(file)["prefix_engine"] == f"{engine} float32"
 
