@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import contrastive
+from benchmarks import contrastive, contrastive_tasks
 
 LAST_2 = contrastive.name_stage(2)
 LAST_6 = contrastive.name_stage(6)
@@ -39,10 +39,10 @@ def test_differences_are_averaged_within_tasks_and_then_over_them():
     assert "| 8 | sst2 | 60.0 | 62.0 | 70.0 | +10.0 | +8.0 |" in table
 
 
-@pytest.mark.parametrize("name", contrastive.TASKS)
+@pytest.mark.parametrize("name", contrastive_tasks.TASKS)
 @pytest.mark.shared
 def test_each_task_has_texts_with_enough_labels(name, shared_data):
-    table = contrastive.TASKS[name](shared_data)
+    table = contrastive_tasks.TASKS[name](shared_data)
     rows = table.sample(frac=1, random_state=0)[contrastive.TESTED :]
     assert rows["label"].value_counts().min() >= max(contrastive.SIZES)
     assert rows["text"].str.len().min() > 0
@@ -57,6 +57,6 @@ def test_the_word_of_a_hazard_is_not_in_its_text(tmp_path):
         "2,love,,I love it,0\n"
         "3,forest%20fire,,The Forests are on FIRE,1\n"
     )
-    table = contrastive.read_hazards(str(tmp_path))
+    table = contrastive_tasks.read_hazards(str(tmp_path))
     assert table["label"].tolist() == ["traffic", "fire"]
     assert table["text"].tolist() == ["A train it near us", "The it are on it"]

@@ -45,14 +45,7 @@ def train(root, path=RUN, epochs=2, seed=0, stop_after=None):
         directory.begin(settings, DEVICES, {"head": 1}, {"train": 8})
         state = {"step": 0, "epochs": [], "best": None}
         weights = np.full(4, seed + 1, np.float32)
-        newest = directory.checkpoints.newest(
-            repair=True, also_needs=lambda s: check_best(directory, s)
-        )
-        if newest is not None:
-            weights, state = newest[0]["w"], newest[1]
-        directory.write_epochs(state["epochs"])
-        events = tensorboard.RunEvents(directory.path)
-        events.start(state["step"], {})
+        weights, state, events = resume(directory, weights, state)
         while state["step"] < epochs * STEPS:
             if state["step"] == stop_after:
                 return
@@ -64,6 +57,19 @@ def train(root, path=RUN, epochs=2, seed=0, stop_after=None):
                 events.flush()
             save(directory, state, weights)
         finish(directory, state, weights, events, epochs)
+
+
+def resume(directory, weights, state):
+    """Weights and state, those of the newest checkpoint if any; the events."""
+    newest = directory.checkpoints.newest(
+        repair=True, also_needs=lambda s: check_best(directory, s)
+    )
+    if newest is not None:
+        weights, state = newest[0]["w"], newest[1]
+    directory.write_epochs(state["epochs"])
+    events = tensorboard.RunEvents(directory.path)
+    events.start(state["step"], {})
+    return weights, state, events
 
 
 def train_tasks(root):
@@ -82,14 +88,7 @@ def train_tasks(root):
         directory.begin(settings, DEVICES, {"head": 1}, {"train": 8})
         state = {"phase": 1, "epoch": 0, "step": 0, "epochs": [], "best": None}
         weights = np.ones(4, np.float32)
-        newest = directory.checkpoints.newest(
-            repair=True, also_needs=lambda s: check_best(directory, s)
-        )
-        if newest is not None:
-            weights, state = newest[0]["w"], newest[1]
-        directory.write_epochs(state["epochs"])
-        events = tensorboard.RunEvents(directory.path)
-        events.start(state["step"], {})
+        weights, state, events = resume(directory, weights, state)
         while state["phase"] <= PHASES:
             while state["epoch"] < EPOCHS:
                 weights = train_epoch(directory, state, weights)

@@ -225,11 +225,11 @@ def _compare(
         for pair in _pairs(claim):
             wanted = tuple({**claim.both, **group} for group in pair)
             try:
-                found = groups.find_groups(tasks[task], paper, wanted)
+                compared = groups.find_groups(tasks[task], paper, wanted)
             except groups.NotFound as error:
                 lacks.append(f"{error} on {task}")
                 continue
-            runs = tuple(group.runs for group in found)
+            runs = tuple(group.runs for group in compared)
             for at in claim.at or (0.0,):
                 cells = groups.measure(claim.measure, runs, at, in_logs(claim))
                 name = f"{runs[0].approach.iloc[0]} on {task}"
