@@ -9,6 +9,7 @@ the methods that differ. See docs/python.md for one of your own.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
@@ -159,6 +160,7 @@ class Experiment(RunModel):
         Raises:
             UserError: no task has classes to balance.
         """
+        from tf_transfer.baselines import linear
         from tf_transfer.data import metrics  # takes seconds to import
         from tf_transfer.training import objectives
 
@@ -185,9 +187,18 @@ class Experiment(RunModel):
                 task, split.targets, logits, split.word_starts
             )
 
+        fit_head = None
+        if self.settings.is_contrastive:
+            if task.kind != "classes":
+                raise UserError(
+                    "--method=contrastive: compares texts by their classes, "
+                    f"and task {task.name} has none. Leave it out."
+                )
+            fit_head = functools.partial(linear.fit_unit_vectors, task)
         return objectives.Objective(
             name=task.name,
             loss=loss,
+            fit_head=fit_head,
             train=encoded["train"][""],
             evaluation={k: encoded[k] for k in ("validation", "test")},
             measure=measure,

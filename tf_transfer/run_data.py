@@ -144,7 +144,8 @@ class RunData:
             for name, entry in self._recorded["tasks"].items():
                 tasks[name] = glue.recall(name, entry)
             return tasks
-        loss_head = settings.loss_head if settings.trains else "sigmoid"
+        reads_head = settings.trains and not settings.is_contrastive
+        loss_head = settings.loss_head if reads_head else "sigmoid"
         for name, source in self.sources.items():
             tasks[name] = dataclasses.replace(source.task, loss_head=loss_head)
             # The probe, a regression, needs no unit, but float32 may.

@@ -125,6 +125,8 @@ class RunModel:
             return dense.TokenDenseHead(
                 task.units, encoder.hidden, *shared, name=name
             )
+        if settings.is_contrastive:
+            return pooled.UnitMeanHead(task.units, encoder.hidden, name=name)
         pooling = self.pooling_of(task)
         return pooled.PooledHead(
             task.units,

@@ -63,7 +63,7 @@ class Settings(
         "max_epochs": "Epochs of a run at a constant rate. Unset: as many as "
         "tf_transfer.train takes.",
         "method": "What trains inside of the blocks: `full`, every weight; "
-        "`lora`, `bias` or `norm` (docs/methods.md).",
+        "`lora`, `bias`, `norm` or `contrastive` (docs/methods.md).",
         "refit": "In the end, where the time allows, train the answer once "
         "more on training and validation texts together, for as many updates.",
         "out": "Root of the run directories. Unset: searches/TASK.",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import Group, Reader, setting
+from tf_transfer.config.recipe import GRADIENT_HEAD
 from tf_transfer.data import registry, task_file
 from tf_transfer.data.task import KINDS
 from tf_transfer.models import methods
@@ -136,6 +137,7 @@ class TaskSettings(RunSettings):
         group=Group.TRAINED,
         choices=("linear", "mlp"),
         unnamed="linear",
+        needs=GRADIENT_HEAD,
     )
     pooling: str = setting(
         "cls",
@@ -144,6 +146,7 @@ class TaskSettings(RunSettings):
         "`last4`, [CLS] above each of the last four blocks, concatenated.",
         group=Group.TRAINED,
         choices=("cls", "cls_state", "mean", "last4"),
+        needs=GRADIENT_HEAD,
     )
     pairs: str = setting(
         "cross",
@@ -151,6 +154,7 @@ class TaskSettings(RunSettings):
         "by itself, u and v, and the head reads (u, v, |u - v|).",
         group=Group.TRAINED,
         choices=("cross", "sbert"),
+        needs=GRADIENT_HEAD,
     )
     loss_head: str = setting(
         "sigmoid",
@@ -159,6 +163,7 @@ class TaskSettings(RunSettings):
         group=Group.TRAINED,
         choices=("sigmoid", "softmax"),
         unnamed="sigmoid",
+        needs=GRADIENT_HEAD,
     )
 
     # === A table of your own, without a task file ===

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
+CONTRASTIVE_UPDATES = 30
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
 RATES = tasks.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 RECIPE = {
@@ -103,14 +104,19 @@ UNREAD_BY_RANKING = (
 _TEXTS: dict[tuple[str, float, int, int, int, bool], int] = {}
 
 
-def usual_epochs(texts: int, batch_size: int) -> int:
+def usual_epochs(
+    texts: int, batch_size: int, is_contrastive: bool = False
+) -> int:
     """Number of epochs without `--max_epochs`.
 
     Args:
         texts: number of training texts.
         batch_size: examples per step.
+        is_contrastive: whether the method is `contrastive`.
     """
     steps = batches.count_steps(texts, batch_size)
+    if is_contrastive:
+        return math.ceil(CONTRASTIVE_UPDATES / steps)
     return max(EPOCHS, math.ceil(LEAST_UPDATES / steps))
 
 
@@ -179,6 +185,7 @@ class Settings(
     )
 
     scales_scores = True
+    has_contrastive = True
 
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read.
@@ -193,8 +200,8 @@ class Settings(
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained; a refit's selection."""
-        selected = {"select": "last"} if self.refit else {}
-        return {**super().defaults(), **selected}
+        is_last = self.refit or self.is_contrastive
+        return {**super().defaults(), **({"select": "last"} if is_last else {})}
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
@@ -264,7 +271,9 @@ class Train(experiment.Experiment):
         )
         if split not in _TEXTS:  # a sweep asks for each of its runs
             _TEXTS[split] = len(data.examples[data.task.name]["train"][""])
-        epochs = usual_epochs(_TEXTS[split], settings.batch_size)
+        epochs = usual_epochs(
+            _TEXTS[split], settings.batch_size, settings.is_contrastive
+        )
         return dataclasses.replace(settings, max_epochs=epochs)
 
     def find_run(self, replicas: int = 1) -> RunDirectory:

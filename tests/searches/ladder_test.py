@@ -95,6 +95,14 @@ def test_the_best_runs_go_on_and_others_end():
     assert ladder.count_epochs(Choice("last_4", 5e-4)) == EPOCHS // 2
 
 
+def test_an_approach_with_epochs_of_its_own_always_trains_them():
+    approaches = make_approaches()
+    approaches[0] = dataclasses.replace(approaches[0], epochs=7)
+    actions, _ = climb(make_ladder(2000.0, approaches), 2000.0)
+    trained = {a.epochs for a in actions if a.choice.approach == "last_1"}
+    assert trained == {7}
+
+
 def test_variants_are_tried_of_the_best_approach():
     variants = [
         dataclasses.replace(

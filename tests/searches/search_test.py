@@ -108,6 +108,23 @@ def test_a_method_has_its_own_rate(tmp_path):
     assert {approach.rates for approach in approaches} == {rates}
 
 
+@pytest.mark.parametrize("count, is_tried", [(60, True), (120, False)])
+def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
+    """Of 60 texts in three classes, 29 train; of 120, 58."""
+    path = fake_runs.write_task(tmp_path, count=count)
+    settings = fake_runs.settings_of(
+        path, tmp_path / "out", validation_fraction=0.4, model="minilm"
+    )
+    made = search.Search(settings, 0.0)
+    approaches = {a.name: a for a in made.plan.approaches}
+    assert ("last 2 contrastive" in approaches) == is_tried
+    if is_tried:
+        approach = approaches["last 2 contrastive"]
+        run = made.plan.train(approach.usual, approach.epochs).settings
+        assert run.method == "contrastive" and run.trainable_layers == "2"
+        assert approach.epochs == train.usual_epochs(made.training, 32, True)
+
+
 def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
     made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)

@@ -213,6 +213,21 @@ def spread(
     return spread_rows
 
 
+def fit_unit_vectors(
+    task: Task, vectors: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel [width, units] and bias of a regression with C = 1.
+
+    Args:
+        task: A task of classes.
+        vectors: float32 [examples, width], of length 1; they stay as they are.
+        labels: int64 [examples].
+    """
+    count = len(task.labels or ())
+    [(coefficients, bias)] = _fit_classes(vectors, labels, count, [1.0], False)
+    return coefficients.T, bias
+
+
 def leave_one_out(
     task: Task,
     features: np.ndarray,

@@ -12,6 +12,9 @@ from tf_transfer.config import fields
 from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
 from tf_transfer.utils.errors import UserError
 
+# Of flags that nothing reads where a regression fits the head.
+GRADIENT_HEAD = {"is_contrastive": False}
+
 
 @dataclasses.dataclass(frozen=True)
 class Recipe(fields.Fields):
@@ -100,8 +103,10 @@ class Recipe(fields.Fields):
         "full",
         "What trains inside of these blocks: `full`, every weight; `lora`, "
         "products of thin matrices added to some of them; `bias`, biases "
-        "(BitFit); `norm`, LayerNorm. The pooler trains likewise, and with any "
-        "but `full` the embeddings are frozen.",
+        "(BitFit); `norm`, LayerNorm; `contrastive` (tf_transfer.train), every "
+        "weight, so that texts of one class become similar, and a regression "
+        "on top: for up to 16 texts per class. The pooler trains likewise, and "
+        "with any but `full` the embeddings are frozen.",
         group=Group.TRAINED,
         unnamed="full",
     )
@@ -140,6 +145,7 @@ class Recipe(fields.Fields):
         group=Group.TRAINED,
         at_least=0,
         below=1,
+        needs=GRADIENT_HEAD,
     )
     class_weights: str = setting(
         "none",
@@ -150,6 +156,7 @@ class Recipe(fields.Fields):
         choices=("none", "balanced"),
         unnamed="none",
         read_by=Reader.ENCODER,
+        needs=GRADIENT_HEAD,
     )
     layer_decay: float = setting(
         1.0,
@@ -237,6 +244,7 @@ class Recipe(fields.Fields):
         "Which epoch is the result: the best on validation, or the last.",
         group=Group.STOPPING,
         choices=("best", "last"),
+        needs=GRADIENT_HEAD,
     )
     patience: int = setting(
         2,
@@ -260,6 +268,7 @@ class Recipe(fields.Fields):
     # Values where a command has no such flag.
     features = "bert"
     head = "linear"
+    has_contrastive = False  # whether --method=contrastive may be given
     keep_blocks = 0
     loss_head = "sigmoid"
     pooler_dropout = 0.0
@@ -286,6 +295,11 @@ class Recipe(fields.Fields):
     def is_probe(self) -> bool:
         """Whether a regression on the frozen encoder is all that is fitted."""
         return self.features == "frozen"
+
+    @property
+    def is_contrastive(self) -> bool:
+        """Whether the loss compares texts, and a regression fits the head."""
+        return self.trains and self.method == "contrastive"
 
     @property
     def trains(self) -> bool:

@@ -266,6 +266,11 @@ class Settings(Recipe):
                 "TensorFlow turns XLA off where it must be deterministic. "
                 "Give one."
             )
+        if self.is_contrastive and not self.has_contrastive:
+            raise UserError(
+                "--method=contrastive: is for runs of tf_transfer.train. Give "
+                "another method."
+            )
         selects = self.reads("select") and self.select == "best"
         if selects and self.validation_fraction == 0:
             raise UserError(

@@ -103,6 +103,30 @@ class Network:
         """Logits of the head `name`.
 
         Args:
+            name, batch, training, prefix: see `read`.
+
+        Returns:
+            float32 [batch, units], or [batch, length, units] of a head that
+            labels tokens; float64 of a scaled head.
+        """
+        inputs, further = self.read(name, batch, training, prefix)
+        logits = self.heads[name](*inputs, training=training, **further)
+        if name in self.scales:
+            mean, deviation = self.scales[name]
+            # float32 rounds 1.7e9 (a date) to multiples of 128.
+            logits = mean + deviation * tf.cast(logits, tf.float64)
+        return logits
+
+    def read(
+        self,
+        name: str,
+        batch: dict[str, tf.Tensor],
+        training: bool,
+        prefix: FrozenPrefix | None = None,
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """What the head `name` reads.
+
+        Args:
             name: of the head.
             batch: dict of `ids`, `segments`, `mask`, each [texts, length];
                 with `prefix`, of `mask` and `states`, its whole output.
@@ -111,8 +135,7 @@ class Network:
             prefix: what has been run already, or None to run everything.
 
         Returns:
-            float32 [batch, units], or [batch, length, units] of a head that
-            labels tokens; float64 of a scaled head.
+            The head's inputs, and those of `further_inputs` by name.
         """
         head, encoder = self.heads[name], self.encoder
         source = prefix or FrozenPrefix(
@@ -162,9 +185,4 @@ class Network:
                 x = dropout(x, training=training)
             inputs = [encoder.pooler(x)]
         further = dict.fromkeys(getattr(head, "further_inputs", ()), embedded)
-        logits = head(*inputs, training=training, **further)
-        if name in self.scales:
-            mean, deviation = self.scales[name]
-            # float32 rounds 1.7e9 (a date) to multiples of 128.
-            logits = mean + deviation * tf.cast(logits, tf.float64)
-        return logits
+        return inputs, further

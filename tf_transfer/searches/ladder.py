@@ -63,6 +63,7 @@ class Approach:
         cache: names the feature caches that one pass stores together; empty if
             it reads none.
         variant_of: name of the approach that it follows; empty if none.
+        epochs: of each of its runs; 0 for those that a rung asks for.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Approach:
     work: Work
     cache: str = ""
     variant_of: str = ""
+    epochs: int = 0
 
     @property
     def usual(self) -> "Choice":
@@ -302,6 +304,10 @@ class Ladder:
         self.curves[choice] = tuple(scores)
         self.costs.tell(choice.approach, epoch_seconds, build_seconds, seconds)
 
+    def all_epochs(self, name: str) -> int:
+        """The epochs of a whole run of an approach."""
+        return self.approaches[name].epochs or self.epochs
+
     def count_epochs(self, choice: Choice) -> int:
         """The number of finished epochs of a run."""
         return len(self.curves.get(choice, ()))
@@ -352,11 +358,12 @@ class Ladder:
                 is_waiting |= choice in busy
                 if choice in busy or choice in self.failed:
                     continue
-                new = epochs - self.count_epochs(choice)
+                wanted = self.approaches[choice.approach].epochs or epochs
+                new = wanted - self.count_epochs(choice)
                 seconds = self.costs.seconds(choice.approach, new)
                 if new > 0 and seconds * self._margin(choice) <= seconds_left:
                     most = share * self.budget
-                    return Action(choice, epochs, rung, seconds, most)
+                    return Action(choice, wanted, rung, seconds, most)
             if is_waiting:
                 return None
         return None
@@ -402,8 +409,11 @@ class Ladder:
         return [
             choice
             for choice in reversed(usual)
-            if self.costs.seconds(choice.approach, self.epochs) <= left
+            if self._whole_seconds(choice.approach) <= left
         ]
+
+    def _whole_seconds(self, name: str) -> float:
+        return self.costs.seconds(name, self.all_epochs(name))
 
     def _list_around(self, name: str) -> list[Choice]:
         """The other rates of an approach, and its variants."""

@@ -30,6 +30,13 @@ from tf_transfer.utils.json_files import Record
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
 CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
+# What is tried, too, where a class has at most `FEW` training texts: the
+# approach that docs/probe.md measures.
+CONTRASTIVE: dict[str, Any] = {
+    "trainable_layers": "2",
+    "method": "contrastive",
+}
+FEW = 16
 FOLDER = ".search"
 SAVE_SECONDS = 1.0  # between writings of the time that was spent
 # Tokens of a word in the texts, and of a text apart from its words, for
@@ -69,12 +76,6 @@ def list_layers(settings: Any, blocks: int) -> list[str]:
             "--approaches such as 1,2,all."
         )
     return layers
-
-
-def name_approach(layers: str) -> str:
-    """What `--trainable_layers` trains, in words: `last 2`, `everything`."""
-    settings = train.Settings(trainable_layers=layers)
-    return advice.name_approach(settings.approach)
 
 
 class Runs:
@@ -117,27 +118,49 @@ class Runs:
             settings, (*hidden, "refit", "out", "max_epochs")
         )
         self.approaches: list[Approach] = []
-        self._flags: dict[str, dict[str, str]] = {}  # by approach
+        self._flags: dict[str, dict[str, Any]] = {}  # by approach
         self.add_approaches()
 
     def add_approaches(self, long_texts: str = "") -> None:
         """Adds approaches to the ladder; with `long_texts` as variants."""
         for word in self._layers:
-            name = name_approach(word)
-            method = methods.load(self._settings.method)
-            rates = rates_around(method.lr or train.RATES.of(word))
-            flags, variant_of = {"trainable_layers": word}, ""
-            if long_texts:
-                flags["long_texts"], variant_of = long_texts, name
-                name += f", {long_texts}"
-            self._flags[name] = flags
-            run = self.train(Choice(name, rates[1]), 1)
-            work = estimate.count_work(run, self._sizes)
-            cache = CACHE + long_texts if work.family else ""
-            self.approaches.append(
-                Approach(name, rates, work, cache, variant_of)
-            )
+            self._add_approach({"trainable_layers": word}, long_texts)
+        if self._has_few:
+            self._add_approach(CONTRASTIVE, long_texts)
         self.approaches.sort(key=lambda a: (a.variant_of, a.work.epoch))
+
+    @property
+    def _has_few(self) -> bool:
+        """Whether contrastive training is tried: each class has few texts."""
+        [size], settings = self._sizes.values(), self._settings
+        return (
+            size.task.kind == "classes"
+            and size.train <= FEW * len(size.task.labels or ())
+            and settings.method == "full"
+            and CONTRASTIVE["trainable_layers"] in self._layers
+        )
+
+    def _add_approach(self, flags: dict[str, Any], long_texts: str) -> None:
+        settings = train.Settings(**flags)
+        name, variant_of = advice.name_approach(settings.approach), ""
+        method = methods.load(flags.get("method", self._settings.method))
+        usual = method.lr or train.RATES.of(settings.trainable_layers)
+        rates, epochs = rates_around(usual), 0
+        if settings.is_contrastive:
+            [size] = self._sizes.values()
+            epochs = train.usual_epochs(
+                size.train, self._settings.batch_size, is_contrastive=True
+            )
+        if long_texts:
+            flags, variant_of = {**flags, "long_texts": long_texts}, name
+            name += f", {long_texts}"
+        self._flags[name] = flags
+        run = self.train(Choice(name, rates[1]), 1)
+        work = estimate.count_work(run, self._sizes)
+        cache = CACHE + long_texts if work.family else ""
+        self.approaches.append(
+            Approach(name, rates, work, cache, variant_of, epochs)
+        )
 
     def train(
         self,
@@ -158,7 +181,7 @@ class Runs:
         """
         flags = self._flags[choice.approach]
         values: dict[str, Any] = {
-            **self._select(self._settings),
+            **self._select(pick(train.Settings, self._settings, **flags)),
             **flags,
             "lr": f"{choice.rate:g}",
             "max_epochs": epochs,

@@ -132,7 +132,7 @@ class Search:
         self.clock = Clock(settings.out, self._key(experiment), began)
         self.end = settings.seconds - answer_seconds(settings.seconds)
         self.epochs = settings.max_epochs or train.usual_epochs(
-            self.training, settings.batch_size
+            self.training, settings.batch_size, settings.is_contrastive
         )
         self.ladder: Any = None
         self.runs: dict[Choice, Planned] = {}
@@ -464,7 +464,8 @@ class Search:
         if not (self.settings.refit and self.testing and ranked):
             return 0.0
         name = ranked[0].choice.approach
-        seconds = self.ladder.costs.seconds(name, self.epochs)
+        epochs = self.ladder.all_epochs(name)
+        seconds = self.ladder.costs.seconds(name, epochs)
         return MARGIN * (1 + self.validating / self.training) * seconds
 
     def _score_answer(self) -> None:

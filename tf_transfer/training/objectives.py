@@ -19,6 +19,7 @@ from tf_transfer.training.optimizer import AdamOptions
 
 Metrics = dict[str, float]
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+FitHead = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Objective:
         weight: factor of the loss.
         prefix: the frozen prefix whose output is stored in the splits, or None
             to run every block.
+        fit_head: None where gradient steps train the head. Else the loss is
+            `contrastive_loss`, and this function fits the head after every
+            pass: from `embed` of the head, float32 [examples, width], and
+            labels to kernel and bias.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Objective:
     metric_prefix: str = ""
     weight: float = 1.0
     prefix: FrozenPrefix | None = None
+    fit_head: FitHead | None = None
 
     @property
     def scored_splits(self) -> list[tuple[str, str, EncodedSplit]]:
@@ -232,6 +238,36 @@ def balanced_loss(loss: Loss, labels: np.ndarray, count: int) -> Loss:
     counts = np.maximum(np.bincount(labels, minlength=count), 1)
     weights = tf.constant(len(labels) / (count * counts), tf.float32)
     return lambda truth, logits: loss(truth, logits) * tf.gather(weights, truth)
+
+
+def contrastive_loss(
+    labels: tf.Tensor, vectors: tf.Tensor, weights: tf.Tensor
+) -> tf.Tensor:
+    """Squared error of the cosines of all pairs of texts in a batch.
+
+    The target is 1 where both have one label, and 0 where they have not; both
+    kinds of pairs have the same weight. The idea is SetFit's (Tunstall et al.,
+    "Efficient few-shot learning without prompts", 2022); this form is ours.
+
+    Args:
+        labels: int64 [batch].
+        vectors: float32 [batch, width], of length 1.
+        weights: float32 [batch]. The share of each text in its batch, which may
+            lie on several replicas; 0 for what only fills the batch.
+
+    Returns:
+        float32 []. The sum over the replicas is the loss of the batch, whose
+        pairs are those of each replica.
+    """
+    is_equal = tf.cast(labels[:, None] == labels, tf.float32)
+    errors = tf.square(tf.matmul(vectors, vectors, transpose_b=True) - is_equal)
+    pairs = weights[:, None] * weights * (1 - tf.eye(tf.shape(labels)[0]))
+    loss = tf.zeros([])
+    for kind in (pairs * is_equal, pairs * (1 - is_equal)):
+        loss += tf.math.divide_no_nan(
+            tf.reduce_sum(kind * errors), tf.reduce_sum(kind)
+        )
+    return tf.reduce_sum(weights) * loss
 
 
 def loss_for(kind: str, units: int) -> Loss:

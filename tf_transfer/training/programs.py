@@ -107,8 +107,9 @@ class PhasePrograms:
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Metrics by kind of split, and logits by name, of all objectives.
 
-        If only heads train, the output of an objective outside of the pass is
-        as before, unless its head drifts.
+        A head that no gradient trains is fitted before. If only heads train,
+        the output of an objective outside of the pass is as before, unless its
+        head drifts.
 
         Args:
             phase: what trains.
@@ -124,8 +125,11 @@ class PhasePrograms:
         for program in self.objectives:
             name = program.objective.name
             has_moved = others_move or program in one_pass.programs
+            progress.trace_seconds += program.fit_head()
             if has_moved or name not in self._outputs:
-                self._outputs[name] = program.score(progress)
+                self._outputs[name] = program.score(
+                    progress, program.kinds_of_epochs
+                )
             metrics, arrays = self._outputs[name]
             for kind, values in metrics.items():
                 scores[kind] |= values
@@ -168,7 +172,10 @@ def prepare(
         phase.layer_decay,
         phase.head_scale,
         phase.combination,
-        tuple((o.name, o.loss, o.weight, o.prefix) for o in phase.objectives),
+        tuple(
+            (o.name, o.loss, o.weight, o.prefix, o.fit_head is None)
+            for o in phase.objectives
+        ),
         devices.strategy,
         options.schedule,
         bool(warmup_steps),

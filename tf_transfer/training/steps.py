@@ -22,6 +22,7 @@ from tf_transfer.data import batches
 from tf_transfer.data.batches import BatchPlan
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.network import Network
+from tf_transfer.training import objectives
 from tf_transfer.training.evaluation import EvaluationBatches
 from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Objective, TrainingOptions
@@ -84,6 +85,7 @@ class ObjectiveProgram:
         if options.uses_xla and not devices.compiles_updates:
             self.compute_gradients = _compile(self._compute_gradients)
         self._predict = tf.function(self._predict_batch)
+        self._compute_vectors = tf.function(self._embed_batch)
 
     def rebind(self, objective: Objective, options: TrainingOptions) -> None:
         """Rebinds the programs to another run, which differs in its data."""
@@ -172,26 +174,60 @@ class ObjectiveProgram:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             with self.network.seeds.at(seed, numbers["step"], replica, index):
-                logits = self.network.logits(
-                    self.objective.name,
-                    batch,
-                    training=True,
-                    prefix=self.objective.prefix,
-                )
-            shares = batch["weights"]
-            if self.options.short_batches == "scaled":
-                shares = tf.sign(shares) / self.options.batch_size
-            losses = self.objective.loss(batch["labels"], logits)
-            loss = self.objective.weight * tf.reduce_sum(losses * shares)
+                loss = self.objective.weight * self._compute_loss(batch)
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
         return loss, [tf.convert_to_tensor(g) for g in gradients]
 
+    def _compute_loss(self, batch: Batch) -> tf.Tensor:
+        """float32 []. This replica's part of the mean loss of a batch."""
+        objective, labels = self.objective, batch["labels"]
+        shares = batch["weights"]
+        if objective.fit_head is not None:
+            vectors = self._embed(batch, training=True)
+            return objectives.contrastive_loss(labels, vectors, shares)
+        logits = self.network.logits(
+            objective.name, batch, training=True, prefix=objective.prefix
+        )
+        if self.options.short_batches == "scaled":
+            shares = tf.sign(shares) / self.options.batch_size
+        return tf.reduce_sum(objective.loss(labels, logits) * shares)
+
+    def _embed(self, batch: Batch, training: bool) -> tf.Tensor:
+        """What a contrastive loss compares, and a fitted head reads."""
+        name, prefix = self.objective.name, self.objective.prefix
+        [pooled], _ = self.network.read(name, batch, training, prefix)
+        return self.network.heads[name].embed(pooled)
+
+    def fit_head(self) -> float:
+        """Fits the head to the training texts, where no gradient trains it.
+
+        Returns:
+            The seconds of tracing.
+        """
+        objective = self.objective
+        if objective.fit_head is None:
+            return 0.0
+        vectors, seconds = self._run(self._compute_vectors, objective.train)
+        weights = objective.fit_head(vectors, objective.train.labels)
+        with self.devices.strategy.scope():
+            self.network.heads[objective.name].dense.set_weights(weights)
+        return seconds
+
     # === Evaluation ===
 
+    @property
+    def kinds_of_epochs(self) -> Collection[str]:
+        """The kinds of splits that are scored after every epoch.
+
+        A contrastive epoch may be a single step, and the last one is the
+        result: the test is scored at the end alone.
+        """
+        return KINDS if self.objective.fit_head is None else KINDS[:1]
+
     def score(
-        self, progress: Progress, kinds: Collection[str] = KINDS
+        self, progress: Progress, kinds: Collection[str]
     ) -> tuple[Scores, dict[str, np.ndarray]]:
         """Metrics by kind of split, and logits by name.
 
@@ -206,7 +242,7 @@ class ObjectiveProgram:
         logits = {}
         for kind, prefix, split in self.objective.scored_splits:
             if kind in kinds:
-                output, seconds = self.predict(split)
+                output, seconds = self._run(self._predict, split)
                 progress.trace_seconds += seconds
                 if not np.isfinite(output).all():
                     raise NotFiniteError(f"{kind} output", progress.total_steps)
@@ -215,11 +251,13 @@ class ObjectiveProgram:
                 metrics[kind] |= {prefix + n: v for n, v in values.items()}
         return metrics, logits
 
-    def predict(self, split: EncodedSplit) -> tuple[np.ndarray, float]:
-        """Logits of a split; see `EvaluationBatches.predict`.
+    def _run(
+        self, program: Any, split: EncodedSplit
+    ) -> tuple[np.ndarray, float]:
+        """The output of a program for a split; see `EvaluationBatches.predict`.
 
         Returns:
-            The logits, and the seconds of tracing, which may be 0.
+            The output, and the seconds of tracing, which may be 0.
         """
         if id(split) not in self._evaluation:
             self._evaluation[id(split)] = EvaluationBatches(
@@ -229,8 +267,8 @@ class ObjectiveProgram:
                 self.options.max_length,
             )
         evaluation = self._evaluation[id(split)]
-        trace_seconds = evaluation.trace(self._predict)
-        return evaluation.predict(self._predict), trace_seconds
+        trace_seconds = evaluation.trace(program)
+        return evaluation.predict(program), trace_seconds
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
     def _predict_batch(self, batch: Batch) -> tf.Tensor:
@@ -243,6 +281,13 @@ class ObjectiveProgram:
             )
 
         return self.devices.strategy.run(logits, args=(batch,))
+
+    @tf.autograph.experimental.do_not_convert  # traced sooner
+    def _embed_batch(self, batch: Batch) -> tf.Tensor:
+        def vectors(batch: Batch) -> tf.Tensor:
+            return self._embed(self.complete(batch), training=False)
+
+        return self.devices.strategy.run(vectors, args=(batch,))
 
 
 # === A pass ===

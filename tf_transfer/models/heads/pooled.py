@@ -187,3 +187,25 @@ class PooledHead(keras.layers.Layer):
         if self.inner is not None:
             pooled = self.dropout(self.inner(pooled), training=training)
         return self.dense(tf.cast(pooled, tf.float32))
+
+
+class UnitMeanHead(PooledHead):
+    """A dense layer on the mean of all tokens, brought to length 1.
+
+    Args:
+        units: output units.
+        hidden: width of the mean.
+        **kwargs: of `keras.layers.Layer`, such as `name`.
+    """
+
+    def __init__(self, units: int, hidden: int, **kwargs: Any) -> None:
+        # No dropout. The seed is of weights that a regression replaces.
+        super().__init__(units, hidden, "mean", 0.0, 0, "float32", **kwargs)
+
+    def embed(self, pooled: tf.Tensor) -> tf.Tensor:
+        """float32 [texts, hidden], of length 1: what texts are compared by."""
+        return tf.math.l2_normalize(pooled, axis=1)
+
+    def call(self, pooled: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Logits, float32 [texts, units]; see `PooledHead`."""
+        return super().call(self.embed(pooled), training)

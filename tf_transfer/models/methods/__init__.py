@@ -21,6 +21,7 @@ METHODS: dict[str, str] = {
     "lora": ".lora:LoRA",
     "bias": ".own_weights:Bias",
     "norm": ".own_weights:Norm",
+    "contrastive": ".own_weights:Contrastive",
 }
 
 

@@ -14,6 +14,9 @@ code trains its bias.
 "Parameter-Efficient Tuning on Layer Normalization for Pre-trained Language
 Models" (arXiv 2211.08682). The rate without `--lr`, and that the embeddings'
 LayerNorm is frozen, are our choice.
+
+`contrastive`: all of them, by a loss that makes texts of one label similar; see
+`training.objectives.contrastive_loss`.
 """
 
 import dataclasses
@@ -34,6 +37,11 @@ class Full(Method):
 
 
 FULL = Full()
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrastive(Full):
+    """Every weight of the blocks trains, by a contrastive loss."""
 
 
 @dataclasses.dataclass(frozen=True)
