@@ -32,11 +32,13 @@ def search(world: World, seed: int) -> None:
     """`tf_transfer.search`: its own ladder."""
     del seed  # nothing is drawn
     record = world.record
+    epochs = max(len(run["validation"]) for run in record["runs"])
     approaches = [
         Approach(
             a["name"],
             rates_around(a["rates"][len(a["rates"]) // 2]),
             Work(**{**a["work"], "epochs": tuple(a["work"]["epochs"])}),
+            epochs,
             "cache" if a["work"]["family"] else "",
         )
         for a in record["approaches"]
@@ -47,7 +49,6 @@ def search(world: World, seed: int) -> None:
         approaches,
         Costs(approaches, probe["pass_seconds"] / probe["operations"]),
         {0: max(record["floor"], probe["validation"])},
-        max(len(run["validation"]) for run in record["runs"]),
         noise_of(record["validation_examples"]),
         world.budget,
     )

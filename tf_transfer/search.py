@@ -30,7 +30,7 @@ from typing import Any, TYPE_CHECKING
 import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import LARGEST_INT, Reader, setting
+from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import table_source
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
@@ -41,14 +41,41 @@ if TYPE_CHECKING:
 LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
 # Settings of a run that a search decides itself, or leaves at their defaults.
 NO_FLAGS = (
-    *("features", "trainable_layers", "blocks", "lr", "seed", "describe"),
-    *("baseline", "frozen_prefix", "also_cache", "score_test"),
-    *("learning_curve", "fold"),
-    *("lora_alpha", "lora_targets", "dropout", "head_dropout", "layer_decay"),
-    *("head", "loss_head", "schedule", "warmup_fraction", "weight_decay"),
-    *("bias_correction", "clip_norm", "adam_beta1", "adam_beta2"),
-    *("adam_epsilon", "select", "patience", "min_delta", "max_seconds"),
-    *("cache_dtype", "cpu_devices", "checkpoint_minutes", "rerun"),
+    "features",
+    "trainable_layers",
+    "blocks",
+    "lr",
+    "seed",
+    "describe",
+    "baseline",
+    "frozen_prefix",
+    "also_cache",
+    "score_test",
+    "learning_curve",
+    "fold",
+    "lora_alpha",
+    "lora_targets",
+    "dropout",
+    "head_dropout",
+    "layer_decay",
+    "head",
+    "loss_head",
+    "schedule",
+    "warmup_fraction",
+    "weight_decay",
+    "bias_correction",
+    "clip_norm",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "select",
+    "patience",
+    "min_delta",
+    "max_seconds",
+    "cache_dtype",
+    "cpu_devices",
+    "checkpoint_minutes",
+    "rerun",
 )
 
 
@@ -157,18 +184,15 @@ def parse_budget(text: str) -> float:
     Raises:
         UserError: it is no such time, or has no unit.
     """
-    short = formatting.cut(text)
-    number = r"(\d+(?:\.\d+)?)"
+    number = r"(\d{1,9}(?:\.\d+)?)"
     match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
     counts = match.groups(default="0") if match else ()
     seconds = sum(float(n) * unit for n, unit in zip(counts, (3600, 60, 1)))
     if not seconds:
         raise UserError(
-            f"--budget={short}: give the time that you have in seconds, "
-            "minutes or hours, such as 90s, 30m, 2h or 1h30m."
+            f"--budget={formatting.cut(text)}: give the time that you have in "
+            "seconds, minutes or hours, such as 90s, 30m, 2h or 1h30m."
         )
-    if seconds > LARGEST_INT:
-        raise UserError(f"--budget={short}: is more than a lifetime.")
     return seconds
 
 

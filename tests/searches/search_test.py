@@ -113,7 +113,11 @@ def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
     """Of 60 texts in three classes, 29 train; of 120, 58."""
     path = fake_runs.write_task(tmp_path, count=count)
     settings = fake_runs.settings_of(
-        path, tmp_path / "out", validation_fraction=0.4, model="minilm"
+        path,
+        tmp_path / "out",
+        validation_fraction=0.4,
+        model="minilm",
+        max_epochs=None,
     )
     made = search.Search(settings, 0.0)
     approaches = {a.name: a for a in made.plan.approaches}

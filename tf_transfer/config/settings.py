@@ -330,7 +330,8 @@ def given_flags(
     return {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
-        if field.metadata["read_by"] < Reader.STUDY
+        if field.metadata["is_flag"]
+        and field.metadata["read_by"] < Reader.STUDY
         and field.name not in leave_out
         and getattr(settings, field.name) != field.default
     }

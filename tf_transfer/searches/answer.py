@@ -52,16 +52,17 @@ class Row:
         choice: its run with the best seed; of few texts, on the first fold.
         run: that run.
         record: the content of that run's `result.json`.
-        epochs: that it trained.
-        seconds: of its training.
     """
 
     setting: Setting
     choice: Choice
     run: Planned
     record: Record
-    epochs: int
-    seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of its training."""
+        return self.record["train_seconds"]
 
     @property
     def name(self) -> str:
@@ -84,9 +85,7 @@ def rank_approaches(search: Any) -> list[Row]:
         record = run.directory.result() if run else None
         if run is None or record is None:
             continue
-        epochs = ladder.count_epochs(choice)
-        seconds = record["train_seconds"]
-        rows.append(Row(setting, choice, run, record, epochs, seconds))
+        rows.append(Row(setting, choice, run, record))
     max_loss = search.settings.max_loss
     if rows and max_loss:
         least = rows[0].setting.mean - max_loss
@@ -249,7 +248,7 @@ def _describe_cost(ranked: Sequence[Row], rows: Sequence[advice.Row]) -> str:
     if not ranked:
         return ""
     answer = ranked[0]
-    text = f"{answer.name}: {describe_duration(answer.seconds)}"
+    text = f"{answer.name}: {formatting.duration(answer.seconds)}"
     # The best of the dearer ones, if there is any.
     others = sorted(ranked[1:], key=lambda row: row.seconds < answer.seconds)
     if not others:
@@ -259,7 +258,7 @@ def _describe_cost(ranked: Sequence[Row], rows: Sequence[advice.Row]) -> str:
     price = f"{ratio:.2g} times cheaper than"
     if ratio < 1:
         price = f"{1 / ratio:.2g} times the time of"
-    text += f", {price} {other.name} ({describe_duration(other.seconds)})"
+    text += f", {price} {other.name} ({formatting.duration(other.seconds)})"
     by_name = {row.name: row for row in rows}
     if by_name[answer.name].is_reference:
         loss = by_name[other.name].difference
@@ -303,11 +302,6 @@ def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
     }
 
 
-def describe_duration(seconds: float) -> str:
-    """`34 s`, `12 min`."""
-    return f"{seconds:.0f} s" if seconds < 180 else formatting.duration(seconds)
-
-
 def _list_commands(
     model: Planned, scored: finished_runs.Scored, chosen: advice.Row
 ) -> dict[str, str]:
@@ -338,7 +332,7 @@ def write_lines(values: Values) -> list[str]:
         values: see `report`.
     """
     environment = reports_page.make_environment(escapes=False)
-    environment.filters["duration"] = describe_duration
+    environment.filters["duration"] = formatting.duration
     environment.filters["counted"] = formatting.count
     environment.filters["profile"] = finished_runs.describe_profile
     template = environment.get_template("search.txt.jinja")
@@ -385,7 +379,7 @@ def _list_approaches(values: Values) -> tables_lib.Table:
     for row in values["rows"]:
         settings[row.name] = {
             "rate": f"{row.choice.rate:g}",
-            "epochs": row.epochs,
+            "epochs": row.record["epochs_run"],
             "training, s": round(row.seconds, 1),
             "trained parameters": row.record["trainable_parameters"],
         }

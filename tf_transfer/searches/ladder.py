@@ -1,6 +1,6 @@
 """The ladder of a search: grids of runs, each chosen by the scores before it.
 
-    ladder = Ladder(approaches, costs, floor, epochs, noise, budget)
+    ladder = Ladder(approaches, costs, floor, noise, budget)
     while (action := ladder.next(seconds_left)) is not None:
         ... train action.choice up to action.epochs ...
         ladder.tell(action.choice, scores, epoch_seconds, ...)
@@ -60,18 +60,18 @@ class Approach:
         name: in words, such as `last 2`.
         rates: below, at and above its usual one.
         work: the operations of a run.
+        epochs: of a whole run.
         cache: names the feature caches that one pass stores together; empty if
             it reads none.
         variant_of: name of the approach that it follows; empty if none.
-        epochs: of each of its runs; 0 for those that a rung asks for.
     """
 
     name: str
     rates: tuple[float, ...]
     work: Work
+    epochs: int
     cache: str = ""
     variant_of: str = ""
-    epochs: int = 0
 
     @property
     def usual(self) -> "Choice":
@@ -252,7 +252,6 @@ class Ladder:
         costs: predicts seconds, from measured seconds.
         floor: score of the best baseline by seed, in points; other seeds have
             that of 0.
-        epochs: of a run.
         noise: standard deviation of a score from one seed to the next, in
             points; see `noise_of`.
         budget: seconds.
@@ -270,14 +269,12 @@ class Ladder:
         approaches: Sequence[Approach],
         costs: Costs,
         floor: Mapping[int, float],
-        epochs: int,
         noise: float,
         budget: float,
     ) -> None:
         self.approaches = {a.name: a for a in approaches}
         self.costs = costs
         self.floor = floor
-        self.epochs = epochs
         self.noise = noise
         self.budget = budget
         self.curves: dict[Choice, tuple[float, ...]] = {}
@@ -303,10 +300,6 @@ class Ladder:
         """
         self.curves[choice] = tuple(scores)
         self.costs.tell(choice.approach, epoch_seconds, build_seconds, seconds)
-
-    def all_epochs(self, name: str) -> int:
-        """The epochs of a whole run of an approach."""
-        return self.approaches[name].epochs or self.epochs
 
     def count_epochs(self, choice: Choice) -> int:
         """The number of finished epochs of a run."""
@@ -351,19 +344,20 @@ class Ladder:
             seconds_left: until the answer must be there.
             busy: runs of other workers, whose results decide later rungs.
         """
-        for rung, choices, epochs in self._list_rungs():
+        for rung, choices, part in self._list_rungs():
             is_waiting = False
             share = FIRST_SHARE if rung == "first" else 1.0
             for choice in choices:
                 is_waiting |= choice in busy
                 if choice in busy or choice in self.failed:
                     continue
-                wanted = self.approaches[choice.approach].epochs or epochs
-                new = wanted - self.count_epochs(choice)
+                whole = self.approaches[choice.approach].epochs
+                epochs = max(1, math.ceil(part * whole))
+                new = epochs - self.count_epochs(choice)
                 seconds = self.costs.seconds(choice.approach, new)
                 if new > 0 and seconds * self._margin(choice) <= seconds_left:
                     most = share * self.budget
-                    return Action(choice, wanted, rung, seconds, most)
+                    return Action(choice, epochs, rung, seconds, most)
             if is_waiting:
                 return None
         return None
@@ -378,18 +372,17 @@ class Ladder:
         is_measured = self.costs.has_measured(choice.approach)
         return MARGIN if is_measured else MARGIN_UNMEASURED
 
-    def _list_rungs(self) -> Iterator[tuple[str, list[Choice], int]]:
-        """The name, the runs and the epochs of each rung."""
+    def _list_rungs(self) -> Iterator[tuple[str, list[Choice], float]]:
+        """The name, the runs and the share of the epochs of each rung."""
         usual = [a.usual for a in self.approaches.values() if not a.variant_of]
-        half = math.ceil(self.epochs / 2)
-        yield "first", usual[:1], self.epochs
-        yield "first", self._list_first(usual), self.epochs
-        yield "approaches", usual, half
-        yield "approaches", usual[:1], 1
+        yield "first", usual[:1], 1
+        yield "first", self._list_first(usual), 1
+        yield "approaches", usual, 0.5
+        yield "approaches", usual[:1], 0
         best = [setting.choice for setting in self.rank()]
-        yield "best", [c.with_seed(0) for c in best[:GO_ON]], self.epochs
+        yield "best", [c.with_seed(0) for c in best[:GO_ON]], 1
         if best:
-            yield "around", self._list_around(best[0].approach), half
+            yield "around", self._list_around(best[0].approach), 0.5
         for seed in range(1, self.seeds):
             finalists = self.rank()[:FINALISTS]
             close = [
@@ -397,7 +390,7 @@ class Ladder:
                 for setting in finalists
                 if setting.lead > finalists[0].lead - CLOSE * self.noise
             ]
-            yield "seeds", close, self.epochs
+            yield "seeds", close, 1
 
     def _list_first(self, usual: Sequence[Choice]) -> list[Choice]:
         """The largest runs that fit into the share of the first rung."""
@@ -409,11 +402,12 @@ class Ladder:
         return [
             choice
             for choice in reversed(usual)
-            if self._whole_seconds(choice.approach) <= left
+            if self.whole_seconds(choice.approach) <= left
         ]
 
-    def _whole_seconds(self, name: str) -> float:
-        return self.costs.seconds(name, self.all_epochs(name))
+    def whole_seconds(self, name: str) -> float:
+        """Seconds of a whole run of an approach."""
+        return self.costs.seconds(name, self.approaches[name].epochs)
 
     def _list_around(self, name: str) -> list[Choice]:
         """The other rates of an approach, and its variants."""

@@ -6,19 +6,18 @@ starts; the scores are in the run directories alone.
 
 import contextlib
 import dataclasses
-import functools
 import os
 import threading
 import time
 import timeit
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 import numpy as np
 
 from tf_transfer import train
-from tf_transfer.config.settings import given_flags, pick, Settings
-from tf_transfer.models import methods
+from tf_transfer.config.settings import given_flags, pick
+from tf_transfer.models import loading
 from tf_transfer.reports import advice
 from tf_transfer.searches.ladder import Approach, Choice, rates_around
 from tf_transfer.sweeps import estimate
@@ -32,10 +31,7 @@ PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
 CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
 # What is tried, too, where a class has at most `FEW` training texts: the
 # approach that docs/probe.md measures.
-CONTRASTIVE: dict[str, Any] = {
-    "trainable_layers": "2",
-    "method": "contrastive",
-}
+CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
 FOLDER = ".search"
 SAVE_SECONDS = 1.0  # between writings of the time that was spent
@@ -83,7 +79,6 @@ class Runs:
 
     Args:
         settings: resolved.
-        layers: see `list_layers`.
         size: of the task; the validation texts are scored.
         tested: number of test texts, which the probe scores as well.
         has_folds: whether the seed of a run is also its fold.
@@ -99,67 +94,60 @@ class Runs:
     def __init__(
         self,
         settings: Any,
-        layers: Sequence[str],
         size: TaskSize,
         tested: int,
         has_folds: bool,
     ) -> None:
         self._settings = settings
-        self._layers = layers
-        self._sizes = {size.task.name: size}
+        shape = loading.read_shape(settings.model, settings.keep_blocks)
+        self._layers = list_layers(settings, shape.blocks)
+        self._size = size
         self._tested = tested
         self._has_folds = has_folds
-        hidden = [
-            field.name
-            for field in dataclasses.fields(settings)
-            if not field.metadata["is_flag"]
-        ]
-        self._given = given_flags(
-            settings, (*hidden, "refit", "out", "max_epochs")
-        )
+        self._given = given_flags(settings, ("refit", "out", "max_epochs"))
         self.approaches: list[Approach] = []
-        self._flags: dict[str, dict[str, Any]] = {}  # by approach
+        self._flags: dict[str, Mapping[str, str]] = {}  # by approach
         self.add_approaches()
 
     def add_approaches(self, long_texts: str = "") -> None:
         """Adds approaches to the ladder; with `long_texts` as variants."""
-        for word in self._layers:
-            self._add_approach({"trainable_layers": word}, long_texts)
-        if self._has_few:
-            self._add_approach(CONTRASTIVE, long_texts)
+        flags = [{"trainable_layers": word} for word in self._layers]
+        if self._has_few and "2" in self._layers:
+            flags.append(CONTRASTIVE)
+        for some in flags:
+            self._add_approach(some, long_texts)
         self.approaches.sort(key=lambda a: (a.variant_of, a.work.epoch))
 
     @property
     def _has_few(self) -> bool:
-        """Whether contrastive training is tried: each class has few texts."""
-        [size], settings = self._sizes.values(), self._settings
+        """Whether classes have few training texts, and no method is given."""
+        task = self._size.task
+        most = FEW * len(task.labels or ())
         return (
-            size.task.kind == "classes"
-            and size.train <= FEW * len(size.task.labels or ())
-            and settings.method == "full"
-            and CONTRASTIVE["trainable_layers"] in self._layers
+            self._settings.method == "full"
+            and task.kind == "classes"
+            and self._size.train <= most
         )
 
-    def _add_approach(self, flags: dict[str, Any], long_texts: str) -> None:
-        settings = train.Settings(**flags)
-        name, variant_of = advice.name_approach(settings.approach), ""
-        method = methods.load(flags.get("method", self._settings.method))
-        usual = method.lr or train.RATES.of(settings.trainable_layers)
-        rates, epochs = rates_around(usual), 0
-        if settings.is_contrastive:
-            [size] = self._sizes.values()
-            epochs = train.usual_epochs(
-                size.train, self._settings.batch_size, is_contrastive=True
-            )
+    def _add_approach(self, flags: Mapping[str, str], long_texts: str) -> None:
+        size = self._size
+        variant_of = ""
+        settings = self._settings_of(flags).resolve()
+        name = advice.name_approach(settings.approach)
+        rates = rates_around(settings.lr)
+        epochs = settings.max_epochs or train.usual_epochs(
+            size.train, settings.batch_size, settings.is_contrastive
+        )
         if long_texts:
-            flags, variant_of = {**flags, "long_texts": long_texts}, name
+            flags = {**flags, "long_texts": long_texts}
+            variant_of = name
             name += f", {long_texts}"
         self._flags[name] = flags
         run = self.train(Choice(name, rates[1]), 1)
-        work = estimate.count_work(run, self._sizes)
+        work = estimate.count_work(run, {size.task.name: size})
         cache = CACHE + long_texts if work.family else ""
         self.approaches.append(
-            Approach(name, rates, work, cache, variant_of, epochs)
+            Approach(name, rates, work, epochs, cache, variant_of)
         )
 
     def train(
@@ -180,25 +168,23 @@ class Runs:
             refit: whether to train on the validation texts as well.
         """
         flags = self._flags[choice.approach]
+        fold = 0
+        if self._has_folds and not refit:
+            fold = choice.seed
         values: dict[str, Any] = {
-            **self._select(pick(train.Settings, self._settings, **flags)),
+            **self._select(flags),
             **flags,
+            **self._list_cuts(flags["trainable_layers"]),
             "lr": f"{choice.rate:g}",
             "max_epochs": epochs,
             "schedule": "constant",
             "warmup_fraction": 0,
             "baseline": False,
             "score_test": score_test,
+            "refit": refit,
+            "seed": choice.seed,
+            "fold": fold,
         }
-        also = self._list_cuts(flags["trainable_layers"])
-        if also:
-            values["also_cache"] = also
-        if refit:
-            values["refit"] = True
-        if choice.seed:
-            values["seed"] = choice.seed
-            if self._has_folds and not refit:
-                values["fold"] = choice.seed
         if seconds is not None:
             values["max_seconds"] = f"{seconds:.1f}"
         return self._expand(values)
@@ -210,36 +196,42 @@ class Runs:
             features: `PROBE` or `TFIDF`.
             fold: of the training set that validates.
         """
-        run = pick(train.Settings, self._settings, features=features)
-        values = {**self._select(run), "features": features}
-        also = self._list_cuts("head")
-        if also and run.reads("also_cache"):
-            values["also_cache"] = also
+        flags = {"features": features}
+        values = {**self._select(flags), **flags}
+        if features == PROBE:
+            values |= self._list_cuts("head")
         if fold:
             values |= {"fold": fold, "score_test": False}
         return self._expand(values)
 
     def count_probe(self) -> Work:
         """The operations of the probe."""
-        [(name, size)] = self._sizes.items()
+        size = self._size
         probed = dataclasses.replace(size, scored=size.scored + self._tested)
-        return estimate.count_work(self.baseline(PROBE), {name: probed})
+        return estimate.count_work(
+            self.baseline(PROBE), {size.task.name: probed}
+        )
 
-    def _select(self, settings: Settings) -> dict[str, Any]:
-        """The given flags that a run with some settings reads."""
+    def _select(self, flags: Mapping[str, Any]) -> dict[str, Any]:
+        """The given flags that a run with further flags reads."""
+        settings = self._settings_of(flags)
         return {n: v for n, v in self._given.items() if settings.reads(n)}
 
-    def _list_cuts(self, layers: str) -> str:
-        """Approaches whose caches are made on the way to that of a run.
+    def _settings_of(self, flags: Mapping[str, Any]) -> Any:
+        # A search itself has a rate, that of training everything.
+        return pick(train.Settings, self._settings, lr=None, **flags)
+
+    def _list_cuts(self, layers: str) -> dict[str, str]:
+        """`--also_cache` of a run: approaches whose caches are on its way.
 
         Args:
             layers: `--trainable_layers` of the run.
         """
         if layers == "all" or self._settings.frozen_prefix != "cached":
-            return ""
+            return {}
         trained = -1 if layers == "head" else int(layers)
-        numbers = [int(word) for word in self._layers if word.isdigit()]
-        return ",".join(str(n) for n in numbers if n > trained)
+        numbers = [word for word in self._layers if word.isdigit()]
+        return {"also_cache": ",".join(n for n in numbers if int(n) > trained)}
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
         grid = {"experiment": "train", "flags": values}
@@ -356,8 +348,7 @@ def guess_seconds(texts: Any, max_length: int) -> float:
         max_length: in tokens.
     """
     matrix = np.ones((MATRIX, MATRIX), np.float32)
-    product = functools.partial(np.matmul, matrix, matrix)
-    seconds = timeit.repeat(product, number=1, repeat=3)
+    seconds = timeit.repeat(lambda: matrix @ matrix, number=1, repeat=3)
     speed = 2 * MATRIX**3 / min(seconds)
     words = [[len(text.split()) for text in column] for column in texts.texts]
     lengths = np.sum(words, axis=0)

@@ -16,7 +16,6 @@ from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import pick
 from tf_transfer.data import groups as groups_lib
-from tf_transfer.models import loading
 from tf_transfer.reports import advice
 from tf_transfer.reports.groups import group_by
 from tf_transfer.run_comparison import MOST_FOR_BASELINE
@@ -104,18 +103,16 @@ class Search:
             command_line.import_tensorflow()
         [texts] = data.examples.values()
         self.validating = check_validation(settings, texts["validation"])
-        self.training = len(texts["train"][""])
+        labelled = texts["train"][""]
+        self.training = len(labelled)
         self.testing = sum(map(len, texts["test"].values()))
         self.seconds_guess = runs_lib.guess_seconds(
-            texts["train"][""], settings.max_length
+            labelled, settings.max_length
         )
         size = TaskSize(data.task, self.training, self.validating)
-        labelled = texts["train"], texts["validation"]
-        groups = [part[""].groups for part in labelled]
-        has_enough_groups = groups[0] is None or groups_lib.can_hold_out(
-            np.concatenate(groups),
-            settings.validation_fraction,
-            ladder_lib.SEEDS - 1,
+        groups = labelled.groups
+        has_enough_groups = groups is None or groups_lib.can_hold_out(
+            groups, settings.validation_fraction, ladder_lib.SEEDS - 1
         )
         self.has_folds = (
             not data.task.validation
@@ -124,16 +121,9 @@ class Search:
             and has_enough_groups
         )
         data.forget()
-        shape = loading.read_shape(settings.model, settings.keep_blocks)
-        layers = runs_lib.list_layers(settings, shape.blocks)
-        self.plan = runs_lib.Runs(
-            settings, layers, size, self.testing, self.has_folds
-        )
+        self.plan = runs_lib.Runs(settings, size, self.testing, self.has_folds)
         self.clock = Clock(settings.out, self._key(experiment), began)
         self.end = settings.seconds - answer_seconds(settings.seconds)
-        self.epochs = settings.max_epochs or train.usual_epochs(
-            self.training, settings.batch_size, settings.is_contrastive
-        )
         self.ladder: Any = None
         self.runs: dict[Choice, Planned] = {}
         self.refit: Planned | None = None
@@ -249,7 +239,6 @@ class Search:
                 [runs_lib.CACHE] if result and stores else [],
             ),
             self.best_floor(),
-            self.epochs,
             ladder_lib.noise_of(self.validating),
             self.settings.seconds,
         )
@@ -278,9 +267,9 @@ class Search:
             trained = dict.fromkeys(
                 action.choice.approach for action in members
             )
-            about = answer.describe_duration(seconds)
+            about = formatting.duration(seconds)
             rows.append((rung, str(len(members)), about, ", ".join(trained)))
-        about = answer.describe_duration(floor)
+        about = formatting.duration(floor)
         return (
             f"{' and '.join(self.floor)}: about {about}.\n"
             f"{formatting.aligned(rows)}\n"
@@ -464,8 +453,7 @@ class Search:
         if not (self.settings.refit and self.testing and ranked):
             return 0.0
         name = ranked[0].choice.approach
-        epochs = self.ladder.all_epochs(name)
-        seconds = self.ladder.costs.seconds(name, epochs)
+        seconds = self.ladder.whole_seconds(name)
         return MARGIN * (1 + self.validating / self.training) * seconds
 
     def _score_answer(self) -> None:

@@ -67,9 +67,9 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as text, such as `1 h 20 min`."""
+    """Seconds as text, such as `34 s`, `12 min` or `1 h 20 min`."""
     minutes = round(seconds / 60)
-    if minutes < 1:
+    if seconds < 180:
         return f"{seconds:.0f} s"
     if minutes < 60:
         return f"{minutes} min"
