@@ -209,6 +209,23 @@ def test_it_needs_no_validation_texts(path, tmp_path):
     assert record["validation"] is None and record["test"]["accuracy"] > 0
 
 
+@pytest.mark.usefixtures("one_block", "eager")
+def test_rare_classes_may_weigh_the_same(path, tmp_path):
+    columns = own_data.news()
+    kept = [n for n in range(60) if columns["team"][n] != "space" or n % 4 == 2]
+    columns = {name: [c[n] for n in kept] for name, c in columns.items()}
+    path = own_data.write_task(tmp_path, columns=columns)
+    kernels = [
+        read_head(
+            train.run(
+                settings_of(path, tmp_path / "runs", class_weights=weights)
+            )
+        ).dense.get_weights()[0]
+        for weights in ("none", "balanced")
+    ]
+    assert np.abs(kernels[1] - kernels[0]).max() > 1e-3
+
+
 # === Settings ===
 
 

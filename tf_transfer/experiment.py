@@ -160,7 +160,6 @@ class Experiment(RunModel):
         Raises:
             UserError: no task has classes to balance.
         """
-        from tf_transfer.baselines import linear
         from tf_transfer.data import metrics  # takes seconds to import
         from tf_transfer.training import objectives
 
@@ -194,7 +193,12 @@ class Experiment(RunModel):
                     "--method=contrastive: compares texts by their classes, "
                     f"and task {task.name} has none. Leave it out."
                 )
-            fit_head = functools.partial(linear.fit_unit_vectors, task)
+            from tf_transfer.baselines import linear
+
+            is_balanced = self.settings.class_weights == "balanced"
+            fit_head = functools.partial(
+                linear.fit_unit_vectors, task, is_balanced
+            )
         return objectives.Objective(
             name=task.name,
             loss=loss,

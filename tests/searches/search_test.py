@@ -191,6 +191,13 @@ def test_a_dry_run_does_nothing_but_list_the_rungs(world, tmp_path):
     assert not world.done and not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_knows_the_time_that_is_spent(searched):
+    settings = fake_runs.settings_of(searched.path, searched.out, budget="20s")
+    made = search.Search(settings, 0.0)
+    assert made.clock() > 20.0
+    assert "first" not in made.describe_rungs()
+
+
 def test_more_workers_do_several_runs_at_once(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
     run(fake_runs.settings_of(path, tmp_path / "out", jobs=2, budget="2m"))

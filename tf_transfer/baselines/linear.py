@@ -214,17 +214,20 @@ def spread(
 
 
 def fit_unit_vectors(
-    task: Task, vectors: np.ndarray, labels: np.ndarray
+    task: Task, is_balanced: bool, vectors: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Kernel [width, units] and bias of a regression with C = 1.
 
     Args:
         task: A task of classes.
+        is_balanced: Whether all classes have the same weight.
         vectors: float32 [examples, width], of length 1; they stay as they are.
         labels: int64 [examples].
     """
     count = len(task.labels or ())
-    [(coefficients, bias)] = _fit_classes(vectors, labels, count, [1.0], False)
+    [(coefficients, bias)] = _fit_classes(
+        vectors, labels, count, [1.0], is_balanced
+    )
     return coefficients.T, bias
 
 

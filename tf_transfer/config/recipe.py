@@ -156,7 +156,6 @@ class Recipe(fields.Fields):
         choices=("none", "balanced"),
         unnamed="none",
         read_by=Reader.ENCODER,
-        needs=GRADIENT_HEAD,
     )
     layer_decay: float = setting(
         1.0,

@@ -249,7 +249,7 @@ class Search:
         """The rungs and their estimated minutes, a table."""
         ladder = self.ladder = self.make_ladder()
         floor = self._measure_pass() * self.plan.count_probe().build
-        left = self.end - floor - self._test_seconds()
+        left = self.left - floor - self._test_seconds()
         names, actions = [*ladder.approaches], []
         while action := ladder.next(left):
             actions.append(action)
