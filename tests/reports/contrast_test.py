@@ -212,6 +212,16 @@ def test_a_side_that_did_not_train_is_not_comparable():
     assert judged["claim_2"].word == "agrees"  # there it is the claim
 
 
+def test_a_single_run_may_show_that_its_group_did_not_train():
+    verdict = judge_one(
+        {"sign": -1}, [52.7], [80], majorities={"accuracy": 0.527}
+    )
+    assert (verdict.word, verdict.reason) == (
+        "not comparable",
+        f"last_2 at 2e-05 is {verdicts.FAILED} on rte",
+    )
+
+
 def test_groups_that_were_scored_on_different_texts_are_not_comparable():
     paper = made_up.make_paper({"sign": -1})
     runs = [
