@@ -70,6 +70,17 @@ def test_texts_without_room_are_reported_and_run_at_every_step(
     )
 
 
+def test_a_cache_that_stores_nothing_does_not_show_its_size(tmp_path, capsys):
+    repeated = small.split("train").take(np.zeros(1234, np.int64))
+    attach(tmp_path, PREFIX, {"train": repeated}, limit_gb=0.0)
+    begin, end = capsys.readouterr().out.splitlines()
+    assert begin.startswith("Feature cache: 0 of 1,234 texts in ")
+    assert end == (
+        "1,234 texts do not fit --cache_limit_gb (0 bytes): their frozen "
+        "blocks run at every step."
+    )
+
+
 def test_texts_that_are_needed_and_have_no_room_are_an_error(tmp_path):
     """The message has the bytes that the missing texts would take."""
     size = formatting.size(size_of(parts()))
@@ -266,6 +277,18 @@ def test_a_segment_is_stored_when_it_is_large_or_old(
     assert count_segments(tmp_path) == segments
     # The seconds of the segments are those of the pass.
     assert 0 < built.cost.original <= built.cost.paid
+
+
+@pytest.mark.parametrize("spare, texts", [(0, 2), (1, 3)])
+def test_a_segment_ends_with_the_text_that_fills_it(
+    spare, texts, tmp_path, monkeypatch
+):
+    """With another text, if two lack a byte."""
+    pooled = FrozenPrefix(1, "cls", "float16")
+    size = 2 * small.encoder().hidden  # of each text
+    monkeypatch.setattr(cache_lib, "SEGMENT_BYTES", 2 * size + spare)
+    attach(tmp_path, pooled, parts())
+    assert count_segments(tmp_path) == -(-TEXTS // texts)
 
 
 def test_a_stop_stores_what_is_computed(tmp_path):

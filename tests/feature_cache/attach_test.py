@@ -115,7 +115,10 @@ def test_a_pass_that_writes_much_is_announced_and_the_total_shown(
     begin, _, end = capsys.readouterr().out.splitlines()
     assert begin.startswith(announcement)
     total = formatting.size(sum(one.num_bytes for one in entries(tmp_path)))
-    assert end.startswith(f"Feature cache: {total} of all runs in {tmp_path}")
+    assert end == (
+        f"Feature cache: {total} of all runs in {tmp_path}/prefix. "
+        "python -m tf_transfer.cache lists it, and with --clear deletes it."
+    )
     attach(tmp_path, cut_at(1))  # nothing is written
     assert len(capsys.readouterr().out.splitlines()) == 1
 

@@ -87,28 +87,30 @@ class _Loop:
     Args:
         name: of the module.
         changes: by number, the name of the function, the code of the changed
-            module, the tests, and a limit in seconds.
+            module, and the tests.
+        durations: dict from a test to its seconds without a change.
         folder: for temporary files.
 
     Attributes:
         path: of a file with a number and an exit code in each line.
     """
 
-    def __init__(self, name, changes, folder):
+    def __init__(self, name, changes, durations, folder):
         self.path = os.path.join(folder, "codes")
         self._name = name
         self._changes = changes
+        self._durations = durations
         self._folder = folder
 
     def pytest_runtestloop(self, session):
         with open(self.path, "w", encoding="utf-8") as file:
-            for number, (owner, code, tests, limit) in self._changes.items():
+            for number, (owner, code, tests) in self._changes.items():
                 items = [i for i in session.items if i.nodeid in tests]
 
                 def run(owner=owner, code=code, items=items):
                     return self._run(session, items, owner, code)
 
-                print(number, _fork(run, self._folder, limit), file=file)
+                print(number, _fork(run, self._folder, 3600), file=file)
                 file.flush()
         return True
 
@@ -118,6 +120,8 @@ class _Loop:
         except (KeyError, AttributeError, StopIteration, ValueError):
             return CANNOT_CHANGE
         for item, following in zip(items, [*items[1:], None]):
+            # Ends the process: what takes so long is an endless loop.
+            signal.alarm(60 + int(10 * self._durations[item.nodeid]))
             session.config.hook.pytest_runtest_protocol(
                 item=item, nextitem=following
             )
@@ -247,17 +251,15 @@ class Room:
             tests = {*self._durations}  # of code that an import executes
             if mutant.owner:
                 tests = self._choose(module, mutant.lines)
-            limit = 20 + 10 * sum(self._durations[test] for test in tests)
-            change = mutant.owner, code, tests, limit
             if not tests:
                 codes[index] = PASSES
             elif mutant.owner:
-                changes[index] = change
+                changes[index] = mutant.owner, code, tests
             else:
-                codes[index] = self._run_fresh(name, module, *change[1:])
+                codes[index] = self._run_fresh(name, module, code, tests)
         if changes:
-            loop = _Loop(name, changes, self._folder)
-            tests = set().union(*(tests for _, _, tests, _ in changes.values()))
+            loop = _Loop(name, changes, self._durations, self._folder)
+            tests = set().union(*(tests for _, _, tests in changes.values()))
             _fork(lambda: self._run_tests(tests, loop), self._folder, 36000)
             with open(loop.path, encoding="utf-8") as file:
                 codes.update(tuple(map(int, line.split())) for line in file)
@@ -268,8 +270,9 @@ class Room:
                 )
         return [m for n, m in enumerate(mutants) if codes[n] == PASSES]
 
-    def _run_fresh(self, name, module, code, tests, limit):
+    def _run_fresh(self, name, module, code, tests):
         """The exit code of tests that import a changed module."""
+        limit = 20 + 10 * sum(self._durations[test] for test in tests)
 
         def run():
             path = str(PACKAGE / module)
