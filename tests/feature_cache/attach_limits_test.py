@@ -1,7 +1,9 @@
 """A feature cache without room, disk or engine, and what it reports."""
 
 import errno
+import itertools
 import os
+import types
 
 import numpy as np
 import pytest
@@ -81,11 +83,18 @@ def test_a_cache_that_stores_nothing_does_not_show_its_size(tmp_path, capsys):
     )
 
 
-def test_texts_that_are_needed_and_have_no_room_are_an_error(tmp_path):
-    """The message has the bytes that the missing texts would take."""
-    size = formatting.size(size_of(parts()))
+@pytest.mark.parametrize("cls_from, vectors", [(0, 0), (1, 1)])
+def test_texts_that_are_needed_and_have_no_room_are_an_error(
+    cls_from, vectors, tmp_path
+):
+    """The message has the bytes that the missing texts would take.
+
+    Below the top block, [CLS] has a vector of its own.
+    """
+    prefix = FrozenPrefix(2, "tokens", "float16", cls_from)
+    size = formatting.size(size_of(parts()) + TEXTS * vectors * 32 * 2)
     with pytest.raises(UserError) as error:
-        make_cache(tmp_path, limit_gb=0.0).attach(PREFIX, parts(), True)
+        make_cache(tmp_path, limit_gb=0.0).attach(prefix, parts(), True)
     count = FEW + small.TEST
     assert str(error.value) == (
         f"--cache_limit_gb: the states of {count} texts ({size}) find no room "
@@ -311,9 +320,17 @@ def test_a_large_number_fits_another_dtype(tmp_path):
     assert "too large for float32 (" in str(error.value)
 
 
-def test_seconds_of_tracing_are_no_seconds_of_the_build(tmp_path):
-    built = attach(tmp_path, PREFIX, parts())
-    assert built.cost.traced > 0
-    again = attach(tmp_path, PREFIX, parts())
-    assert again.cost.traced == 0
-    assert again.cost.original == pytest.approx(built.cost.original)
+def test_seconds_of_tracing_are_no_seconds_of_the_build(tmp_path, monkeypatch):
+    clock = itertools.count()  # a second for each look
+    monkeypatch.setattr(
+        cache_lib, "time", types.SimpleNamespace(perf_counter=clock.__next__)
+    )
+    cache = make_cache(tmp_path)
+    _, cost = cache.attach(PREFIX, parts())
+    assert cost.traced == 1
+    assert cost.paid + cost.traced == next(clock) - 1
+    # The phase after it has built nothing.
+    _, again = cache.attach(PREFIX, parts())
+    assert (again.paid, again.traced) == (0, 0)
+    assert again.original == pytest.approx(cost.original)
+    cache.close()

@@ -83,6 +83,10 @@ def test_batches_of_a_build_are_larger_on_a_gpu(tmp_path, monkeypatch):
     assert set(BatchRecorder.sizes) == {128}
     assert on_cpu.builds == on_gpu.builds == [TEXTS]
     assert len(entries(tmp_path)) == 2
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"]
+    )
+    assert attach(tmp_path).builds == []  # two of them read the same entry
 
 
 def test_heads_that_read_tokens_share_their_prefix():

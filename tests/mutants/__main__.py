@@ -122,7 +122,12 @@ def try_mutants(room, module, mutants, reasons):
 
 
 def as_text(rows, reasons):
-    """The rows as a Markdown table with their sum, and the reasons."""
+    """The rows as a Markdown table with their sum, and the reasons.
+
+    They are in the order of the rooms, whichever was tried last.
+    """
+    order = [module for modules, _ in ROOMS for module in modules]
+    rows = {module: rows[module] for module in order if module in rows}
     total = collections.Counter()
     for row in rows.values():
         total.update(row)
