@@ -616,6 +616,10 @@ def test_less_than_half_of_a_difference_contradicts_its_size():
     verdict = judge_one({"published": 2.0}, [s + 0.4 for s in scores], scores)
     assert verdict.word == "contradicts"
     assert verdict.reason == "any difference is below half of the published one"
+    # Here it is shown to be below 2, and neither below 1 nor above 0.
+    scores = [79.5, 80.0, 80.5]
+    verdict = judge_one({"published": 2.0}, [s + 0.8 for s in scores], scores)
+    assert verdict.word == "inconclusive"
 
 
 def test_a_mean_over_tasks_may_be_shown_where_one_task_is_not():
