@@ -278,7 +278,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     }
     known |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
     known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
-    known |= {"margin", "nodrop_last"}
+    known |= {"margin", "modules", "nodrop_last"}
     known |= {"attack", "attack_seed", "epochs", "fault", "faults", "gpu"}
     known |= {"engine", "ray_address", "address", "head"}
     known |= {
