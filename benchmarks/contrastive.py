@@ -4,7 +4,7 @@
     python -m benchmarks.contrastive --document=docs/probe.md
 
 FOLDER holds `glue`, `cs224n`, `tweets` and `conll2003`. Six tasks have 8, 16
-and 64 training texts per label, in five draws. Both train on the same texts,
+and 64 training texts per label, in three draws. Both train on the same texts,
 without validation, by the defaults of `tf_transfer.train`. The test has 300
 texts. The command finds finished runs again.
 """
@@ -44,7 +44,7 @@ Case = dict[str, Any]
 def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "data", "Folder of the data sets.")
-    flags.DEFINE_integer("draws", 5, "Draws of the training texts.", 2)
+    flags.DEFINE_integer("draws", 3, "Draws of the training texts.", 2)
     flags.DEFINE_string("runs", "runs", "Root of the run directories.")
     flags.DEFINE_string("cache_dir", "", "Folder of stored states.")
     flags.DEFINE_string(

@@ -146,8 +146,6 @@ cs224n_runs.write_all(folder)
 small = {"out": str(folder), "model": "tiny", "data": "sample"}
 settings = {
     "freezing": {**small, "lr": 1e-3},
-    "glue": small,
-    "methods": small,
     "multitask": {**small, "data": str(folder)},
     "stacking": stacking_data.settings_of(folder).__dict__,
     "train": {**small, "task": "rte"},
@@ -159,7 +157,7 @@ settings = {
 }
 for name in experiment.EXPERIMENTS:
     cls = experiment.load(name)
-    path = cls(cls.Settings(**settings[name])).find_run().path
+    path = cls(cls.Settings(**settings.get(name, small))).find_run().path
     loaded = sorted({"tensorflow", "keras"} & set(sys.modules))
     print("RESULT" + json.dumps([name, path, loaded]))
 """

@@ -5,19 +5,14 @@ import pathlib
 
 import pytest
 
+from tf_transfer.config import experiments
+
 ROOT = pathlib.Path(__file__).parent.parent
 FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = (
-    "freezing",
-    "glue",
-    "methods",
-    "multitask",
-    "stacking",
-    "tweets",
-)
+PAPERS = experiments.FOLDERS
 EXPERIMENTS = (*(f"{name}/experiment" for name in PAPERS), "train")
 COMMANDS = ("cache", "predict", "report", "search", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, "train", *COMMANDS))

@@ -18,10 +18,11 @@ from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
+PAPERS = ("glue", "freezing", "tweets", "multitask", "stacking")
 GROUPS = {
     "Your own task": ("search", "train", "predict"),
-    "The five papers": ("glue", "freezing", "tweets", "multitask", "stacking"),
-    "Beside the papers": ("methods",),
+    "The five papers": PAPERS,
+    "Beside the papers": tuple(sorted({*FOLDERS} - {*PAPERS})),
     "Many runs": ("sweep", "report", "cache"),
 }
 

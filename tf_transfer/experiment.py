@@ -186,7 +186,7 @@ class Experiment(RunModel):
                 task, split.targets, logits, split.word_starts
             )
 
-        fit_head = None
+        fit_regression = None
         if self.settings.is_contrastive:
             if task.kind != "classes":
                 raise UserError(
@@ -196,13 +196,13 @@ class Experiment(RunModel):
             from tf_transfer.baselines import linear
 
             is_balanced = self.settings.class_weights == "balanced"
-            fit_head = functools.partial(
-                linear.fit_unit_vectors, task, is_balanced
+            fit_regression = functools.partial(
+                linear.fit_contrastive_head, task, is_balanced
             )
         return objectives.Objective(
             name=task.name,
             loss=loss,
-            fit_head=fit_head,
+            fit_regression=fit_regression,
             train=encoded["train"][""],
             evaluation={k: encoded[k] for k in ("validation", "test")},
             measure=measure,

@@ -12,7 +12,8 @@ the TF-IDF baseline, and what it costs: a sentence and a table on the screen,
 and OUT/search.html. The trained model is there.
 
 A search is a ladder of grids (docs/search.md): the TF-IDF baseline and the
-probe; whole runs at the usual rates, the cheapest first; every approach for
+probe; the cheapest approach and the largest that fit, at their usual rates;
+every approach for
 half of the epochs; the other rates of the best one; the best settings with
 other seeds; and the answer once more on all labelled texts. Every run is a run
 of `tf_transfer.train`. Decisions use validation scores alone: the test is

@@ -108,9 +108,8 @@ class TaskSettings(RunSettings):
 
     task: str = setting(
         "rte",
-        "The task: one of GLUE's (cola, sst2, mrpc, stsb, qqp, mnli, qnli, "
-        "rte, wnli), sentiment, paraphrase, similarity, ner, yahoo; or a task "
-        "file of your own, such as mine.toml.",
+        f"The task: {', '.join(registry.DATA_SETS)}; or a task file of your "
+        "own, such as mine.toml.",
         read_by=Reader.BASELINE,
     )
     features: str = setting(

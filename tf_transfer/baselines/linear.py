@@ -213,7 +213,7 @@ def spread(
     return spread_rows
 
 
-def fit_unit_vectors(
+def fit_contrastive_head(
     task: Task, is_balanced: bool, vectors: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Kernel [width, units] and bias of a regression with C = 1.

@@ -1,12 +1,13 @@
-"""`--frozen_prefix=cached`: the frozen blocks run once, training reads.
+"""The frozen blocks run once; training reads their stored output.
 
-The prefix runs over every text of a phase in inference mode, and its output is
-stored (`store`). Only missing rows are built, so another seed, rate, head,
-batch size or subset starts at once. One pass stores every cut that is asked
-for.
+That is `--frozen_prefix=cached`. The prefix runs over every text of a phase in
+inference mode, and its output is stored (`store`), a row per text. Only missing
+rows are built, so another seed, rate, head, batch size or subset starts at
+once. One pass stores every cut, which is a number of frozen blocks, that is
+asked for.
 
-For texts that are not stored the prefix runs at every step, by TensorFlow, in
-the same mode and rounding.
+If a text is not stored, TensorFlow runs its prefix at every step, in the same
+mode and rounding.
 """
 
 import contextlib

@@ -5,7 +5,7 @@
         ... train action.choice up to action.epochs ...
         ladder.tell(action.choice, scores, epoch_seconds, ...)
 
-The rungs, of which `next` gives the first run that is missing and fits:
+`next` returns the first run, in this order, that is missing and fits:
 
     first       the cheapest approach at its usual rate, all epochs; then
                 others, the largest first, in a third of the budget together
@@ -13,17 +13,18 @@ The rungs, of which `next` gives the first run that is missing and fits:
     best        the best two runs so far, all epochs
     around      the best approach at its two other rates, and its variants, half
                 of the epochs
-    seeds       the best three settings with another seed, all epochs; and so on
+    seeds       the best three settings with another seed, all epochs; and so
+                on; only settings within three times the noise of the best
 
-All scores are on validation. The rungs are a function of them, so an improved
-run is extended as well, and a search that was killed continues as it was. A
-run that would not end in time is left out.
+All scores are on validation. The rungs depend on them alone. So an improved run
+is extended, and a killed search continues. A run that would not end in time is
+left out.
 
 The score of a run is the mean of its two best epochs: the highest of all epochs
 is partly luck. Settings are compared by their mean lead over the floor, less
 one standard error: one lucky run does not win against the mean of several.
-Where that is not positive, the floor is the answer. docs/search.md judges these
-choices.
+Where that is not positive, the floor is the answer. docs/search.md measures
+these choices.
 """
 
 import dataclasses
@@ -34,17 +35,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tf_transfer.sweeps.estimate import Work
 
 FIRST_SHARE = 1 / 3  # of the budget, for the first rung
-GO_ON = 2  # runs that train all epochs
+MOST_EXTENDED = 2  # runs that train all epochs
 FINALISTS = 3
-CLOSE = 3.0  # times the noise: other seeds do not make up a larger difference
+CLOSE = 3.0  # times the noise; other seeds do not close a larger gap
 SEEDS = 5
 # Factors for the error of a prediction, before and after an approach was
 # measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
 # Seconds of a run apart from its epochs, before any is measured.
 OVERHEAD_SECONDS = 4.0
-# Of the operations of the largest approach: an epoch with fewer, as of one
-# block at [CLS] alone, measures no speed.
+# Share of the largest approach's operations. A smaller epoch, as of one block
+# at [CLS] alone, says nothing about speed.
 LEAST_SHARE = 0.02
 STEPS = (1.0, 2.0, 5.0)
 
@@ -63,7 +64,7 @@ class Approach:
         epochs: of a whole run.
         cache: names the feature caches that one pass stores together; empty if
             it reads none.
-        variant_of: name of the approach that it follows; empty if none.
+        variant_of: name of the approach that it changes; empty if none.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Choice:
     Attributes:
         approach: its name.
         rate: learning rate.
-        seed: of the run; of few texts it also names the fold.
+        seed: of the run; with few texts, also the number of the fold.
     """
 
     approach: str
@@ -151,7 +152,7 @@ class Costs:
             name: of the approach.
             epoch_seconds: of its new epochs, one at least; the first may trace.
             build_seconds: that it spent building its feature cache.
-            seconds: from its order to its result, where that is known.
+            seconds: from its start to its result, if known.
         """
         approach = self._approaches[name]
         steady = epoch_seconds[1:] or epoch_seconds
@@ -209,10 +210,10 @@ class Action:
 
     Attributes:
         choice: the run.
-        epochs: of the run in the end, finished epochs included.
+        epochs: of the run in all, finished ones included.
         rung: name of its rung.
         seconds: of the action, predicted.
-        most: seconds after which it ends with the last epoch in time.
+        most: seconds that it may take; it ends with the last epoch that fits.
     """
 
     choice: Choice
@@ -250,8 +251,8 @@ class Ladder:
     Args:
         approaches: those that train least first; variants last.
         costs: predicts seconds, from measured seconds.
-        floor: score of the best baseline by seed, in points; other seeds have
-            that of 0.
+        floor: score of the best baseline by seed, in points. A seed without
+            one uses that of seed 0.
         noise: standard deviation of a score from one seed to the next, in
             points; see `noise_of`.
         budget: seconds.
@@ -259,7 +260,7 @@ class Ladder:
     Attributes:
         curves: validation scores by epoch, in points, of each run.
         failed: runs that are not tried again; what they scored stays.
-        seeds: the most of a setting.
+        seeds: most seeds per setting.
     """
 
     seeds = SEEDS
@@ -295,7 +296,7 @@ class Ladder:
         Args:
             choice: the run.
             scores: on validation, in points, of all its epochs.
-            epoch_seconds, build_seconds, seconds: of what is new of it; see
+            epoch_seconds, build_seconds, seconds: of the new epochs alone; see
                 `Costs.tell`.
         """
         self.curves[choice] = tuple(scores)
@@ -344,19 +345,19 @@ class Ladder:
             seconds_left: until the answer must be there.
             busy: runs of other workers, whose results decide later rungs.
         """
-        for rung, choices, part in self._list_rungs():
+        for rung, choices, epochs_share in self._list_rungs():
             is_waiting = False
-            share = FIRST_SHARE if rung == "first" else 1.0
+            budget_share = FIRST_SHARE if rung == "first" else 1.0
             for choice in choices:
                 is_waiting |= choice in busy
                 if choice in busy or choice in self.failed:
                     continue
                 whole = self.approaches[choice.approach].epochs
-                epochs = max(1, math.ceil(part * whole))
+                epochs = max(1, math.ceil(epochs_share * whole))
                 new = epochs - self.count_epochs(choice)
                 seconds = self.costs.seconds(choice.approach, new)
                 if new > 0 and seconds * self._margin(choice) <= seconds_left:
-                    most = share * self.budget
+                    most = budget_share * self.budget
                     return Action(choice, epochs, rung, seconds, most)
             if is_waiting:
                 return None
@@ -378,9 +379,10 @@ class Ladder:
         yield "first", usual[:1], 1
         yield "first", self._list_first(usual), 1
         yield "approaches", usual, 0.5
+        # If nothing else fits: one epoch of the cheapest approach.
         yield "approaches", usual[:1], 0
         best = [setting.choice for setting in self.rank()]
-        yield "best", [c.with_seed(0) for c in best[:GO_ON]], 1
+        yield "best", [c.with_seed(0) for c in best[:MOST_EXTENDED]], 1
         if best:
             yield "around", self._list_around(best[0].approach), 0.5
         for seed in range(1, self.seeds):

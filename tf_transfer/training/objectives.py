@@ -19,7 +19,9 @@ from tf_transfer.training.optimizer import AdamOptions
 
 Metrics = dict[str, float]
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-FitHead = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+FitRegression = Callable[
+    [np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Objective:
         weight: factor of the loss.
         prefix: the frozen prefix whose output is stored in the splits, or None
             to run every block.
-        fit_head: None where gradient steps train the head. Else the loss is
-            `contrastive_loss`, and this function fits the head after every
+        fit_regression: None where gradient steps train the head. Else the loss
+            is `contrastive_loss`, and this function fits the head after every
             pass: from `embed` of the head, float32 [examples, width], and
             labels to kernel and bias.
     """
@@ -53,7 +55,7 @@ class Objective:
     metric_prefix: str = ""
     weight: float = 1.0
     prefix: FrozenPrefix | None = None
-    fit_head: FitHead | None = None
+    fit_regression: FitRegression | None = None
 
     @property
     def scored_splits(self) -> list[tuple[str, str, EncodedSplit]]:

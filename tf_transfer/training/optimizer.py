@@ -25,7 +25,7 @@ UNDECAYED = ("gamma", "beta", "bias")
 
 @dataclasses.dataclass(frozen=True)
 class AdamOptions:
-    """Adam's settings; the fields are those of `config.settings.Settings`."""
+    """Adam's settings; the fields are those of `config.recipe.Recipe`."""
 
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
@@ -138,7 +138,7 @@ class BertAdam:
     ) -> dict[str, Any]:
         """The numbers of the next update; they are variables on the host.
 
-        A step, in a replica's context, is `read`, `update` and `count`.
+        A step, in a replica's context, is `read_numbers`, `update` and `count`.
 
         Args:
             groups: which groups of weights move; unset, all.
@@ -170,7 +170,7 @@ class BertAdam:
 
         Args:
             gradients: of the loss of this replica, one a weight, dense.
-            numbers: from `read`.
+            numbers: from `read_numbers`.
 
         Returns:
             float32 []: the global norm of the whole batch's gradient, before
@@ -187,7 +187,7 @@ class BertAdam:
         """Counts an update, in a replica's context.
 
         Args:
-            groups: see `read`.
+            groups: see `read_numbers`.
         """
         moved, idle = self._split_groups(groups)
         count = functools.partial(self._count, groups=moved, idle=idle)

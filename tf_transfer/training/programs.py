@@ -128,7 +128,7 @@ class PhasePrograms:
             progress.trace_seconds += program.fit_head()
             if has_moved or name not in self._outputs:
                 self._outputs[name] = program.score(
-                    progress, program.kinds_of_epochs
+                    progress, program.kinds_after_epoch
                 )
             metrics, arrays = self._outputs[name]
             for kind, values in metrics.items():
@@ -173,7 +173,7 @@ def prepare(
         phase.head_scale,
         phase.combination,
         tuple(
-            (o.name, o.loss, o.weight, o.prefix, o.fit_head is None)
+            (o.name, o.loss, o.weight, o.prefix, o.fit_regression is None)
             for o in phase.objectives
         ),
         devices.strategy,

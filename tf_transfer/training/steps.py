@@ -2,11 +2,10 @@
 
 A chunk of steps runs inside one TensorFlow program: control returns to Python
 about twice a second, and nothing is copied to the host in between. The program
-is traced once. It leaves the length of a batch open, which costs no time: a
-branch per bucket with static shapes was no faster, and took far longer to
-trace. XLA still compiles one program per bucket, at the bucket's first batch:
-the whole step with one replica, the gradients with several. Such a step is a
-chunk of its own, so that its time can be told from that of training.
+is traced once and leaves the length of a batch open. A branch per bucket was no
+faster, and took far longer to trace. Under XLA, the first batch of each bucket
+compiles a program: the whole step on one replica, the gradients alone on
+several. That step is a chunk of its own, so that its time is known apart.
 """
 
 import collections
@@ -123,8 +122,8 @@ class ObjectiveProgram:
             in_memory: whether the program may take batches by their number.
 
         Returns:
-            Dict for `take_batch`. It has no iterator where a text has one
-            vector: a step of a head alone takes less time than a pipeline.
+            Dict for `take_batch`. Texts of one vector need no iterator: a step
+            of the head alone is quicker than a pipeline.
         """
         if self._train is None:
             self._train = ResidentSplit(self.objective.train, self.devices)
@@ -164,8 +163,8 @@ class ObjectiveProgram:
             seed: of the run.
             numbers: see `BertAdam.read_numbers`.
             replica: int32 []. Unique over all workers.
-            index: the objective's position in the step; it has dropout masks
-                of its own.
+            index: the objective's number in the pass; each objective has its
+                own dropout masks.
 
         Returns:
             The loss, and its gradient for each weight of the optimizer.
@@ -184,13 +183,14 @@ class ObjectiveProgram:
         """float32 []. This replica's part of the mean loss of a batch."""
         objective, labels = self.objective, batch["labels"]
         shares = batch["weights"]
-        if objective.fit_head is not None:
+        if objective.fit_regression is not None:
             vectors = self._embed(batch, training=True)
             return objectives.contrastive_loss(labels, vectors, shares)
         logits = self.network.logits(
             objective.name, batch, training=True, prefix=objective.prefix
         )
         if self.options.short_batches == "scaled":
+            # An example counts 1 / batch_size, also in a short batch.
             shares = tf.sign(shares) / self.options.batch_size
         return tf.reduce_sum(objective.loss(labels, logits) * shares)
 
@@ -201,16 +201,16 @@ class ObjectiveProgram:
         return self.network.heads[name].embed(pooled)
 
     def fit_head(self) -> float:
-        """Fits the head to the training texts, where no gradient trains it.
+        """Fits the head to the training texts, if no gradient trains it.
 
         Returns:
             The seconds of tracing.
         """
         objective = self.objective
-        if objective.fit_head is None:
+        if objective.fit_regression is None:
             return 0.0
         vectors, seconds = self._run(self._compute_vectors, objective.train)
-        weights = objective.fit_head(vectors, objective.train.labels)
+        weights = objective.fit_regression(vectors, objective.train.labels)
         with self.devices.strategy.scope():
             self.network.heads[objective.name].dense.set_weights(weights)
         return seconds
@@ -218,13 +218,13 @@ class ObjectiveProgram:
     # === Evaluation ===
 
     @property
-    def kinds_of_epochs(self) -> Collection[str]:
+    def kinds_after_epoch(self) -> Collection[str]:
         """The kinds of splits that are scored after every epoch.
 
-        A contrastive epoch may be a single step, and the last one is the
-        result: the test is scored at the end alone.
+        An epoch of contrastive training may be one step, and the last epoch is
+        the result. So the test is scored only at the end.
         """
-        return KINDS if self.objective.fit_head is None else KINDS[:1]
+        return KINDS if self.objective.fit_regression is None else KINDS[:1]
 
     def score(
         self, progress: Progress, kinds: Collection[str]
@@ -236,7 +236,7 @@ class ObjectiveProgram:
             kinds: of the splits.
 
         Raises:
-            NotFiniteError: an output is not.
+            NotFiniteError: an output is NaN or infinite.
         """
         metrics: Scores = collections.defaultdict(dict)
         logits = {}
@@ -270,7 +270,7 @@ class ObjectiveProgram:
         trace_seconds = evaluation.trace(program)
         return evaluation.predict(program), trace_seconds
 
-    @tf.autograph.experimental.do_not_convert  # traced sooner
+    @tf.autograph.experimental.do_not_convert  # traces faster
     def _predict_batch(self, batch: Batch) -> tf.Tensor:
         def logits(batch: Batch) -> tf.Tensor:
             return self.network.logits(
@@ -282,7 +282,7 @@ class ObjectiveProgram:
 
         return self.devices.strategy.run(logits, args=(batch,))
 
-    @tf.autograph.experimental.do_not_convert  # traced sooner
+    @tf.autograph.experimental.do_not_convert  # traces faster
     def _embed_batch(self, batch: Batch) -> tf.Tensor:
         def vectors(batch: Batch) -> tf.Tensor:
             return self._embed(self.complete(batch), training=False)
@@ -332,7 +332,7 @@ class Pass:
         return self.combination.plan(plans, sizes, rng, share_done)
 
     def train(self, plan: JointPlan) -> Iterator[Chunk]:
-        """Trains on a plan, the steps that are left, in chunks of steps.
+        """Trains the remaining steps of a plan, in chunks.
 
         Raises:
             NotFiniteError: naming the step.
@@ -352,6 +352,7 @@ class Pass:
         while done < len(plan):
             is_first = shapes[done] not in self._compiled
             stop = min(done + size, len(plan))
+            # A chunk ends before a shape that is not compiled yet.
             for step in range(done + 1, stop):
                 if is_first or shapes[step] not in self._compiled:
                     stop = step
@@ -384,7 +385,7 @@ class Pass:
             done, began = stop, time.perf_counter()
 
     def _list_shapes(self, plan: JointPlan) -> list[tuple[int, ...]]:
-        """What the program of each step is compiled for."""
+        """The shape that each step is compiled for; () without XLA."""
         is_eager = tf.config.functions_run_eagerly()
         if is_eager:  # nothing is compiled
             self._compiled.add(())
@@ -422,8 +423,8 @@ class Pass:
             first: int32 []. The number of the first step in the plan.
             count: int32 []. The steps.
             feeds: one per objective, see `ObjectiveProgram.feed`.
-            choices: int32 [LONGEST_CHUNK]. The objective of each step, where
-                a step is of one.
+            choices: int32 [LONGEST_CHUNK]. The objective of each step, if each
+                step trains one.
         """
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
@@ -431,7 +432,7 @@ class Pass:
             records = records.write(index, record)
         return records.stack()
 
-    @tf.autograph.experimental.do_not_convert  # traced sooner
+    @tf.autograph.experimental.do_not_convert  # traces faster
     def _run_step(
         self, number: tf.Tensor, choice: tf.Tensor, feeds: list[dict[str, Any]]
     ) -> tf.Tensor:
@@ -447,10 +448,10 @@ class Pass:
             norm = strategy.reduce("MEAN", norm, axis=None)
             return tf.stack([loss, norm])
 
-        everyone = list(range(len(self.programs)))
+        all_indices = list(range(len(self.programs)))
         if not self.combination.is_sampled:
-            return run(everyone)
-        branches = [functools.partial(run, [index]) for index in everyone]
+            return run(all_indices)
+        branches = [functools.partial(run, [index]) for index in all_indices]
         return tf.switch_case(choice, branches)
 
     def _step(
