@@ -34,6 +34,7 @@ from tf_transfer.data.task import choose_metrics, Examples, Source, Task
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.json_files import Record
 
 NAME = "texts"  # of the task, in the folders of its runs
 
@@ -170,7 +171,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self._predictor = None
         return self
 
-    def _train(self, source: _TextSource, parameters: dict[str, Any]) -> str:
+    def _train(self, source: _TextSource, parameters: Record) -> str:
         """Trains a run, and warns if the TF-IDF baseline scores more.
 
         Args:
@@ -218,7 +219,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             Examples(np.arange(len(texts[0])), texts, None)
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Record:
         state = dict(super().__getstate__())
         if "directory_" in state:
             state["_predictor"] = None
@@ -336,7 +337,7 @@ class TextSearch(TextClassifier):
         self.settings = settings
         self.verbose = verbose
 
-    def _train(self, source: _TextSource, parameters: dict[str, Any]) -> str:
+    def _train(self, source: _TextSource, parameters: Record) -> str:
         """Searches; see `TextEstimator._train`.
 
         Workers of other processes read the texts, so a table holds them.

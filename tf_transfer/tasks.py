@@ -14,9 +14,10 @@ from tf_transfer.data.task import KINDS
 from tf_transfer.models import methods
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 # Of the flags that describe a table; the identity of the data covers them.
-TABLE: dict[str, Any] = {
+TABLE: Record = {
     "hashed": False,
     "read_by": Reader.BASELINE,
     "needs": {"own_data": "table"},
@@ -87,14 +88,14 @@ class RunSettings(settings_lib.Settings):
         """The names of the tasks that train."""
         return [self.task_name]
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Record:
         """The learning rate, by what is trained."""
         if self.lr is not None or self.usual_rates is None:
             return {}
         usual = self.usual_rates.of(self.blocks or self.phases[-1])
         return {"lr": methods.load(self.method).lr or usual}
 
-    def hashed(self) -> dict[str, Any]:
+    def hashed(self) -> Record:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if "task" in values:

@@ -19,6 +19,7 @@ from tf_transfer.reports.estimates import Estimate
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import FullDiskError, UserError
+from tf_transfer.utils.json_files import Record
 
 # Ratio of seconds up to which the higher score decides (ours).
 SAME_SPEED = 1.25
@@ -59,7 +60,7 @@ def rank_encoders(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
             disk is full.
         Interrupted: Finished probes are kept; another call continues.
     """
-    records: dict[str, Any] = {}
+    records: Record = {}
     left_out = []
     for model in dict.fromkeys(models):
         try:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 # Seeds, counts and sizes end in NumPy's and TensorFlow's 32-bit integers.
 LARGEST_INT = 2**31 - 1
@@ -188,7 +189,7 @@ class Fields:
         """Which settings are read."""
         raise NotImplementedError
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Record:
         """Values for the fields that are unset, by name."""
         return {}
 
@@ -228,7 +229,7 @@ class Fields:
             if not self.reads(field.name)
         ]
 
-    def hashed(self) -> dict[str, Any]:
+    def hashed(self) -> Record:
         """The settings that can change a number, by name."""
         return {
             field.name: getattr(self, field.name)

@@ -17,6 +17,7 @@ from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.config.recipe import Recipe
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
@@ -234,7 +235,7 @@ class Settings(Recipe):
             return not self.deterministic and machine.has_gpu()
         return self.jit_compile == "true"
 
-    def hashed(self) -> dict[str, Any]:
+    def hashed(self) -> Record:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if not self.names_epochs:
@@ -318,9 +319,7 @@ def pick(cls: type, settings: Any, **values: Any) -> Any:
     return cls(**{name: getattr(settings, name) for name in names}, **values)
 
 
-def given_flags(
-    settings: Settings, leave_out: Sequence[str] = ()
-) -> dict[str, Any]:
+def given_flags(settings: Settings, leave_out: Sequence[str] = ()) -> Record:
     """The flags of a single run that differ from their defaults, by name.
 
     Args:

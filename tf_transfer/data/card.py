@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import entities, splits as splits_lib, texts as texts_lib
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Task, Texts
 from tf_transfer.utils import formatting
 
 SHOWN = 20  # labels with a line of their own
@@ -24,7 +24,7 @@ MAY_BE_MISSING = (*MISSING, "none", "-", "?")
 
 def describe_data(
     task: Task,
-    examples: dict[str, dict[str, Any]],
+    examples: Texts,
     lengths: Sequence[int] | np.ndarray = (),
     max_length: int = 0,
     unknown: tuple[float, int] = (0.0, 0),

@@ -13,6 +13,7 @@ import sklearn.metrics
 from tf_transfer.data import calibration, entities, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils import formatting
+from tf_transfer.utils.json_files import Record
 
 MOST_LISTED = 20  # texts
 MOST_CHARACTERS = 200  # of a text
@@ -23,9 +24,7 @@ RATES = ("precision", "recall", "f1")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the residuals of scores
 
 
-def describe_errors(
-    task: Task, examples: Any, logits: np.ndarray
-) -> dict[str, Any]:
+def describe_errors(task: Task, examples: Any, logits: np.ndarray) -> Record:
     """Describes the errors on a split.
 
     Args:
@@ -64,7 +63,7 @@ def describe_errors(
 
 def describe_splits(
     scored: Mapping[str, tuple[Task, Any]], logits: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
+) -> Record:
     """The content of `errors.json`.
 
     Args:
@@ -84,7 +83,7 @@ def _describe_classes(
     examples: Any,
     labels: np.ndarray,
     logits: np.ndarray,
-) -> dict[str, Any]:
+) -> Record:
     names = list(task.labels or ())
     probabilities = metrics.probabilities(logits)
     answers = metrics.decide(logits)
@@ -108,7 +107,7 @@ def _describe_several(
     examples: Any,
     labels: np.ndarray,
     logits: np.ndarray,
-) -> dict[str, Any]:
+) -> Record:
     """Each label is a decision; a text is as wrong as its worst one."""
     names = np.asarray(task.labels)
     probabilities = metrics.sigmoid(logits)
@@ -130,7 +129,7 @@ def _describe_several(
 
 def _describe_scores(
     task: Task, examples: Any, labels: np.ndarray, logits: np.ndarray
-) -> dict[str, Any]:
+) -> Record:
     answers = metrics.clip_scores(task, logits)
     residuals = answers - labels
     sizes = np.abs(residuals)
@@ -158,7 +157,7 @@ def _describe_words(
     labels: np.ndarray,
     logits: np.ndarray,
     starts: np.ndarray,
-) -> dict[str, Any]:
+) -> Record:
     """Entities by type; confusions and the worst errors of single words."""
     tags = list(task.labels or ())
     types = entities.types_of(tags)
@@ -168,7 +167,7 @@ def _describe_words(
     )
     rates = []
     for name in types:
-        rate: dict[str, Any] = {"label": name}
+        rate: Record = {"label": name}
         rate["count"] = int(counts[f"recall_{name}"].sum(axis=0)[1])
         for key in ("precision", "recall", "f1"):
             right, whole = counts[f"{key}_{name}"].sum(axis=0)
@@ -199,7 +198,7 @@ def _describe_words(
 
 def _score_labels(
     names: list[str], labels: np.ndarray, answers: np.ndarray
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Precision, recall and F1 of each label; 0 where undefined."""
     ids = [*range(len(names))]
     if labels.ndim == 2 and len(names) == 1:
@@ -222,7 +221,7 @@ def _score_labels(
 
 def _count_confusions(
     names: list[str], labels: np.ndarray, answers: np.ndarray
-) -> dict[str, Any]:
+) -> Record:
     counts = sklearn.metrics.confusion_matrix(
         labels, answers, labels=range(len(names))
     )
@@ -237,7 +236,7 @@ def _find_worst(is_wrong: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 def _list_worst(
     examples: Any, rows: np.ndarray, **columns: list[Any]
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """The id of some examples, their text in a line that is cut, and more.
 
     Args:
@@ -261,7 +260,7 @@ def _list_worst(
 # === In a few lines ===
 
 
-def summarize(errors: Mapping[str, Any]) -> str:
+def summarize(errors: Record) -> str:
     """The errors on a split: by label, the commonest, and the worst texts.
 
     Args:
@@ -289,7 +288,7 @@ def summarize(errors: Mapping[str, Any]) -> str:
     return "\n".join(filter(None, lines))
 
 
-def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rank_confusions(errors: Record) -> list[Record]:
     """The labels that are taken for another one, the most frequent first.
 
     Args:
@@ -310,7 +309,7 @@ def rank_confusions(errors: Mapping[str, Any]) -> list[dict[str, Any]]:
     return sorted(pairs, key=lambda pair: -pair["count"])
 
 
-def describe_confusions(errors: Mapping[str, Any]) -> str:
+def describe_confusions(errors: Record) -> str:
     """The most frequent confusions, in a line; "" if there is none."""
     clauses = []
     for pair in rank_confusions(errors)[:MOST_CONFUSIONS]:
@@ -322,7 +321,7 @@ def describe_confusions(errors: Mapping[str, Any]) -> str:
     return f"Most often: {'; '.join(clauses)}." if clauses else ""
 
 
-def _describe_text(error: Mapping[str, Any]) -> str:
+def _describe_text(error: Record) -> str:
     """One of the worst errors, as a sentence."""
     text = formatting.cut(error["text"])
     if "word" in error:

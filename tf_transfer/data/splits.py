@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Task, Texts
 from tf_transfer.utils.formatting import cut
 
 NOTHING_SCORED = (
@@ -91,7 +91,7 @@ def join_names(*names: str) -> str:
     return "_".join(filter(None, names))
 
 
-def flatten(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def flatten(texts: Texts) -> dict[str, Any]:
     """The splits of `RunData.read`, such as `train`, `test_mismatched`."""
     flat = {}
     for kind, named in texts.items():
@@ -100,7 +100,7 @@ def flatten(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return flat
 
 
-def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
+def find_warnings(task: Task, texts: Texts) -> list[str]:
     """Reasons why the scores of a classifier mean little, one sentence each.
 
     Args:

@@ -22,6 +22,7 @@ from tf_transfer.data.file_formats import JSON_LINES
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, escape_formula, quote_names
+from tf_transfer.utils.json_files import Record
 
 # The line of each row, and the cells of each column.
 Content = tuple[list[int], dict[str, list[Any]]]
@@ -185,7 +186,7 @@ def _take_columns(
 
 def _read_json(path: str, wanted: Wanted, bad: list[BadRow]) -> Content:
     numbers: list[int] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     header: dict[str, None] = {}
     lines = file_formats.read_lines(path)
     if file_formats.is_json_array(path):
@@ -219,7 +220,7 @@ def _split_array(path: str) -> Iterator[str]:
     yield from map(json.dumps, items)
 
 
-def _parse_object(line: str) -> dict[str, Any]:
+def _parse_object(line: str) -> Record:
     """The object of a line; raises `ValueError` of a problem and an advice."""
     try:
         row = json.loads(line)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tf_transfer.data import entities
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 # The texts of a task by `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
@@ -147,7 +148,7 @@ class Task:
         return self.metric
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """The entry of `config.json`: enough to predict with."""
         return {
             "texts": list(self.texts),

@@ -30,6 +30,7 @@ from tf_transfer.data.task import find_metric_problem, KINDS
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, split_names
+from tf_transfer.utils.json_files import Record
 
 # A key of many parts takes memory by the square of their number.
 MOST_BYTES, MOST_PARTS = 1 << 16, 100
@@ -243,7 +244,7 @@ class _Reader:
 
     path: str
     text: str
-    values: dict[str, Any]
+    values: Record
 
     def task(self) -> TaskFile:
         """The task that the file describes."""

@@ -16,7 +16,6 @@ import hashlib
 import inspect
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -33,6 +32,7 @@ from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.utils import formatting, machine, screen
 from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.json_files import Record
 
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
 SEGMENT_SECONDS = 60
@@ -283,7 +283,7 @@ class FeatureCache:
     def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
         """The entry of everything that shapes the prefix's output for a row."""
         engine, precision = self.engine
-        key: dict[str, Any] = {
+        key: Record = {
             "code": self._code,
             "weights": self.weights[prefix.cut],
             "cut": prefix.cut,

@@ -11,12 +11,13 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterator
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from tf_transfer.feature_cache import locks
 from tf_transfer.feature_cache.vectors import VectorFile
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 FOLDER = "prefix"
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # per value
@@ -28,7 +29,7 @@ FREE_SHARE = 0.5  # of the free disk that a cache may take
 MOST_GB = 50.0
 
 
-def name_of(key: dict[str, Any]) -> str:
+def name_of(key: Record) -> str:
     """The name of the folder that holds the entry of a key."""
     return json_files.hash_json(key)[:20]
 
@@ -157,7 +158,7 @@ class Store:
         """Folders whose entry.json is damaged: `open` replaces it."""
         return [folder for folder, entry in self._folders() if not entry]
 
-    def open(self, key: dict[str, Any], model: str) -> Entry:
+    def open(self, key: Record, model: str) -> Entry:
         """The entry of a key, marked as used; made if there is none.
 
         An entry of another key, or with a damaged entry.json, is replaced.

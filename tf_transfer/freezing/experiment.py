@@ -31,7 +31,6 @@ set); clipping looks at what trains (their norm counted frozen gradients too).
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
@@ -48,6 +47,7 @@ from tf_transfer.models import loading
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
@@ -196,9 +196,9 @@ class Settings(
             return names
         return [n for n in names if n != "untrained" and "cache_" not in n]
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Record:
         """Epochs and the pooler's dropout, by the family of the encoder."""
-        values: dict[str, Any] = {}
+        values: Record = {}
         is_roberta = loading.is_roberta(self.model)
         if self.max_epochs is None:
             values["max_epochs"] = EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT

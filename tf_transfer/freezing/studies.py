@@ -16,6 +16,7 @@ from tf_transfer.sweeps import estimate, execute, grid
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.freezing.experiment import Settings
@@ -156,7 +157,7 @@ class Study:
             f"scores {score:.1f} ({result['metric']}, test)."
         )
 
-    def _expand(self, content: dict[str, Any], **changes: Any) -> list[Planned]:
+    def _expand(self, content: Record, **changes: Any) -> list[Planned]:
         """The runs of a grid with the study's settings, partly changed."""
         run = dataclasses.replace(self.settings, trial=True, **changes)
         given = {
@@ -174,7 +175,7 @@ class Study:
         out, cache_dir = self.settings.out, self.settings.cache_dir
         return grid.expand("freezing", content, out, cache_dir)
 
-    def _do(self, runs: list[Planned]) -> list[dict[str, Any]]:
+    def _do(self, runs: list[Planned]) -> list[Record]:
         """Does the missing runs; returns the results of all that are done."""
         states = execute.run_completely(
             runs, self.settings.out, self.pool, self.settings.retry_failed

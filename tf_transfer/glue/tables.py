@@ -15,6 +15,7 @@ from tf_transfer.reports import figures, runs as runs_lib, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.utils.json_files import Record
 
 LARGE = {"MNLI": "mnli", "QQP": "qqp", "QNLI": "qnli", "SST-2": "sst2"}
 SMALL = {"CoLA": "cola", "STS-B": "stsb", "MRPC": "mrpc", "RTE": "rte"}
@@ -68,14 +69,14 @@ def list_epochs(runs: pd.DataFrame) -> pd.DataFrame:
 # === Tables ===
 
 
-def table_a(task_runs: TaskRuns, published: Mapping[str, Any]) -> pd.DataFrame:
+def table_a(task_runs: TaskRuns, published: Record) -> pd.DataFrame:
     """The time that the last blocks save, in percent of fine-tuning's."""
     times = _measure(task_runs, stopping_time)
     saved = 100 - 100 * times.div(times[BASE], axis=0)
     return _add_means(saved, published)
 
 
-def table_b(task_runs: TaskRuns, published: Mapping[str, Any]) -> pd.DataFrame:
+def table_b(task_runs: TaskRuns, published: Record) -> pd.DataFrame:
     """The final score of the last blocks less fine-tuning's, in points."""
     scores = _measure(task_runs, final_score)
     return _add_means(scores.sub(scores[BASE], axis=0), published)
@@ -91,9 +92,7 @@ def _measure(
     return values.unstack(sort=False)
 
 
-def _add_means(
-    here: pd.DataFrame, published: Mapping[str, Any]
-) -> pd.DataFrame:
+def _add_means(here: pd.DataFrame, published: Record) -> pd.DataFrame:
     """Published numbers and ours, of each task and the mean of four.
 
     Rows without any are left out.
@@ -114,9 +113,7 @@ def _add_means(
     return pd.DataFrame(rows)
 
 
-def table_c(
-    task_runs: TaskRuns, published: list[dict[str, Any]]
-) -> pd.DataFrame:
+def table_c(task_runs: TaskRuns, published: list[Record]) -> pd.DataFrame:
     """The last 4 blocks less fine-tuning within the same time, in points."""
     gains = []
     for point in published:

@@ -25,6 +25,7 @@ from tf_transfer.models.network import Network
 from tf_transfer.models.sentence_pieces import SentencePieces
 from tf_transfer.models.tokenizer import BytePairs, Tokenizer, WordPieces
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 Arrays = dict[str, np.ndarray]
 # What keras-hub's blocks have. Its GELU of BERT is the approximation by tanh,
@@ -272,7 +273,7 @@ def _write_tokenizer(
             "normalized": token.is_normalized,
             "special": not token.is_normalized,
         }
-    config: dict[str, Any] = {
+    config: Record = {
         "model_max_length": max_length,
         "cls_token": words[special.start],
         "sep_token": words[special.end],

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, TYPE_CHECKING
 
 import msgspec
@@ -19,6 +19,7 @@ from tf_transfer.models.cost import Shape
 from tf_transfer.models.transformers_types import rename_keys, TYPES
 from tf_transfer.utils import files as files_lib, json_files, wheels
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
@@ -353,17 +354,17 @@ def _check_folder(model: str) -> None:
         )
 
 
-def _read_config(folder: str) -> dict[str, Any]:
+def _read_config(folder: str) -> Record:
     """The fields of `config.json`, with those of a backbone in a preset."""
     path = os.path.join(folder, "config.json")
-    config = json_files.read(path, dict[str, Any])
+    config = json_files.read(path, Record)
     if str(config.get("model_type")) in TYPES:
         return rename_keys(config)
     nested = config.get("config")
     return config | (nested if isinstance(nested, dict) else {})
 
 
-def _read_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+def _read_sizes(config: Record) -> Record:
     """The values of `SIZES`, by the names that transformers has."""
     return {name: config.get(name, config.get(other)) for name, other in SIZES}
 

@@ -7,11 +7,11 @@ import functools
 import importlib.util
 import os
 import runpy
-from typing import Any
 
 from tf_transfer.models.cost import Shape
 from tf_transfer.utils import network
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 # Shapes of presets: of the first row whose words are in a preset's name.
 SHAPES = {
@@ -31,7 +31,7 @@ SHAPES = {
 
 
 @functools.cache
-def read_presets() -> dict[str, dict[str, Any]]:
+def read_presets() -> dict[str, Record]:
     """Returns keras-hub's entry on each preset of BERT and RoBERTa, by name.
 
     Importing keras-hub takes seconds, and TensorFlow with it; its tables of
@@ -43,7 +43,7 @@ def read_presets() -> dict[str, dict[str, Any]]:
     if spec is None or spec.origin is None:
         raise ImportError("keras-hub is not installed.")
     models = os.path.join(os.path.dirname(spec.origin), "src", "models")
-    presets: dict[str, dict[str, Any]] = {}
+    presets: dict[str, Record] = {}
     for family in ("bert", "roberta"):
         path = os.path.join(models, family, f"{family}_presets.py")
         presets |= runpy.run_path(path)["backbone_presets"]

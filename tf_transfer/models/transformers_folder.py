@@ -15,6 +15,7 @@ from tf_transfer.models.encoder import ACTIVATIONS
 from tf_transfer.models.transformers_types import ModelType, rename_keys, TYPES
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 ANY = None  # the key is used, or changes nothing, whatever its value is
 
@@ -132,9 +133,9 @@ def read_config(folder: str) -> Config:
 
 def read_keys(
     folder: str, name: str, keys: Mapping[str, Sequence[Any] | None]
-) -> dict[str, Any]:
+) -> Record:
     """The keys of a JSON file that are set; see `check_keys`."""
-    content = json_files.read(os.path.join(folder, name), dict[str, Any])
+    content = json_files.read(os.path.join(folder, name), Record)
     content = {k: v for k, v in content.items() if v is not None}
     check_keys(folder, name, content, keys)
     return content

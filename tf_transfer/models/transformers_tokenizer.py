@@ -29,6 +29,7 @@ from tf_transfer.models.transformers_folder import (
 )
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 # Names of the special tokens, and their usual values by kind.
 SPECIAL_TOKENS = {
@@ -204,7 +205,7 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
             settings |= read_keys(folder, name, keys)
     title = settings.get("tokenizer_class") or config.type.tokenizer
     kind = CLASSES.get(title.removesuffix("Fast"))
-    content: dict[str, Any] = {}
+    content: Record = {}
     if os.path.exists(os.path.join(folder, "tokenizer.json")):
         content = read_keys(folder, "tokenizer.json", TOP_KEYS)
     if title in GENERIC_CLASSES:
@@ -309,11 +310,11 @@ def _check_ids(
 
 
 def _read_tokenizer_json(
-    folder: str, content: Mapping[str, Any], kind: str
+    folder: str, content: Record, kind: str
 ) -> tuple[dict[str, Any], dict[int, AddedToken]]:
     """The fields of `tokenizer.json` by section, and added tokens by id."""
     name = "tokenizer.json"
-    fields: dict[str, Any] = {}
+    fields: Record = {}
     for section in SECTIONS:
         for field, value in _unpack(content.get(section, {})).items():
             if value is not None:
@@ -338,11 +339,11 @@ def _read_tokenizer_json(
     return fields, added
 
 
-def _unpack(section: Mapping[str, Any]) -> dict[str, Any]:
+def _unpack(section: Record) -> Record:
     """The fields of a section; those of a sequence's members are joined."""
     if section.get("type") != "Sequence":
         return {**section}
-    fields: dict[str, Any] = {}
+    fields: Record = {}
     types = []
     for member in section.get("normalizers") or section["pretokenizers"]:
         fields |= member
@@ -350,9 +351,7 @@ def _unpack(section: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {"type": ", ".join(types)}
 
 
-def _number_pieces(
-    pieces: Iterable[Sequence[Any]], charsmap: bytes
-) -> dict[str, Any]:
+def _number_pieces(pieces: Iterable[Sequence[Any]], charsmap: bytes) -> Record:
     """The fields of SentencePiece's tokens; of equal ones the first's id."""
     ids: dict[str, int] = {}
     scores = []
@@ -366,9 +365,7 @@ def _number_pieces(
     }
 
 
-def _check_post_processor(
-    folder: str, processor: Mapping[str, Any], kind: str
-) -> None:
+def _check_post_processor(folder: str, processor: Record, kind: str) -> None:
     """Raises `UserError` unless special tokens go where the kind has them."""
     name = processor.get("type", POST_PROCESSORS[0])
     is_usual = name in POST_PROCESSORS
@@ -379,7 +376,7 @@ def _check_post_processor(
         raise refuse(folder, "tokenizer.json", "post_processor", name)
 
 
-def _shape(processor: Mapping[str, Any], name: str) -> str:
+def _shape(processor: Record, name: str) -> str:
     """A template: `A` where it has a text, and a dot where a special token."""
     shape = ""
     for item in processor.get(name, ()):
@@ -387,9 +384,7 @@ def _shape(processor: Mapping[str, Any], name: str) -> str:
     return shape
 
 
-def _read_added(
-    folder: str, settings: Mapping[str, Any]
-) -> dict[int, AddedToken]:
+def _read_added(folder: str, settings: Record) -> dict[int, AddedToken]:
     """Added tokens of a folder without `tokenizer.json`, by id."""
     added = {}
     path = os.path.join(folder, "added_tokens.json")
@@ -402,7 +397,7 @@ def _read_added(
     return added
 
 
-def _make_added(folder: str, token: Mapping[str, Any]) -> AddedToken:
+def _make_added(folder: str, token: Record) -> AddedToken:
     content = token["content"]
     if token.get("single_word"):
         raise refuse(folder, f"added token {content}", "single_word", True)
@@ -415,7 +410,7 @@ def _make_added(folder: str, token: Mapping[str, Any]) -> AddedToken:
     )
 
 
-def _read_vocabulary(folder: str, title: str, kind: str) -> dict[str, Any]:
+def _read_vocabulary(folder: str, title: str, kind: str) -> Record:
     """The fields of the older files: ids of tokens, and what makes tokens."""
     if kind == "WordPiece":
         lines = _read_lines(folder, "vocab.txt")

@@ -37,7 +37,6 @@ What the paper names as future work, and its field expects: gradient surgery
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tf_transfer import experiment, run_data, tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
@@ -47,6 +46,7 @@ from tf_transfer.data.task import Task
 from tf_transfer.multitask.data import MultitaskData
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 # What trains in each phase, by `--train`.
 PHASES = {
@@ -285,7 +285,7 @@ class Settings(
             self.samples and self.alpha != self.last_alpha
         )
 
-    def hashed(self) -> dict[str, Any]:
+    def hashed(self) -> Record:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if self.head_combine == self.combine:  # as before the flag
@@ -295,7 +295,7 @@ class Settings(
             values["order"] = ",".join(tasks_in_order(self))
         return values
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Record:
         """The epochs of the heads' phase; the rate that is shown."""
         values = super().defaults()
         if self.train == "head":
@@ -454,7 +454,7 @@ class Multitask(experiment.Experiment):
         return [first, last] if len(settings.phases) > 1 else [last]
 
     @classmethod
-    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+    def recall_settings(cls, config: Record) -> Record:
         """The settings to predict with; task files may be gone by now."""
         recalled = super().recall_settings(config)
         for name in ("tasks", "order", "loss_weights", "validation_fraction"):

@@ -15,6 +15,7 @@ from tf_transfer.reports import claims, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.utils.json_files import Record
 
 TASK = "cs224n"
 METRICS = {
@@ -104,7 +105,7 @@ def table_1(study: Study, sizes: dict[str, int]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def fill_table(study: Study, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def fill_table(study: Study, rows: Iterable[Record]) -> pd.DataFrame:
     """A table of scores, from rows of `published.json`."""
     lines = []
     find = functools.partial(find_runs, study)

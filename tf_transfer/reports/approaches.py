@@ -20,6 +20,7 @@ from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.groups import count_texts, did_not_train, Group
 from tf_transfer.reports.runs import drop_missing
 from tf_transfer.utils.formatting import count
+from tf_transfer.utils.json_files import Record
 
 # Settings that do not divide approaches, and those that name none. Methods with
 # other options are other approaches, never chosen by scores.
@@ -114,9 +115,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     return approaches
 
 
-def _leave_out(
-    settings: Mapping[str, Any], names: Collection[str]
-) -> dict[str, Any]:
+def _leave_out(settings: Mapping[str, Any], names: Collection[str]) -> Record:
     return {n: v for n, v in settings.items() if n not in names}
 
 

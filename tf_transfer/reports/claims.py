@@ -20,6 +20,7 @@ import pandas as pd
 
 from tf_transfer.reports import runs as runs_lib
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 SIZE_TOLERANCE = 0.01  # of a split: counts of header lines and the like
 # The origins of a paper's settings, as clauses name them.
@@ -143,20 +144,18 @@ class Paper:
     """
 
     name: str
-    settings: dict[str, Any]
+    settings: Record
     encoders: tuple[str, ...]
     sizes: dict[str, dict[str, int]]
     varied: tuple[str, ...]
     rates: tuple[float, ...]
     claims: tuple[Claim, ...]
     notes: tuple[str, ...]
-    settings_of: dict[str, dict[str, Any]] = dataclasses.field(
-        default_factory=dict
-    )
+    settings_of: dict[str, Record] = dataclasses.field(default_factory=dict)
     encoder_of: dict[str, str] = dataclasses.field(default_factory=dict)
     origins: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def settings_on(self, model: str) -> dict[str, Any]:
+    def settings_on(self, model: str) -> Record:
         """The paper's settings with an encoder."""
         return {**self.settings, **self.settings_of.get(model, {})}
 
@@ -207,7 +206,7 @@ def read_paper(path: str) -> Paper:
     )
 
 
-def read_content(path: str) -> dict[str, Any]:
+def read_content(path: str) -> Record:
     """The content of a file of TOML or JSON.
 
     Raises:
@@ -221,7 +220,7 @@ def read_content(path: str) -> dict[str, Any]:
     return dict(content)
 
 
-def _make_claim(entry: dict[str, Any]) -> Claim:
+def _make_claim(entry: Record) -> Claim:
     """The claim in an entry; raises `ValueError` or `TypeError` if it is wrong.
 
     A list of one may be written without brackets, a `measure` of both groups
@@ -254,7 +253,7 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     return claim
 
 
-def _make_reading(entry: dict[str, Any], other: dict[str, Any]) -> Claim:
+def _make_reading(entry: Record, other: Record) -> Claim:
     """The claim in another reading of an entry; see `read_paper`."""
     measure = entry.get("measure", "score")
     merged = {
@@ -275,7 +274,7 @@ def _make_reading(entry: dict[str, Any], other: dict[str, Any]) -> Claim:
 
 def _merge_tables(
     tables: Mapping[str, Settings], origins: dict[str, str]
-) -> dict[str, Any]:
+) -> Record:
     """Merges tables of settings, each of which is named by an origin.
 
     Args:
@@ -285,7 +284,7 @@ def _merge_tables(
     Raises:
         ValueError: a table is not named by an origin.
     """
-    settings: dict[str, Any] = {}
+    settings: Record = {}
     for origin, table in tables.items():
         if origin not in ORIGINS:
             raise ValueError(f"{origin} is in none of {', '.join(ORIGINS)}")
@@ -313,7 +312,7 @@ def find_file(
     return next(filter(os.path.isfile, paths), None)
 
 
-def read_published(folder: str, experiment: str) -> dict[str, Any]:
+def read_published(folder: str, experiment: str) -> Record:
     """The paper's other figures; {} without a `published.json`."""
     path = find_file(folder, experiment, "published.json")
     return read_content(path) if path else {}

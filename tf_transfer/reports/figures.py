@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 
 from tf_transfer.reports import advice
 from tf_transfer.reports.estimates import Ranged
+from tf_transfer.utils.json_files import Record
 
 APPROACH_COLOURS = {
     "fine_tuning": "#000000",
@@ -41,7 +42,7 @@ STYLE: dict[str, Any] = {
 GREY = "#7F7F7F"
 MOST_POINTS = 14  # of the figure of costs
 
-Profiles = Mapping[str, Mapping[str, Any]]  # by task; `depth_profile.json`
+Profiles = Mapping[str, Record]  # by task; `depth_profile.json`
 Handles = dict[str, Any]  # what a legend shows, by its label
 Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
 

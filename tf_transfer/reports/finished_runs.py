@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -20,6 +19,7 @@ from tf_transfer.reports.estimates import Ranged, UNKNOWN
 from tf_transfer.reports.predictions import draw, read_arrays
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.formatting import count
+from tf_transfer.utils.json_files import Record
 
 SAMPLES = 500  # of the texts, for the intervals of one run
 BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
@@ -43,7 +43,7 @@ class Scored:
     """
 
     path: str
-    record: dict[str, Any]
+    record: Record
     kind: str
     ids: np.ndarray
     labels: np.ndarray
@@ -305,7 +305,7 @@ def _seconds(run: Scored) -> float:
     return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
 
 
-def describe_profile(profile: Mapping[str, Any]) -> str:
+def describe_profile(profile: Record) -> str:
     """The depth profile in a line.
 
     Args:

@@ -10,15 +10,14 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import scipy.stats
 
 from tf_transfer.data import cs224n, metrics
-from tf_transfer.reports.reading import Record
 from tf_transfer.training import records
 from tf_transfer.utils import json_files
+from tf_transfer.utils.json_files import Record
 
 Arrays = dict[str, np.ndarray]
 
@@ -28,7 +27,7 @@ OUTSIDE = 0  # the tag of a word that is in no entity
 
 
 def read_arrays(
-    directory: records.RunDirectory, result: dict[str, Any] | None, kind: str
+    directory: records.RunDirectory, result: Record | None, kind: str
 ) -> Arrays:
     """What a finished run stored of a split; {} if it stored nothing.
 
@@ -72,7 +71,7 @@ class Predictions:
 
     def describe_record(
         self, record: Record, arrays: Arrays | None = None
-    ) -> dict[str, Any]:
+    ) -> Record:
         """The fields that complete a record.
 
         They describe its test split, or without one its validation split. The
@@ -164,9 +163,7 @@ def _has_one_answer(arrays: Arrays) -> bool:
 # === Scores on resampled texts ===
 
 
-def resample(
-    record: Record, arrays: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
+def resample(record: Record, arrays: Mapping[str, np.ndarray]) -> Record:
     """What a record has of its test texts, or where none are, validation ones.
 
     Args:

@@ -11,15 +11,14 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
-
-Record = dict[str, Any]
+from tf_transfer.utils.json_files import Record
 
 # Times are compared only between runs that agree in these.
 TIMING_ENVIRONMENT = (
@@ -144,7 +143,7 @@ def select_runs(
 
 def read_searches(
     root: str,
-) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+) -> tuple[list[Record], list[tuple[str, str]]]:
     """The searches below a folder that have an answer.
 
     Returns:
@@ -240,9 +239,9 @@ def read_run(folder: str, path: str) -> Record:
 
 
 def _check_content(
-    config: dict[str, Any],
-    result: dict[str, Any],
-    epochs: list[dict[str, Any]],
+    config: Record,
+    result: Record,
+    epochs: list[Record],
 ) -> None:
     """Raises `LeftOut` for what your own experiment might get wrong."""
     for field, name in (
@@ -267,9 +266,7 @@ def _check_content(
             raise LeftOut(f"{where}: has no {metric} among its scores")
 
 
-def complete_key(
-    key: dict[str, Any], settings: dict[str, Any]
-) -> dict[str, Any]:
+def complete_key(key: Record, settings: Record) -> Record:
     """The key of an encoder's run, with all that describes the run.
 
     Args:
@@ -280,9 +277,9 @@ def complete_key(
 
 
 def _make_record(
-    config: dict[str, Any],
-    result: dict[str, Any],
-    epochs: list[dict[str, Any]],
+    config: Record,
+    result: Record,
+    epochs: list[Record],
     path: str,
 ) -> Record:
     key, metric = config["key"], result["metric"]
@@ -343,9 +340,7 @@ def _make_record(
     }
 
 
-def _list_passes(
-    result: dict[str, Any], epochs: Iterable[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _list_passes(result: Record, epochs: Iterable[Record]) -> list[Record]:
     """Task and validation scores of each pass over one of several tasks.
 
     Passes of the head alone, which may be hundreds, are in no table.
@@ -368,8 +363,8 @@ def _seconds_at(text: str | None) -> float | None:
 
 
 def _last_lines_of_epochs(
-    lines: Iterable[dict[str, Any]],
-) -> list[dict[str, Any]]:
+    lines: Iterable[Record],
+) -> list[Record]:
     """The line of each epoch; the last, where there is one for each task.
 
     Only after the last task's pass may an epoch be selected.

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.reports.reading import Record, TIMING_ENVIRONMENT
+from tf_transfer.reports.reading import TIMING_ENVIRONMENT
+from tf_transfer.utils.json_files import Record
 
 # What only runs with a feature cache have.
 CACHING = ("cache_dtype", "prefix_engine", "prefix_precision")
@@ -138,7 +139,7 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(name), pd.concat([members, fitting]).copy()
 
 
-def _make_row(record: Record) -> dict[str, Any]:
+def _make_row(record: Record) -> Record:
     key = record["key"]
     settings = {n: v for n, v in key.items() if n not in IDENTITIES}
     baseline = not record["blocks"]

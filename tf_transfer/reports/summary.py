@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tf_transfer.reports import reading
-from tf_transfer.reports.reading import Record
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 VERSION = 7
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
@@ -97,7 +97,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
         return summaries[0]
     found: list[Record] = []
     named: dict[str, str] = {}  # reasons, by path
-    searches: dict[str, Any] = {}  # by path
+    searches: Record = {}  # by path
     for summary in summaries:
         found += summary["runs"]
         named |= dict(summary["left_out"])
@@ -115,7 +115,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     }
 
 
-def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
+def _describe(runs: Sequence[Record], day: str) -> Record:
     """When, where and by which code some runs were made."""
     versions = collections.defaultdict(set)
     for run in runs:

@@ -18,6 +18,7 @@ from tf_transfer.reports import (
     runs as runs_lib,
 )
 from tf_transfer.reports.estimates import Ranged
+from tf_transfer.utils.json_files import Record
 
 Values = Iterable[float | None]  # one for each run; some are not known
 NAMES = {"id": "row", "standard_deviation": "standard deviation"}
@@ -119,9 +120,7 @@ def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
 # === The errors of a run ===
 
 
-def tabulate_errors(
-    errors: Mapping[str, Mapping[str, Any]], run: str
-) -> Iterator[Table]:
+def tabulate_errors(errors: Mapping[str, Record], run: str) -> Iterator[Table]:
     """Yields the errors by label, confusions, residuals, and the worst texts.
 
     Args:
@@ -160,9 +159,9 @@ def tabulate_errors(
 
 
 def find_rows(
-    rows: Iterable[dict[str, Any]],
+    rows: Iterable[Record],
     find: Callable[[claims.Settings], pd.DataFrame],
-) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+) -> Iterator[tuple[Record, pd.DataFrame]]:
     """Published rows with their runs; a `reading` only where it was run.
 
     Args:
@@ -180,6 +179,6 @@ def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
     return spread(runs_lib.measure_runs(metric, runs), sign=sign)
 
 
-def pair(title: str, published: Any, here: Any) -> dict[str, Any]:
+def pair(title: str, published: Any, here: Any) -> Record:
     """Cells of two neighbouring columns: the paper's value, and ours."""
     return {f"{title}, published": published, f"{title}, here": here}

@@ -171,7 +171,7 @@ class Runs:
         fold = 0
         if self._has_folds and not refit:
             fold = choice.seed
-        values: dict[str, Any] = {
+        values: Record = {
             **self._select(flags),
             **flags,
             **self._list_cuts(flags["trainable_layers"]),
@@ -212,7 +212,7 @@ class Runs:
             self.baseline(PROBE), {size.task.name: probed}
         )
 
-    def _select(self, flags: Mapping[str, Any]) -> dict[str, Any]:
+    def _select(self, flags: Mapping[str, Any]) -> Record:
         """The given flags that a run with further flags reads."""
         settings = self._settings_of(flags)
         return {n: v for n, v in self._given.items() if settings.reads(n)}

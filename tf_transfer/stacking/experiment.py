@@ -29,7 +29,6 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, setting
@@ -47,6 +46,7 @@ from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import heads
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 # What trains in each phase, by `--adaptation`.
 ADAPTATIONS = {
@@ -268,7 +268,7 @@ class Settings(
         gap = self.phase_one_gap
         return self.adaptation == "stack_only" and gap is not None and gap >= 0
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Record:
         """Head and encoder, by task; the rate that is shown."""
         values = super().defaults() | {"head": self.head_name}
         if self.phase_one_gap is None:
@@ -447,7 +447,7 @@ class Stacking(experiment.Experiment):
         return phases
 
     @classmethod
-    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+    def recall_settings(cls, config: Record) -> Record:
         """The settings to predict with; a task file may be gone by now."""
         [task] = config["tasks"].values()
         kind = find_head_kind(task["kind"], task["texts"])

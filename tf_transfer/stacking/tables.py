@@ -10,7 +10,6 @@ import collections
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,9 @@ from tf_transfer.reports import runs as runs_lib, tables
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.predictions import Arrays, Predictions
-from tf_transfer.reports.reading import Record
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.utils.json_files import Record
 
 HEADS = {
     "dense": "two dense layers",
@@ -99,7 +98,7 @@ def table_1(study: Study, strategies: Iterable[dict[str, str]]) -> pd.DataFrame:
     return frame.assign(runs=runs)
 
 
-def compare(study: Study, table: dict[str, Any]) -> pd.DataFrame:
+def compare(study: Study, table: Record) -> pd.DataFrame:
     """Scores of models and strategies, and their gains over other rows.
 
     Args:

@@ -235,7 +235,7 @@ def _unreachable(address: str, reason: str) -> UserError:
     )
 
 
-def _check_nodes(ray: Any, nodes: list[dict[str, Any]], out: str) -> None:
+def _check_nodes(ray: Any, nodes: list[Record], out: str) -> None:
     """Raises `UserError` where a node cannot work below `out`."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

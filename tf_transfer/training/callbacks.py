@@ -54,10 +54,10 @@ class Callback:
             counts: int32 [steps]. The examples of each.
         """
 
-    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: Record) -> None:
         """A line of `epochs.jsonl` is about to be written; add to it here."""
 
-    def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
+    def on_train_end(self, trainer: Any, result: Record) -> None:
         """The run is over; `result` has the fields of `result.json`."""
 
     def on_close(self, trainer: Any) -> None:
@@ -91,7 +91,7 @@ class PeakMemory(Callback):
     ) -> None:
         self._own = max(self._own, machine.own_memory() or 0)
 
-    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: Record) -> None:
         peak = 0
         for gpu in self._gpus:
             peak += tf.config.experimental.get_memory_info(gpu)["peak"]
@@ -129,7 +129,7 @@ class ProgressBar(Callback):
     def on_close(self, trainer: Any) -> None:
         self._bar.close()
 
-    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: Record) -> None:
         self._bar.close()
         screen.say(_format_line(line))
 
@@ -177,7 +177,7 @@ class TensorBoard(Callback):
         self._file.scalar("train/lr", rate, step)
         self._file.flush()
 
-    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: Record) -> None:
         step = trainer.progress.total_steps
         for kind in ("validation", "test"):
             for name, value in (line[kind] or {}).items():
@@ -187,7 +187,7 @@ class TensorBoard(Callback):
         self._file.scalar("time/trace_seconds", line["trace_seconds"], step)
         self._file.flush()
 
-    def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
+    def on_train_end(self, trainer: Any, result: Record) -> None:
         self._file.log_result(
             result, self._metric, trainer.progress.total_steps
         )
@@ -214,7 +214,7 @@ class TimeLimit(Callback):
     def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
         self._epoch_began = time.monotonic()
 
-    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+    def on_record(self, trainer: Any, line: Record) -> None:
         now = time.monotonic()
         self._longest = max(self._longest, now - self._epoch_began)
         trainer.is_out_of_time = now + self._longest > self._end
@@ -259,7 +259,7 @@ class Heartbeat(Callback):
             self._last = now
 
 
-def _format_line(line: dict[str, Any]) -> str:
+def _format_line(line: Record) -> str:
     """A line of `epochs.jsonl` as the terminal shows it."""
     parts = [f"epoch {line['phase_epoch']:>2}"]
     if line["task"]:

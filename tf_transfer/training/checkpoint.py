@@ -15,17 +15,18 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import safetensors.numpy
 
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 KEPT = 2
 Content = TypedDict(
-    "Content", {"sha256": str, "state_sha256": str, "state": dict[str, Any]}
+    "Content", {"sha256": str, "state_sha256": str, "state": Record}
 )
 
 Arrays = dict[str, np.ndarray]  # by name
@@ -83,9 +84,7 @@ class Checkpoints:
             paths = _list_paths(self._earlier) + paths
         return paths
 
-    def save(
-        self, step: int, arrays: Arrays, state: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def save(self, step: int, arrays: Arrays, state: Record) -> list[Record]:
         """Writes a checkpoint, then removes all but the last two.
 
         Args:
@@ -139,8 +138,8 @@ class Checkpoints:
     def newest(
         self,
         repair: bool,
-        also_needs: Callable[[dict[str, Any]], None] = lambda state: None,
-    ) -> tuple[Arrays, dict[str, Any]] | None:
+        also_needs: Callable[[Record], None] = lambda state: None,
+    ) -> tuple[Arrays, Record] | None:
         """Arrays and state of the newest intact checkpoint.
 
         Args:
@@ -194,7 +193,7 @@ class Checkpoints:
             )
         return None
 
-    def _hash(self, sha256: str, state: dict[str, Any]) -> str:
+    def _hash(self, sha256: str, state: Record) -> str:
         text = self._owner + sha256 + json.dumps(state)
         return hashlib.sha256(text.encode()).hexdigest()
 

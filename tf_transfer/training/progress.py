@@ -5,6 +5,8 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from tf_transfer.utils.json_files import Record
+
 if TYPE_CHECKING:
     from tf_transfer.feature_cache.cache import BuildCost
 
@@ -115,7 +117,7 @@ class Progress:
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     best: Any = None
     phase_records: list[dict] = dataclasses.field(default_factory=list)
-    epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    epochs: list[Record] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
 
     def add(self, chunk: Chunk) -> None:
@@ -175,8 +177,8 @@ class Progress:
         self.train_seconds = self.trace_seconds = 0.0
 
     def describe_pass(
-        self, task: str | None, scores: dict[str, Any], eval_seconds: float
-    ) -> dict[str, Any]:
+        self, task: str | None, scores: Record, eval_seconds: float
+    ) -> Record:
         """The line of `epochs.jsonl` on the pass that has just ended.
 
         Args:
@@ -199,7 +201,7 @@ class Progress:
             / max(self.train_seconds, 1e-9),
         }
 
-    def make_result(self, is_cached: bool) -> dict[str, Any]:
+    def make_result(self, is_cached: bool) -> Record:
         """The fields of `result.json` about scores and times.
 
         Args:

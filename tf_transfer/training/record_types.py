@@ -3,9 +3,10 @@
 A file may have other keys in addition; see `json_files`.
 """
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from tf_transfer.training.results import Scores
+from tf_transfer.utils.json_files import Record
 
 # One start of a process on the run.
 Start = TypedDict(
@@ -29,9 +30,9 @@ Setting = str | int | float | bool | None
 Config = TypedDict(
     "Config",
     {
-        "key": dict[str, Any],
+        "key": Record,
         "settings": NotRequired[dict[str, Setting]],
-        "tasks": NotRequired[dict[str, dict[str, Any]]],
+        "tasks": NotRequired[dict[str, Record]],
         "parts": NotRequired[dict[str, int]],
         "split_sizes": NotRequired[dict[str, int]],
         "replicas": NotRequired[int | None],

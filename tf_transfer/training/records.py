@@ -33,6 +33,7 @@ from tf_transfer.training.record_types import Config, Epoch, Profile, START
 from tf_transfer.training.results import Result
 from tf_transfer.utils import files, json_files, machine, screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 ADVICE = "Restore the file, or remove the folder and run its command again."
 # Files whose hashes `result.json` has, in addition to those of `model/`.
@@ -54,7 +55,7 @@ class RunDirectory:
         key: dict. What makes the run this run.
     """
 
-    def __init__(self, path: str, key: dict[str, Any] | None) -> None:
+    def __init__(self, path: str, key: Record | None) -> None:
         self.path = path
         self.key = json.loads(json.dumps(key, default=str))
         self.checkpoints = checkpoint.Checkpoints(
@@ -63,7 +64,7 @@ class RunDirectory:
         self._lock = contextlib.ExitStack()
         self._models: dict[str, str] = {}  # hashes, by file
         # The result that this process extends.
-        self._finished: dict[str, Any] | None = None
+        self._finished: Record | None = None
 
     def file(self, *names: str) -> str:
         """Path of a file in the directory."""
@@ -83,7 +84,7 @@ class RunDirectory:
             return extended
         return self.file(name)
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Record | None:
         """The finished run's result, or None.
 
         Raises:
@@ -100,7 +101,7 @@ class RunDirectory:
             raise self._damaged("result.json", "is another run's")
         return result
 
-    def config(self, *types: Any) -> dict[str, Any] | None:
+    def config(self, *types: Any) -> Record | None:
         """The content of `config.json`, or None.
 
         Args:
@@ -111,13 +112,11 @@ class RunDirectory:
         """
         return read_json(self._path_to_read("config.json"), Config, *types)
 
-    def epochs(self) -> list[dict[str, Any]]:
+    def epochs(self) -> list[Record]:
         """The lines of `epochs.jsonl`; see `config`."""
         return json_files.read_lines(self._path_to_read("epochs.jsonl"), Epoch)
 
-    def check_file(
-        self, name: str, result: dict[str, Any] | None = None
-    ) -> str:
+    def check_file(self, name: str, result: Record | None = None) -> str:
         """Path of a file whose hash is in `result.json`.
 
         Args:
@@ -232,7 +231,7 @@ class RunDirectory:
         devices: Any,
         parts: dict[str, int],
         split_sizes: dict[str, int],
-        details: dict[str, Any] | None = None,
+        details: Record | None = None,
     ) -> None:
         """Locks the directory, and writes `config.json`: what runs, and where.
 
@@ -303,9 +302,7 @@ class RunDirectory:
             },
         )
 
-    def _begin_extension(
-        self, settings: Settings, result: dict[str, Any]
-    ) -> None:
+    def _begin_extension(self, settings: Settings, result: Record) -> None:
         """Writes below `extension/` from now on, and continues what is there.
 
         Args:
@@ -352,14 +349,14 @@ class RunDirectory:
                 os.replace(self.file(EXTENSION, name), self.file(name))
         shutil.rmtree(self.file(EXTENSION))
 
-    def end(self, result: dict[str, Any]) -> None:
+    def end(self, result: Record) -> None:
         """Writes `result.json`, last of all, and prints it."""
         for warning in result.get("warnings", []):
             print(f"Warning: {warning}", file=sys.stderr)
         self.write_result(result)
         screen.say(f"{results.summarize(result)}\nWritten to {self.path}")
 
-    def write_result(self, result: dict[str, Any]) -> None:
+    def write_result(self, result: Record) -> None:
         """Writes `result.json` with hashes that show that nothing changed."""
         hashes = {
             name: files.sha256(self._path_to_read(name))
@@ -375,7 +372,7 @@ class RunDirectory:
             self._finished = None
             self._remove_models(self._models)
 
-    def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
+    def write_epochs(self, epochs: list[Record]) -> None:
         """Writes `epochs.jsonl`, one line per evaluation."""
         lines = "".join(json.dumps(epoch) + "\n" for epoch in epochs)
         files.write_atomically(
@@ -383,7 +380,7 @@ class RunDirectory:
         )
 
     def predictions(
-        self, result: dict[str, Any] | None = None
+        self, result: Record | None = None
     ) -> dict[str, np.ndarray]:
         """The arrays of `predictions.npz`.
 
@@ -409,29 +406,25 @@ class RunDirectory:
             compress_arrays(dict(sorted(arrays.items()))),
         )
 
-    def write_profile(self, profile: dict[str, Any]) -> None:
+    def write_profile(self, profile: Record) -> None:
         """Writes `depth_profile.json`; see `probe.Probe.profile`."""
         files.write_json(self._path_to_write("depth_profile.json"), profile)
 
-    def profile(self) -> dict[str, Any] | None:
+    def profile(self) -> Record | None:
         """The content of `depth_profile.json`, or None; see `config`."""
         return read_json(self._path_to_read("depth_profile.json"), Profile)
 
-    def write_errors(self, errors: dict[str, Any]) -> None:
+    def write_errors(self, errors: Record) -> None:
         """Writes `errors.json`: by split, what `data.errors` describes."""
         files.write_json(self._path_to_write("errors.json"), errors)
 
-    def errors(self) -> dict[str, Any]:
+    def errors(self) -> Record:
         """The content of `errors.json`; {} without it."""
-        return (
-            read_json(self._path_to_read("errors.json"), dict[str, Any]) or {}
-        )
+        return read_json(self._path_to_read("errors.json"), Record) or {}
 
     # === The selected weights ===
 
-    def write_model(
-        self, name: str, arrays: dict[str, np.ndarray]
-    ) -> dict[str, Any]:
+    def write_model(self, name: str, arrays: dict[str, np.ndarray]) -> Record:
         """Writes weights below `model/`; returns an entry for `read_model`."""
         os.makedirs(self.file("model"), exist_ok=True)
         sha256 = checkpoint.write_arrays(
@@ -439,7 +432,7 @@ class RunDirectory:
         )
         return {"file": name, "sha256": sha256}
 
-    def read_model(self, entry: dict[str, Any]) -> dict[str, np.ndarray]:
+    def read_model(self, entry: Record) -> dict[str, np.ndarray]:
         """Weights that `write_model` wrote.
 
         Raises:
@@ -449,7 +442,7 @@ class RunDirectory:
             self.file("model", f"{entry['file']}.safetensors"), entry["sha256"]
         )
 
-    def keep_models(self, entries: list[dict[str, Any]]) -> None:
+    def keep_models(self, entries: list[Record]) -> None:
         """Removes every model file but these, and those of a valid result."""
         self._models = {
             f"model/{entry['file']}.safetensors": entry["sha256"]

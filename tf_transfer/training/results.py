@@ -1,9 +1,10 @@
 """The result of a run: its fields, itself in a line, and what extends it."""
 
 import math
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from tf_transfer.config.settings import Settings
+from tf_transfer.utils.json_files import Record
 
 OUT_OF_TIME = "max_seconds"  # the stop reason of a run that had more to do
 
@@ -55,7 +56,7 @@ Result = TypedDict(
 )
 
 
-def summarize(result: dict[str, Any]) -> str:
+def summarize(result: Record) -> str:
     """A result in a line."""
     metric = result["metric"]
     kinds = [
@@ -80,7 +81,7 @@ def summarize(result: dict[str, Any]) -> str:
     )
 
 
-def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
+def describe_extension(settings: Settings, result: Record) -> str:
     """Describes in a line how these settings extend a finished run.
 
     They may add epochs or score the test; "" if they do neither.
@@ -92,7 +93,7 @@ def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
     return ""
 
 
-def adds_epochs(settings: Settings, result: dict[str, Any]) -> bool:
+def adds_epochs(settings: Settings, result: Record) -> bool:
     """Whether these settings extend a finished run by epochs."""
     had_more_to_do = result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
     phases = result.get("phases")

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from tf_transfer.config.settings import Settings
 from tf_transfer.training.record_types import Answer
 from tf_transfer.training.records import read_json, RunDirectory
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.json_files import hash_json
+from tf_transfer.utils.json_files import hash_json, Record
 
 ANSWER = ".search/answer.json"  # in the folder of a search
 
@@ -48,7 +47,7 @@ def locate(
     return run
 
 
-def run_name(settings: Settings, key: dict[str, Any]) -> str:
+def run_name(settings: Settings, key: Record) -> str:
     """The folder name of a run: the main settings, and a hash."""
     return f"{settings.title}-{hash_json(key)[:10]}"
 

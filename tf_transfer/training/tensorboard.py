@@ -12,6 +12,7 @@ from tensorboard.plugins.scalar import summary_v2 as scalar
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from tf_transfer.utils import files
+from tf_transfer.utils.json_files import Record
 
 OVERVIEW = "overview"  # folder below the runs
 # The columns of HParams' table of runs, in addition to the settings.
@@ -75,7 +76,7 @@ class EventFile:
 class RunEvents(EventFile):
     """The event file of one run, in its directory."""
 
-    def start(self, step: int, hyperparameters: dict[str, Any]) -> None:
+    def start(self, step: int, hyperparameters: Record) -> None:
         """Writes the settings of a run that begins, or resumes at `step`.
 
         TensorBoard then ignores later steps of older files.
@@ -92,9 +93,7 @@ class RunEvents(EventFile):
             step=step,
         )
 
-    def log_result(
-        self, result: dict[str, Any], metric: str, step: int
-    ) -> None:
+    def log_result(self, result: Record, metric: str, step: int) -> None:
         """Writes the columns of HParams' table; see `RESULT_COLUMNS`."""
         scores = result["test"] or result["validation"]
         values = (

@@ -38,7 +38,6 @@ Our choices, where the paper is silent or contradicts itself:
 """
 
 import dataclasses
-from typing import Any
 
 from tf_transfer import experiment, tasks
 from tf_transfer.baselines import sparse
@@ -95,7 +94,7 @@ HELP = {
 }
 # The table is always read by these flags, and its identity is not all of it.
 COLUMN = {"hashed": True, "needs": {}}
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, Record] = {
     "text_column": COLUMN,
     "label_column": COLUMN,
     "encoding": {"needs": {}},
@@ -254,7 +253,7 @@ class Settings(
             return "held_out"
         return f"folds={self.folds},fold_seed={self.fold_seed}"
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Record:
         """Learning rate, and whether the pooler trains."""
         values = super().defaults()
         if self.pooler is None:

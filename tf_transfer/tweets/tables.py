@@ -6,7 +6,6 @@ and those of the author's own runs, which are public. All are in points.
 
 import functools
 import math
-from typing import Any
 
 import pandas as pd
 import scipy.stats
@@ -21,6 +20,7 @@ from tf_transfer.reports import (
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.utils.json_files import Record
 
 NAMES = {
     "fine_tuning": "unfrozen",
@@ -203,12 +203,12 @@ def _has_as_many_texts(study: Study) -> bool:
     return bool(tested.between(HELD_OUT - 1, HELD_OUT).any())
 
 
-def _name(row: dict[str, Any]) -> str:
+def _name(row: Record) -> str:
     reading = row.get("reading")
     return f"{row['name']}: {reading}" if reading else row["name"]
 
 
-def _show_his(row: dict[str, Any], metric: str) -> str:
+def _show_his(row: Record, metric: str) -> str:
     """Mean of the author's runs, with the deviation if it is known."""
     text = tables.number(row.get(metric, math.nan))
     deviation = row.get(f"{metric}_deviation")

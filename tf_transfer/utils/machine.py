@@ -12,9 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any
 
 from tf_transfer import __version__
+from tf_transfer.utils.json_files import Record
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # how many runs a sweep has in parallel
@@ -115,7 +115,7 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
     return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
 
 
-def describe_process() -> dict[str, Any]:
+def describe_process() -> Record:
     """What and where this process is, as `config.json` has it."""
     return {
         "threads": len(os.sched_getaffinity(0)),
