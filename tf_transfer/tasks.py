@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from tf_transfer.config import fields, settings as settings_lib
-from tf_transfer.config.fields import Group, Reader, setting
+from tf_transfer.config.fields import (
+    baseline_setting,
+    Reader,
+    setting,
+    texts_setting,
+    training_setting,
+)
 from tf_transfer.config.recipe import GRADIENT_HEAD
 from tf_transfer.data import registry, task_file
 from tf_transfer.data.task import KINDS
@@ -107,60 +113,53 @@ class RunSettings(settings_lib.Settings):
 class TaskSettings(RunSettings):
     """The shared settings, the task, and the choices of a single one."""
 
-    task: str = setting(
+    task: str = baseline_setting(
         "rte",
         f"The task: {', '.join(registry.DATA_SETS)}; or a task file of your "
         "own, such as mine.toml.",
-        read_by=Reader.BASELINE,
     )
-    features: str = setting(
+    features: str = baseline_setting(
         "bert",
         "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
         "regression on states of the frozen encoder (docs/probe.md).",
         choices=("bert", "frozen"),
         unnamed="bert",
-        read_by=Reader.BASELINE,
     )
-    keep_blocks: int = setting(
+    keep_blocks: int = training_setting(
         0,
         "Number of the encoder's first blocks to keep; the others are dropped "
         "for good, in training, prediction and exports. 0 keeps all.",
-        group=Group.TRAINED,
         at_least=0,
         unnamed=0,
         read_by=Reader.ENCODER,
     )
-    head: str = setting(
+    head: str = training_setting(
         "linear",
         "The head on the pooled vector: `linear`, one dense layer; `mlp`, a "
         "dense GELU layer of the encoder's width below that.",
-        group=Group.TRAINED,
         choices=("linear", "mlp"),
         unnamed="linear",
         needs=GRADIENT_HEAD,
     )
-    pooling: str = setting(
+    pooling: str = training_setting(
         "cls",
         "What the head reads: `cls`, [CLS] through the pooler; `cls_state`, "
         "[CLS] as the last block leaves it; `mean`, the mean of all tokens; "
         "`last4`, [CLS] above each of the last four blocks, concatenated.",
-        group=Group.TRAINED,
         choices=("cls", "cls_state", "mean", "last4"),
         needs=GRADIENT_HEAD,
     )
-    pairs: str = setting(
+    pairs: str = training_setting(
         "cross",
         "How a pair is read: `cross`, both texts in one row; or `sbert`, each "
         "by itself, u and v, and the head reads (u, v, |u - v|).",
-        group=Group.TRAINED,
         choices=("cross", "sbert"),
         needs=GRADIENT_HEAD,
     )
-    loss_head: str = setting(
+    loss_head: str = training_setting(
         "sigmoid",
         "The output for two classes: the sigmoid of one unit, or the softmax "
         "of two.",
-        group=Group.TRAINED,
         choices=("sigmoid", "softmax"),
         unnamed="sigmoid",
         needs=GRADIENT_HEAD,
@@ -178,63 +177,55 @@ class TaskSettings(RunSettings):
         "Of --data=FILE: the column of the labels.",
         **TABLE,
     )
-    group_column: str = setting(
+    group_column: str = texts_setting(
         "",
         "Of --data=FILE: the column of the author, patient or document of a "
         "text. Its rows stay in one split and fold, and intervals resample it.",
-        group=Group.TEXTS,
         **TABLE,
     )
-    kind: str = setting(
+    kind: str = texts_setting(
         "classes",
         "Of --data=FILE: the kind of its labels; `labels`: several per text.",
-        group=Group.TEXTS,
         choices=KINDS,
         **TABLE,
     )
-    metric: str = setting(
+    metric: str = texts_setting(
         "",
         "Of --data=FILE: the metric that selects, stops and ranks. Unset: "
         "accuracy, f1_micro for several labels, spearman for a score, f1 for "
         "entities. `f1`, `precision` and `recall` of two classes are of the "
         "label that is last when sorted.",
-        group=Group.TEXTS,
         **TABLE,
     )
-    test_fraction: float = setting(
+    test_fraction: float = texts_setting(
         0.1,
         "Of --data=FILE: the fraction that is tested, stratified, drawn by "
         "--split_seed.",
-        group=Group.TEXTS,
         above=0,
         below=1,
         **TABLE,
     )
-    encoding: str = setting(
+    encoding: str = texts_setting(
         "",
         "Of --data=FILE: the encoding of CSV or TSV. Unset: detected.",
-        group=Group.TEXTS,
         **TABLE,
     )
-    skip_bad_rows: bool = setting(
+    skip_bad_rows: bool = texts_setting(
         False,
         "Of --data=FILE: leave out rows that cannot be used, and write them "
         "to a file in --out.",
-        group=Group.TEXTS,
         **TABLE,
     )
-    label_separator: str = setting(
+    label_separator: str = texts_setting(
         "",
         "Of --data=FILE and --kind=labels: the text between the labels of a "
         "cell. Unset: found in the cells; lists need none.",
-        group=Group.TEXTS,
         **{**TABLE, "needs": {"own_data": "table", "kind": "labels"}},
     )
-    duplicates: str = setting(
+    duplicates: str = texts_setting(
         "keep",
         "Of --data=FILE: `group` keeps texts that are the same, apart from "
         "case and space, in one split.",
-        group=Group.TEXTS,
         choices=("keep", "group"),
         **TABLE,
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import math
 import operator
 import re
@@ -112,6 +113,16 @@ def setting(
             "is_flag": True,
         },
     )
+
+
+# `setting` for the flags of a group of `--help`, of every run, or of a study.
+texts_setting = functools.partial(setting, group=Group.TEXTS)
+training_setting = functools.partial(setting, group=Group.TRAINED)
+optimizer_setting = functools.partial(setting, group=Group.OPTIMIZER)
+stopping_setting = functools.partial(setting, group=Group.STOPPING)
+running_setting = functools.partial(setting, group=Group.RUNNING)
+baseline_setting = functools.partial(setting, read_by=Reader.BASELINE)
+study_setting = functools.partial(setting, read_by=Reader.STUDY)
 
 
 def check_field(field: dataclasses.Field, value: Any) -> None:

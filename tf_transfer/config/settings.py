@@ -9,11 +9,18 @@ everything takes plain arguments or the small dataclass that it needs.
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tf_transfer.config.fields import Group, Reader, setting
+from tf_transfer.config.fields import (
+    baseline_setting,
+    Group,
+    Reader,
+    running_setting,
+    setting,
+)
 from tf_transfer.config.recipe import Recipe
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
@@ -39,6 +46,15 @@ def find_retired(settings: Mapping[str, Any]) -> str:
     return ""
 
 
+# `setting` for the flags of the feature cache.
+cache_setting = functools.partial(
+    setting,
+    group=Group.FROZEN,
+    read_by=Reader.ENCODER,
+    needs={"runs_cached": True},
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings(Recipe):
     """What every training module shares; see `fields.Fields`."""
@@ -54,131 +70,106 @@ class Settings(Recipe):
         choices=("live", "cached"),
         hashed=False,  # its effect is: see `runs_cached`
     )
-    prefix_engine: str = setting(
+    prefix_engine: str = cache_setting(
         "auto",
         "Library that runs the frozen blocks once. `auto` is OpenVINO on a CPU "
         "where it is installed (the extra `fast`), and TensorFlow elsewhere. "
         "OpenVINO's states of 16 texts are compared with TensorFlow's first.",
-        group=Group.FROZEN,
         choices=("auto", "tensorflow", "openvino"),
-        read_by=Reader.ENCODER,
-        needs={"runs_cached": True},
     )
-    prefix_precision: str = setting(
+    prefix_precision: str = cache_setting(
         "auto",
         "dtype of the arithmetic of --prefix_engine. `auto` is that of "
         "--precision for TensorFlow; for OpenVINO it is bfloat16 on a "
         "processor that computes with it, and else float32.",
-        group=Group.FROZEN,
         choices=("auto", "float32", "bfloat16"),
-        read_by=Reader.ENCODER,
-        needs={"runs_cached": True},
     )
-    cache_dtype: str = setting(
+    cache_dtype: str = cache_setting(
         "float16",
         "dtype of the stored states.",
-        group=Group.FROZEN,
         choices=("float16", "bfloat16", "float32"),
-        read_by=Reader.ENCODER,
-        needs={"runs_cached": True},
     )
-    cache_limit_gb: float = setting(
+    cache_limit_gb: float = cache_setting(
         None,
         "Maximum size of the feature cache in GB. The least recently used "
         "entries are deleted first; the frozen blocks run at every step for "
         "texts that do not fit. Unset: half of the free disk, 50 at most.",
-        group=Group.FROZEN,
         hashed=False,
         at_least=0,
-        read_by=Reader.ENCODER,
-        needs={"runs_cached": True},
     )
-    also_cache: str = setting(
+    also_cache: str = cache_setting(
         "",
         "Numbers of last blocks, such as 1,2,4, for which the output of the "
         "frozen blocks below is also stored, for other runs. The same pass "
         "computes it, so it costs disk space and little time.",
         pattern="([0-9]{1,3}(,[0-9]{1,3})*)?",
         advice="give numbers of last blocks, such as 1,2,4.",
-        group=Group.FROZEN,
         hashed=False,
-        read_by=Reader.ENCODER,
-        needs={"runs_cached": True},
     )
 
     # === How it runs ===
-    precision: str = setting(
+    precision: str = running_setting(
         "float32",
         "dtype of the arithmetic; the weights themselves stay float32. `tf32` "
         "is float32, but a GPU rounds the factors of its products to 10 bits.",
-        group=Group.RUNNING,
         choices=("float32", "tf32", "mixed_bfloat16"),
         read_by=Reader.ENCODER,
     )
-    strategy: str = setting(
+    strategy: str = running_setting(
         "default",
         "tf.distribute strategy: `mirrored` uses all GPUs (or --cpu_devices).",
-        group=Group.RUNNING,
         choices=("default", "one_device", "mirrored"),
         read_by=Reader.ENCODER,
     )
-    cpu_devices: int = setting(
+    cpu_devices: int = running_setting(
         1,
         "Number of logical devices to split the CPU into, to try a strategy.",
-        group=Group.RUNNING,
         at_least=1,
         at_most=1024,
         read_by=Reader.ENCODER,
     )
-    jit_compile: str = setting(
+    jit_compile: str = running_setting(
         "auto",
         "Whether XLA compiles the step: once for each padded length, which "
         "takes seconds. `auto`: on a GPU, if not --deterministic.",
-        group=Group.RUNNING,
         choices=("auto", "true", "false"),
     )
-    deterministic: bool = setting(
+    deterministic: bool = running_setting(
         False,
         "Same numbers from the same command, bit for bit; slower.",
-        group=Group.RUNNING,
         read_by=Reader.ENCODER,
     )
 
     # === Where it goes ===
-    cache_dir: str = setting(
+    cache_dir: str = running_setting(
         "",
         "Folder for stored states and for downloads by pip. Unset: "
         "tf_transfer in the user's cache folder.",
-        group=Group.RUNNING,
         hashed=False,
         read_by=Reader.BASELINE,
     )
-    checkpoint_minutes: float = setting(
+    checkpoint_minutes: float = running_setting(
         10.0,
         "Minutes between checkpoints inside an epoch. Each epoch ends with one "
         "in any case.",
-        group=Group.RUNNING,
         hashed=False,
         above=0,
     )
-    rerun: bool = setting(
+    rerun: bool = running_setting(
         False,
         "Run a finished run again, in a directory next to the old one.",
-        group=Group.RUNNING,
         hashed=False,
         read_by=Reader.BASELINE,
     )
-    out: str = setting(
+    out: str = baseline_setting(
         "runs",
         "Root of the run directories.",
         hashed=False,
-        read_by=Reader.BASELINE,
     )
-    describe: bool = setting(
+    describe: bool = baseline_setting(
         False,
         "Print the table of components, parameters and what trains, and stop.",
         hashed=False,
-        read_by=Reader.BASELINE,
     )
 
     # Values where a command has no such flag.

@@ -35,7 +35,12 @@ from collections.abc import Sequence
 from absl import flags
 
 from tf_transfer import experiment
-from tf_transfer.config.fields import Reader, setting
+from tf_transfer.config.fields import (
+    baseline_setting,
+    Reader,
+    setting,
+    study_setting,
+)
 from tf_transfer.freezing import operating
 from tf_transfer.freezing.studies import (
     rates_of,
@@ -104,82 +109,70 @@ class Settings(
         unnamed="",
         needs={"trains_everything": True},
     )
-    trial: bool = setting(
+    trial: bool = baseline_setting(
         False,
         "Do one run, with --lr, --trainable_layers and --seed, as the study's "
         "own processes do.",
         hashed=False,
-        read_by=Reader.BASELINE,
     )
-    tasks: str = setting(
+    tasks: str = baseline_setting(
         "",
         "Tasks that are studied one after another, such as mrpc,mine.toml, "
         "or `all` of GLUE's. Unset: --task.",
         hashed=False,
-        read_by=Reader.BASELINE,
     )
-    rates: str = setting(
+    rates: str = study_setting(
         "1e-5,2e-5,3e-5,4e-5,5e-5",
         "Rates of the search; the best has the highest plain mean on "
         "validation.",
-        read_by=Reader.STUDY,
     )
-    search_trials: int = setting(
+    search_trials: int = study_setting(
         5,
         "Trials of each rate.",
         at_least=1,
-        read_by=Reader.STUDY,
     )
-    trials: int = setting(
+    trials: int = study_setting(
         5,
         "Trials of each number of blocks.",
         at_least=1,
-        read_by=Reader.STUDY,
     )
-    frozen_blocks: str = setting(
+    frozen_blocks: str = study_setting(
         "",
         "Numbers of the first blocks to freeze, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
         "too, and is always studied.",
-        read_by=Reader.STUDY,
     )
-    quality: str = setting(
+    quality: str = study_setting(
         "0.9",
         "Shares of the full score to keep, such as 0.9 or 0.9,0.95.",
-        read_by=Reader.STUDY,
     )
-    interval: float = setting(
+    interval: float = study_setting(
         None,
         "Share of resampled trials that the interval of the number of blocks "
         "holds; it needs two trials. Unset: "
         f"{operating.LEVEL:g}, where there are two.",
         above=0,
         below=1,
-        read_by=Reader.STUDY,
     )
-    jobs: int = setting(
+    jobs: int = study_setting(
         None,
         "Number of runs at the same time. Unset: one, or one on each GPU.",
         at_least=1,
-        read_by=Reader.STUDY,
     )
-    retry_failed: bool = setting(
+    retry_failed: bool = study_setting(
         False,
         "Try runs again that have failed before.",
-        read_by=Reader.STUDY,
     )
-    dry_run: bool = setting(
+    dry_run: bool = study_setting(
         False,
         "List the runs of the study with their operations and their time, and "
         "stop.",
-        read_by=Reader.STUDY,
     )
-    flops: float = setting(
+    flops: float = study_setting(
         None,
         "Operations per second of the device, for the time that --dry_run "
         "prints. Unset: those of the last finished run of this machine.",
         above=0,
-        read_by=Reader.STUDY,
     )
 
     @property

@@ -40,7 +40,7 @@ from collections.abc import Mapping, Sequence
 
 from tf_transfer import experiment, run_data, tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Group, setting
+from tf_transfer.config.fields import setting, training_setting
 from tf_transfer.data import cs224n, task_file
 from tf_transfer.data.task import Task
 from tf_transfer.multitask.data import MultitaskData
@@ -110,22 +110,20 @@ class Settings(
         above=0,
         needs={"train": ("head", "head_then_all")},
     )
-    pooling: str = setting(
+    pooling: str = training_setting(
         "mean",
         "What the output layers read: `cls` for [CLS] through the pooler; "
         "`cls_state` for [CLS] of the last block; `mean` for the mean of all "
         "tokens; `cls_for_sentiment` for `cls` on single texts and `mean` on "
         "pairs; `cls_state_for_sentiment` likewise with `cls_state`.",
-        group=Group.TRAINED,
         choices=("cls", "cls_state", "mean")
         + ("cls_for_sentiment", "cls_state_for_sentiment"),
     )
-    pairs: str = setting(
+    pairs: str = training_setting(
         "sbert",
         "How a pair is read: `sbert`, each text by itself, u and v, and the "
         "output layer reads (u, v, |u - v|); `concat`, (u, v) alone; `cross`, "
         "both in one row.",
-        group=Group.TRAINED,
         choices=("sbert", "concat", "cross"),
     )
     order: str = setting(
@@ -160,13 +158,12 @@ class Settings(
         unnamed="still",
         needs={"leaves_heads_idle": True},
     )
-    head_init: str = setting(
+    head_init: str = training_setting(
         "uniform",
         "Initial weights of an output layer that reads one vector per text: "
         "`uniform` up to 1 / sqrt(inputs), as PyTorch's Linear, which the "
         "starter code leaves as it is; or `truncated_normal` with deviation "
         "0.02, as in BERT's own code and all other commands.",
-        group=Group.TRAINED,
         choices=("uniform", "truncated_normal"),
         unnamed="truncated_normal",
     )

@@ -31,7 +31,7 @@ import os
 from collections.abc import Sequence
 
 from tf_transfer import experiment, run_data, tasks
-from tf_transfer.config.fields import Group, setting
+from tf_transfer.config.fields import setting, texts_setting, training_setting
 from tf_transfer.data import (
     conll,
     cs224n,
@@ -141,14 +141,13 @@ class Settings(
         hashed=False,  # the identity of the table is
         needs={"own_data": "table"},
     )
-    encoding: str = setting(
+    encoding: str = texts_setting(
         "",
         "Of a table: its encoding. Unset: detected.",
-        group=Group.TEXTS,
         hashed=False,
         needs={"own_data": "table"},
     )
-    head: str = setting(
+    head: str = training_setting(
         "",
         " ".join(
             f"{kind}: {', '.join(heads.HEADS[kind])}." for kind in BIG_HEADS
@@ -156,22 +155,19 @@ class Settings(
         + " Unset: dense for finetune_only, else "
         + ", ".join(BIG_HEADS.values())
         + ".",
-        group=Group.TRAINED,
     )
-    pooling: str = setting(
+    pooling: str = training_setting(
         "cls",
         "What the dense head reads of a text: [CLS] through the pooler, or as "
         "the last block leaves it.",
-        group=Group.TRAINED,
         choices=("cls", "cls_state"),
         needs={"head_name": "dense", "head_kind": ("text", "pairs")},
     )
-    pairs: str = setting(
+    pairs: str = training_setting(
         "cross",
         "How the dense head reads a pair: `cross`, both texts in one row; or "
         "`sbert`, each by itself, as for BiMPM and Sim-Transformer, u and v, "
         "and the head reads (u, v, |u - v|).",
-        group=Group.TRAINED,
         choices=("cross", "sbert"),
         needs={"head_name": "dense", "head_kind": "pairs"},
     )

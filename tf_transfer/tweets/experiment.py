@@ -42,7 +42,7 @@ import dataclasses
 from tf_transfer import experiment, tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields
-from tf_transfer.config.fields import Reader, setting
+from tf_transfer.config.fields import baseline_setting, Reader, setting
 from tf_transfer.data import held_out, task_file
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
@@ -121,64 +121,56 @@ class Settings(
     """The shared settings with Hart's defaults, and the table's own."""
 
     # === The table ===
-    id_column: str = setting(
+    id_column: str = baseline_setting(
         None,
         "The column of the ids in --test_ids and --row_order. Unset: `id`, "
         "where there is one, else the numbers of the lines.",
         hashed=False,  # which rows it chooses is
-        read_by=Reader.BASELINE,
     )
-    keyword_column: str = setting(
+    keyword_column: str = baseline_setting(
         "",
         "A column to put before each text, such as `keyword`.",
-        read_by=Reader.BASELINE,
         needs={"own_data": "table"},
     )
-    clean: str = setting(
+    clean: str = baseline_setting(
         "none",
         "`basic` resolves HTML entities and replaces links by `http` and "
         "mentions by `@user`.",
         choices=("none", "basic"),
-        read_by=Reader.BASELINE,
         needs={"own_data": "table"},
     )
-    test_ids: str = setting(
+    test_ids: str = baseline_setting(
         "",
         "File with the ids of the tested rows, one per line. Unset: a "
         "--test_fraction.",
         hashed=False,  # its content is
-        read_by=Reader.BASELINE,
     )
 
     # === Sparse features ===
-    preprocessing: str = setting(
+    preprocessing: str = baseline_setting(
         "hart",
         "Of sparse features: `hart`, the paper's stems; or `none`.",
         choices=sparse.PREPROCESSING,
-        read_by=Reader.BASELINE,
         needs={"is_sparse": True},
     )
-    folds: int = setting(
+    folds: int = baseline_setting(
         10,
         "Folds of the cross-validation of sparse features. 0 tests on the "
         "held-out set, as runs of the encoder do.",
         at_least=0,
-        read_by=Reader.BASELINE,
         needs={"is_sparse": True},
     )
-    fold_seed: int = setting(
+    fold_seed: int = baseline_setting(
         57,
         "Seed of the folds.",
         at_least=0,
-        read_by=Reader.BASELINE,
         needs={"has_folds": True},
     )
-    row_order: str = setting(
+    row_order: str = baseline_setting(
         "",
         "File with all ids, one per line, in the order that the folds are "
         "drawn on. Unset: the table's.",
         hashed=False,  # its content is
-        read_by=Reader.BASELINE,
     )
 
     # === The encoder ===
