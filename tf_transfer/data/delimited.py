@@ -18,6 +18,7 @@ from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import quote_names
 
+Rows = Iterator[tuple[int, list[str]]]  # line number, cells
 SAMPLE = 20  # rows that show the separator, and may be above the header
 
 
@@ -53,7 +54,7 @@ def read_rows(
     dialect: Dialect = CSV,
     bad: list[BadRow] | None = None,
     needed: frozenset[str] = frozenset(),
-) -> Iterator[tuple[int, list[str]]]:
+) -> Rows:
     """Yields (line number, cells): of the header first, then of every row.
 
     Args:
@@ -106,7 +107,7 @@ def wrong_width(
 
 def _split_rows(
     path: str, encoding: str, dialect: Dialect, bad: list[BadRow] | None
-) -> Iterator[tuple[int, list[str]]]:
+) -> Rows:
     """Yields (line number, cells) of every row.
 
     Args:
@@ -204,9 +205,7 @@ def _find_header(rows: Iterable[list[str]], needed: frozenset[str]) -> int:
     return 0
 
 
-def drop_titles(
-    path: str, rows: Iterator[tuple[int, list[str]]], needed: frozenset[str]
-) -> Iterator[tuple[int, list[str]]]:
+def drop_titles(path: str, rows: Rows, needed: frozenset[str]) -> Rows:
     """Yields rows from the header on, such as below a title or `sep=;`."""
     first = [*itertools.islice(rows, SAMPLE)]
     start = _find_header((row for _, row in first), needed)

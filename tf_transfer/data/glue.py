@@ -14,7 +14,6 @@ A split has the name of its official file: `train`, `dev` (MNLI: `dev_matched`,
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from tf_transfer.data.columns import BadRow
 from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 # GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
 MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
@@ -128,7 +128,7 @@ TASKS = {
 }
 
 
-def recall(name: str, record: Mapping[str, Any]) -> Task:
+def recall(name: str, record: Record) -> Task:
     """The task of a finished run, whose texts may be gone.
 
     A task of GLUE also has the metrics that it reports.

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tf_transfer.data import delimited, file_formats
 from tf_transfer.data.columns import BadRow, BadRows, normalize_cell, Table
-from tf_transfer.data.delimited import Dialect
+from tf_transfer.data.delimited import Dialect, Rows
 from tf_transfer.data.file_formats import JSON_LINES
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
@@ -150,7 +150,7 @@ def _describe_columns(
 
 def _take_columns(
     path: str,
-    rows: Iterator[tuple[int, list[str]]],
+    rows: Rows,
     wanted: Wanted,
     dialect: Dialect,
     bad: list[BadRow],
@@ -267,9 +267,7 @@ def _read_parquet(path: str, wanted: Wanted) -> Content:
 # === Excel ===
 
 
-def _read_excel(
-    path: str, bad: list[BadRow], needed: frozenset[str]
-) -> Iterator[tuple[int, list[str]]]:
+def _read_excel(path: str, bad: list[BadRow], needed: frozenset[str]) -> Rows:
     """Yields the rows of the first sheet, as the text that CSV would have.
 
     Args:

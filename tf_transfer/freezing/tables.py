@@ -9,7 +9,7 @@ paper's is shown next to its BERT-base.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,6 +22,7 @@ from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.utils.json_files import Record
 
 ENCODERS = {
     "bert_base_en_uncased": "bert-base",
@@ -141,9 +142,7 @@ def _number(text: str) -> int | str:
 # === The paper's tables ===
 
 
-def table_4(
-    parts: Mapping[str, int], published: Mapping[str, Any]
-) -> pd.DataFrame:
+def table_4(parts: Mapping[str, int], published: Record) -> pd.DataFrame:
     """Millions of parameters by component, and shares.
 
     Args:
@@ -183,9 +182,7 @@ def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def table_5(
-    layers: pd.DataFrame, rates: Mapping[str, Any], encoder: str
-) -> pd.DataFrame:
+def table_5(layers: pd.DataFrame, rates: Record, encoder: str) -> pd.DataFrame:
     """Full models, and their rates.
 
     Args:

@@ -8,7 +8,7 @@ were not there, it would give other states or tokens.
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tf_transfer.models.encoder import ACTIVATIONS
@@ -26,8 +26,9 @@ OTHER_NAMES = {  # of `ACTIVATIONS`
     "swish": "silu",
 }
 
-# The values that a key may have; None where it may have any.
-CONFIG: dict[str, Sequence[Any] | None] = {
+# The values that each key may have; None where it may have any.
+Keys = dict[str, Sequence[Any] | None]
+CONFIG: Keys = {
     # Used: the family and its sizes, and what a block computes.
     **dict.fromkeys(
         "model_type vocab_size num_hidden_layers num_attention_heads "
@@ -131,9 +132,7 @@ def read_config(folder: str) -> Config:
     )
 
 
-def read_keys(
-    folder: str, name: str, keys: Mapping[str, Sequence[Any] | None]
-) -> Record:
+def read_keys(folder: str, name: str, keys: Keys) -> Record:
     """The keys of a JSON file that are set; see `check_keys`."""
     content = json_files.read(os.path.join(folder, name), Record)
     content = {k: v for k, v in content.items() if v is not None}
@@ -144,8 +143,8 @@ def read_keys(
 def check_keys(
     folder: str,
     name: str,
-    content: Mapping[str, Any],
-    keys: Mapping[str, Sequence[Any] | None],
+    content: Record,
+    keys: Keys,
 ) -> None:
     """Raises `UserError` for a key, or its value, that is not in the table."""
     for key, value in content.items():

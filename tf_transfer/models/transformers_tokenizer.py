@@ -24,6 +24,7 @@ from tf_transfer.models.transformers_folder import (
     ANY,
     check_keys,
     Config,
+    Keys,
     read_keys,
     refuse,
 )
@@ -52,9 +53,7 @@ SPECIAL_TOKENS = {
 }
 SPECIAL_TOKENS["Unigram"] = SPECIAL_TOKENS["BPE"]
 MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
-NAMED_TOKENS: dict[str, Sequence[Any] | None] = dict.fromkeys(
-    [*SPECIAL_TOKENS["BPE"], *MORE_TOKENS], ANY
-)
+NAMED_TOKENS: Keys = dict.fromkeys([*SPECIAL_TOKENS["BPE"], *MORE_TOKENS], ANY)
 # The kind of tokenizer of each class: the `type` of `model` in tokenizer.json.
 CLASSES = {
     "BertTokenizer": "WordPiece",
@@ -66,7 +65,7 @@ CLASSES = {
 }
 # Classes that take everything from `tokenizer.json`.
 GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-TOKENIZER_CONFIG: dict[str, Sequence[Any] | None] = {
+TOKENIZER_CONFIG: Keys = {
     **NAMED_TOKENS,
     "tokenizer_class": ANY,  # one of `CLASSES`
     "added_tokens_decoder": ANY,
@@ -115,7 +114,7 @@ TOP_KEYS = dict.fromkeys(
     ANY,
 )
 # The fields of the sections, by kind; see `_unpack`.
-TOKENIZER: dict[str, dict[str, Sequence[Any] | None]] = {
+TOKENIZER: dict[str, Keys] = {
     "WordPiece": {
         "normalizer.type": ("BertNormalizer",),
         "normalizer.clean_text": (True,),

@@ -1,7 +1,7 @@
 """The approaches of a study, each at its rate, and rows that compare them."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tf_transfer.reports import (
     runs as runs_lib,
 )
 from tf_transfer.reports.advice import name_approach, Row
-from tf_transfer.reports.claims import plain
+from tf_transfer.reports.claims import plain, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.groups import count_texts, did_not_train, Group
 from tf_transfer.reports.runs import drop_missing
@@ -115,7 +115,7 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
     return approaches
 
 
-def _leave_out(settings: Mapping[str, Any], names: Collection[str]) -> Record:
+def _leave_out(settings: Settings, names: Collection[str]) -> Record:
     return {n: v for n, v in settings.items() if n not in names}
 
 
@@ -306,7 +306,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_differences(
-    groups: Sequence[Mapping[str, Any]], form: str = ", {} {}"
+    groups: Sequence[Settings], form: str = ", {} {}"
 ) -> list[str]:
     """The settings in which some groups differ, in words.
 

@@ -5,7 +5,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2
@@ -22,6 +22,7 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import module_of, Study
+from tf_transfer.reports.summary import Summary
 from tf_transfer.reports.tables import Table
 from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
@@ -95,7 +96,7 @@ class Page:
 
     sections: list[Section]
     tables: list[Table]
-    summary: Mapping[str, Any]
+    summary: Summary
     origin: str
 
     @property
@@ -116,7 +117,7 @@ class Page:
         return tables + self.tables
 
 
-def make_page(studies: Sequence[Study], summary: Mapping[str, Any]) -> Page:
+def make_page(studies: Sequence[Study], summary: Summary) -> Page:
     """The page of some studies.
 
     Args:
@@ -328,7 +329,7 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
     ]
 
 
-def describe_origin(summary: Mapping[str, Any]) -> str:
+def describe_origin(summary: Summary) -> str:
     """When, where and by which code the runs were made, as a sentence."""
     made = summary["made"]
     packages = ", ".join(

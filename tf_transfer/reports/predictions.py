@@ -9,17 +9,16 @@ import base64
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import scipy.stats
 
 from tf_transfer.data import cs224n, metrics
 from tf_transfer.training import records
+from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.utils import json_files
 from tf_transfer.utils.json_files import Record
-
-Arrays = dict[str, np.ndarray]
 
 PREDICTIONS = "predictions.npz"
 RESAMPLES = 100
@@ -163,7 +162,7 @@ def _has_one_answer(arrays: Arrays) -> bool:
 # === Scores on resampled texts ===
 
 
-def resample(record: Record, arrays: Mapping[str, np.ndarray]) -> Record:
+def resample(record: Record, arrays: Arrays) -> Record:
     """What a record has of its test texts, or where none are, validation ones.
 
     Args:

@@ -68,6 +68,7 @@ DESCRIBING = (
     *("targets", "short_batches", "head_init"),
 )
 
+Reasons = list[tuple[str, str]]  # path, and why it is left out
 UNTESTED = (
     "has no test score, which other seeds of its settings have; the same "
     "command without --score_test=false scores it"
@@ -78,7 +79,7 @@ class LeftOut(Exception):
     """The reason for which a directory is not in the report."""
 
 
-def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
+def read_runs(root: str) -> tuple[list[Record], Reasons]:
     """The records below a folder, and what is left out.
 
     Returns:
@@ -90,7 +91,7 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     if not os.path.isdir(root):
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
     found: list[Record] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: Reasons = []
     errors: list[OSError] = []
     for folder, folders, files in os.walk(root, onerror=errors.append):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
@@ -111,7 +112,7 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
 
 def select_runs(
     records: Iterable[Record],
-) -> tuple[list[Record], list[tuple[str, str]]]:
+) -> tuple[list[Record], Reasons]:
     """The runs that a report compares, and (path, reason) of the others.
 
     Of equal runs the first counts. Where seeds of some settings have test
@@ -143,7 +144,7 @@ def select_runs(
 
 def read_searches(
     root: str,
-) -> tuple[list[Record], list[tuple[str, str]]]:
+) -> tuple[list[Record], Reasons]:
     """The searches below a folder that have an answer.
 
     Returns:

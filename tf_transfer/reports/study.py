@@ -14,7 +14,6 @@ import importlib.util
 import itertools
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 import pandas as pd
 
@@ -30,6 +29,7 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
+from tf_transfer.utils.json_files import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Study:
     name: str
     runs: pd.DataFrame
     paper: claims.Paper | None = None
-    published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    published: Record = dataclasses.field(default_factory=dict)
     verdicts: Sequence[Verdict] = ()
     margin: float = advice.MARGIN
     distinct: str = ""
@@ -119,7 +119,7 @@ def module_of(experiment: str) -> ModuleType | None:
 
 
 def collect(
-    summary: Mapping[str, Any],
+    summary: Record,
     folder: str = "experiments",
     margin: float = advice.MARGIN,
 ) -> list[Study]:

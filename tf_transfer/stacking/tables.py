@@ -18,9 +18,11 @@ from tf_transfer.data import metrics
 from tf_transfer.reports import runs as runs_lib, tables
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.figures import Figure
-from tf_transfer.reports.predictions import Arrays, Predictions
+from tf_transfer.reports.predictions import Predictions
+from tf_transfer.reports.reading import Reasons
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.utils.json_files import Record
 
 HEADS = {
@@ -144,7 +146,7 @@ def compare(study: Study, table: Record) -> pd.DataFrame:
 
 def ensembles(
     records: Iterable[Record], predictions: Predictions
-) -> tuple[list[Record], list[tuple[str, str]]]:
+) -> tuple[list[Record], Reasons]:
     """The ensembles of three of some runs; called by `summary.summarize`.
 
     Args:

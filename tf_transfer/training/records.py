@@ -29,6 +29,7 @@ import numpy as np
 
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint, results
+from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.training.record_types import Config, Epoch, Profile, START
 from tf_transfer.training.results import Result
 from tf_transfer.utils import files, json_files, machine, screen
@@ -379,9 +380,7 @@ class RunDirectory:
             self._path_to_write("epochs.jsonl"), lines.encode()
         )
 
-    def predictions(
-        self, result: Record | None = None
-    ) -> dict[str, np.ndarray]:
+    def predictions(self, result: Record | None = None) -> Arrays:
         """The arrays of `predictions.npz`.
 
         Args:
@@ -399,7 +398,7 @@ class RunDirectory:
         with np.load(io.BytesIO(content)) as arrays:
             return dict(arrays)
 
-    def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
+    def write_predictions(self, arrays: Arrays) -> None:
         """Writes `predictions.npz`: the same bytes for the same arrays."""
         files.write_atomically(
             self._path_to_write("predictions.npz"),
@@ -424,7 +423,7 @@ class RunDirectory:
 
     # === The selected weights ===
 
-    def write_model(self, name: str, arrays: dict[str, np.ndarray]) -> Record:
+    def write_model(self, name: str, arrays: Arrays) -> Record:
         """Writes weights below `model/`; returns an entry for `read_model`."""
         os.makedirs(self.file("model"), exist_ok=True)
         sha256 = checkpoint.write_arrays(
@@ -432,7 +431,7 @@ class RunDirectory:
         )
         return {"file": name, "sha256": sha256}
 
-    def read_model(self, entry: Record) -> dict[str, np.ndarray]:
+    def read_model(self, entry: Record) -> Arrays:
         """Weights that `write_model` wrote.
 
         Raises:
@@ -459,7 +458,7 @@ class RunDirectory:
                 path.unlink()
 
 
-def compress_arrays(arrays: dict[str, np.ndarray]) -> bytes:
+def compress_arrays(arrays: Arrays) -> bytes:
     """The bytes of a NumPy archive."""
     buffer = io.BytesIO()
     named: Any = arrays
