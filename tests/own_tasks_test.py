@@ -193,8 +193,7 @@ def test_tasks_of_every_kind_train_together(mixed):
 def test_words_are_answered_in_the_formats_that_train(
     ending, mixed, tmp_path, eager
 ):
-    predictor = mixed.predictor()
-    predictor.choose("places")
+    predictor = mixed.predictor("places")
     words = [["the", "moon"], ["bank"]]
     source = own_data.write(tmp_path / f"in.{ending}", {"words": words})
     target = tmp_path / "out.jsonl"

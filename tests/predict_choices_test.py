@@ -12,7 +12,7 @@ from tests import own_tasks_test
 from tests.support import answering, commands, own_data, quick
 from tests.utils import disks
 from tf_transfer import experiment, predict
-from tf_transfer.data import calibration, tables
+from tf_transfer.data import metrics, tables
 from tf_transfer.data.task import Examples
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.utils.errors import UserError
@@ -43,13 +43,7 @@ def run(tmp_path_factory):
 @pytest.fixture
 def choose(run, eager):
     """Returns what answers for a task of that run."""
-
-    def choose(name):
-        predictor = experiment.open_run(run).predictor()
-        predictor.choose(name)
-        return predictor
-
-    return choose
+    return lambda task: experiment.open_run(run).predictor(task)
 
 
 def command(*words):
@@ -67,7 +61,7 @@ def test_a_temperature_divides_logits_and_changes_no_answer(name, choose):
     labels, stored = predictor.read_validation()
     predictor.calibrate()
     once = predictor.temperature
-    assert once == calibration.fit_temperature(labels, stored)
+    assert once == metrics.fit_temperature(labels, stored)
     assert once != pytest.approx(1, abs=1e-3)
     scaled = predictor.logits(examples)
     np.testing.assert_allclose(once * scaled, logits, rtol=1e-5)
@@ -94,15 +88,15 @@ def test_a_file_is_scored_by_its_labels(choose, run, tmp_path, capsys):
     assert answers == expected
     written = json.loads((tmp_path / "out.jsonl.errors.json").read_text())
     names = predictor.task.labels
-    chosen = [[n in a.split(";") for n in names] for a in answers]
+    predicted = [[n in a.split(";") for n in names] for a in answers]
     labels = [[n in tags for n in names] for tags in columns["tags"]]
     assert written["scores"]["f1_micro"] == pytest.approx(
-        sklearn.metrics.f1_score(labels, chosen, average="micro")
+        sklearn.metrics.f1_score(labels, predicted, average="micro")
     )
     recalls = [label["recall"] for label in written["labels"]]
     assert recalls == pytest.approx(
         sklearn.metrics.recall_score(
-            labels, chosen, average=None, zero_division=0
+            labels, predicted, average=None, zero_division=0
         )
     )
 

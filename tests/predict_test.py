@@ -23,10 +23,10 @@ from tf_transfer.utils.errors import UserError
 pytestmark = pytest.mark.usefixtures("one_block")
 
 
-def open_predictor(directory):
+def open_predictor(directory, task=""):
     """What answers with a run that is loaded again."""
     with quick.eagerly():
-        return experiment.open_run(str(directory)).predictor()
+        return experiment.open_run(str(directory)).predictor(task)
 
 
 def untrained(task):
@@ -34,7 +34,7 @@ def untrained(task):
     with quick.eagerly():
         run = glue.Glue(tiny_settings("nowhere", task=task))
         network = run.build_network(strategy.single_device())
-        return trained.NetworkPredictor(trained.Result(run, "", {}, network))
+        return trained.Result(run, "", {}, network).predictor()
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +292,7 @@ def test_outputs_that_are_not_finite_are_an_error(rte):
 
 @pytest.fixture(scope="module")
 def three_tasks(tmp_path_factory):
-    """Folder of the data, the directory of a run, and what answers."""
+    """Folder of the data, and the directory of a run."""
     folder = tmp_path_factory.mktemp("three")
     cs224n_runs.write_all(folder)
     settings = cs224n_runs.settings_of(
@@ -300,25 +300,24 @@ def three_tasks(tmp_path_factory):
     )
     with quick.eagerly():
         run = multitask.run(settings).directory
-    return folder, run, open_predictor(run)
+    return folder, run
 
 
 def test_the_named_task_answers(three_tasks, capsys, eager):
-    folder, run, predictor = three_tasks
-    predictor.task = None
+    folder, run = three_tasks
     with pytest.raises(UserError, match="--task=: this run has sentiment, "):
-        predictor.choose("")
+        open_predictor(run)
     with pytest.raises(UserError, match="--task=mood"):
-        predictor.choose("mood")
+        open_predictor(run, "mood")
     stored = np.load(os.path.join(run, "predictions.npz"))
     for name in cs224n.TASKS:
-        predictor.choose(name)
+        predictor = open_predictor(run, name)
         source = cs224n.open_project(str(folder), name)
         np.testing.assert_allclose(
             predictor.logits(source.read("dev")),
             stored[f"validation_{name}_logits"],
             atol=1e-5,
         )
-    predictor.choose("paraphrase")
+    predictor = open_predictor(run, "paraphrase")
     answering.predict_texts(predictor, ["two cats", "good film"])
     assert capsys.readouterr().out.splitlines()[1].split(",")[2] in "01"

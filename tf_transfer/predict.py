@@ -373,13 +373,15 @@ def _check_flags(values: flags.FlagValues) -> None:
 
 def _calibrate(predictor: Predictor) -> None:
     """Calibrates, and prints what that changes."""
-    from tf_transfer.data import calibration
+    from tf_transfer.data import metrics
 
     predictor.calibrate()
     temperature = predictor.temperature
     labels, logits = predictor.read_validation()
-    before = calibration.measure(labels, logits)["expected_error"]
-    after = calibration.measure(labels, logits / temperature)["expected_error"]
+    before, after = (
+        metrics.measure_calibration(labels, x)["expected_error"]
+        for x in (logits, logits / temperature)
+    )
     print(
         f"--calibrate: temperature {temperature:.3f}. Calibration error "
         f"{before:.4f} -> {after:.4f} on the {len(labels):,} validation texts "
@@ -405,8 +407,7 @@ def main() -> None:
         )
     if not settings.is_sparse:
         command_line.import_tensorflow()
-    predictor = run.predictor()
-    predictor.choose(values.task)
+    predictor = run.predictor(values.task)
     if values.calibrate:
         _calibrate(predictor)
     if texts is None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tf_transfer.data import calibration, metrics
+from tf_transfer.data import metrics
 
 
 @pytest.fixture
@@ -26,10 +26,10 @@ def draw(rng, units, examples=20_000):
 @pytest.mark.parametrize("factor", [0.5, 3.0])
 def test_logits_that_are_too_large_get_the_temperature_back(rng, units, factor):
     labels, logits = draw(rng, units)
-    fitted = calibration.fit_temperature(labels, factor * logits)
+    fitted = metrics.fit_temperature(labels, factor * logits)
     assert fitted == pytest.approx(factor, rel=0.06)
     before, after = (
-        calibration.measure(labels, x)
+        metrics.measure_calibration(labels, x)
         for x in (factor * logits, factor * logits / fitted)
     )
     assert after["expected_error"] < 0.02 < before["expected_error"]
@@ -39,13 +39,13 @@ def test_logits_that_are_too_large_get_the_temperature_back(rng, units, factor):
 def test_several_labels_have_one_temperature(rng):
     logits = rng.normal(size=(5000, 3)) * 2
     labels = (rng.random(logits.shape) < metrics.sigmoid(logits)) * 1
-    fitted = calibration.fit_temperature(labels, 2 * logits)
+    fitted = metrics.fit_temperature(labels, 2 * logits)
     assert fitted == pytest.approx(2, rel=0.06)
 
 
 def test_answers_without_errors_have_the_lowest_temperature():
     labels = np.array([0, 1, 1])
     logits = np.array([[-1.0], [2.0], [0.5]])
-    low, _ = calibration.TEMPERATURES
-    fitted = calibration.fit_temperature(labels, logits)
+    low, _ = metrics.TEMPERATURES
+    fitted = metrics.fit_temperature(labels, logits)
     assert fitted == pytest.approx(low, rel=0.01)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sklearn.metrics
 
-from tf_transfer.data import calibration, entities, metrics
+from tf_transfer.data import entities, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
@@ -41,7 +41,7 @@ def describe_errors(task: Task, examples: Any, logits: np.ndarray) -> Record:
         - `confusion`: of classes and of the words of entities, `names` and
           `counts`, a row for each label and a column for each answer;
         - `calibration`: of classes and of several labels, `expected_error` and
-          `brier`; see `calibration.measure`;
+          `brier`; see `metrics.measure_calibration`;
         - `residuals`: of scores, `mean`, `standard_deviation`, `absolute`
           (mean) and `quantiles` (5, 25, 50, 75, 95 %) of answer - score;
         - `worst`: at most `MOST_LISTED` errors, the worst first: `id` and
@@ -57,7 +57,7 @@ def describe_errors(task: Task, examples: Any, logits: np.ndarray) -> Record:
     describe = _describe_several if labels.ndim == 2 else _describe_classes
     return {
         **describe(task, examples, labels, logits),
-        "calibration": calibration.measure(labels, logits),
+        "calibration": metrics.measure_calibration(labels, logits),
     }
 
 

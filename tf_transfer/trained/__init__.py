@@ -57,11 +57,19 @@ class Result:
             records.RunDirectory(self.directory, None).epochs()
         )
 
-    def predictor(self) -> "Predictor":
-        """The trained model, ready to answer."""
+    def predictor(self, task: str = "") -> "Predictor":
+        """The trained model, ready to answer.
+
+        Args:
+            task: the task that answers, if the run has several.
+
+        Raises:
+            UserError: the run has several tasks and none is named.
+        """
+        cls: type[Predictor] = NetworkPredictor
         if self.experiment.settings.is_sparse:
-            return BaselinePredictor(self)
-        return NetworkPredictor(self)
+            cls = BaselinePredictor
+        return cls(self, task)
 
     def model(self, task: str = "") -> "TextModel | WordModel":
         """The trained model as a Keras model that takes strings.
@@ -76,9 +84,7 @@ class Result:
             UserError: the run has several tasks and none is named, or no
                 encoder.
         """
-        predictor = self.predictor()
-        predictor.choose(task)
-        return predictor.text_model()
+        return self.predictor(task).text_model()
 
 
 def choose_task(tasks: Mapping[str, Task], name: str) -> Task:
@@ -105,28 +111,20 @@ class Predictor:
 
     Args:
         run: the finished run.
+        task: see `choose_task`.
 
     Attributes:
         directory: path of the run directory.
         experiment: the run's experiment.
-        tasks: the run's tasks by name.
-        task: the task that answers; None if there are several and none is
-            chosen yet.
+        task: the task that answers.
         temperature: what logits are divided by; 1 until `calibrate`.
     """
 
-    def __init__(self, run: Result) -> None:
+    def __init__(self, run: Result, task: str) -> None:
         self.directory = run.directory
         self.experiment = run.experiment
-        self.tasks: dict[str, Task] = run.experiment.data.tasks
-        self.task: Any = None
-        if len(self.tasks) == 1:
-            self.choose("")
+        self.task = choose_task(run.experiment.data.tasks, task)
         self.temperature = 1.0
-
-    def choose(self, name: str) -> None:
-        """Sets which task answers; see `choose_task`."""
-        self.task = choose_task(self.tasks, name)
 
     def compute(self, examples: Examples | Sentences) -> np.ndarray:
         """Float [examples or words, units]. The logits; see `logits`."""
@@ -175,7 +173,7 @@ class Predictor:
         Raises:
             UserError: answers have no probabilities, or nothing validated.
         """
-        from tf_transfer.data import calibration
+        from tf_transfer.data import metrics
 
         task = self.task
         if task.kind not in ("classes", "labels"):
@@ -183,7 +181,7 @@ class Predictor:
                 f"--calibrate: is for classes and labels, and {task.name} has "
                 f"{'entities' if task.is_tagging else 'scores'}. Leave it out."
             )
-        self.temperature = calibration.fit_temperature(*self.read_validation())
+        self.temperature = metrics.fit_temperature(*self.read_validation())
 
     # === Answers ===
 
@@ -302,13 +300,13 @@ class NetworkPredictor(Predictor):
         network: the network with the weights of the selected epoch.
     """
 
-    def __init__(self, run: Result) -> None:
+    def __init__(self, run: Result, task: str) -> None:
         from tf_transfer.training import strategy
 
-        super().__init__(run)
+        super().__init__(run, task)
         strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
-        self._programs: dict[str, Any] = {}
+        self._program: Any = None
         self.network: Any = run.network
         if self.network is None:
             self.network = run.experiment.build_network(self.devices)
@@ -325,22 +323,22 @@ class NetworkPredictor(Predictor):
         scale = 0.0, 1 / self.temperature
         scales = {**network.scales, self.task.name: scale}
         self.network = Network(network.encoder, network.heads, scales)
-        self._programs.clear()
+        self._program = None
 
     def compute(self, examples: Examples | Sentences) -> np.ndarray:
         """float32 [examples or words, units]."""
         from tf_transfer.training.evaluation import EvaluationBatches
 
-        name, encoder = self.task.name, self.network.encoder
+        encoder = self.network.encoder
         batches = EvaluationBatches(
             self.devices,
             self.experiment.data.encode(examples, self.task, encoder, "texts"),
             encoder.special.pad,
             self.experiment.settings.max_length,
         )
-        if name not in self._programs:  # traced once, however often asked
-            self._programs[name] = self._make_program(batches, len(examples))
-        return batches.predict(self._programs[name])
+        if self._program is None:  # traced once, however often asked
+            self._program = self._make_program(batches, len(examples))
+        return batches.predict(self._program)
 
     def _make_program(self, batches: Any, count: int) -> Any:
         """A program from a batch to the logits of the task.
@@ -405,10 +403,10 @@ class BaselinePredictor(Predictor):
         Damaged: its files do not fit each other.
     """
 
-    def __init__(self, run: Result) -> None:
+    def __init__(self, run: Result, task: str) -> None:
         from tf_transfer.baselines import usual  # scikit-learn takes seconds
 
-        super().__init__(run)
+        super().__init__(run, task)
         config = records.RunDirectory(self.directory, None).config() or {}
         self.baseline = usual.make(self.task, 0)
         arrays = self._read_model()
