@@ -5,7 +5,6 @@ import pytest
 from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import (
-    approaches,
     figures,
     study as study_lib,
     summary,
@@ -44,11 +43,6 @@ def test_a_probe_is_compared_with_training_everything(study):
     assert row.difference.value == pytest.approx(
         row.test.value - base.test.value
     )
-
-
-def test_the_probe_can_be_left_out(study):
-    rows = approaches.make_rows(study.approaches, with_probe=False)
-    assert len(rows) == len(study.rows) - 1
 
 
 def test_its_star_is_in_the_first_figure(study):

@@ -128,7 +128,8 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
             f"labels with fewer than {FEW} training texts ({len(few)}): "
             f"{names}."
         )
-    if len(counts) > MOST_NUMBERS and all(map(_is_number, counts)):
+    figures = [n.removeprefix("-").replace(".", "", 1) for n in counts]
+    if len(counts) > MOST_NUMBERS and all(map(str.isdecimal, figures)):
         problems.append(
             f"the {len(counts)} labels are numbers. Is this a score? "
             "--kind=score (`kind` in a task file) learns their order."
@@ -152,10 +153,6 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
             f"several labels: {several:,}."
         )
     return problems
-
-
-def _is_number(name: str) -> bool:
-    return name.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def _find_alike(counts: dict[str, int], unit: str) -> list[str]:

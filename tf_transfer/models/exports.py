@@ -162,13 +162,6 @@ def _dense(prefix: str, layer: Any) -> Arrays:
     return {f"{prefix}.weight": kernel.T, f"{prefix}.bias": bias}
 
 
-def _norm(prefix: str, layer: Any) -> Arrays:
-    return {
-        f"{prefix}.weight": np.asarray(layer.gamma),
-        f"{prefix}.bias": np.asarray(layer.beta),
-    }
-
-
 def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
     """All weights: the encoder's, and those of pooler and output layer."""
     names = transformers_weights
@@ -183,7 +176,8 @@ def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
         arrays[names.SEGMENTS] = empty[:1]
     for name, layer in names.name_layers(encoder):
         if isinstance(layer, keras.layers.LayerNormalization):
-            arrays |= _norm(name, layer)
+            arrays[f"{name}.weight"] = np.asarray(layer.gamma)
+            arrays[f"{name}.bias"] = np.asarray(layer.beta)
         else:
             arrays |= _dense(name, layer)
     pooler, output = f"bert.{names.POOLER}", "classifier"

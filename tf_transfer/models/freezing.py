@@ -80,7 +80,7 @@ class Trainable:
             if weight.name not in self.untrained
         ]
         is_new = name == "pooler" and self.new_pooler
-        if not is_new and (name == "pooler" or component.is_block):
+        if not is_new and name.startswith(("block ", "pooler")):
             weights = [w for w in weights if self.method.trains(w.name)]
         return weights + [w for layer in component.added for w in layer.weights]
 
@@ -154,11 +154,6 @@ class Component:
             for layer in (*self.layers, *self.added)
             for weight in layer.weights
         ]
-
-    @property
-    def is_block(self) -> bool:
-        """Whether it is a block of the encoder."""
-        return self.name.startswith("block ")
 
     @property
     def parameters(self) -> int:

@@ -174,9 +174,7 @@ def _find_reason(one: Approach) -> str:
 # === Rows of a study ===
 
 
-def make_rows(
-    approaches: Sequence[Approach], with_probe: bool = True
-) -> list[Row]:
+def make_rows(approaches: Sequence[Approach]) -> list[Row]:
     """The rows of a study: means over tasks, then each task's.
 
     Means are over the most tasks on which an approach is compared. Of several
@@ -184,9 +182,7 @@ def make_rows(
 
     Args:
         approaches: see `list_approaches`.
-        with_probe: whether the probe is among them.
     """
-    approaches = [one for one in approaches if with_probe or not one.is_probe]
     by_name: dict[str, dict[str, Approach]] = {}
     for one in approaches:
         if one.is_compared:

@@ -250,7 +250,11 @@ def compare_runs(
     runs = {name: one[kind] for name, one in opened.items() if kind in one}
     if reference not in runs:
         reference = max(runs, key=lambda name: runs[name].score, default="")
-    baselines = {name: run for name, run in runs.items() if _is_baseline(run)}
+    baselines = {
+        name: run
+        for name, run in runs.items()
+        if run.record["approach"].startswith(BASELINES)
+    }
     rows: list[Row] = []
     if not runs:
         return rows
@@ -288,10 +292,6 @@ def compare_runs(
             )
         )
     return rows
-
-
-def _is_baseline(run: Scored) -> bool:
-    return run.record["approach"].startswith(BASELINES)
 
 
 def _count_texts(run: Scored) -> str:

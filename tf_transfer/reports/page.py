@@ -166,8 +166,9 @@ def make_section(study: Study) -> Section:
 def _advise(study: Study) -> str:
     """The sentence of a study; the probe is ours, and heads no paper's page."""
     rows = study.rows
-    if study.paper is not None and any(x.is_probe for x in study.approaches):
-        rows = approaches.make_rows(study.approaches, with_probe=False)
+    others = [one for one in study.approaches if not one.is_probe]
+    if study.paper is not None and len(others) < len(study.approaches):
+        rows = approaches.make_rows(others)
     sentence = advice.advise(rows, study.margin)
     if set(study.runs.data) == {SAMPLE}:
         return f"On the hand-written sample scores mean nothing. {sentence}"
