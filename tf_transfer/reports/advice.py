@@ -186,7 +186,7 @@ def warn(rows: Sequence[Row]) -> str:
     )
 
 
-def find_floor(chosen: Row, rows: Sequence[Row]) -> Row | None:
+def find_floor(advised: Row, rows: Sequence[Row]) -> Row | None:
     """The cheaper baseline that a row's gain is reported over.
 
     It is the cheapest over which no gain is shown, else the strongest.
@@ -198,13 +198,13 @@ def find_floor(chosen: Row, rows: Sequence[Row]) -> Row | None:
     cheaper = [
         row
         for row in rows
-        if row.name in chosen.gains and row.cost < chosen.cost
+        if row.name in advised.gains and row.cost < advised.cost
     ]
-    unproven = [row for row in cheaper if not chosen.gains[row.name].low > 0]
+    unproven = [row for row in cheaper if not advised.gains[row.name].low > 0]
     if unproven:
         return min(unproven, key=lambda row: row.cost)
     return min(
-        cheaper, key=lambda row: chosen.gains[row.name].value, default=None
+        cheaper, key=lambda row: advised.gains[row.name].value, default=None
     )
 
 
