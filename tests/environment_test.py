@@ -8,8 +8,8 @@ import types
 import keras
 import pytest
 
-from tests import command_line_test
 from tests.support import forks as forks_lib
+from tests.support.refusals import SMALL
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError
@@ -23,7 +23,7 @@ def test_a_run_has_the_keras_that_it_needs(environment, light_forks, tmp_path):
     case = light_forks.start(
         forks_lib.run_command,
         "glue",
-        *command_line_test.SMALL,
+        *SMALL,
         f"--out={tmp_path}",
         folder=str(tmp_path),
         environment=environment,

@@ -20,29 +20,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import tf_transfer
-from tests.searches import fake_runs
-from tests.support import own_data, quick
+from tests.support import quick
+from tests.support.estimator_texts import COLUMNS, make_options, TEAMS, TEXTS
 from tf_transfer import experiment, train
 from tf_transfer.baselines import probe
 from tf_transfer.models import tiny
 from tf_transfer.utils.errors import Interrupted
 
-COLUMNS = own_data.news(36)
-TEXTS, TEAMS = COLUMNS["title"], COLUMNS["team"]
-
 
 @pytest.fixture
 def options(tmp_path, eager, one_block):
     """Parameters of a fit that takes a second."""
-    return {
-        "model": "tiny",
-        "trainable_layers": "head",
-        "max_epochs": 1,
-        "max_length": 16,
-        "lr": 1e-2,
-        "out": str(tmp_path),
-        "settings": {"cache_dir": str(tmp_path / "cache")},
-    }
+    return make_options(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +90,6 @@ def test_parameters_are_those_of_the_constructor(options):
     assert copy.get_params() == classifier.get_params()
     assert not hasattr(copy, "directory_")
     assert "lr=0.5" in repr(copy)
-
-
-@pytest.mark.parametrize("name", ["TextClassifier", "TextRegressor"])
-def test_an_estimator_predicts_nothing_before_it_is_fitted(name):
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        getattr(tf_transfer, name)().predict(["a text"])
 
 
 @pytest.mark.parametrize(
@@ -245,65 +228,6 @@ def test_it_works_in_a_pipeline_and_under_cross_validation(options):
     assert len(scores) == 2 and (scores >= 0).all() and (scores <= 1).all()
 
 
-# === A search ===
-
-
-def test_a_search_is_an_estimator(monkeypatch, tmp_path, capsys):
-    """Its runs train nothing, so the TF-IDF baseline is the answer."""
-    world = fake_runs.World()
-    fake_runs.put_in(monkeypatch, world)
-    columns = own_data.news(300)
-    texts, stars = columns["body"], [*own_data.WORDS]
-    labels = np.array([10 - 8 * stars.index(team) for team in columns["team"]])
-    model = tf_transfer.TextSearch(
-        "tiny", budget="2m", out=str(tmp_path), settings={"max_epochs": 4}
-    )
-    assert clone(model).fit(texts, labels).score(texts, labels) > 0.9
-    model.fit(texts, labels)
-    assert capsys.readouterr().out == ""
-    assert model.classes_.tolist() == [-6, 2, 10]
-    best = model.classes_[model.predict_proba(texts[:9]).argmax(axis=1)]
-    np.testing.assert_array_equal(best, model.predict(texts[:9]))
-    assert model.sentence_.startswith("Use the TF-IDF baseline: ")
-    assert {"the probe", "last 1"} <= {*model.table_["approach"]}
-    assert model.record_["approach"] == "tfidf"
-    assert os.path.isfile(os.path.join(model.folder_, "search.html"))
-    loaded = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(best, loaded.predict(texts[:9]))
-    done = len(world.done)
-    clone(model).set_params(budget="3m").fit(texts, labels)
-    assert os.listdir(tmp_path) == [os.path.basename(model.folder_)]
-    assert len(world.done) >= done > 0
-
-
-def test_what_a_search_cannot_use_is_a_value_error(monkeypatch, tmp_path):
-    fake_runs.put_in(monkeypatch, fake_runs.World())
-    model = tf_transfer.TextSearch("tiny", out=str(tmp_path))
-    with pytest.raises(ValueError, match="validation texts"):
-        model.fit(TEXTS, TEAMS)
-    with pytest.raises(ValueError, match="--budget=soon"):
-        model.set_params(budget="soon").fit(TEXTS, TEAMS)
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        model.predict(TEXTS)
-
-
-@pytest.mark.slow
-def test_a_search_on_workers_predicts_with_its_answer(tmp_path):
-    columns = own_data.news(300)
-    pairs = [*zip(columns["title"], columns["body"])]
-    model = tf_transfer.TextSearch(
-        "tiny",
-        budget="60s",
-        out=str(tmp_path),
-        settings={
-            "approaches": "1",
-            "max_length": 16,
-            "cache_dir": str(tmp_path / "cache"),
-        },
-    ).fit(pairs, columns["team"])
-    assert model.score(pairs, columns["team"]) > 0.5
-
-
 @pytest.mark.slow
 def test_a_grid_search_tries_layers_and_rates(options):
     search = GridSearchCV(
@@ -314,56 +238,6 @@ def test_a_grid_search_tries_layers_and_rates(options):
     ).fit(TEXTS, TEAMS)
     assert search.best_params_["trainable_layers"] in ("head", 1)
     assert len(search.predict(TEXTS[:2])) == 2
-
-
-@pytest.mark.parametrize(
-    "texts, labels, message",
-    [
-        (TEXTS, ["one"] * 36, "one class only"),
-        (TEXTS[:3], TEAMS, "inconsistent numbers of samples"),
-        (["a", None], ["x", "y"], "row 1: None is not a text"),
-        (["a", "b", "c"], ["x", None, "y"], "missing labels.*row 1"),
-        (["a", "b", "c"], ["x", np.nan, "y"], "missing labels.*row 1"),
-        (["a", "b", "c"], ["x", "y", pd.NA], "missing labels.*row 2"),
-        (["a", "b"], pd.Series([1, None], dtype="Int64"), "missing labels"),
-        (["a", "b", "c"], ["x", 1, 2.0], "of the types float, int, str"),
-        (["a", "b"], [{}, {"x": 1}], "of the types dict"),
-        (["a", "b"], [0, 0.25], "continuous values, such as 0.25"),
-        ([], [], "no texts"),
-        ([["a", "b", "c"]] * 2, ["x", "y"], r"shape \(2, 3\)"),
-    ],
-)
-def test_invalid_input_is_a_value_error(texts, labels, message, options):
-    with pytest.raises(ValueError, match=message):
-        tf_transfer.TextClassifier(**options).fit(texts, labels)
-
-
-@pytest.mark.parametrize(
-    "name, value, message",
-    [
-        ("lr", -1.0, "--lr"),
-        ("random_state", None, "random_state"),
-        ("features", "words", "features"),
-    ],
-)
-def test_an_invalid_parameter_is_named(name, value, message, options):
-    classifier = tf_transfer.TextClassifier(**options)
-    with pytest.raises(ValueError, match=message):
-        classifier.set_params(**{name: value}).fit(TEXTS, TEAMS)
-
-
-def test_an_error_of_the_texts_names_no_task_that_the_user_has_not(options):
-    classifier = tf_transfer.TextClassifier(**options)
-    labels = ["a", "b", "c"] * 2
-    with pytest.raises(ValueError, match="^texts: .*folds"):
-        classifier.set_params(features="frozen").fit(TEXTS[:6], labels)
-
-
-def test_scores_of_other_types_are_a_value_error(options):
-    regressor = tf_transfer.TextRegressor(**options)
-    for scores in ([1.0, pd.NA], [1.0, "good"], ["bad", "good"], [{}, 1.0]):
-        with pytest.raises(ValueError):
-            regressor.fit(TEXTS[:2], scores)
 
 
 def test_labels_may_be_a_column(options):
@@ -399,6 +273,7 @@ def test_a_signal_ends_a_search_over_a_grid(options, monkeypatch):
 
 # === Groups ===
 
+
 AUTHORS = np.arange(36) // 3
 
 
@@ -428,30 +303,6 @@ def test_a_grid_hands_groups_to_each_fit(options):
     arrays = np.load(os.path.join(fitted.directory_, "predictions.npz"))
     assert "validation_groups" in arrays
     assert not np.isnan(search.best_score_)
-
-
-@pytest.mark.parametrize(
-    "groups, message",
-    [
-        (np.zeros(36), "groups has one value only: 0.0"),
-        (["a", "b", None] * 12, "groups has missing values"),
-        ([pd.NA, 1, 2] * 12, "groups has missing values"),
-        ([1, 2], "inconsistent numbers of samples"),
-    ],
-)
-def test_wrong_groups_are_named(groups, message, options):
-    for name, y in (
-        ("TextClassifier", TEAMS),
-        ("TextRegressor", COLUMNS["stars"]),
-    ):
-        with pytest.raises(ValueError, match=message):
-            getattr(tf_transfer, name)(**options).fit(TEXTS, y, groups=groups)
-
-
-def test_the_probe_needs_a_group_for_each_fold(options):
-    probe = tf_transfer.TextClassifier(**options).set_params(features="frozen")
-    with pytest.raises(ValueError, match="has 2 groups .* than the 5 folds"):
-        probe.fit(TEXTS, TEAMS, groups=np.arange(36) // 12)
 
 
 def test_the_package_alone_loads_no_library():
