@@ -16,7 +16,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from tests.conftest import run_folder, running_eagerly, tiny_settings
-from tests.support import commands, forks as forks_lib
+from tests.support import commands
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 from tf_transfer.training import optimizer, records, steps, trainer
@@ -160,73 +160,9 @@ def test_so_does_ctrl_c(tmp_path):
     assert checkpoints(run_folder(settings_in(tmp_path)))
 
 
-@pytest.fixture(scope="module")
-def signalled(forks, tmp_path_factory):
-    """A command that is killed, gets SIGTERM, then Ctrl-C, each time run anew.
-
-    Returns:
-        Where it ran, and (exit code, stdout, stderr) by signal.
-    """
-    out = tmp_path_factory.mktemp("signalled")
-    ends = {}
-    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-        case = forks.start(
-            forks_lib.run_command,
-            "glue",
-            "--task=rte",
-            "--data=sample",
-            "--model=tiny",
-            "--lr=1e-3",
-            "--trainable_layers=0",
-            "--max_length=16",
-            "--max_train_examples=16",
-            "--batch_size=1",
-            "--max_epochs=1000",
-            "--patience=0",
-            f"--out={out}",
-            folder=str(out),
-        )
-        # Once the second line is out, the first epoch has been saved.
-        case.wait_for("\nepoch ", 2)
-        os.kill(case.pid, number)
-        ends[number] = case.finish()
-    return out, ends
-
-
 @pytest.mark.slow
-def test_a_killed_command_goes_on_from_its_last_checkpoint(signalled):
-    _, ends = signalled
-    assert ends[signal.SIGKILL][0] == -signal.SIGKILL
-    assert "Continuing at epoch" in ends[signal.SIGTERM][1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_ends_the_command_with_a_line(number, signalled):
-    out, ends = signalled
-    code, _, err = ends[number]
-    assert len(err.splitlines()) == 1
-    assert_says_that_it_saved(code, err, out)
-
-
-@pytest.mark.slow
-def test_a_command_that_was_stopped_goes_on(signalled, capsys):
-    out, _ = signalled
-    folder = run_folder(settings_in(out))
-    assert checkpoints(folder)
-    assert not is_done(folder)
-    done = len(losses(folder))
-    assert 3 <= done < 1000
-    # A thousand epochs would never end; the limit is no part of the key.
-    result = glue.run(
-        settings_in(out, batch_size=1, max_epochs=done + 1)
-    ).record
-    assert "Continuing at epoch" in capsys.readouterr().out
-    assert result["epochs_run"] == len(losses(folder)) == done + 1
-
-
-@pytest.mark.slow
-def test_a_fresh_process_saves_at_sigterm_and_goes_on(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_that_is_stopped_or_killed_goes_on(number, tmp_path):
     """As a user starts it: no fork, nothing eager, nothing made smaller."""
     words = (
         "--task=rte",
@@ -239,14 +175,17 @@ def test_a_fresh_process_saves_at_sigterm_and_goes_on(tmp_path):
         f"--out={tmp_path}",
     )
     process = commands.start("glue", *words, "--max_epochs=100000")
-    for line in process.stdout:  # as soon as the first epoch is there
-        if line.startswith("epoch "):
-            break
-    process.terminate()
+    lines = (line for line in process.stdout if line.startswith("epoch "))
+    for _ in range(2):  # with the second one, the first epoch has been saved
+        next(lines)
+    process.send_signal(number)
     code, _, err = commands.finish(process)
-    assert code == 130
-    [line] = err.splitlines()
-    assert line.startswith("Stopped and saved. The same command continues at")
+    if number == signal.SIGKILL:
+        assert code == -number
+    else:
+        assert code == 130
+        [line] = err.splitlines()
+        assert line.startswith("Stopped and saved. The same command continues")
     [path] = tmp_path.glob("glue/rte/*/*/epochs.jsonl")
     epochs = len(path.read_text().splitlines()) + 1
     process = commands.start("glue", *words, f"--max_epochs={epochs}")
