@@ -179,8 +179,8 @@ def draw_folds(
         return None
     share = FOLD_SHARE / (1 + FOLD_SHARE)  # Nadeau and Bengio's correlation
     luck = math.sqrt(share) * random.normal()
-    own = math.sqrt(1 - share) * random.normal(size=FOLDS)
-    return [{"accuracy": (70 + luck + one) / 100} for one in own]
+    of_folds = math.sqrt(1 - share) * random.normal(size=FOLDS)
+    return [{"accuracy": (70 + luck + one) / 100} for one in of_folds]
 
 
 def simulate(

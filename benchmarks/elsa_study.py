@@ -124,19 +124,19 @@ def _measure_task(task: str, out: str) -> dict[str, Any]:
     model = encoder if values.shape else values.model
     warm_out, own_out = os.path.join(out, "warm"), os.path.join(out, "own")
     warm = plan_runs(task, data, model, warm_out)
-    own = plan_runs(task, data, model, own_out)
+    alone = plan_runs(task, data, model, own_out)
     case = {
         "task": task,
         "model": values.shape or values.model,
         "share": values.share,
         "runs": len(warm),
         "warm": _time_warm(warm, warm_out),
-        "own": _time_processes(own, _our_command, own_out),
+        "own": _time_processes(alone, _our_command, own_out),
         "transformers": None,
     }
     if hugging_face.is_installed():
         case["transformers"] = _time_processes(
-            own, lambda run: _their_command(run, encoder)
+            alone, lambda run: _their_command(run, encoder)
         )
     return {**case, "load": os.getloadavg()[1]}
 
@@ -267,7 +267,7 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
         ("---",) * 8,
     ]
     for case in cases:
-        warm, own = np.array(case["warm"]), np.array(case["own"])
+        warm, alone = np.array(case["warm"]), np.array(case["own"])
         theirs = case["transformers"]
         share = case["share"]
         part = "" if share == 1 else f", {share:.1%} of its texts"
@@ -276,8 +276,8 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
                 f"{case['model']}, {case['task']}{part}",
                 str(case["runs"]),
                 _in_cell(warm, 0),
-                _in_cell(own, 0),
-                _in_cell(own / warm, 1),
+                _in_cell(alone, 0),
+                _in_cell(alone / warm, 1),
                 "-" if theirs is None else _in_cell(theirs, 0),
                 "-" if theirs is None else _in_cell(np.array(theirs) / warm, 1),
                 f"{case['load']:.1f}",

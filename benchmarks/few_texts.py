@@ -57,9 +57,9 @@ def make_table(scores: Scores) -> str:
         usual = train.usual_epochs(texts, 32)
         cells, gains = [], []
         for task in tasks:
-            known = by_task.get(task, {})
-            if {train.EPOCHS, usual} <= known.keys():
-                before, after = known[train.EPOCHS], known[usual]
+            by_epochs = by_task.get(task, {})
+            if {train.EPOCHS, usual} <= by_epochs.keys():
+                before, after = by_epochs[train.EPOCHS], by_epochs[usual]
                 cells.append(f"{before:.1f} → {after:.1f}")
                 gains.append(after - before)
             else:

@@ -150,12 +150,12 @@ def _measure_time(
     epochs: dict[str, Callable[[], object]] = {}
     rows = []
     for contestant, bytes_ in zip(contestants, memory):
-        own = contestant.settings(settings)
-        if own not in networks:
-            networks[own] = Contestants(own)
+        contestant_settings = contestant.settings(settings)
+        if contestant_settings not in networks:
+            networks[contestant_settings] = Contestants(contestant_settings)
         name = contestant.name.format(layers=settings.trainable_layers)
-        epochs[name] = contestant.make_epoch(networks[own])
-        parameters = networks[own].trained_parameters
+        epochs[name] = contestant.make_epoch(networks[contestant_settings])
+        parameters = networks[contestant_settings].trained_parameters
         rows.append({"name": name, "parameters": parameters, "memory": bytes_})
     cached = networks[contestants[REFERENCE].settings(settings)]
     seconds = frameworks.time_epochs(epochs, settings.rounds)
@@ -196,8 +196,8 @@ def measure_memory(
             "Hide the GPU: CUDA_VISIBLE_DEVICES= python -m benchmarks.lora"
         )
     one_batch = dataclasses.replace(settings, examples=settings.batch_size)
-    own = contestant.settings(one_batch)
-    contestants = Contestants(own)
+    contestant_settings = contestant.settings(one_batch)
+    contestants = Contestants(contestant_settings)
     train = contestant.make_epoch(contestants)
     before = _memory_at_rest()
     train()  # makes the optimizer and traces
@@ -215,7 +215,7 @@ def measure_memory(
             contestants.trainable,
             len(lengths),
             int((lengths if is_theirs else contestants.plan.lengths).max()),
-            own.pooling == "cls" and not is_theirs,
+            contestant_settings.pooling == "cls" and not is_theirs,
         ),
     }
 

@@ -155,7 +155,7 @@ def make_table(measured: Case) -> str:
     profiles = []
     for task, cases in measured["tasks"].items():
         frozen, words = cases["frozen"], cases["tfidf"]
-        chosen = collections.Counter(
+        counts = collections.Counter(
             case["profile"]["states"] for case in frozen
         )
         needed = sorted(case["profile"]["blocks_needed"] for case in frozen)
@@ -166,7 +166,7 @@ def make_table(measured: Case) -> str:
                 _gain(frozen, cases[ONE_BLOCK]),
                 f"{statistics.fmean(case['error'] for case in frozen):.1f}",
                 _mean(words),
-                "; ".join(f"{s} ({n})" for s, n in chosen.most_common()),
+                "; ".join(f"{s} ({n})" for s, n in counts.most_common()),
                 ", ".join(map(str, needed)),
                 f"{statistics.median(case['seconds'] for case in frozen):.1f}",
             ]

@@ -187,8 +187,8 @@ def regret_at(
     best = grid_best(record)
     if answers:
         given = [a[1:] for a in answers if a[0] <= seconds]
-        chosen = given[-1] if given else best_of(record, [])
+        selected = given[-1] if given else best_of(record, [])
     else:
-        known = (event[1:] for event in events if event[0] <= seconds)
-        chosen = best_of(record, known)
-    return best[0] - chosen[0], best[1] - chosen[1]
+        finished = (event[1:] for event in events if event[0] <= seconds)
+        selected = best_of(record, finished)
+    return best[0] - selected[0], best[1] - selected[1]

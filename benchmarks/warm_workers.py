@@ -79,10 +79,10 @@ def measure(out: str) -> list[dict[str, Any]]:
     """Measures each approach and task; returns a dict for each."""
     cases = []
     for blocks in APPROACHES:
-        own = plan_runs(blocks, os.path.join(out, "own"))
+        alone = plan_runs(blocks, os.path.join(out, "own"))
         warm = plan_runs(blocks, os.path.join(out, "warm"))
         for task in flags.FLAGS.tasks:
-            few = [run for run in own if run.axes["task"] == task]
+            few = [run for run in alone if run.axes["task"] == task]
             few = few[: flags.FLAGS.own + 1]
             _, *timed = [_run_alone(run) for run in few]
             many = [run for run in warm if run.axes["task"] == task]

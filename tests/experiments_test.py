@@ -144,12 +144,12 @@ def test_few_sentences_train_for_as_many_steps_as_more(
 
 def count_filling(row, keys, paper):
     """How many settings are those of a published row, and else the paper's."""
-    own = dict(row["settings"])
-    if own.get("load_blocks") == "last 2":
-        own["load_blocks"] = "11-12"
-    wanted = {**paper.settings, **own}
+    row_settings = dict(row["settings"])
+    if row_settings.get("load_blocks") == "last 2":
+        row_settings["load_blocks"] = "11-12"
+    wanted = {**paper.settings, **row_settings}
     return sum(
-        set(own) <= set(key)
+        set(row_settings) <= set(key)
         and all(
             claims.is_same(key[n], v) for n, v in wanted.items() if n in key
         )

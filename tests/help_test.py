@@ -22,8 +22,10 @@ from tf_transfer.utils.errors import UserError
 def help_of(module):
     values = flags.FlagValues()
     command_line.define_flags(module.Settings, "here", values)
-    known = values.get_key_flags_for_module("here")
-    return help_lib.format_help(inspect.getdoc(module), known, module.Settings)
+    command_flags = values.get_key_flags_for_module("here")
+    return help_lib.format_help(
+        inspect.getdoc(module), command_flags, module.Settings
+    )
 
 
 @pytest.mark.parametrize(

@@ -182,10 +182,10 @@ def test_training_knows_no_tasks():
 
 
 def test_every_module_is_in_a_room_or_a_command():
-    known = {name for room in ROOMS for name in files_of(room)}
-    known |= {name for paper in PAPERS for name in files_of(paper)}
-    known |= {f"tf_transfer/{name}.py" for name in ("train", *COMMANDS)}
-    others = set(FILES) - known
+    placed = {name for room in ROOMS for name in files_of(room)}
+    placed |= {name for paper in PAPERS for name in files_of(paper)}
+    placed |= {f"tf_transfer/{name}.py" for name in ("train", *COMMANDS)}
+    others = set(FILES) - placed
     assert others == {
         "tf_transfer/__init__.py",
         "tf_transfer/__main__.py",
@@ -197,8 +197,8 @@ def test_every_module_is_in_a_room_or_a_command():
 def test_a_paper_imports_no_other_paper_and_no_tool(name):
     found = imports(parse(FILES[f"tf_transfer/{name}.py"]))
     assert found
-    own = f"tf_transfer.{name.partition('/')[0]}"
-    others = [entry for entry in ENTRIES if entry != own]
+    command = f"tf_transfer.{name.partition('/')[0]}"
+    others = [entry for entry in ENTRIES if entry != command]
     assert not [
         name for name in found for entry in others if is_below(name, entry)
     ]

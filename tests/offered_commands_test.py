@@ -32,8 +32,8 @@ def make(name, folder, **changes):
     """An experiment on a task of one's own."""
     cls = experiment.load(name)
     key = "tasks" if name == "multitask" else "task"
-    own = {key: own_data.write_task(folder), "model": "tiny"}
-    settings = {**own, "max_length": 16, "out": str(folder / "runs")}
+    shared = {key: own_data.write_task(folder), "model": "tiny"}
+    settings = {**shared, "max_length": 16, "out": str(folder / "runs")}
     return cls(cls.Settings(**{**settings, **RUNS[name], **changes}))
 
 

@@ -73,7 +73,7 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_of_a_paper_has_a_row(paper):
     """Another reading of a claim has the row of the claim."""
-    known = [
+    papers_claims = [
         claim
         for claim in claims.read_paper(
             claims.find_file(FOLDER, PAPERS[paper])
@@ -86,8 +86,8 @@ def test_every_claim_of_a_paper_has_a_row(paper):
         if row[0] == paper
         for name in re.findall(r"`(\w[\w-]*)`", row[1])
     ]
-    assert sorted(set(named) & {claim.id for claim in known}) == sorted(
-        claim.id for claim in known
+    assert sorted(set(named) & {claim.id for claim in papers_claims}) == sorted(
+        claim.id for claim in papers_claims
     )
     assert len(named) == len(set(named))
 
@@ -169,9 +169,9 @@ def test_a_report_can_write_what_a_row_says_it_rebuilds(paper):
     assert named
     for kind, name in sorted(named):
         pattern = re.sub("<.*?>", lambda part: PARTS[part[0]], name)
-        known = written.get(kind, ())
-        assert any(re.fullmatch(pattern, known_name) for known_name in known), (
-            f"{kind} {name}: the report of {PAPERS[paper]} writes {known}"
+        names = written.get(kind, ())
+        assert any(re.fullmatch(pattern, name_there) for name_there in names), (
+            f"{kind} {name}: the report of {PAPERS[paper]} writes {names}"
         )
 
 

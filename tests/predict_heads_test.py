@@ -81,10 +81,10 @@ def test_an_exported_tagger_takes_words(entities, tmp_path):
     model = tf.saved_model.load(str(tmp_path / "saved"))
     padded = [words + [""] * (4 - len(words)) for words in sentences]
     served = model.signatures["serving_default"](words=tf.constant(padded))
-    chosen = served["logits"].numpy().argmax(axis=2)
+    predicted = served["logits"].numpy().argmax(axis=2)
     with quick.eagerly():
         expected = predictor.tags(sentences)
-    for tags, row in zip(expected, chosen):
+    for tags, row in zip(expected, predicted):
         assert tags == [conll.TAGS[tag] for tag in row[: len(tags)]]
         assert not row[len(tags) :].any()
 

@@ -121,8 +121,8 @@ def test_the_command_ranks_and_says_how_to_train_the_first(
         ["tiny", shuffled]
     )
     assert left_out.startswith("Left out: nowhere (--model=nowhere: no such")
-    chosen = first.split("  ")[0]
-    assert f"--model={chosen}" in shlex.split(command)
+    best = first.split("  ")[0]
+    assert f"--model={best}" in shlex.split(command)
     assert "--models" not in command and "--features" not in command
     # The same command finds the finished runs.
     assert rank_by_command(*words) == 0
@@ -234,10 +234,10 @@ def test_an_estimator_trains_the_encoder_that_comes_first(
         out=str(tmp_path),
         settings={"cache_dir": str(tmp_path / "cache")},
     ).fit(columns["title"], columns["team"])
-    chosen = classifier.ranking_.model
-    assert chosen in models[:2]
+    best = classifier.ranking_.model
+    assert best in models[:2]
     config = records.RunDirectory(classifier.directory_, None).config()
-    assert config["settings"]["model"] == chosen
+    assert config["settings"]["model"] == best
     assert classifier.get_params()["model"] == models[:2]
     assert len(classifier.predict(columns["title"][:3])) == 3
     with pytest.raises(ValueError, match="--models: no encoder can be used"):

@@ -253,7 +253,7 @@ def test_the_quick_start_has_two_blocks_and_the_second_runs_pytest():
 def test_every_flag_and_module_that_the_documents_name_exists():
     import dataclasses
 
-    known = {
+    defined = {
         field.name
         for cls in (
             glue.Settings,
@@ -266,7 +266,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         )
         for field in dataclasses.fields(cls)
     }
-    known |= {
+    defined |= {
         "examples",
         "rounds",
         "shape",
@@ -276,12 +276,12 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "check",
         "clear",
     }
-    known |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
-    known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
-    known |= {"margin", "modules", "nodrop_last"}
-    known |= {"attack", "attack_seed", "epochs", "fault", "faults", "gpu"}
-    known |= {"engine", "ray_address", "address", "head"}
-    known |= {
+    defined |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
+    defined |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
+    defined |= {"margin", "modules", "nodrop_last"}
+    defined |= {"attack", "attack_seed", "epochs", "fault", "faults", "gpu"}
+    defined |= {"engine", "ray_address", "address", "head"}
+    defined |= {
         "run",
         "text",
         "input",
@@ -307,7 +307,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
         # Of pip's, uv's and hf's, the part before a hyphen.
         others = {"no", "use", "resolution", "extra", "local"}
-        assert not named - known - others, name
+        assert not named - defined - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
             path = os.path.join(commands_lib.ROOT, module.replace(".", "/"))
             files = (f"{path}.py", f"{path}/__main__.py")

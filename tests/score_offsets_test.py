@@ -64,13 +64,13 @@ def test_an_offset_of_the_scores_changes_no_rank(features, tmp_path):
 @pytest.mark.parametrize("unit", [1e306, 1e-300])
 def test_scores_beyond_float32_are_refused(unit, tmp_path):
     scores = [unit * number for number in range(60)]
-    own = open_scores(tmp_path / "a.csv", scores)
+    task = open_scores(tmp_path / "a.csv", scores)
     with pytest.raises(UserError, match="column 'score': has scores from 0 to"):
-        _ = table_source.TableSource(own).task
+        _ = table_source.TableSource(task).task
 
 
 def test_scores_of_a_table_keep_all_digits(tmp_path):
     scores = [1.7e9 + number / 16 for number in range(60)]
-    own = open_scores(tmp_path / "a.csv", scores)
-    source = table_source.TableSource(own)
+    task = open_scores(tmp_path / "a.csv", scores)
+    source = table_source.TableSource(task)
     assert source.read_all("train").labels.tolist() == scores

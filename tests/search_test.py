@@ -54,18 +54,18 @@ def searched(tmp_path_factory):
             break
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    known = [json.loads(path.read_text()) for path in results(folder)]
+    finished = [json.loads(path.read_text()) for path in results(folder)]
     search = start(folder)
     said, _ = search.communicate()
     assert search.returncode == 0, said
-    return folder, known, said
+    return folder, finished, said
 
 
 def test_a_killed_search_goes_on_with_what_it_had(searched):
-    folder, known, said = searched
-    assert len(known) >= 2  # TF-IDF, and a run
+    folder, finished, said = searched
+    assert len(finished) >= 2  # TF-IDF, and a run
     after = {path: json.loads(path.read_text()) for path in results(folder)}
-    for result in known:
+    for result in finished:
         [same] = [
             other
             for other in after.values()

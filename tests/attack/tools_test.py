@@ -53,12 +53,12 @@ def test_one_hostile_flag_of_a_tool_gets_an_answer(
         "cache": (cache, [], [cache_folder]),
     }
     worked = collections.Counter()
-    known = {*flags.FLAGS}
+    before = {*flags.FLAGS}
     for _ in range(attempts(400)):
         name = rng.choice(sorted(tools))
         module, arguments, words = tools[name]
         with commands.flags_of(module.define_flags):
-            names = {*flags.FLAGS} - known - {"out", "output", "cache_dir"}
+            names = {*flags.FLAGS} - before - {"out", "output", "cache_dir"}
         hostile = f"--{rng.choice(sorted(names))}={rng.choice(VALUES)}"
         main = functools.partial(module.main, *[arguments] * bool(arguments))
         with contextlib.suppress(UnicodeEncodeError, flags.Error):

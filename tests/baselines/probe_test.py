@@ -20,9 +20,9 @@ class Drawn:
 
     sentences = groups = None
 
-    def __init__(self, labels, known, seed=0):
+    def __init__(self, labels, strengths, seed=0):
         self.labels = labels
-        self._known = known
+        self._strengths = strengths
         self._seed = seed
 
     def matrix(self, states, rows=None):
@@ -30,7 +30,7 @@ class Drawn:
         name = str(states)
         rng = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
         noise = rng.normal(size=(len(self.labels), 4))
-        noise[:, 0] += self._known.get(name, 0) * (self.labels - 0.5)
+        noise[:, 0] += self._strengths.get(name, 0) * (self.labels - 0.5)
         made = noise.astype(np.float32)
         return made if rows is None else made[rows]
 
@@ -39,9 +39,9 @@ def labels_of(count):
     return np.random.default_rng(0).integers(0, 2, count)
 
 
-def fit(known, count=300, task=CLASSES, blocks=2):
+def fit(strengths, count=300, task=CLASSES, blocks=2):
     return probe.Probe(task, blocks, has_pooler=False).fit(
-        Drawn(labels_of(count), known)
+        Drawn(labels_of(count), strengths)
     )
 
 
@@ -51,24 +51,24 @@ def test_the_default_is_the_means_above_all_blocks_and_of_pairs_the_cosine():
 
 
 def test_other_states_are_read_where_they_are_clearly_better():
-    known = {"mean, block 2": 1.0, "mean, block 1": 5.0}
-    assert fit(known).states == States(1, "mean")
-    known = {"product of mean, block 0": 5.0}
-    assert fit(known, task=PAIRS).states == States(0, "mean", "product")
+    strengths = {"mean, block 2": 1.0, "mean, block 1": 5.0}
+    assert fit(strengths).states == States(1, "mean")
+    strengths = {"product of mean, block 0": 5.0}
+    assert fit(strengths, task=PAIRS).states == States(0, "mean", "product")
 
 
 @pytest.mark.slow
 def test_of_few_texts_a_small_lead_is_noise():
     """The best of so many alike is the default in about a fifth of draws."""
-    known = {f"mean, block {block}": 1.0 for block in range(7)}
-    known["means of all blocks"] = 1.0
-    chosen = [
+    strengths = {f"mean, block {block}": 1.0 for block in range(7)}
+    strengths["means of all blocks"] = 1.0
+    selected = [
         probe.Probe(CLASSES, 6, has_pooler=False, seed=seed)
-        .fit(Drawn(labels_of(60), known, seed))
+        .fit(Drawn(labels_of(60), strengths, seed))
         .states
         for seed in range(10)
     ]
-    assert chosen.count(States(6, "block_means")) >= 6
+    assert selected.count(States(6, "block_means")) >= 6
 
 
 def test_the_standard_error_is_that_of_nadeau_and_bengio():
@@ -78,8 +78,12 @@ def test_the_standard_error_is_that_of_nadeau_and_bengio():
 
 
 def test_the_profile_says_what_each_block_knows():
-    known = {"mean, block 0": 0.5, "mean, block 1": 4.0, "mean, block 2": 4.0}
-    fitted = fit(known)
+    strengths = {
+        "mean, block 0": 0.5,
+        "mean, block 1": 4.0,
+        "mean, block 2": 4.0,
+    }
+    fitted = fit(strengths)
     assert [line["block"] for line in fitted.profile] == [0, 1, 2]
     scores = [line["score"] for line in fitted.profile]
     assert scores[0] < 0.7 and min(scores[1:]) > 0.9

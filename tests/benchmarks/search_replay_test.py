@@ -82,15 +82,15 @@ def test_the_grid_answers_by_the_mean_of_the_settings_with_most_seeds():
     record = made_up.make_record()
     lucky = record["runs"][0]
     lucky["validation"], lucky["test"] = [99.0] * 8, [99.0] * 8
-    chosen = record["runs"][7]
+    replayed = record["runs"][7]
     for seed, score in ((0, 90.0), (1, 92.0), (2, 94.0)):
-        run = {**chosen, "seed": seed}
+        run = {**replayed, "seed": seed}
         run["validation"] = [score - 1] * 7 + [score]
         run["test"] = [0.0] * 7 + [score - 5]
         if seed:
             record["runs"].append(run)
         else:
-            chosen.update(run)
+            replayed.update(run)
     assert search_world.grid_best(record) == pytest.approx((92.0, 87.0))
 
 

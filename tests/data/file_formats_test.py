@@ -44,8 +44,8 @@ def test_a_packed_table_is_read(pack, name, content, tmp_path):
     assert table.columns == plain.columns and len(table) == 2
     assert table.locate(1).startswith(f"{path}, line ")
     assert task_file.is_table("nowhere.csv.gz")
-    own = task_file.from_flags(path, text_column="text", label_column="label")
-    assert own.name == "a"
+    task = task_file.from_flags(path, text_column="text", label_column="label")
+    assert task.name == "a"
 
 
 def test_packed_words_with_tags_are_read(tmp_path):

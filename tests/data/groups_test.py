@@ -137,8 +137,8 @@ def test_a_group_in_files_of_two_splits_is_named(tmp_path):
     own_data.write(tmp_path / "held.csv", held)
     source = open_task(tmp_path, test="held.csv")
     assert len(source.read("train")) == 60
-    known = source.read("train").groups
-    assert not np.isin(source.read("test").groups, known).any()
+    trained_on = source.read("train").groups
+    assert not np.isin(source.read("test").groups, trained_on).any()
 
 
 def test_ids_of_a_part_of_a_group_are_refused(tmp_path):

@@ -20,14 +20,14 @@ def open_table(folder, cells, **options):
     with open(path, "w", newline="") as file:
         rows = [(f"text {n}", cell) for n, cell in enumerate(cells)]
         csv.writer(file).writerows([("text", "tags"), *rows])
-    own = task_file.from_flags(
+    task = task_file.from_flags(
         str(path),
         text_column="text",
         label_column="tags",
         kind="labels",
         **options,
     )
-    return table_source.TableSource(own)
+    return table_source.TableSource(task)
 
 
 def read_sets(source):
@@ -157,8 +157,8 @@ def test_labels_of_a_task_file_are_those_of_cells(given, cells, tmp_path):
     (tmp_path / "a.toml").write_text(
         f'train = "a.csv"\ntexts = "text"\nlabel = "y"\nlabels = {given}\n'
     )
-    own = task_file.read_task_file(str(tmp_path / "a.toml"))
-    source = table_source.TableSource(own)
+    task = task_file.read_task_file(str(tmp_path / "a.toml"))
+    source = table_source.TableSource(task)
     assert source.read("train").labels.tolist() == [0, 1, 0, 1]
 
 
@@ -176,9 +176,9 @@ def test_errors_of_a_spreadsheet_are_missing_values(kind, error, tmp_path):
         columns = {"text": [*"stuvw"], "y": [*labels]}
         columns[column][1] = error
         path = own_data.write(tmp_path / "a.csv", columns)
-        own = task_file.from_flags(
+        task = task_file.from_flags(
             path, text_column="text", label_column="y", kind=kind
         )
         problem = f"line 3, column '{column}': {error.strip()} is a spread"
         with pytest.raises(UserError, match=problem.replace("?", r"\?")):
-            table_source.TableSource(own).read("train")
+            table_source.TableSource(task).read("train")

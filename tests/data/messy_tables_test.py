@@ -23,17 +23,17 @@ def write(path, rows=ROWS):
 
 
 def open_table(path, folder="", label="label", **options):
-    own = task_file.from_flags(
+    task = task_file.from_flags(
         str(path), text_column="text", label_column=label, **options
     )
-    return table_source.TableSource(own, 0, str(folder))
+    return table_source.TableSource(task, 0, str(folder))
 
 
 @pytest.mark.parametrize("encoding", ["", "utf-8"])
 def test_the_usual_encoding_has_the_name_of_none(encoding, tmp_path):
     path = write(tmp_path / "a.csv")
-    known = open_table(path, encoding="utf-8").identity
-    assert open_table(path, encoding=encoding).identity == known
+    expected = open_table(path, encoding="utf-8").identity
+    assert open_table(path, encoding=encoding).identity == expected
 
 
 @pytest.mark.parametrize("first", ["{\n[]\n", '{"text": "a", "label": "x"}\n'])
@@ -127,12 +127,12 @@ def test_na_is_a_label_where_it_is_listed_or_nothing_is_skipped(tmp_path):
     rows = [("text", "label"), *[("a", "NA"), ("b", "x"), ("c", "y")] * 2]
     path = write(tmp_path / "a.csv", rows)
     assert open_table(path).task.labels == ("NA", "x", "y")
-    own = tmp_path / "own.toml"
-    own.write_text(
+    toml = tmp_path / "own.toml"
+    toml.write_text(
         'train = "a.csv"\ntexts = "text"\nlabel = "label"\n'
         'labels = ["NA", "x", "y"]\nskip_bad_rows = true\n'
     )
-    source = table_source.TableSource(task_file.read_task_file(str(own)))
+    source = table_source.TableSource(task_file.read_task_file(str(toml)))
     assert len(source.read_all("train")) == 6
 
 

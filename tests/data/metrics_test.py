@@ -221,7 +221,7 @@ def test_one_label_of_several_is_no_class_and_its_absence(name):
 
 
 @pytest.mark.parametrize(
-    "labels, units, chosen, accuracy",
+    "labels, units, label, accuracy",
     [
         ([0, 0, 1], 2, 0, 2 / 3),
         ([0, 1, 1], 2, 1, 2 / 3),
@@ -231,12 +231,12 @@ def test_one_label_of_several_is_no_class_and_its_absence(name):
     ],
 )
 def test_the_majority_is_chosen_for_every_example(
-    labels, units, chosen, accuracy
+    labels, units, label, accuracy
 ):
     labels = np.array(labels)
     logits = metrics.majority_logits(labels)
     assert logits.shape == (len(labels), units)
-    assert metrics.decide(logits).tolist() == [chosen] * len(labels)
+    assert metrics.decide(logits).tolist() == [label] * len(labels)
     assert metrics.majority("accuracy", labels) == pytest.approx(accuracy)
 
 
@@ -276,9 +276,9 @@ def test_a_task_has_its_metrics_the_headline_first():
 def test_a_task_of_entities_has_the_scores_of_all_types():
     """Two sentences; the second of three entities is found as another type."""
     labels = np.array([1, 2, 0, 3, 0, 1])
-    chosen = np.array([1, 2, 0, 1, 0, 1])
+    answers = np.array([1, 2, 0, 1, 0, 1])
     found = metrics.measure_task(
-        TAGGED, labels, np.eye(5)[chosen], np.array([0, 4])
+        TAGGED, labels, np.eye(5)[answers], np.array([0, 4])
     )
     assert [*found][:2] == ["f1", "accuracy"]
     assert found["f1"] == pytest.approx(2 / 3)

@@ -47,9 +47,9 @@ def test_an_array_of_json_is_read(indent, tmp_path):
 def test_a_bad_item_of_an_array_is_named_by_its_row(tmp_path):
     objects = [*OBJECTS * 2, ["x"], {"text": " ", "label": "a"}]
     path = write(tmp_path / "a.json", json.dumps(objects))
-    own = task_file.from_flags(path, text_column="text", label_column="label")
+    task = task_file.from_flags(path, text_column="text", label_column="label")
     with pytest.raises(UserError, match="--skip_bad_rows leaves") as error:
-        table_source.TableSource(own).read("train")
+        table_source.TableSource(task).read("train")
     assert "row 5: is not a JSON object" in str(error.value)
     assert "row 6, column 'text': is empty" in str(error.value)
     write(tmp_path / "a.json", json.dumps(OBJECTS)[:-5])
@@ -60,9 +60,9 @@ def test_a_bad_item_of_an_array_is_named_by_its_row(tmp_path):
 def test_nothing_is_skipped_where_no_row_can_be_used(tmp_path):
     content = json.dumps({"data": OBJECTS}, indent=1)
     path = write(tmp_path / "a.json", content)
-    own = task_file.from_flags(path, text_column="text", label_column="label")
+    task = task_file.from_flags(path, text_column="text", label_column="label")
     with pytest.raises(UserError) as error:
-        table_source.TableSource(own).read("train")
+        table_source.TableSource(task).read("train")
     first = str(error.value).splitlines()[0]
     assert first.endswith("Give one object per line, or an array of objects.")
 
@@ -86,10 +86,10 @@ def test_a_column_whose_name_has_a_comma_is_in_quotes(tmp_path):
     path = own_data.write(tmp_path / "a.csv", columns)
 
     def open_table(text_column):
-        own = task_file.from_flags(
+        task = task_file.from_flags(
             path, text_column=text_column, label_column="label"
         )
-        return table_source.TableSource(own)
+        return table_source.TableSource(task)
 
     with pytest.raises(UserError, match="has a comma in double quotes"):
         open_table("Text, long").read("train")

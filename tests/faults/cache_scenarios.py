@@ -102,9 +102,9 @@ def list_intact(folder):
     """The rows that a run would read from an entry, by hash."""
     entry = store_lib.Entry(folder)
     entry.vectors.load()
-    known = [h for h in ALL_VECTORS if h in entry.vectors.rows]
-    indices, _ = entry.vectors.find_intact(known)
-    intact = [h for h, index in zip(known, indices) if index >= 0]
+    stored = [h for h in ALL_VECTORS if h in entry.vectors.rows]
+    indices, _ = entry.vectors.find_intact(stored)
+    intact = [h for h, index in zip(stored, indices) if index >= 0]
     return dict(zip(intact, read_vectors(entry, intact, [None] * len(intact))))
 
 

@@ -37,11 +37,11 @@ def same_machine(monkeypatch):
 )
 def test_a_fault_costs_no_number(name, root, request):
     trial = points.Trial(name, scenarios.SCENARIOS[name], root)
-    chosen = points.choose(trial.points, request.config)
-    problems = [*filter(None, map(trial.try_point, chosen))]
+    tried = points.choose(trial.points, request.config)
+    problems = [*filter(None, map(trial.try_point, tried))]
     shown = "\n\n".join(problems[:MOST_SHOWN])
     assert not problems, (
-        f"{len(problems)} of {len(chosen)} points. The first ones, each of "
+        f"{len(problems)} of {len(tried)} points. The first ones, each of "
         'which `pytest tests/faults --fault="SCENARIO:NUMBER:KIND"` repeats:'
         f"\n\n{shown}"
     )

@@ -70,8 +70,8 @@ def test_flattening_finds_every_layer_inside(block):
 def test_dropout_layers_draw_from_the_seeds_that_replace_their_own():
     layers = [keras.layers.Dropout(0.5) for _ in range(2)]
     inputs = tf.ones([100])
-    own = [layer(inputs, training=True).numpy() for layer in layers]
-    assert (own[0] != own[1]).any()
+    outputs = [layer(inputs, training=True).numpy() for layer in layers]
+    assert (outputs[0] != outputs[1]).any()
     asked = []
 
     def next_seed(ordered=True):

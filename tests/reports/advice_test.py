@@ -142,8 +142,8 @@ def test_a_part_of_the_data_is_in_no_mean():
         ]
 
     rows = make_rows(ALL, TWO, part(ALL), part(make_runs([70, 71, 72], "2")))
-    chosen = advice.take_headline(rows)
-    assert {row.task for row in chosen} == {"rte (2,767 texts)"}
+    headline = advice.take_headline(rows)
+    assert {row.task for row in headline} == {"rte (2,767 texts)"}
 
 
 def test_the_time_of_an_epoch_is_compared_where_the_limit_ended_runs():

@@ -59,13 +59,13 @@ def judge(*groups):
 
 def test_wang_s_settings_are_those_of_the_experiment():
     ours = glue.Settings(task="rte").resolve()
-    known = {**ours.hashed(), "max_epochs": ours.max_epochs}
+    settings = {**ours.hashed(), "max_epochs": ours.max_epochs}
     for name, value in WANG.settings.items():
         assert claims.is_same(getattr(ours, name), value), name
     # What a machine may change, and what the claims name.
     free = {"strategy", "cpu_devices", "jit_compile", "deterministic"}
     free |= {"task", "seed", "trainable_layers"}
-    assert set(known) - set(WANG.settings) == free
+    assert set(settings) - set(WANG.settings) == free
     assert WANG.encoders == (ours.model,)
 
 
@@ -203,12 +203,12 @@ def judge_tasks(curve, tasks=JUDGED, **other):
 def test_lee_s_settings_are_those_of_the_experiment(model):
     ours = freezing.Settings(task="rte", model=model, lr=1e-5).resolve()
     settings = LEE.settings_on(model)
-    known = {**ours.hashed(), "max_epochs": ours.max_epochs}
+    our_settings = {**ours.hashed(), "max_epochs": ours.max_epochs}
     for name, value in settings.items():
         assert claims.is_same(getattr(ours, name), value), name
     free = {"strategy", "cpu_devices", "jit_compile", "deterministic"}
     free |= {"task", "seed", "trainable_layers"}
-    assert set(known) - set(settings) == free
+    assert set(our_settings) - set(settings) == free
     assert settings["lr"] == studies.rates_of(ours)
 
 

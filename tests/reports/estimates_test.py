@@ -124,15 +124,15 @@ def test_more_seeds_are_named_where_they_would_decide():
     texts = {"texts": "a", "resampled": random.normal(0, 2, (3, 100))}
     limited = estimate(cell(79, 80, 81, **texts), cell(78, 79, 80))
     assert limited.seeds_needed(1.0, 3) is not None  # texts are not known
-    known = Contrast.of(
+    contrast = Contrast.of(
         Cell(
             np.array([79.0, 80, 81]),
             texts="a",
             resampled=np.tile(random.normal(0, 2, 100), (3, 1)),
         )
     ).estimate()
-    assert known.seeds_needed(1.0, 3) is None  # the test set is too small
-    assert known.seeds_needed(6.0, 3) is not None
+    assert contrast.seeds_needed(1.0, 3) is None  # the test set is too small
+    assert contrast.seeds_needed(6.0, 3) is not None
 
 
 def test_holm_corrects_the_smallest_by_all():

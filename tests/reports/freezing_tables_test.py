@@ -149,6 +149,6 @@ def test_the_figure_has_the_published_curve():
     study = made_up.collect(PAPER, write(), published=PUBLISHED)
     [figure] = tables.list_figures(study)
     assert b"published, bert-base" in figure.svg
-    own = made_up.collect(PAPER, write(task="mine"), published=PUBLISHED)
-    [figure] = tables.list_figures(own)
+    own_task = made_up.collect(PAPER, write(task="mine"), published=PUBLISHED)
+    [figure] = tables.list_figures(own_task)
     assert b"published" not in figure.svg

@@ -24,7 +24,7 @@ class MyOwn(glue.Settings):
 def runs(tmp_path_factory):
     """Two approaches on a task, and one on another."""
     root = tmp_path_factory.mktemp("my_own")
-    own = {"cls": MyOwn, "sizes": {"train": 8, "test": 2}}
+    shared = {"cls": MyOwn, "sizes": {"train": 8, "test": 2}}
     labels = np.array([0, 1, 1, 1])
     ones, varied = np.ones((4, 1)), np.array([[1], [-1], [1], [1]])
     for layers, scores in (("all", (0.8, 0.84)), ("1", (0.72, 0.75))):
@@ -36,9 +36,9 @@ def runs(tmp_path_factory):
                 seed=seed,
                 seconds=20.0 if layers == "all" else 5.0,
                 predictions=(labels, ones if score == 0.75 else varied),
-                **own,
+                **shared,
             )
-    synthetic.write(root, [0.9], task="mrpc", **own)
+    synthetic.write(root, [0.9], task="mrpc", **shared)
     return root
 
 

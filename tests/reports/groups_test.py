@@ -109,8 +109,8 @@ def test_a_group_that_lacks_a_setting_does_not_have_the_paper_s_value():
     del runs[1][0]["key"]["head"]
     [found] = groups.list_groups(made_up.frame(runs[0], paper.varied))
     members = groups.list_groups(made_up.frame(sum(runs, []), paper.varied))
-    [chosen] = groups.find_groups(members, paper, claim["first"])
-    assert chosen.settings == found.settings
+    [group] = groups.find_groups(members, paper, claim["first"])
+    assert group.settings == found.settings
 
 
 # === Rates ===

@@ -158,7 +158,7 @@ def judge_runs(runs, paper):
 
 def make_paper(*entries, **changes):
     """A paper with some claims, each a dict; all of them on `rte`."""
-    known = {
+    defaults = {
         "text": "A claim.",
         "source": "page 1",
         "tasks": ("rte",),
@@ -166,7 +166,7 @@ def make_paper(*entries, **changes):
         "second": ({"trainable_layers": "all"},),
     }
     made = [
-        claims.Claim(**{"id": f"claim_{number}", **known, **entry})
+        claims.Claim(**{"id": f"claim_{number}", **defaults, **entry})
         for number, entry in enumerate(entries, 1)
     ]
     return claims.Paper(

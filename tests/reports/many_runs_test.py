@@ -64,12 +64,12 @@ def test_a_report_of_5000_runs_needs_less_than_a_gigabyte(tmp_path):
 def write(root, labels, generator, **changes):
     """A run whose predictions are its score."""
     right = generator.random(EXAMPLES) < 0.8
-    chosen = np.where(right, labels, 1 - labels)
+    answers = np.where(right, labels, 1 - labels)
     synthetic.write(
         root,
         [float(right.mean())] * EPOCHS,
         metrics={"accuracy": float(right.mean())},
-        predictions=(labels, np.float32(2 * chosen - 1)[:, None]),
+        predictions=(labels, np.float32(2 * answers - 1)[:, None]),
         blocks=12,
         **changes,
     )

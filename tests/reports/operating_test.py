@@ -116,15 +116,15 @@ def test_published_scores_are_those_of_the_trials(shared_data):
         for row in csv.DictReader(file):
             key = (row["model"], row["task"], row["trained_blocks"])
             trials.setdefault(key, []).append(100 * float(row["score"]))
-    known = {
+    of_authors = {
         (model, task, blocks): means
         for model, tasks in published["scores"].items()
         for task, cells in tasks.items()
         for blocks, means in cells.items()
     }
-    assert {*known} == {*trials}
+    assert {*of_authors} == {*trials}
     for key, scores in trials.items():
-        authors, plain, *_ = known[key]
+        authors, plain, *_ = of_authors[key]
         mean = operating.authors_mean(scores)
         assert authors == pytest.approx(mean, abs=0.006)
         assert plain == pytest.approx(operating.plain_mean(scores), abs=0.006)

@@ -76,8 +76,8 @@ def test_the_probe_heads_no_paper_s_page():
     assert "probe" not in section.advice
     names = [*section.table.frame.approach]
     assert "the probe (not in the paper)" in names
-    [own] = make_page(ALL, TWO, probe, paper=None).sections
-    assert own.advice.startswith("Use the probe")
+    [without_paper] = make_page(ALL, TWO, probe, paper=None).sections
+    assert without_paper.advice.startswith("Use the probe")
 
 
 def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
@@ -257,8 +257,8 @@ def test_runs_are_timed_in_the_environment_of_most():
         ]
     )
     assert list(runs.timed) == [True, True, False, False]
-    known = runs.seconds_per_epoch.notna()
-    assert list(known) == [True, True, False, False]
+    is_timed = runs.seconds_per_epoch.notna()
+    assert list(is_timed) == [True, True, False, False]
     assert len(runs_lib.measure_runs("seconds", runs)) == 2
 
 

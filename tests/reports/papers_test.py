@@ -59,10 +59,10 @@ def test_a_paper_s_settings_are_its_command_s_defaults(name):
 @pytest.mark.parametrize("experiment", ["tweets", "multitask", "stacking"])
 def test_what_a_claim_asks_for_may_vary_in_a_study(experiment):
     paper = read(experiment)
-    known = {*runs_lib.VARIED, *paper.varied, "max_epochs"}
+    varied = {*runs_lib.VARIED, *paper.varied, "max_epochs"}
     for claim in paper.claims:
         for group in (claim.both, *claim.first, *claim.second):
-            assert set(group) <= known, claim.id
+            assert set(group) <= varied, claim.id
         assert set(claim.tasks) <= set(paper.sizes), claim.id
         assert claim.direction or claim.kind == "equal", claim.id
         assert claim.margin_from or claim.kind != "equal", claim.id

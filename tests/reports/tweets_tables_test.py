@@ -150,8 +150,8 @@ def test_t_tests_are_welch_s_and_of_models_that_trained(study):
 
 def test_texts_of_another_number_have_none_of_the_paper_s_tables():
     sizes = {"train": 900, "test": 100}
-    [own] = collect(write(ALL, [80.0, 81.0], sizes=sizes))
-    assert not tables.list_tables(own) and not tables.list_figures(own)
+    [study] = collect(write(ALL, [80.0, 81.0], sizes=sizes))
+    assert not tables.list_tables(study) and not tables.list_figures(study)
 
 
 def test_the_figures_are_boxes_of_folds_and_of_trials(study):

@@ -529,9 +529,9 @@ def test_an_address_needs_the_cluster_that_reads_it(tmp_path):
     path = fake_runs.write_task(tmp_path)
     settings = fake_runs.settings_of(path, tmp_path / "out")
     for engine, is_read in (("local", False), ("ray", True)):
-        chosen = dataclasses.replace(settings, engine=engine)
-        assert chosen.reads("ray_address") == is_read
-        assert ("ray_address" in chosen.unread()) != is_read
+        changed = dataclasses.replace(settings, engine=engine)
+        assert changed.reads("ray_address") == is_read
+        assert ("ray_address" in changed.unread()) != is_read
 
 
 def test_encoders_are_ranked_before_the_search(monkeypatch, tmp_path, capsys):

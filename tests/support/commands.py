@@ -65,13 +65,13 @@ def execute(cls):
 @contextlib.contextmanager
 def flags_of(define, *arguments):
     """Inside, this module's flags are defined, with these arguments parsed."""
-    known = set(flags.FLAGS)
+    before = set(flags.FLAGS)
     define()
     try:
         flags.FLAGS(["command", *arguments])
         yield
     finally:
-        for name in set(flags.FLAGS) - known:
+        for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
 
 

@@ -54,19 +54,19 @@ def find_runs(paper, runs, claim, task, group):
     task, _, preset = task.partition(" with ")
     preset = preset or claim.encoder or paper.encoder_of.get(task, "")
     preset = preset or paper.encoders[0]
-    own = {**claim.both, **group}
-    wanted = {**paper.settings_on(preset), **own}
-    if "lr" not in own:
+    claimed = {**claim.both, **group}
+    wanted = {**paper.settings_on(preset), **claimed}
+    if "lr" not in claimed:
         wanted["lr"] = paper.rates or wanted["lr"]
     if group.get("head") == "ensemble":  # joined from members, by the report
         wanted.update(head="densenet", adaptation="stack_and_finetune")
-        own = {}
+        claimed = {}
     found = collections.defaultdict(dict)
     for name, model, key, number in runs:
         if (
             name == task
             and model in ("", preset)
-            and set(own) <= set(key)
+            and set(claimed) <= set(key)
             and all(
                 claims.is_same(key[n], resolve(value, preset))
                 for n, value in wanted.items()
@@ -77,7 +77,7 @@ def find_runs(paper, runs, claim, task, group):
     return {
         lr: seeds
         for lr, seeds in found.items()
-        if len(seeds) >= LEAST or None in seeds or "features" in own
+        if len(seeds) >= LEAST or None in seeds or "features" in claimed
     }
 
 

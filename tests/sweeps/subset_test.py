@@ -62,8 +62,8 @@ def choose(sweep):
 def test_each_approach_has_its_best_rate(sweep):
     do_first_seed(sweep)
     found = choose(sweep)
-    chosen = [(*where(run), run.axes["seed"]) for run in found]
-    assert chosen == [("1", "0.002", "2"), ("2", "0.001", "2")]
+    selected = [(*where(run), run.axes["seed"]) for run in found]
+    assert selected == [("1", "0.002", "2"), ("2", "0.001", "2")]
     # One more seed of one rate alone changes nothing.
     extra = next(run for run in sweep.runs if run.axes["seed"] == "1")
     do(extra, 0.9)

@@ -372,8 +372,8 @@ def test_the_best_rate_of_a_search_is_used_by_what_follows(tmp_path):
     pool = fakes.make_pool(do)
     states = execute.run_completely(runs, str(tmp_path), pool)
     assert {seed for *_, seed in done[:4]} == {0}
-    chosen = [(task, lr, 1) for task, lr in best.items()]
-    assert sorted(done[4:]) == sorted(2 * chosen)
+    selected = [(task, lr, 1) for task, lr in best.items()]
+    assert sorted(done[4:]) == sorted(2 * selected)
     assert len(states.runs) == 8
     execute.run_completely(runs, str(tmp_path), pool)
     assert len(done) == 8  # nothing is done twice

@@ -37,8 +37,8 @@ def assert_same_arrays(found, expected):
 def test_arrays_come_back_as_they_were(tmp_path):
     path = str(tmp_path / "arrays")
     sha256 = checkpoint.write_arrays(path, ARRAYS)
-    for known in (sha256, None):
-        assert_same_arrays(checkpoint.read_arrays(path, known), ARRAYS)
+    for expected in (sha256, None):
+        assert_same_arrays(checkpoint.read_arrays(path, expected), ARRAYS)
 
 
 def test_arrays_with_another_hash_are_damaged(tmp_path):

@@ -19,8 +19,8 @@ def best_of(scores, **options):
     stopper = EarlyStopping(
         patience=2, min_delta=options.get("min_delta", 0.01)
     )
-    chosen = [stopper.update(score) for score in scores]
-    return stopper.best, chosen
+    are_best = [stopper.update(score) for score in scores]
+    return stopper.best, are_best
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ def test_a_mapped_file_is_not_our_own_memory(tmp_path):
     mapped = np.memmap(tmp_path / "cache", np.uint8, "r")
     assert not mapped.any()  # every page was read
     assert machine.own_memory() - before < size / 10
-    own = np.ones(size, np.uint8)
-    assert machine.own_memory() - before > 0.9 * own.nbytes
+    array = np.ones(size, np.uint8)
+    assert machine.own_memory() - before > 0.9 * array.nbytes
 
 
 def test_concurrent_runs_are_those_that_compute(tmp_path):

@@ -112,6 +112,6 @@ def test_every_weight_of_a_head_belongs_to_it(encoder, task, name):
     assert head.name == "head x"
     trainable = freezing.parse("0", "", len(encoder.blocks))
     moving = freezing.freeze(network, trainable)
-    own = {id(weight) for weight in network.heads["x"].weights}
-    assert {id(weight) for weight in head.weights} == own
-    assert own <= {id(weight) for weight in moving}
+    weights = {id(weight) for weight in network.heads["x"].weights}
+    assert {id(weight) for weight in head.weights} == weights
+    assert weights <= {id(weight) for weight in moving}
