@@ -12,7 +12,7 @@ from tests.support import commands
 from tf_transfer import experiment, predict
 from tf_transfer.config import command_line
 from tf_transfer.reports import claims, page, study, summary
-from tf_transfer.sweeps import estimate, grid
+from tf_transfer.sweeps import estimate, grid, states
 
 PAPERS = {
     "Wang": "glue",
@@ -212,16 +212,17 @@ def test_the_page_has_the_cost_of_each_papers_grids(
     printed = []
     for path in paths:
         runs = grid.expand_all(path, str(tmp_path))
-        *_, count, operations, time = estimate.describe_costs(
-            runs, [], 1, 30e12
-        ).splitlines()
+        # Nothing of them is finished, and no name of a run is needed.
+        monkeypatch.setattr(states.RunStates, "select", lambda *_: [])
+        run_states = states.RunStates(str(tmp_path), runs)
+        text = estimate.describe_costs(run_states, 1, 30e12)
         printed.append(
             [
                 paper,
                 f"`{path}`",
-                count.split()[0],
-                re.search(r"Operations: (\S+),", operations)[1],
-                re.search(r"Time: (\S+) hours", time)[1],
+                re.search(r"(\S+) runs, \S+ of them pending", text)[1],
+                re.search(r"Operations: (\S+),", text)[1],
+                re.search(r"Time: (\S+) hours", text)[1],
             ]
         )
     if len(paths) == 2:  # the only grid is the whole

@@ -126,14 +126,8 @@ def main(argv: list[str]) -> None:
     selected = subset.select_runs(path, runs, values.only)
     run_states = RunStates(values.out, selected)
     if values.dry_run:
-        finished, problem = [], ""
-        try:
-            finished = run_states.select(State.FINISHED)
-        except UserError as error:
-            problem = f"\nNot known which runs are finished: {error}"
         jobs = values.jobs or 1
-        text = estimate.describe_costs(selected, finished, jobs, values.flops)
-        print(text + problem)
+        print(estimate.describe_costs(run_states, jobs, values.flops))
         return
     with execute.open_pool(
         selected,

@@ -162,17 +162,18 @@ def _describe_words(
     tags = list(task.labels or ())
     types = entities.types_of(tags)
     answers = logits.argmax(axis=1)
-    counts = entities.count_by_sentence(
-        entities.Tagged(labels, starts), entities.Tagged(answers, starts), types
-    )
+    expected = entities.Tagged(labels, starts)
+    scores = entities.score(expected, entities.Tagged(answers, starts), types)
+    kinds = entities.find_entities(expected)[:, 2]
     rates = []
-    for name in types:
-        rate: Record = {"label": name}
-        rate["count"] = int(counts[f"recall_{name}"].sum(axis=0)[1])
-        for key in ("precision", "recall", "f1"):
-            right, whole = counts[f"{key}_{name}"].sum(axis=0)
-            rate[key] = float(right / max(whole, 1))
-        rates.append(rate)
+    for name, count in zip(types, np.bincount(kinds, minlength=len(types))):
+        rates.append(
+            {
+                "label": name,
+                "count": int(count),
+                **{rate: scores[f"{rate}_{name}"] for rate in RATES},
+            }
+        )
     confidence = metrics.probabilities(logits).max(axis=1)
     worst = _find_worst(answers != labels, confidence)
     owners = np.searchsorted(starts, worst, side="right") - 1

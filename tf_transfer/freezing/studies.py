@@ -14,7 +14,7 @@ from tf_transfer.freezing import operating
 from tf_transfer.models import loading
 from tf_transfer.sweeps import estimate, execute, grid
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates, State
+from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -225,7 +225,11 @@ def run_studies(settings: "Settings") -> None:
     runs: list[Planned] = []
     tasks = tasks_of(settings)
     if settings.dry_run:
-        _describe_costs(settings, tasks)
+        for task in tasks:
+            of_task = dataclasses.replace(settings, task=task, tasks="")
+            runs += Study(of_task, None).plan()
+        run_states, jobs = RunStates(settings.out, runs), settings.jobs or 1
+        print(estimate.describe_costs(run_states, jobs, settings.flops))
         return
     with execute.open_pool(jobs=settings.jobs) as pool:
         for task in tasks:
@@ -242,17 +246,3 @@ def run_studies(settings: "Settings") -> None:
         "All tables, the figure and the paper's claims: python -m "
         f"tf_transfer.report {settings.out}"
     )
-
-
-def _describe_costs(settings: "Settings", tasks: Sequence[str]) -> None:
-    """Prints the runs of the studies of some tasks, with their costs."""
-    runs: list[Planned] = []
-    for task in tasks:
-        of_task = dataclasses.replace(settings, task=task, tasks="")
-        runs += Study(of_task, None).plan()
-    try:
-        finished = RunStates(settings.out, runs).select(State.FINISHED)
-    except UserError:  # models or data are not here
-        finished = []
-    jobs = settings.jobs or 1
-    print(estimate.describe_costs(runs, finished, jobs, settings.flops))

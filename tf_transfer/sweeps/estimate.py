@@ -18,6 +18,7 @@ from tf_transfer.experiment import Experiment
 from tf_transfer.models import cost, loading
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
@@ -260,27 +261,29 @@ class Estimator:
 
 
 def describe_costs(
-    runs: Sequence[Planned],
-    finished: Sequence[Planned],
-    jobs: int,
-    flops: float | None,
+    run_states: RunStates, jobs: int, flops: float | None
 ) -> str:
     """Each run that is pending, or each of several grids, with its costs.
 
     The sums follow; they include the feature caches, which runs share.
 
     Args:
-        runs: of the sweep. Those that wait for a search are counted at one of
-            the values that it compares.
-        finished: those of them that are known to be finished.
+        run_states: of the sweep's runs. Those that wait for a search are
+            counted at one of the values that it compares.
         jobs: the number of runs at the same time.
         flops: operations per second of the device; None to take those of the
             last finished run of this machine.
     """
+    finished: list[Planned] = []
+    problem = ""
+    try:
+        finished = run_states.select(State.FINISHED)
+    except UserError as error:
+        problem = f"\nNot known which runs are finished: {error}"
     values = {r.group: r.axes[r.searched] for r in finished if r.searched}
     runs = [
         run
-        for run in runs
+        for run in run_states.runs
         if not run.searched
         or values.setdefault(run.group, run.axes[run.searched])
         == run.axes[run.searched]
@@ -292,7 +295,7 @@ def describe_costs(
         total = estimator.count_all(pending)
         estimator.measure_all(finished)
     except UserError as error:
-        return f"{count}\nNo estimate: {error}"
+        return f"{count}\nNo estimate: {error}{problem}"
     speed = 1 / flops if flops else estimator.seconds_per_operation
     by_grid = len({run.path for run in runs}) > 1
     groups: dict[str, list[Planned]] = {}
@@ -311,7 +314,7 @@ def describe_costs(
             "and every run --max_epochs epochs."
         )
         lines.append(_describe_time(total / jobs, flops, speed))
-    return "\n".join(lines)
+    return "\n".join(lines) + problem
 
 
 def _describe_time(
