@@ -166,7 +166,9 @@ def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
     )
     task = Task("mine", "", ("a", "b")[:texts_per_example], "", ("x", "y"), "")
     task = dataclasses.replace(task, loss_head="softmax")
-    model = serving.TextModel(Network(encoder, {"mine": head}), task, 40)
+    model = serving.TextModel(
+        Network(encoder, {"mine": head}), task, 40, "head"
+    )
     draw = np.random.default_rng(0)
     columns = [
         [" ".join(["dog"] * n) for n in draw.integers(0, 45, 8)]

@@ -140,7 +140,7 @@ def test_a_column_that_looks_like_groups_is_reported(
     )
     train.Train(settings).execute()
     assert capsys.readouterr().out.count("column 'author' has few values") == 1
-    with screen.silence():
+    with screen.silence(True):
         train.Train(dataclasses.replace(settings, rerun=True)).execute()
     assert not capsys.readouterr().out
 

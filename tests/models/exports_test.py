@@ -158,7 +158,7 @@ def test_a_keras_preset_answers_alike(network, tmp_path):
 
 def test_a_saved_model_answers_alike(network, tmp_path):
     task = Task("mine", "", ("text",), "label", LABELS, "accuracy")
-    model = serving.TextModel(network, task, MAX_LENGTH)
+    model = serving.TextModel(network, task, MAX_LENGTH, "head")
     tf.saved_model.save(model, str(tmp_path), model.signatures())
     loaded = tf.saved_model.load(str(tmp_path))
     texts = [*TEXTS, *ODD]

@@ -145,15 +145,13 @@ def expand_home(values: flags.FlagValues) -> None:
             values[name].value = os.path.expanduser(value)
 
 
-def given_names(
-    words: Sequence[str], values: flags.FlagValues = flags.FLAGS
-) -> list[str]:
+def given_names(words: Sequence[str]) -> list[str]:
     """The names of the flags in a command's words, with repetitions."""
     names = []
     for word in words:
         if word.startswith("--") and len(word) > 2:
             name = word[2:].partition("=")[0].replace("-", "_")
-            if name not in values and name.startswith("no"):
+            if name not in flags.FLAGS and name.startswith("no"):
                 name = name.removeprefix("no")
             names.append(name)
     return names
@@ -187,11 +185,10 @@ def check_flag_files(words: Sequence[str], within: Sequence[str] = ()) -> None:
         check_flag_files(lines, (*within, path))
 
 
-def check_given_once(
-    words: Sequence[str], values: flags.FlagValues = flags.FLAGS
-) -> None:
+def check_given_once(words: Sequence[str]) -> None:
     """Raises `UserError` if a flag with one value is given twice."""
-    for name, count in collections.Counter(given_names(words, values)).items():
+    values = flags.FLAGS
+    for name, count in collections.Counter(given_names(words)).items():
         takes_one = name in values and not isinstance(
             values[name], flags.MultiFlag
         )

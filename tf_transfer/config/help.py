@@ -45,7 +45,7 @@ def is_asked(words: Iterable[str]) -> bool:
 def format_help(
     document: str,
     command_flags: Sequence[flags.Flag],
-    cls: type[settings.Settings] = settings.Settings,
+    cls: type[settings.Settings],
 ) -> str:
     """The text of `--help`.
 

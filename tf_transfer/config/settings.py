@@ -310,7 +310,7 @@ def pick(cls: type, settings: Any, **values: Any) -> Any:
     return cls(**{name: getattr(settings, name) for name in names}, **values)
 
 
-def given_flags(settings: Settings, leave_out: Sequence[str] = ()) -> Record:
+def given_flags(settings: Settings, leave_out: Sequence[str]) -> Record:
     """The flags of a single run that differ from their defaults, by name.
 
     Args:

@@ -149,7 +149,7 @@ class TextModel(ServingModel):
         network: Network,
         task: Task,
         max_length: int,
-        long_texts: str = "head",
+        long_texts: str,
     ) -> None:
         names = [f"text_{n}" for n, _ in enumerate(task.texts, 1)]
         super().__init__(network, task, max_length, names, 1)

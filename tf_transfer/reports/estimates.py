@@ -231,7 +231,7 @@ class Estimate:
         t = (self.value - bound) / self.error
         return float(scipy.stats.t.sf(t, self.freedom))
 
-    def p_below(self, bound: float = 0.0) -> float:
+    def p_below(self, bound: float) -> float:
         """One-sided p-value of "it is not below the bound"."""
         return Estimate(-self.value, self.error, self.freedom).p_above(-bound)
 
@@ -296,7 +296,7 @@ class Ranged:
         """Whether there is an interval."""
         return not math.isnan(self.low)
 
-    def show(self, digits: int = 2, sign: str = "", unit: str = "") -> str:
+    def show(self, digits: int, sign: str = "", unit: str = "") -> str:
         """The value with its interval: `82.79 (81.20 to 84.38)`, or "".
 
         Args:

@@ -238,7 +238,7 @@ class Predictor:
         self,
         rows: Examples | Sentences,
         logits: np.ndarray,
-        probabilities: bool = False,
+        probabilities: bool,
     ) -> dict[str, list[Any]]:
         """The answers as columns, named apart from those of an input.
 

@@ -26,7 +26,7 @@ def notify_once(message: str) -> None:
 
 
 @contextlib.contextmanager
-def silence(is_silent: bool = True) -> Iterator[None]:
+def silence(is_silent: bool) -> Iterator[None]:
     """Inside, `say` prints nothing in this thread.
 
     Args:
