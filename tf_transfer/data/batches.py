@@ -7,7 +7,8 @@ tf.data, without a Python call for each example.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -199,14 +200,35 @@ def pipeline(
     """
     import tensorflow as tf  # plans do without it
 
-    size = plan.rows.shape[1] // replicas
-    dataset = tf.data.Dataset.from_tensor_slices(
-        (
-            plan.rows.reshape(-1, size),
-            _loss_weights(split, plan).reshape(-1, size),
-            np.repeat(plan.lengths, replicas),
-        )
+    tokens, states = split.tokens, split.states
+    needs_ids = states is None or not states.is_stored.all()
+    examples = {
+        "labels": split.labels,
+        "lengths": tokens.lengths,
+        "starts": tokens.starts,
+    }
+    if needs_ids:
+        examples["flat"] = tokens.flat
+        examples["first_lengths"] = tokens.first_lengths
+    if states is not None:
+        examples["is_stored"] = states.is_stored
+        examples["state_starts"] = np.where(states.is_stored, states.starts, 0)
+        if gathers_states:
+            examples["states"] = states.tensor
+    layout = _Layout(
+        pad,
+        split.texts_per_example,
+        labels_words=split.word_starts is not None,
+        is_pooled=states is not None and states.is_pooled,
+        num_cls=states.num_cls if states is not None else 0,
+        prefetch=PREFETCH * replicas,
     )
+    size = plan.rows.shape[1] // replicas
+    steps = {
+        "rows": plan.rows.reshape(-1, size),
+        "weights": _loss_weights(split, plan).reshape(-1, size),
+        "length": np.repeat(plan.lengths, replicas),
+    }
     options = tf.data.Options()
     # Its thread sleeps for longer and longer, up to a minute, and the end of
     # an iterator waits until it wakes: longer than many an epoch.
@@ -214,95 +236,120 @@ def pipeline(
     # There is nothing to rewrite, and to find that out takes longer than the
     # rest of what an iterator does before its first batch.
     options.experimental_optimization.apply_default_optimizations = False
-    return (
-        dataset.map(
-            _gatherer(split, pad, gathers_states),
-            num_parallel_calls=GATHERERS,
-            deterministic=True,
-        )
-        .prefetch(PREFETCH * replicas)
-        .with_options(options)
-    )
+    with tf.device("CPU:0"):
+        inputs = tf.nest.map_structure(tf.convert_to_tensor, (steps, examples))
+        specs = tf.nest.map_structure(_any_number, inputs)
+        # A concrete function is traced once even where functions run eagerly.
+        program = _gatherer(layout).get_concrete_function(*specs)
+        return program(*inputs).with_options(options)
 
 
-def _gatherer(
-    split: EncodedSplit, pad: int, gathers_states: bool
-) -> Callable[..., dict[str, "tf.Tensor"]]:
-    """The function from (rows, weights, length) to a padded batch."""
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+    """What shapes the program that gathers batches; see `pipeline`."""
+
+    pad: int
+    texts_per_example: int
+    labels_words: bool
+    is_pooled: bool
+    num_cls: int
+    prefetch: int
+
+
+def _any_number(values: "tf.Tensor") -> "tf.TensorSpec":
+    """The spec of a tensor, for any size of its first axis."""
     import tensorflow as tf
 
-    tokens, states = split.tokens, split.states
-    needs_ids = states is None or not states.is_stored.all()
-    lengths = tf.constant(tokens.lengths)
-    labels = tf.constant(split.labels)
-    starts = tf.constant(tokens.starts)
-    if needs_ids:
-        flat = tf.constant(tokens.flat)
-        first_lengths = tf.constant(tokens.first_lengths)
-    if states is not None:
-        is_stored = tf.constant(states.is_stored)
-        state_starts = tf.constant(np.where(states.is_stored, states.starts, 0))
+    return tf.TensorSpec([None, *values.shape[1:]], values.dtype)
 
-    # Each pass and evaluation traces this again: the fewer operations, the
-    # sooner it begins. Slices such as `[:, None]` take four.
-    def column(values: "tf.Tensor") -> "tf.Tensor":
+
+@functools.cache
+def _gatherer(layout: _Layout) -> "tf.types.experimental.PolymorphicFunction":
+    """A program from (steps, examples) to the dataset of `pipeline`.
+
+    A dataset's `map` traces its function whenever it is called, which takes
+    longer than a short epoch. Inside a program it is traced once.
+    """
+    import tensorflow as tf
+
+    Tensors = dict[str, tf.Tensor]
+
+    def column(values: tf.Tensor) -> tf.Tensor:
         return tf.expand_dims(values, 1)
 
     def token_index(
-        starts: "tf.Tensor", mask: "tf.Tensor", length: "tf.Tensor"
-    ) -> "tf.Tensor":
+        starts: tf.Tensor, mask: tf.Tensor, length: tf.Tensor
+    ) -> tf.Tensor:
         """The positions of the tokens of each text; 0 on padding."""
         return tf.where(mask, column(starts) + tf.range(length), 0)
 
-    @tf.autograph.experimental.do_not_convert  # traced sooner
-    def gather(
-        rows: "tf.Tensor", weights: "tf.Tensor", length: "tf.Tensor"
-    ) -> dict[str, "tf.Tensor"]:
-        position = tf.range(length)
-        length = tf.cast(length, tf.int64)
-        batch = {"weights": weights}
-        if split.word_starts is None:
-            batch["labels"] = tf.gather(labels, rows)
+    def gather(step: Tensors, examples: Tensors) -> Tensors:
+        """A padded batch."""
+        position = tf.range(step["length"])
+        length = tf.cast(step["length"], tf.int64)
+        rows = step["rows"]
+        batch = {"weights": step["weights"]}
+        if not layout.labels_words:
+            batch["labels"] = tf.gather(examples["labels"], rows)
         texts = rows
-        if split.texts_per_example > 1:
+        if layout.texts_per_example > 1:
+            count = tf.size(examples["lengths"], out_type=tf.int64)
+            count = count // layout.texts_per_example
             texts = tf.concat(
                 [
-                    rows + text * len(split)
-                    for text in range(split.texts_per_example)
+                    rows + text * count
+                    for text in range(layout.texts_per_example)
                 ],
                 axis=0,
             )
-        mask = position < column(tf.gather(lengths, texts))
+        mask = position < column(tf.gather(examples["lengths"], texts))
         batch["mask"] = mask
-        if needs_ids or split.word_starts is not None:
-            index = token_index(tf.gather(starts, texts), mask, length)
-        if split.word_starts is not None:
-            batch["labels"] = tf.where(mask, tf.gather(labels, index), IGNORED)
+        needs_ids = "flat" in examples
+        if needs_ids or layout.labels_words:
+            starts = tf.gather(examples["starts"], texts)
+            index = token_index(starts, mask, length)
+        if layout.labels_words:
+            labels = tf.gather(examples["labels"], index)
+            batch["labels"] = tf.where(mask, labels, IGNORED)
         if needs_ids:
-            is_second = position >= column(tf.gather(first_lengths, texts))
-            batch["ids"] = tf.where(mask, tf.gather(flat, index), pad)
+            first_lengths = tf.gather(examples["first_lengths"], texts)
+            is_second = position >= column(first_lengths)
+            ids = tf.gather(examples["flat"], index)
+            batch["ids"] = tf.where(mask, ids, layout.pad)
             batch["segments"] = tf.cast(is_second & mask, tf.int32)
-        if states is not None:
-            index = tf.gather(state_starts, texts)
-            here = tf.gather(is_stored, texts)
-            if not states.is_pooled:
+        if "is_stored" in examples:
+            index = tf.gather(examples["state_starts"], texts)
+            here = tf.gather(examples["is_stored"], texts)
+            if not layout.is_pooled:
                 wide = mask
-                if states.num_cls:
-                    cls_shape = tf.shape(texts)[0], states.num_cls
+                if layout.num_cls:
+                    cls_shape = tf.shape(texts)[0], layout.num_cls
                     wide = tf.concat(
                         [tf.ones(cls_shape, tf.bool), mask], axis=1
                     )
                 index = token_index(
-                    index, wide & column(here), length + states.num_cls
+                    index, wide & column(here), length + layout.num_cls
                 )
-            batch["index"] = index
-            if gathers_states:
-                batch["states"] = tf.gather(states.tensor, batch.pop("index"))
+            if "states" in examples:
+                batch["states"] = tf.gather(examples["states"], index)
+            else:
+                batch["index"] = index
             if needs_ids:
                 batch["is_stored"] = here
         return batch
 
-    return gather
+    @tf.function(autograph=False)
+    def make_dataset(steps: Tensors, examples: Tensors) -> tf.data.Dataset:
+        @tf.autograph.experimental.do_not_convert  # traced sooner
+        def gather_step(step: Tensors) -> Tensors:
+            return gather(step, examples)
+
+        dataset = tf.data.Dataset.from_tensor_slices(steps)
+        return dataset.map(
+            gather_step, num_parallel_calls=GATHERERS, deterministic=True
+        ).prefetch(layout.prefetch)
+
+    return make_dataset
 
 
 # === One vector a text ===
