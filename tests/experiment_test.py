@@ -273,6 +273,17 @@ def test_a_task_a_head_and_a_callback_are_arguments(tmp_path, eager):
     np.testing.assert_allclose(opened.model()(texts), logits, atol=1e-6)
 
 
+def test_a_head_draws_from_tensorflow_what_it_draws_in_a_new_process():
+    def draw(head=None):
+        settings = glue.Settings(**SMALL)
+        glue.Glue(settings, head=head).set_up_devices()
+        return tf.random.uniform([]).numpy()
+
+    assert draw(head=Recorder) == draw(head=Recorder)
+    # No code of the package draws there, and seeding it unloads programs.
+    assert draw() != draw()
+
+
 class FewTexts(run_data.RunData):
     """The first three training texts of a task."""
 

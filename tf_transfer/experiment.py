@@ -317,6 +317,7 @@ class Experiment(RunModel):
             precision=settings.precision,
             deterministic=settings.deterministic,
             seed=settings.seed,
+            seeds_tensorflow=self.has_foreign_code,
         )
 
     def cache_options(self) -> Any:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from tf_transfer.data.task import Task
-from tf_transfer.models import freezing, loading, methods
+from tf_transfer.models import freezing, heads, loading, methods
 from tf_transfer.run_data import RunData
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
+from tf_transfer.warm import OURS, WarmState
 
 if TYPE_CHECKING:
     from keras.layers import Layer
@@ -33,6 +33,21 @@ class RunModel:
     warm: WarmState
     head: "Callable[[Task, Encoder], Layer] | None"
 
+    @property
+    def has_foreign_code(self) -> bool:
+        """Whether a head, a method or the experiment is not of this package.
+
+        Only such code may draw from TensorFlow's own generator.
+        """
+        paths = list(methods.METHODS.values())
+        for named in heads.HEADS.values():
+            paths.extend(named.values())
+        return (
+            self.head is not None
+            or not type(self).__module__.startswith(OURS)
+            or not all(path.startswith(".") for path in paths)
+        )
+
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
     ) -> "Network":
@@ -47,7 +62,7 @@ class RunModel:
         tasks, build_head = self.data.tasks, self.head or self.build_head
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
-            heads = {
+            built = {
                 name: build_head(task, encoder) for name, task in tasks.items()
             }
             weights = {}
@@ -59,7 +74,7 @@ class RunModel:
                 )
             return self.warm.network(
                 encoder,
-                heads,
+                built,
                 {n: t.score_scale for n, t in tasks.items() if t.score_scale},
                 weights,
             )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tf_transfer.models.methods.added import AddedWeights
     from tf_transfer.models.network import Network
 
-OURS = "tf_transfer."  # the modules whose heads draw nothing but weights
+OURS = "tf_transfer."  # the modules that draw no random numbers but weights
 MOST_SPLITS = 32  # whose ids are kept
 
 

@@ -19,6 +19,7 @@ def set_up(
     precision: str = "float32",
     deterministic: bool = False,
     seed: int = 0,
+    seeds_tensorflow: bool = True,
 ) -> "Devices":
     """Configures TensorFlow for a run, and returns its `Devices`.
 
@@ -32,6 +33,8 @@ def set_up(
         precision: the value of `--precision`.
         deterministic: whether operations must be.
         seed: of the libraries' own generators, in addition to our streams.
+        seeds_tensorflow: whether of TensorFlow's, too. It then loads all
+            programs anew, which takes longer than many a run.
 
     Raises:
         UserError: the batch does not fill the replicas; no GPU for `tf32`.
@@ -49,7 +52,8 @@ def set_up(
     devices = Devices(_choose(name))
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    tf.random.set_seed(seed)
+    if seeds_tensorflow:
+        tf.random.set_seed(seed)
     if batch_size < devices.replicas:
         raise UserError(
             f"--batch_size={batch_size}: is the size over all "
