@@ -1,5 +1,6 @@
 """Commands work, or say what is wrong, in environments of other programs."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -37,6 +38,17 @@ def test_a_program_that_has_loaded_another_keras_is_told(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
     with pytest.raises(UserError, match="KERAS_BACKEND=torch: this program"):
         command_line.import_tensorflow()
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_an_import_leaves_the_garbage_collector_as_it_was(collects):
+    was_enabled = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        command_line.import_tensorflow()
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 def test_docstrings_are_needed(monkeypatch):
