@@ -1,6 +1,7 @@
 """The one command of a paper has the runs that its claims need."""
 
 import collections
+import contextlib
 import itertools
 
 import numpy as np
@@ -16,13 +17,14 @@ APART = 1 / 3
 TIMES = ("seconds", "seconds_per_epoch", "score_within", "interpolated_score")
 
 
-@pytest.fixture(params=planned_runs.PAPERS)
-def paper(request, monkeypatch):
+@pytest.fixture(scope="module", params=planned_runs.PAPERS)
+def paper(request):
     """A paper, the reasons why claims are undecidable, and the planned runs.
 
     A run is (task, encoder, key, number in the order of the sweep).
     """
-    monkeypatch.chdir(commands.ROOT)
+    with contextlib.chdir(commands.ROOT):
+        planned = planned_runs.plan_runs(request.param)
     runs = [
         (
             planned_runs.task_of(run),
@@ -30,7 +32,7 @@ def paper(request, monkeypatch):
             planned_runs.key_of(run),
             number,
         )
-        for number, run in enumerate(planned_runs.plan_runs(request.param))
+        for number, run in enumerate(planned)
     ]
     undecidable = planned_runs.read_undecidable(request.param)
     return planned_runs.read_paper(request.param), undecidable, runs
