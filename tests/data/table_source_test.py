@@ -5,7 +5,7 @@ import pytest
 
 from tests.data import glue_files
 from tests.support import own_data
-from tf_transfer.data import splits, table_source, task_file
+from tf_transfer.data import splits, table_source, tables, task_file
 from tf_transfer.utils.errors import UserError
 
 
@@ -43,6 +43,31 @@ def test_every_format_gives_the_same_examples(kind, label, ending, tmp_path):
         assert examples.labels.dtype == others.labels.dtype
     assert source.task.kind == kind
     assert len(source.read("train")) == 48 and len(source.read("test")) == 12
+
+
+def test_the_runs_of_a_process_read_a_table_once_for_its_labels(
+    tmp_path, monkeypatch
+):
+    path, read, reads = str(tmp_path / "a.csv"), tables.read_table, []
+
+    def counted(*arguments, **options):
+        reads.append(arguments[0])
+        return read(*arguments, **options)
+
+    def labels_of(first, second):
+        rows = [f"a{n},{first}\nb{n},{second}\n" for n in range(9)]
+        (tmp_path / "a.csv").write_text("text,label\n" + "".join(rows))
+        file = task_file.from_flags(
+            path, text_column="text", label_column="label"
+        )
+        return table_source.TableSource(file).task.labels
+
+    monkeypatch.setattr(tables, "read_table", counted)
+    assert labels_of("x", "y") == ("x", "y")
+    assert labels_of("x", "y") == ("x", "y")
+    assert reads == [path]
+    assert labels_of("x", "z") == ("x", "z")
+    assert reads == [path] * 2
 
 
 def test_columns_of_0_and_1_are_several_labels(tmp_path):

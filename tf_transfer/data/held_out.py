@@ -105,14 +105,13 @@ class HeldOutSource(TableSource):
         digest = hashlib.sha256("\n".join(lines).encode())
         return f"table sha256:{digest.hexdigest()}"
 
-    @functools.cached_property
-    def task(self) -> Task:  # type: ignore[override]
+    def _find_task(self) -> Task:
         """The task, with the labels of the table.
 
         Raises:
             UserError: The labels cannot be used.
         """
-        task = super().task
+        task = super()._find_task()
         counts = collections.Counter(self._read("train").labels)
         once = [label for label in task.labels or () if counts[label] == 1]
         if once:

@@ -49,6 +49,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 MOST_SEARCHED = 1 << 25  # bytes of a file that is searched for groups
+_TASKS: dict[tuple[str, ...], Task] = {}  # a search asks for each of its runs
 
 
 class Rows(NamedTuple):
@@ -99,7 +100,16 @@ class TableSource(Source):
 
     @functools.cached_property
     def task(self) -> Task:  # type: ignore[override]
-        """The task, with the labels of its training files."""
+        """The task, with the labels of its training files.
+
+        The same files are read once in a process.
+        """
+        key = repr(self.task_file), str(self._split_seed), self.identity
+        if key not in _TASKS:
+            _TASKS[key] = self._find_task()
+        return _TASKS[key]
+
+    def _find_task(self) -> Task:
         task_file = self.task_file
         labels = None if task_file.kind == "score" else self._list_labels()
         count = len(labels or ())
