@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import os
 import random
+import shutil
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -17,6 +18,8 @@ SHARED = os.path.join(
 )
 
 
+MEMORY = "/dev/shm"  # a disk in the machine's memory
+LEAST_MEMORY = 1 << 32  # bytes, free, of which the tests need a few hundred MB
 IDS = {}  # of texts by vocabulary, kept by `running_eagerly`
 
 
@@ -60,6 +63,11 @@ def pytest_configure(config):
     if config.getoption("--faults") or not runs_slow(config):
         for name in ("TF_NUM_INTRAOP", "OMP_NUM", "OPENBLAS_NUM"):
             os.environ.setdefault(f"{name}_THREADS", "1")
+    # All that is written is synced, which a disk takes longer for than most
+    # tests compute.
+    has_memory = os.access(MEMORY, os.W_OK)
+    if has_memory and shutil.disk_usage(MEMORY).free > LEAST_MEMORY:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 @pytest.fixture(scope="session", autouse=True)
