@@ -1,6 +1,6 @@
 """Texts to token ids, by the published tokenisers of BERT and RoBERTa.
 
-One TensorFlow program makes the ids everywhere: for training, caches and
+The same TensorFlow operations make the ids everywhere: for training, caches and
 predictions, and inside of exported models. keras-hub's own tokenisers are not
 used, since their ids differ: they join words at a no-break space, end a text at
 NUL, fold case where BERT lower-cases, and drop a Devanagari six.
@@ -58,6 +58,9 @@ class Tokenizer(tf.Module):
         added: The added tokens. They are in the vocabulary.
     """
 
+    # To trace the program takes as long as so many calls lose without it.
+    EAGER_CALLS = 50
+
     def __init__(
         self,
         vocabulary: Sequence[str],
@@ -66,6 +69,7 @@ class Tokenizer(tf.Module):
         added: Sequence[AddedToken] = (),
     ) -> None:
         super().__init__()
+        self._calls = 0  # of `encode`
         self.vocabulary = list(vocabulary)
         self.special = special
         self.unknown = unknown
@@ -94,7 +98,11 @@ class Tokenizer(tf.Module):
         characters; they are left out.
         """
         encoded = [text.encode("utf-8", "ignore") for text in texts]
-        ids = self(tf.constant(encoded, tf.string, [len(encoded)]))
+        self._calls += 1
+        is_eager = self._calls <= self.EAGER_CALLS
+        with tf.device("CPU:0"):
+            column = tf.constant(encoded, tf.string, [len(encoded)])
+            ids = self._tokenize(column) if is_eager else self(column)
         values, splits = ids.values.numpy(), ids.row_splits.numpy()
         return [values[a:b] for a, b in itertools.pairwise(splits)]
 
@@ -257,6 +265,7 @@ class BytePairs(Tokenizer):
         adds_space: Whether a text begins with a space.
     """
 
+    EAGER_CALLS = 0  # the loop of the merges takes long without a program
     MARK = b"\xff"  # is in no UTF-8
     WORD = (
         r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+"
