@@ -242,7 +242,7 @@ class ObjectiveProgram:
         logits = {}
         for kind, prefix, split in self.objective.scored_splits:
             if kind in kinds:
-                output, seconds = self._run(self._predict, split)
+                output, seconds = self.predict(split)
                 progress.trace_seconds += seconds
                 if not np.isfinite(output).all():
                     raise NotFiniteError(f"{kind} output", progress.total_steps)
@@ -250,6 +250,10 @@ class ObjectiveProgram:
                 values = self.objective.measure(split, output)
                 metrics[kind] |= {prefix + n: v for n, v in values.items()}
         return metrics, logits
+
+    def predict(self, split: EncodedSplit) -> tuple[np.ndarray, float]:
+        """Logits of a split; see `_run`."""
+        return self._run(self._predict, split)
 
     def _run(
         self, program: Any, split: EncodedSplit
