@@ -149,7 +149,11 @@ def find_compared(runs, paper, claim):
 
 def hold(records, compared, claim, is_so):
     """The records with what a claim compares as it says, or not."""
-    records = {record["path"]: copy.deepcopy(record) for record in records}
+    records = {record["path"]: record for record in records}
+    for found in compared:
+        for group in found:
+            for path in group.runs.path:
+                records[path] = copy.deepcopy(records[path])
     for found in compared:
         values = find_values(claim, is_so)
         # What is compared with comes last: a group may be both.
