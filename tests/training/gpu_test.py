@@ -234,7 +234,9 @@ def test_a_step_under_xla_moves_the_weights_as_without(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("combine", ["sum", "pcgrad", "sampled"])
-def test_several_tasks_share_a_step_under_xla_as_without(combine, tmp_path):
+def test_several_tasks_share_a_step_under_xla_as_without(
+    combine, one_block, tmp_path
+):
     epochs = []
     for jit_compile in ("false", "true"):
         result = multitask.run(
