@@ -97,7 +97,7 @@ def fit_each(
     features: Any,
     labels: np.ndarray,
     strengths: Sequence[float],
-    is_balanced: bool = False,
+    is_balanced: bool,
 ) -> list[Linear]:
     """Fits a model of each strength; see `fit`.
 

@@ -92,7 +92,7 @@ def check_apart(parts: Iterable[Table], column: str, flag: str) -> None:
 # === Splits and folds ===
 
 
-def can_hold_out(groups: np.ndarray, fraction: float, fold: int = 0) -> bool:
+def can_hold_out(groups: np.ndarray, fraction: float, fold: int) -> bool:
     """Whether some groups train if a fraction of them is held out.
 
     Args:

@@ -75,7 +75,7 @@ class PeakMemory(Callback):
         is_own: whether this is the first run of the process.
     """
 
-    def __init__(self, is_own: bool = True) -> None:
+    def __init__(self, is_own: bool) -> None:
         self._is_own = is_own
         count = len(tf.config.list_logical_devices("GPU"))
         self._gpus = [f"GPU:{index}" for index in range(count)]

@@ -85,7 +85,7 @@ def single_device() -> "Devices":
     return Devices(tf.distribute.get_strategy())
 
 
-def count_replicas(name: str, cpu_devices: int = 1) -> int:
+def count_replicas(name: str, cpu_devices: int) -> int:
     """The replicas that a run on this machine would spread its batch over.
 
     Nothing is set up: the process may still choose its devices.
