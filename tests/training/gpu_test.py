@@ -255,4 +255,5 @@ def test_several_tasks_share_a_step_under_xla_as_without(
         )
         with open(f"{result.directory}/epochs.jsonl") as file:
             epochs.append([json.loads(line)["train_loss"] for line in file])
-    assert epochs[1] == pytest.approx(epochs[0], abs=1e-5)
+    # A loss of 10 in float32 has an error of 1e-6 at each of its sums.
+    assert epochs[1] == pytest.approx(epochs[0], abs=1e-5, rel=1e-5)
