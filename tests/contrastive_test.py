@@ -51,14 +51,14 @@ def path(tmp_path_factory):
 # === The loss ===
 
 
-def draw(count, rng):
+def make_vectors(count, rng):
     vectors = rng.normal(size=(count, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.arange(count) % 2, vectors
 
 
 def test_equal_and_unequal_pairs_weigh_the_same():
-    labels, vectors = draw(7, np.random.default_rng(0))
+    labels, vectors = make_vectors(7, np.random.default_rng(0))
     errors = {True: [], False: []}
     for i in range(7):
         for j in range(i):
@@ -72,7 +72,7 @@ def test_equal_and_unequal_pairs_weigh_the_same():
 
 
 def test_what_only_fills_a_batch_makes_no_pairs():
-    labels, vectors = draw(6, np.random.default_rng(0))
+    labels, vectors = make_vectors(6, np.random.default_rng(0))
     weights = np.array([0.25] * 4 + [0, 0], np.float32)
     parts = [
         objectives.contrastive_loss(labels[:n], vectors[:n], weights[:n])
@@ -82,7 +82,7 @@ def test_what_only_fills_a_batch_makes_no_pairs():
 
 
 def test_a_batch_of_one_class_has_no_unequal_pairs():
-    _, vectors = draw(3, np.random.default_rng(0))
+    _, vectors = make_vectors(3, np.random.default_rng(0))
     weights = np.full(3, 1 / 3, np.float32)
     loss = objectives.contrastive_loss(np.zeros(3, int), vectors, weights)
     assert np.isfinite(loss) and loss > 0

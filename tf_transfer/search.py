@@ -13,11 +13,10 @@ and OUT/search.html. The trained model is there.
 
 A search is a ladder of grids (docs/search.md): the TF-IDF baseline and the
 probe; the cheapest approach and the largest that fit, at their usual rates;
-every approach for
-half of the epochs; the other rates of the best one; the best settings with
-other seeds; and the answer once more on all labelled texts. Every run is a run
-of `tf_transfer.train`. Decisions use validation scores alone: the test is
-scored once, at the end, for the answer.
+every approach for half of the epochs; the other rates of the best one; the best
+settings with other seeds; and the answer once more on all labelled texts. Every
+run is a run of `tf_transfer.train`. Decisions use validation scores alone: the
+test is scored once, at the end, for the answer.
 
 --budget is the time from the command's start to its answer. Ctrl-C gives the
 answer so far; the same command with a larger budget continues.

@@ -34,14 +34,14 @@ def test_differences_are_averaged_within_tasks_and_then_over_them():
 def test_a_draw_has_some_texts_of_each_class_and_none_of_the_test():
     texts = [f"text {number}" for number in range(400)]
     table = pd.DataFrame({"text": texts, "label": ["a", "b"] * 200})
-    draws = [contrastive.Draw("sst2", table, 8, draw) for draw in (0, 1, 0)]
-    trained = [draw.read("train") for draw in draws]
+    sources = [contrastive.Draw("sst2", table, 8, draw) for draw in (0, 1, 0)]
+    trained = [source.read("train") for source in sources]
     assert [*np.bincount(trained[0].labels)] == [8, 8]
-    tested = draws[0].read("dev")
+    tested = sources[0].read("dev")
     assert tested.texts == [texts[: contrastive.TESTED]]
     assert not {*trained[0].ids} & {*tested.ids}
     assert trained[0].texts == trained[2].texts != trained[1].texts
-    assert len({draw.identity for draw in draws}) == 2
+    assert len({source.identity for source in sources}) == 2
 
 
 @pytest.mark.parametrize("name", contrastive_tasks.TASKS)

@@ -36,6 +36,14 @@ def test_logits_that_are_too_large_get_the_temperature_back(rng, units, factor):
     assert after["brier"] < before["brier"]
 
 
+def test_errors_of_two_bins_do_not_cancel():
+    """Half of the answers are right at 0.85, and all at 0.95."""
+    confidence = np.array([0.85] * 2 + [0.95] * 2)
+    logits = np.log(confidence / (1 - confidence))[:, None]
+    measured = metrics.measure_calibration(np.array([1, 0, 1, 1]), logits)
+    assert measured["expected_error"] == pytest.approx((0.35 + 0.05) / 2)
+
+
 def test_several_labels_have_one_temperature(rng):
     logits = rng.normal(size=(5000, 3)) * 2
     labels = (rng.random(logits.shape) < metrics.sigmoid(logits)) * 1

@@ -62,6 +62,7 @@ def test_the_logits_choose_a_label(logits, expected):
         # d = 0, 1, 1, 1, 1
         ("spearman", SCORES, RANKED, 0.8),
         ("spearman_no_ties", SCORES, RANKED, 0.8),
+        ("spearman_no_ties", [2.0], [[1.0]], 0.0),  # of one text
         ("pearson", SCORES, RANKED, 0.8),
         ("pearson", [0.0, 0.0, 3.0], [[1.0], [3.0], [2.0]], 0.0),
         ("pearson", [1.0, 2.0, 4.0], [[1.0], [2.0], [3.0]], np.sqrt(27 / 28)),

@@ -240,7 +240,7 @@ def import_tensorflow() -> None:
             if collects:
                 gc.enable()
     if is_command and not is_loaded:
-        gc.freeze()  # nor is it searched later
+        gc.freeze()  # later collections do not search it either
     backend = sys.modules["keras"].backend.backend()
     if backend != "tensorflow":  # imported before this call
         raise UserError(

@@ -21,7 +21,7 @@ from tf_transfer.config.fields import (
 )
 from tf_transfer.utils.errors import UserError
 
-# Of flags that nothing reads where a regression fits the head.
+# `needs` of the flags that a run does not read if a regression fits its head.
 GRADIENT_HEAD = {"is_contrastive": False}
 
 

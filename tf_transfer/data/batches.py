@@ -238,7 +238,7 @@ def pipeline(
     options.experimental_optimization.apply_default_optimizations = False
     with tf.device("CPU:0"):
         inputs = tf.nest.map_structure(tf.convert_to_tensor, (steps, examples))
-        specs = tf.nest.map_structure(_any_number, inputs)
+        specs = tf.nest.map_structure(_relax_spec, inputs)
         # A concrete function is traced once even where functions run eagerly.
         program = _gatherer(layout).get_concrete_function(*specs)
         return program(*inputs).with_options(options)
@@ -256,7 +256,7 @@ class _Layout:
     prefetch: int
 
 
-def _any_number(values: "tf.Tensor") -> "tf.TensorSpec":
+def _relax_spec(values: "tf.Tensor") -> "tf.TensorSpec":
     """The spec of a tensor, for any size of its first axis."""
     import tensorflow as tf
 

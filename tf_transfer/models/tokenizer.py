@@ -58,7 +58,7 @@ class Tokenizer(tf.Module):
         added: The added tokens. They are in the vocabulary.
     """
 
-    # To trace the program takes as long as so many calls lose without it.
+    # Tracing the program takes as long as this many calls lose without it.
     EAGER_CALLS = 50
 
     def __init__(

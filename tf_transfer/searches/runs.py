@@ -29,8 +29,8 @@ from tf_transfer.utils.json_files import Record
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
 CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
-# What is tried, too, where a class has at most `FEW` training texts: the
-# approach that docs/probe.md measures.
+# A further approach if classes have at most `FEW` training texts on average;
+# docs/probe.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
 FOLDER = ".search"

@@ -33,8 +33,8 @@ def set_up(
         precision: the value of `--precision`.
         deterministic: whether operations must be.
         seed: of the libraries' own generators, in addition to our streams.
-        seeds_tensorflow: whether of TensorFlow's, too. It then loads all
-            programs anew, which takes longer than many a run.
+        seeds_tensorflow: whether TensorFlow's generator is seeded, too. That
+            unloads all programs; loading them takes longer than a small run.
 
     Raises:
         UserError: the batch does not fill the replicas; no GPU for `tf32`.
