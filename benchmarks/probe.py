@@ -7,10 +7,10 @@ FOLDER holds GLUE's RTE, MRPC, STS-B, CoLA and SST-2 as downloaded, and
 `tweets.csv` with the columns `text` and `target`. For each task, the probe and
 the TF-IDF baseline are fitted to five draws of 1,000 training texts (--draws,
 --examples) and tested on the development set; every choice is made inside the
-training texts. A probe that may read one block alone is fitted as well: what
-reading all blocks at once gains is paired over the draws. The table has means
-with their standard deviation over the draws, the standard error of the test,
-the choices, and seconds.
+training texts. A probe without words and one that may read one block alone are
+fitted as well: what words and all blocks at once gain is paired over the draws.
+The table has means with their standard deviation over the draws, the standard
+error of the test, the choices, and seconds.
 """
 
 import collections
@@ -36,8 +36,9 @@ from tf_transfer.warm import WarmState
 
 TASKS = ("sst2", "tweets", "stsb", "rte", "mrpc", "cola")
 NAME = "probe"
-ONE_BLOCK = "one block"  # a probe that may not read all blocks at once
-APPROACHES = ("frozen", ONE_BLOCK, "tfidf")
+STATES = "states alone"  # a probe without words
+ONE_BLOCK = "one block"  # and one that may not read all blocks at once
+APPROACHES = ("frozen", STATES, ONE_BLOCK, "tfidf")
 RESAMPLES = 200
 
 Case = dict[str, Any]
@@ -70,7 +71,8 @@ def settings_of(task: str, draw: int, approach: str) -> train.Settings:
     return train.Settings(
         **about,
         model=values.model,
-        features="frozen" if approach == ONE_BLOCK else approach,
+        features="tfidf" if approach == "tfidf" else "frozen",
+        words=approach == "frozen",
         max_train_examples=values.examples,
         split_seed=draw,
         max_length=128,
@@ -143,7 +145,8 @@ def make_table(measured: Case) -> str:
         [
             "task",
             "the probe",
-            "gain over one block",
+            "gain of words",
+            "gain of all blocks",
             "standard error of the test",
             "TF-IDF",
             "states, of how many draws",
@@ -163,7 +166,8 @@ def make_table(measured: Case) -> str:
             [
                 f"{task}, {frozen[0]['metric']}",
                 _mean(frozen),
-                _gain(frozen, cases[ONE_BLOCK]),
+                _gain(frozen, cases[STATES]),
+                _gain(cases[STATES], cases[ONE_BLOCK]),
                 f"{statistics.fmean(case['error'] for case in frozen):.1f}",
                 _mean(words),
                 "; ".join(f"{s} ({n})" for s, n in counts.most_common()),

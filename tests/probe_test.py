@@ -42,7 +42,7 @@ def run(request, tmp_path_factory):
     path = own_data.write_task(
         folder,
         request.param,
-        own_data.news(90),
+        own_data.news(150),
         ending="jsonl",
         **KINDS[request.param],
     )
@@ -82,11 +82,20 @@ def test_it_predicts_what_it_scored(run):
     np.testing.assert_allclose(
         predictor.logits(test), arrays["test_logits"], atol=0.02 * scale
     )
-    blocks = len(predictor.network.encoder.blocks)
-    assert blocks == found.experiment.data.fitted_probe["block"]
+    fitted = found.experiment.data.fitted_probe
+    assert len(predictor.network.encoder.blocks) == fitted["block"]
+    assert fitted["words"] == (len(test.texts) == 1)
     columns = tuple(map(tf.constant, test.texts))
     answers = found.model()(columns if len(columns) > 1 else columns[0])
     assert answers.shape[0] == len(test)
+
+
+def test_words_are_left_out_where_the_flag_asks(tmp_path):
+    path = own_data.write_task(tmp_path, columns=own_data.news(150))
+    with quick.eagerly(3):
+        found = train.run(settings_of(path, tmp_path / "runs", words=False))
+    assert not found.experiment.data.fitted_probe["words"]
+    assert found.experiment.settings.hashed()["words"] is False
 
 
 def test_a_second_probe_on_the_same_texts_runs_no_block(tmp_path, capsys):

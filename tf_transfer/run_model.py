@@ -111,7 +111,7 @@ class RunModel:
         Raises:
             UserError: `--head=mlp` is given for a task that labels words.
         """
-        from tf_transfer.models.heads import dense, pooled
+        from tf_transfer.models.heads import dense, pooled, words
 
         settings, probe = self.settings, self.data.fitted_probe
         name, is_deep = f"head_{task.name}", settings.head == "mlp"
@@ -121,10 +121,17 @@ class RunModel:
                 return dense.TokenLinearHead(
                     task.units, encoder.hidden, *options, name=name
                 )
+            pooling = probe["pooling"]
+            width = pooled.pooled_width(pooling, encoder)
+            if probe["words"]:
+                vocabulary = len(encoder.tokenizer.vocabulary)
+                return words.WordsHead(
+                    task.units, width, pooling, vocabulary, name=name
+                )
             return pooled.PooledHead(
                 task.units,
-                pooled.pooled_width(probe["pooling"], encoder),
-                probe["pooling"],
+                width,
+                pooling,
                 *options,
                 texts_per_example=self.data.texts_per_row(task),
                 pair_features=probe["pair_features"] or "difference",

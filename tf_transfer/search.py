@@ -48,6 +48,7 @@ NO_FLAGS = (
     "seed",
     "describe",
     "baseline",
+    "words",
     "frozen_prefix",
     "also_cache",
     "score_test",

@@ -176,6 +176,14 @@ class Settings(
         unnamed=0,
         read_by=Reader.BASELINE,
     )
+    words: bool = setting(
+        True,
+        "Whether the probe of single texts also reads TF-IDF of their tokens, "
+        "with a weight that held-out texts give (docs/probe.md).",
+        unnamed=True,
+        read_by=Reader.ENCODER,
+        needs={"is_probe": True},
+    )
     learning_curve: bool = setting(
         False,
         "Also train on a quarter and on half of the training texts, and "

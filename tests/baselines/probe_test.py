@@ -8,6 +8,7 @@ import pytest
 from tf_transfer.baselines import probe
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.task import Task
+from tf_transfer.data.tokens import Tokens
 from tf_transfer.utils.errors import UserError
 
 CLASSES = Task("t", "", ("text",), "y", ("a", "b"), "accuracy")
@@ -33,6 +34,16 @@ class Drawn:
         noise[:, 0] += self._strengths.get(name, 0) * (self.labels - 0.5)
         made = noise.astype(np.float32)
         return made if rows is None else made[rows]
+
+
+def tokens_of(labels):
+    """Texts of four tokens, of which one in two has its label's."""
+    rng = np.random.default_rng(3)
+    ids = rng.integers(10, 40, [len(labels), 4]).astype(np.int32)
+    ids[::2, 1] = labels[::2]
+    lengths = np.full(len(labels), 4, np.int32)
+    starts = np.arange(len(labels)) * 4
+    return Tokens(ids.ravel(), starts, lengths, lengths, 0 * lengths)
 
 
 def labels_of(count):
@@ -88,6 +99,37 @@ def test_the_profile_says_what_each_block_knows():
     scores = [line["score"] for line in fitted.profile]
     assert scores[0] < 0.7 and min(scores[1:]) > 0.9
     assert fitted.chosen["strength"] in probe.STRENGTHS
+
+
+def accuracy(fitted, inputs):
+    return ((fitted.logits(inputs)[:, 0] > 0) == inputs.labels).mean()
+
+
+def test_words_add_what_states_do_not_know():
+    inputs = Drawn(labels_of(400), {"means of all blocks": 2.0})
+    inputs.tokens = tokens_of(inputs.labels)
+    test = Drawn(labels_of(400), {"means of all blocks": 2.0}, seed=1)
+    test.tokens = inputs.tokens
+    states, both = (
+        probe.Probe(CLASSES, 2, False, vocabulary=vocabulary).fit(inputs)
+        for vocabulary in (0, 50)
+    )
+    assert states.terms is None and not states.chosen["words"]
+    assert both.chosen["words"] and both.parameters > states.parameters
+    assert accuracy(states, test) < 0.87 < 0.9 < accuracy(both, test)
+    # The choice of states and the depth profile are of the states alone.
+    assert both.profile == states.profile and both.states == states.states
+
+
+def test_words_that_know_nothing_change_little():
+    inputs = Drawn(labels_of(400), {"means of all blocks": 4.0})
+    inputs.tokens = tokens_of(labels_of(400)[::-1])
+    states, both = (
+        probe.Probe(CLASSES, 2, False, vocabulary=vocabulary).fit(inputs)
+        for vocabulary in (0, 50)
+    )
+    same = np.sign(both.logits(inputs)) == np.sign(states.logits(inputs))
+    assert same.mean() > 0.97
 
 
 def test_as_many_blocks_are_needed_as_come_within_an_error_of_the_best():

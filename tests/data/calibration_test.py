@@ -1,9 +1,10 @@
-"""Temperatures are those that the logits were multiplied by."""
+"""Temperatures, and weights of two models, are those of the true logits."""
 
 import numpy as np
 import pytest
 
 from tf_transfer.data import metrics
+from tf_transfer.data.task import Task
 
 
 @pytest.fixture
@@ -57,3 +58,45 @@ def test_answers_without_errors_have_the_lowest_temperature():
     low, _ = metrics.TEMPERATURES
     fitted = metrics.fit_temperature(labels, logits)
     assert fitted == pytest.approx(low, rel=0.01)
+
+
+# === Two models ===
+
+CLASSES = Task("t", "", ("x",), "y", ("a", "b", "c"), "accuracy")
+LABELS = Task("t", "", ("x",), "y", ("a", "b"), "f1_micro", kind="labels")
+SCORES = Task(
+    "t", "", ("x",), "y", None, "spearman", score_range=(0, 10)
+).scaled()
+
+
+def test_weights_are_those_of_the_sum_that_drew_the_labels(rng):
+    first, second = rng.normal(size=(2, 20_000, 3))
+    drawn = (first + 3 * second + rng.gumbel(size=first.shape)).argmax(axis=1)
+    weights = metrics.fit_weights(CLASSES, drawn, [first, second])
+    np.testing.assert_allclose(weights, [1, 3], rtol=0.06)
+
+    first, second = first[:, :2], second[:, :2]
+    chances = metrics.sigmoid(2 * first + second)
+    drawn = (rng.random(chances.shape) < chances) * 1
+    weights = metrics.fit_weights(LABELS, drawn, [first, second])
+    np.testing.assert_allclose(weights, [2, 1], rtol=0.06)
+
+
+def test_no_weight_is_negative(rng):
+    first, second = rng.normal(size=(2, 5000, 3))
+    drawn = (first - second + rng.gumbel(size=first.shape)).argmax(axis=1)
+    weights = metrics.fit_weights(CLASSES, drawn, [first, second])
+    assert weights[0] > 0.5 and weights[1] == 0
+
+
+def test_weights_of_scores_have_the_sum_1_in_the_scale_of_the_task(rng):
+    middle, unit = SCORES.score_scale
+    first, second, noise = rng.normal(size=(3, 5000, 1))
+    scaled = 0.3 * first + 0.7 * second + 0.1 * noise
+    labels = (middle + unit * scaled[:, 0]).astype(np.float32)
+    weights = metrics.fit_weights(SCORES, labels, [first, second])
+    np.testing.assert_allclose(weights, [0.3, 0.7], atol=0.02)
+    for better, other in ((first, -first), (first, first)):
+        labels = (middle + unit * 2 * better[:, 0]).astype(np.float32)
+        weights = metrics.fit_weights(SCORES, labels, [better, other])
+        np.testing.assert_array_equal(weights, [1, 0])

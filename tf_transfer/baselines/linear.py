@@ -45,11 +45,15 @@ class Linear:
 
     def answer(self, task: Task, features: Any) -> np.ndarray:
         """The logits of a task; float64 of scores with a scale."""
-        logits = self.logits(features)
-        if task.score_scale is not None:
-            mean, deviation = task.score_scale
-            logits = mean + deviation * logits.astype(np.float64)
+        return restore_scale(task, self.logits(features))
+
+
+def restore_scale(task: Task, logits: np.ndarray) -> np.ndarray:
+    """Scores that were learned in `Task.score_scale`; else the logits."""
+    if task.score_scale is None:
         return logits
+    mean, deviation = task.score_scale
+    return mean + deviation * logits.astype(np.float64)
 
 
 def standardise(features: Any) -> tuple[Any, np.ndarray, np.ndarray]:

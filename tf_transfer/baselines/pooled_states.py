@@ -13,6 +13,7 @@ import numpy as np
 
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.encoded_split import EncodedSplit, IGNORED, StoredStates
+from tf_transfer.data.tokens import Tokens
 from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads import pooled
@@ -28,6 +29,7 @@ class PooledStates:
             itself, 1 or 2. With 2, all first texts stand before all second.
         hidden: Width of the encoder's states.
         pooler: Kernel and bias of the encoder's pooler; None if it has none.
+        tokens: Of the rows of one text, or of both.
         labels: See `task.Examples`.
         groups: int64 [examples], or None; see `task.Examples`.
         sentences: None: no words are labelled.
@@ -36,6 +38,7 @@ class PooledStates:
     mapped: Mapping[int, StoredStates]
     hidden: int
     pooler: list[np.ndarray] | None
+    tokens: Tokens
     labels: np.ndarray
     groups: np.ndarray | None = None
     sentences: np.ndarray | None = None
@@ -83,6 +86,7 @@ class WordStates:
         labels: int64 [words].
         sentences: int64 [words]. The sentence of each.
         groups: int64 [sentences], or None; see `task.Examples`.
+        tokens: of the sentences.
     """
 
     def __init__(
@@ -90,14 +94,15 @@ class WordStates:
     ) -> None:
         assert split.word_starts is not None
         self.labels, self.groups = split.targets, split.groups
+        self.tokens = split.tokens
         first = split.labels != IGNORED
         self.sentences: np.ndarray | None = np.repeat(
             np.arange(len(split.word_starts)),
             np.diff(split.word_starts, append=len(self.labels)),
         )
-        lengths = split.tokens.lengths
+        lengths = self.tokens.lengths
         self._row = np.repeat(np.arange(len(lengths)), lengths)[first]
-        self._token = np.flatnonzero(first) - split.tokens.starts[self._row]
+        self._token = np.flatnonzero(first) - self.tokens.starts[self._row]
         self._mapped = mapped
 
     def matrix(
@@ -144,22 +149,24 @@ class Reader:
             splits: Examples by the name of their split.
         """
         columns = len(next(iter(splits.values())).texts)
-        stored = {
-            texts_per_row: self._map(
-                len(self._encoder.blocks),
-                "pooled_blocks",
-                {
-                    name: self._encode(examples, texts_per_row, name)
-                    for name, examples in splits.items()
-                },
-            )
+        encoded = {
+            texts_per_row: {
+                name: self._encode(examples, texts_per_row, name)
+                for name, examples in splits.items()
+            }
             for texts_per_row in range(1, columns + 1)
+        }
+        blocks = len(self._encoder.blocks)
+        stored = {
+            texts_per_row: self._map(blocks, "pooled_blocks", parts)
+            for texts_per_row, parts in encoded.items()
         }
         return {
             name: PooledStates(
                 {number: stored[number][name] for number in stored},
                 self._encoder.hidden,
                 self._pooler,
+                encoded[1][name].tokens,
                 examples.labels,
                 examples.groups,
             )

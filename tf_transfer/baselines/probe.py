@@ -5,7 +5,9 @@ training texts decide which states it reads. The default of a text is the mean
 of all tokens above every block, side by side; for pairs it is the cosine of
 both texts' means above the last block. Other states replace the default only if
 repeated cross-validation shows them better by a standard error of the paired
-difference: with few texts the highest of many scores is mostly noise.
+difference: with few texts the highest of many scores is mostly noise. TF-IDF of
+the tokens may be added, with a weight that held-out texts give: it knows words
+that the states blur.
 """
 
 import dataclasses
@@ -17,7 +19,7 @@ import joblib
 import numpy as np
 import threadpoolctl
 
-from tf_transfer.baselines import linear
+from tf_transfer.baselines import linear, token_tfidf
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
@@ -31,6 +33,7 @@ MOST_TEXTS, MOST_WORDS = 2000, 5000
 MOST_LABELS = 1000
 FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
+LOGITS = (-20.0, 20.0)  # held-out ones; of a label that a fold lacks far less
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
 
 
@@ -71,11 +74,13 @@ class Inputs(Protocol):
         labels: See `task.Examples`; of words, int64 [words].
         sentences: int64 [words]. Of words, the sentence of each; else None.
         groups: int64 [examples or sentences], or None; see `task.Examples`.
+        tokens: `Tokens` of texts.
     """
 
     labels: np.ndarray
     sentences: np.ndarray | None
     groups: np.ndarray | None
+    tokens: Any
 
     def matrix(
         self, states: States, rows: np.ndarray | None = None
@@ -120,8 +125,12 @@ class Probe:
         has_pooler: Whether the encoder was pretrained with one.
         seed: The seed of the folds and of the subset that chooses.
         is_balanced: Whether all classes have the same weight.
+        vocabulary: The number of tokens that the encoder knows; 0 if the probe
+            reads states alone.
         states: The states that it reads, once it is fitted.
-        model: The fitted `linear.Linear`.
+        model: The fitted `linear.Linear` of the states.
+        terms: The fitted weights of TF-IDF, float32 [terms, units + 1]; see
+            `WordsHead`. None if the probe reads states alone.
         validated: The scores of these states in the cross-validation.
         profile: The depth profile: a record of each block.
         texts: The number of texts or sentences that chose them.
@@ -132,6 +141,8 @@ class Probe:
     has_pooler: bool
     seed: int = 0
     is_balanced: bool = False
+    vocabulary: int = 0
+    terms: np.ndarray | None = None
 
     def choose(self, inputs: Inputs) -> "Probe":
         """Chooses states and strength, and makes the depth profile.
@@ -159,18 +170,72 @@ class Probe:
         """
         if not hasattr(self, "states"):
             self.choose(inputs)
-        self.model = linear.fit(
-            self.task,
-            inputs.matrix(self.states),
-            inputs.labels,
-            self.validated.strength,
-            self.is_balanced,
-        )
+        strength = self.validated.strength
+        states = inputs.matrix(self.states)
+        self.model = self._fit_linear(states, inputs.labels, strength)
+        if self.vocabulary:
+            self._add_words(inputs, states)
         return self
+
+    def _fit_linear(
+        self, features: Any, labels: np.ndarray, strength: float
+    ) -> linear.Linear:
+        return linear.fit(
+            self.task, features, labels, strength, self.is_balanced
+        )
+
+    def _add_words(self, inputs: Inputs, states: np.ndarray) -> None:
+        """Adds a model of TF-IDF to that of the states.
+
+        Held-out logits of both, on the texts that choose the states, give the
+        weights of their sum.
+        """
+        counts = token_tfidf.count_terms(inputs.tokens, self.vocabulary)
+        idf = token_tfidf.fit_idf(counts)
+        columns = np.flatnonzero(idf)
+        words = token_tfidf.weigh(counts, idf)[:, columns]
+        subset = _Subset(self.task, inputs, self.seed)
+        models = (
+            (states[subset.rows], self.validated.strength),
+            (words[subset.rows], token_tfidf.STRENGTH),
+        )
+
+        def hold_out(train: np.ndarray, tested: np.ndarray) -> list[np.ndarray]:
+            labels = subset.labels[train]
+            fits = (
+                self._fit_linear(x[train], labels, strength).logits(x[tested])
+                for x, strength in models
+            )
+            return [np.clip(logits, *LOGITS) for logits in fits]
+
+        folds = subset.make_folds(1)
+        with threadpoolctl.threadpool_limits(1, "blas"):
+            held_out = _in_parallel(hold_out, folds)
+            fitted = self._fit_linear(
+                words, inputs.labels, token_tfidf.STRENGTH
+            )
+        tested = np.concatenate([rows for _, rows in folds])
+        of_states, of_words = metrics.fit_weights(
+            self.task,
+            subset.labels[tested],
+            [np.concatenate(logits) for logits in zip(*held_out)],
+        )
+        kernel, bias = self.model.kernel, self.model.bias
+        self.model = linear.Linear(
+            np.float32(of_states) * kernel,
+            np.float32(of_states) * bias + np.float32(of_words) * fitted.bias,
+        )
+        self.terms = np.zeros((len(idf), self.task.units + 1), np.float32)
+        self.terms[columns, :-1] = of_words * idf[columns, None] * fitted.kernel
+        self.terms[:, -1] = idf
 
     def logits(self, inputs: Inputs) -> np.ndarray:
         """Float32 [examples, units]; float64 of scores with a scale."""
-        return self.model.answer(self.task, inputs.matrix(self.states))
+        logits = self.model.logits(inputs.matrix(self.states))
+        if self.terms is not None:
+            counts = token_tfidf.count_terms(inputs.tokens, self.vocabulary)
+            logits += token_tfidf.add_terms(counts, self.terms)
+        return linear.restore_scale(self.task, logits)
 
     @property
     def chosen(self) -> Record:
@@ -178,12 +243,16 @@ class Probe:
         return {
             **dataclasses.asdict(self.states),
             "strength": self.validated.strength,
+            "words": self.terms is not None,
         }
 
     @property
     def parameters(self) -> int:
         """The number of weights and biases."""
-        return self.model.parameters
+        terms = 0
+        if self.terms is not None:
+            terms = int(np.count_nonzero(self.terms))
+        return self.model.parameters + terms
 
     # === Choosing ===
 

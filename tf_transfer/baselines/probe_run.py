@@ -5,7 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tf_transfer.baselines import pooled_states, probe, runs
+from tf_transfer.baselines import pooled_states, probe, runs, token_tfidf
 from tf_transfer.data import groups as groups_lib, splits
 from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models import loading
@@ -45,12 +45,14 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
     has_pooler = not (
         loading.has_new_pooler(settings.model) or settings.keep_blocks
     )
+    reads_words = settings.words and token_tfidf.can_read(task, len(train))
     baseline = probe.Probe(
         task,
         len(encoder.blocks),
         has_pooler,
         settings.split_seed,
         settings.class_weights == "balanced",
+        len(encoder.tokenizer.vocabulary) if reads_words else 0,
     )
     parts = splits.flatten(examples)
     with (
@@ -128,18 +130,14 @@ def _finish(
     labels, _ = examples["train"][""].targets(task)
     data.fitted_probe = baseline.chosen
     head: Any = experiment.build_head(task, encoder)
-    kernel, bias = head.weights
-    directory.keep_models(
-        [
-            directory.write_model(
-                "probe",
-                {
-                    kernel.path: baseline.model.kernel,
-                    bias.path: baseline.model.bias,
-                },
-            )
-        ]
-    )
+    arrays = [baseline.model.kernel, baseline.model.bias]
+    if baseline.terms is not None:
+        arrays.append(baseline.terms)
+    weights = {
+        weight.path: array
+        for weight, array in zip(head.weights, arrays, strict=True)
+    }
+    directory.keep_models([directory.write_model("probe", weights)])
     directory.write_profile(
         {
             "metric": task.metric,

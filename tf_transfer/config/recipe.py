@@ -250,6 +250,7 @@ class Recipe(fields.Fields):
     head = "linear"
     has_contrastive = False  # whether --method=contrastive may be given
     keep_blocks = 0
+    words = False  # of a probe; see `train.Settings`
     loss_head = "sigmoid"
     pooler_dropout = 0.0
     combine = head_combine = "in_turn"  # of several tasks

@@ -6,7 +6,7 @@ fractions (0.87, not 87). Where an example may have several labels, they are
 int64 [examples, units] of 0 and 1, and each logit above 0 is one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import scipy.optimize
@@ -312,19 +312,53 @@ def fit_temperature(labels: np.ndarray, logits: np.ndarray) -> float:
     Args:
         labels, logits: See `measure_calibration`.
     """
-    labels, logits = _as_classes(labels, logits)
-    if logits.shape[1] == 1:
-        logits = np.pad(logits, [(0, 0), (1, 0)])
+    exact = logits.astype(np.float64)
 
     def loss(log_temperature: float) -> float:
-        scaled = logits.astype(np.float64) / np.exp(log_temperature)
-        log_probabilities = scipy.special.log_softmax(scaled, axis=1)
-        return -float(log_probabilities[np.arange(len(labels)), labels].mean())
+        return _log_loss(labels, exact / np.exp(log_temperature))
 
     fitted = scipy.optimize.minimize_scalar(
         loss, bounds=np.log(TEMPERATURES), method="bounded"
     )
     return float(np.exp(fitted.x))
+
+
+def fit_weights(
+    task: Task, labels: np.ndarray, logits: Sequence[np.ndarray]
+) -> np.ndarray:
+    """The weights of a sum of two models' logits, float64 [2], none negative.
+
+    Of classes and labels they have the least negative log likelihood; of
+    scores, the least squared error of weights whose sum is 1.
+
+    Args:
+        task: the task of both models.
+        labels: see `Examples`.
+        logits: float [examples, units] of each model; scores in their scale.
+    """
+    first, second = (one.astype(np.float64) for one in logits)
+    if task.kind == "score":
+        middle, unit = task.score_scale or (0.0, 1.0)
+        targets = (labels[:, None].astype(np.float64) - middle) / unit
+        gap = second - first
+        share = np.sum(gap * (targets - first)) / max(np.sum(gap * gap), 1e-9)
+        share = np.clip(share, 0, 1)
+        return np.array([1 - share, share])
+
+    def loss(weights: np.ndarray) -> float:
+        return _log_loss(labels, weights[0] * first + weights[1] * second)
+
+    bounds = [(0, None)] * 2
+    return scipy.optimize.minimize(loss, [0.5, 0.5], bounds=bounds).x
+
+
+def _log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
+    """The mean negative log likelihood; see `measure_calibration`."""
+    labels, logits = _as_classes(labels, logits)
+    if logits.shape[1] == 1:
+        logits = np.pad(logits, [(0, 0), (1, 0)])
+    log_probabilities = scipy.special.log_softmax(logits, axis=1)
+    return -float(log_probabilities[np.arange(len(labels)), labels].mean())
 
 
 def _as_classes(

@@ -14,6 +14,8 @@ import tqdm
 
 HEAD, TAIL = 128, 382  # tokens of a long text that Sun et al. 2019 keep
 CHUNK = 1000  # texts tokenised at a time
+NEIGHBOURS = 2**16  # numbers that pairs of neighbouring tokens share
+FACTOR = 1_000_003
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,15 @@ class Tokens:
         is_token = self.flat == token
         has_token = np.logical_or.reduceat(is_token, self.starts)
         return float(is_token.mean()), int(has_token.sum())
+
+
+def number_neighbours(left: Any, right: Any) -> Any:
+    """The number of a pair of tokens, below `NEIGHBOURS`; some pairs share it.
+
+    Args:
+        left, right: ids, int64; arrays or tensors.
+    """
+    return (left * FACTOR + right) % NEIGHBOURS
 
 
 def concatenate(pieces: Sequence[Tokens]) -> Tokens:

@@ -133,7 +133,7 @@ def _output_layer(
     """
     head = network.heads[name]
     if (
-        not isinstance(head, PooledHead)
+        type(head) is not PooledHead
         or head.pooling != "cls"
         or head.texts_per_example != 1
         or head.inner is not None

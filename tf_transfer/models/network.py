@@ -184,5 +184,8 @@ class Network:
             if dropout is not None:
                 x = dropout(x, training=training)
             inputs = [encoder.pooler(x)]
-        further = dict.fromkeys(getattr(head, "further_inputs", ()), embedded)
+        further = {
+            name: embedded if name == "embedded" else batch[name]
+            for name in getattr(head, "further_inputs", ())
+        }
         return inputs, further

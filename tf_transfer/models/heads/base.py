@@ -40,8 +40,8 @@ class Head(keras.layers.Layer):
         pooling: what it reads of a text: `tokens`, the states of all tokens
             and their mask; `cls`, [CLS] through the encoder's pooler; or
             `cls_state`, [CLS] as the last block leaves it.
-        further_inputs: `embedded`, where it is called with the encoder's
-            embeddings, too; else none.
+        further_inputs: names of what else it is called with: `embedded`, the
+            encoder's embeddings; `ids` and `mask`, of the tokens.
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself, else 1. A batch then holds the first texts of all its
             examples, followed by the second ones.
