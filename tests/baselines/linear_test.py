@@ -99,3 +99,26 @@ def test_leave_one_out_is_what_fitting_without_each_example_gives(rows):
         expected.append(model.predict(scaled[[row]])[0])
     np.testing.assert_allclose(found, expected, atol=0.02)
     assert np.corrcoef(found, expected)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("kind", ["classes", "score"])
+def test_fewer_examples_than_features_give_the_same_model(kind):
+    """Rotated to as many features as examples, which the width then undoes."""
+    rng = np.random.default_rng(0)
+    x, unseen = (rng.normal(size=(n, 90)).astype(np.float32) for n in (40, 5))
+    x[:, 7] = 3  # constant
+    if kind == "score":
+        about = task("score", None, "spearman")
+        labels = (x[:, 0] + rng.normal(size=40)).astype(np.float32)
+        model = linear_model.Ridge(alpha=10)
+    else:
+        about, labels = task("classes"), rng.integers(0, 4, 40)
+        model = linear_model.LogisticRegression(C=0.1, max_iter=5000, tol=1e-8)
+    expected = pipeline.make_pipeline(preprocessing.StandardScaler(), model)
+    expected.fit(x, labels)
+    answer = expected.predict if kind == "score" else expected.decision_function
+    fitted = linear.fit(about, x, labels, 0.1)
+    assert fitted.kernel.shape == (90, about.units)
+    np.testing.assert_allclose(
+        fitted.logits(unseen), answer(unseen).reshape(5, -1), atol=2e-3
+    )

@@ -17,6 +17,8 @@ from tf_transfer.data.task import Task
 
 NEVER = -1e4  # the logit of a label that no training text has
 MAX_ITERATIONS = 500
+TOLERANCE = 1e-4  # scikit-learn's
+LEAST_VARIANCE = 1e-6  # of a direction, as a share of the largest
 # scikit-learn recommends "newton-cholesky" from many rows a weight on.
 ROWS_PER_WEIGHT = 10
 MOST_WEIGHTS = 4000  # whose Hessian is small
@@ -102,14 +104,17 @@ def fit_each(
     labels: np.ndarray,
     strengths: Sequence[float],
     is_balanced: bool,
+    tolerance: float = TOLERANCE,
 ) -> list[Linear]:
     """Fits a model of each strength; see `fit`.
 
     Args:
         strengths: Rising. Each fit begins where the one before ended, which
             saves half of the time.
+        tolerance: Of the gradient.
     """
     scaled, mean, deviation = standardise(features)
+    scaled, basis = _rotate(scaled)
     if task.kind == "score":
         fits = [
             _fit_scores(task, scaled, labels, strength)
@@ -117,7 +122,7 @@ def fit_each(
         ]
     elif task.kind == "labels":
         by_label = [
-            _fit_classes(scaled, column, 2, strengths, is_balanced)
+            _fit_classes(scaled, column, 2, strengths, is_balanced, tolerance)
             for column in labels.T
         ]
         fits = [
@@ -126,9 +131,13 @@ def fit_each(
         ]
     else:
         count = len(task.labels or ())
-        fits = _fit_classes(scaled, labels, count, strengths, is_balanced)
+        fits = _fit_classes(
+            scaled, labels, count, strengths, is_balanced, tolerance
+        )
     models = []
     for coefficients, bias in fits:
+        if basis is not None:
+            coefficients = coefficients @ basis.T
         kernel = (coefficients / deviation).T
         models.append(
             Linear(
@@ -137,6 +146,26 @@ def fit_each(
             )
         )
     return models
+
+
+def _rotate(features: Any) -> tuple[Any, np.ndarray | None]:
+    """As few features as there are examples, with the same inner products.
+
+    A linear model depends on these alone, and is fitted faster.
+
+    Args:
+        features: float32 [examples, width].
+
+    Returns:
+        float32 [examples, rank], and the basis [width, rank]; or the features
+        and None, if they are sparse or not wider than their number.
+    """
+    if scipy.sparse.issparse(features) or features.shape[1] <= len(features):
+        return features, None
+    values, vectors = np.linalg.eigh(features @ features.T)
+    is_kept = values > LEAST_VARIANCE * values[-1]
+    scales, vectors = np.sqrt(values[is_kept]), vectors[:, is_kept]
+    return vectors * scales, features.T @ (vectors / scales)
 
 
 def _fit_scores(
@@ -158,6 +187,7 @@ def _fit_classes(
     count: int,
     strengths: Sequence[float],
     is_balanced: bool,
+    tolerance: float = TOLERANCE,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Coefficients [units, width] and biases; one unit of two labels."""
     from sklearn.exceptions import ConvergenceWarning
@@ -177,6 +207,7 @@ def _fit_classes(
     elif is_tall and weights <= MOST_WEIGHTS:
         solver = "newton-cholesky"
     model = LogisticRegression(
+        tol=tolerance,
         max_iter=MAX_ITERATIONS,
         class_weight="balanced" if is_balanced else None,
         solver=solver,

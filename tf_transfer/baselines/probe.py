@@ -33,6 +33,7 @@ MOST_TEXTS, MOST_WORDS = 2000, 5000
 MOST_LABELS = 1000
 FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
+TOLERANCE = 1e-3  # where strengths are compared; the scores hardly differ
 LOGITS = (-20.0, 20.0)  # held-out ones; of a label that a fold lacks far less
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
 
@@ -308,6 +309,7 @@ class Probe:
                 subset.labels[train],
                 STRENGTHS,
                 self.is_balanced,
+                TOLERANCE,
             )
             return [
                 subset.measure(tested, model.logits(x[tested]))
