@@ -164,7 +164,7 @@ class Settings(
         "Train on training and validation texts together, once everything is "
         "chosen: nothing validates, and the last epoch is the result.",
         unnamed=False,
-        read_by=Reader.ENCODER,
+        read_by=Reader.BASELINE,
     )
 
     fold: int = setting(

@@ -158,9 +158,10 @@ def _rotate(features: Any) -> tuple[Any, np.ndarray | None]:
 
     Returns:
         float32 [examples, rank], and the basis [width, rank]; or the features
-        and None, if they are sparse or not wider than their number.
+        and None, if they are sparse, constant or not wider than their number.
     """
-    if scipy.sparse.issparse(features) or features.shape[1] <= len(features):
+    is_sparse = scipy.sparse.issparse(features)
+    if is_sparse or features.shape[1] <= len(features) or not features.any():
         return features, None
     values, vectors = np.linalg.eigh(features @ features.T)
     is_kept = values > LEAST_VARIANCE * values[-1]

@@ -17,6 +17,7 @@ from tf_transfer.reports import (
     advice,
     approaches,
     figures,
+    finished_runs,
     runs as runs_lib,
     verdicts as verdicts_lib,
 )
@@ -392,12 +393,15 @@ def make_environment(escapes: bool) -> jinja2.Environment:
     )
     environment.filters.update(
         cell=_split_interval if escapes else show_cell,
+        counted=formatting.count,
+        duration=formatting.duration,
         inline=_inline,
         svg=lambda figure: base64.b64encode(figure.svg).decode(),
         markdown=_escape_markdown,
         mark=lambda verdict: MARKS.get(verdict.word, ""),
         note=describe_note,
         numbers=_find_numbers,
+        profile=finished_runs.describe_profile,
         ours=describe_ours,
         published=describe_published,
     )

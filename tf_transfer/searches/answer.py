@@ -7,7 +7,6 @@ over for now. The words are in `reports/templates/search.txt.jinja`, the page in
 """
 
 import dataclasses
-import math
 import os
 import re
 import shlex
@@ -26,8 +25,9 @@ from tf_transfer.reports import (
     page as reports_page,
     tables as tables_lib,
 )
+from tf_transfer.reports.contrast import FEWEST_SEEDS
 from tf_transfer.reports.estimates import Estimate, Ranged
-from tf_transfer.searches.ladder import Choice, MARGIN_UNMEASURED, Setting
+from tf_transfer.searches.ladder import Choice, Setting
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.record_types import Answer
 from tf_transfer.training.run_paths import ANSWER
@@ -35,7 +35,6 @@ from tf_transfer.utils import files, formatting, screen
 from tf_transfer.utils.json_files import Record
 
 FILE = "search.html"
-FEWEST_SEEDS = 3  # for an interval over seeds
 TRAIN, PREDICT = "Train it again", "To predict"
 Values = dict[str, Any]  # of the templates, by name
 
@@ -146,10 +145,17 @@ def _average(values: Sequence[float]) -> Ranged:
     return Estimate(float(np.mean(values)), error, len(values) - 1).ranged()
 
 
-def is_better_refit(row: Row, refit: Planned | None) -> bool:
-    """Whether a refit's training loss is as low as that of the chosen run."""
-    if refit is None or refit.directory.result() is None:
+def is_sound_refit(refit: Planned, row: Row | None) -> bool:
+    """Whether a refit is done, with a training loss as low as before.
+
+    Args:
+        refit: the run.
+        row: what it trains again; None for a baseline.
+    """
+    if refit.directory.result() is None:
         return False
+    if row is None:
+        return True
     loss = refit.directory.epochs()[-1]["train_loss"]
     epochs = row.run.directory.epochs()
     return loss <= epochs[row.record["best_epoch"] - 1]["train_loss"]
@@ -211,14 +217,17 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
         rows, chosen = recommend(search, ranked)
     if not rows:
         return {}
-    if chosen.is_baseline:
+    if search.refit:
+        model = search.refit
+    elif chosen.is_baseline:
         model = search.floor[chosen.name][0]
     else:
-        model = search.refit or ranked[0].run
+        model = ranked[0].run
     scored = finished_runs.open_scored(model.directory.path)
     assert scored is not None
     if search.refit:  # it has another test score than the run that was chosen
-        rows[0] = dataclasses.replace(rows[0], test=scored.ranged)
+        chosen = dataclasses.replace(chosen, test=scored.ranged)
+        rows = [chosen if row.name == chosen.name else row for row in rows]
     names = {*search.floor, *(row.name for row in ranked[:1])}
     candidates = [row for row in rows if row.name in names]
     errors = model.directory.errors()
@@ -231,7 +240,7 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
         "sentence": sentence,
         "cost": _describe_cost(ranked, rows),
         "table": advice.make_table(rows, max_loss),
-        "more": search.ladder.next(math.inf) if search.ladder else None,
+        "more": search.ladder.next(np.inf) if search.ladder else None,
         "commands": _list_commands(model, scored, chosen),
         "confusions": describe_confusions(errors.get(scored.kind, {})),
         "errors": list(tables_lib.tabulate_errors(errors, "The answer")),
@@ -278,28 +287,18 @@ def _list_untried(search: Any) -> list[str]:
 
 
 def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
-    """The cheapest run, and the budget that is enough for it.
+    """The cheapest approach and the `seconds` of one epoch of it.
 
     Returns:
-        None if something was trained, or the search was stopped before. Else
-        `approach`, `seconds`, and `budget`, as `--budget` takes it.
+        None if something was trained, or the search was stopped before.
     """
-    ladder, budget = search.ladder, search.settings.seconds
+    ladder = search.ladder
     if ranked or ladder is None:
         return None
     seconds, name = min(
         (ladder.costs.seconds(name, 1), name) for name in ladder.approaches
     )
-    least = search.clock() + budget - search.end + MARGIN_UNMEASURED * seconds
-    if ladder.failed or least <= budget:
-        least = 2 * budget
-    elif not search.score_floor():
-        least += 3 * budget  # the baselines begin again
-    return {
-        "approach": name,
-        "seconds": seconds,
-        "budget": f"{math.ceil(least / 60)}m",
-    }
+    return {"approach": name, "seconds": seconds}
 
 
 def _list_commands(
@@ -332,9 +331,6 @@ def write_lines(values: Values) -> list[str]:
         values: see `report`.
     """
     environment = reports_page.make_environment(escapes=False)
-    environment.filters["duration"] = formatting.duration
-    environment.filters["counted"] = formatting.count
-    environment.filters["profile"] = finished_runs.describe_profile
     template = environment.get_template("search.txt.jinja")
     lines = []
     for paragraph in re.split(r"\n\s*\n", template.render(values)):

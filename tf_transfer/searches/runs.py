@@ -189,19 +189,21 @@ class Runs:
             values["max_seconds"] = f"{seconds:.1f}"
         return self._expand(values)
 
-    def baseline(self, features: str, fold: int = 0) -> Planned:
+    def baseline(
+        self, features: str, fold: int = 0, refit: bool = False
+    ) -> Planned:
         """The run of a baseline: no weight of the encoder trains.
 
         Args:
             features: `PROBE` or `TFIDF`.
             fold: of the training set that validates.
+            refit: whether to fit it to the validation texts as well.
         """
         flags = {"features": features}
-        values = {**self._select(flags), **flags}
+        values: Record = {**self._select(flags), **flags}
+        values |= {"fold": fold, "refit": refit}
         if features == PROBE:
             values |= self._list_cuts("head")
-        if fold:
-            values |= {"fold": fold, "score_test": False}
         return self._expand(values)
 
     def count_probe(self) -> Work:

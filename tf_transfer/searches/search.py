@@ -17,7 +17,6 @@ from tf_transfer.config import command_line
 from tf_transfer.config.settings import pick
 from tf_transfer.data import groups as groups_lib
 from tf_transfer.reports import advice
-from tf_transfer.reports.groups import group_by
 from tf_transfer.run_comparison import MOST_FOR_BASELINE
 from tf_transfer.searches import answer, ladder as ladder_lib, runs as runs_lib
 from tf_transfer.searches.ladder import Choice, Costs, Ladder, MARGIN
@@ -156,6 +155,11 @@ class Search:
         return self.floor[advice.PROBE][0]
 
     @property
+    def _can_refit(self) -> bool:
+        """Whether the answer is fitted again, and tested."""
+        return self.settings.refit and self.testing > 0
+
+    @property
     def left(self) -> float:
         """Seconds that there are for the next run."""
         return self.end - self.clock() - self._reserved
@@ -250,25 +254,24 @@ class Search:
         ladder = self.ladder = self.make_ladder()
         floor = self._measure_pass() * self.plan.count_probe().build
         left = self.left - floor - self._test_seconds()
-        names, actions = [*ladder.approaches], []
+        names = [*ladder.approaches]
+        rows = [("rung", "approach", "rate", "epochs", "about")]
         while action := ladder.next(left):
-            actions.append(action)
             left -= action.seconds
             choice, done = action.choice, ladder.count_epochs(action.choice)
             # As if the largest were the best: that takes longest.
             points = [float(names.index(choice.approach))] * action.epochs
             epoch = ladder.costs.epoch_seconds(choice.approach)
             ladder.tell(choice, points, [epoch] * (action.epochs - done))
-        rows = [("rung", "runs", "about", "approaches")]
-        for rung, members in group_by(
-            actions, lambda action: action.rung
-        ).items():
-            seconds = sum(action.seconds for action in members)
-            trained = dict.fromkeys(
-                action.choice.approach for action in members
+            rows.append(
+                (
+                    action.rung,
+                    choice.approach,
+                    f"{choice.rate:g}",
+                    str(action.epochs),
+                    formatting.duration(action.seconds),
+                )
             )
-            about = formatting.duration(seconds)
-            rows.append((rung, str(len(members)), about, ", ".join(trained)))
         about = formatting.duration(floor)
         return (
             f"{' and '.join(self.floor)}: about {about}.\n"
@@ -354,7 +357,9 @@ class Search:
         Of few texts each further seed is a fold, on which the baselines are
         fitted as well.
         """
-        ladder, tested = self.ladder, self._test_seconds()
+        ladder = self.ladder
+        fits = [self._baseline_seconds(runs[0]) for runs in self.floor.values()]
+        tested = max(self._test_seconds(), *fits)
         for seed in range(ladder_lib.SEEDS):
             ladder.seeds = seed + 1
             self._reserved = tested
@@ -450,32 +455,49 @@ class Search:
     def _refit_seconds(self) -> float:
         """Seconds that the best setting takes on all labelled texts."""
         ranked = self.ladder.rank()
-        if not (self.settings.refit and self.testing and ranked):
+        if not (self._can_refit and ranked):
             return 0.0
         name = ranked[0].choice.approach
         seconds = self.ladder.whole_seconds(name)
         return MARGIN * (1 + self.validating / self.training) * seconds
 
+    def _baseline_seconds(self, run: Planned) -> float:
+        """Seconds that a fitted baseline takes on all labelled texts."""
+        result = run.directory.result()
+        if result is None or not self._can_refit:
+            return 0.0
+        seconds = result["train_seconds"] - (result["prefix_seconds"] or 0.0)
+        return MARGIN * (ladder_lib.OVERHEAD_SECONDS + seconds)
+
     def _score_answer(self) -> None:
-        """Scores the answer on the test, once: a refit, or what was chosen."""
+        """Scores the answer on the test, once: a refit, or what was chosen.
+
+        The test score of a baseline is known, but it is fitted again, too.
+        """
         rows = answer.rank_approaches(self)
-        if not rows or answer.recommend(self, rows)[1].is_baseline:
+        if not self.score_floor():
             return
-        row, refit = rows[0], None
-        if self.settings.refit and self.testing:
+        chosen = answer.recommend(self, rows)[1]
+        if chosen.is_baseline:
+            run = self.floor[chosen.name][0]
+            seconds = self._baseline_seconds(run)
+            refit = self.plan.baseline(run.settings.features, refit=True)
+        else:
+            seconds = self._refit_seconds()
             # On all texts, for as many updates.
             share = self.training / (self.training + self.validating)
-            epochs = max(1, round(row.record["best_epoch"] * share))
+            epochs = max(1, round(rows[0].record["best_epoch"] * share))
             refit = self.plan.train(
-                row.choice, epochs, score_test=True, refit=True
+                rows[0].choice, epochs, score_test=True, refit=True
             )
-            if self._refit_seconds() <= self.left:
-                self._reserved = 0.0
-                self._do(refit)
         self._reserved = 0.0
-        if answer.is_better_refit(row, refit):
+        if self._can_refit and seconds <= self.left:
+            self._do(refit)
+        if answer.is_sound_refit(
+            refit, None if chosen.is_baseline else rows[0]
+        ):
             self.refit = refit
-        elif self.testing:
+        elif self.testing and not chosen.is_baseline:
             self.end = math.inf  # also where runs took all of the time
-            epochs = row.record["epochs_run"]
-            self._do(self.plan.train(row.choice, epochs, score_test=True))
+            epochs = rows[0].record["epochs_run"]
+            self._do(self.plan.train(rows[0].choice, epochs, score_test=True))
