@@ -1,15 +1,17 @@
 """How good a search is for its time: replayed from the records of a full grid.
 
     python -m benchmarks.search --runs=runs/search
+    python -m benchmarks.search --baselines=runs/baselines
     python -m benchmarks.search --document=docs/search.md
 
 The grids of experiments/search/ are run once, as ground truth, each by
 tf_transfer.sweep with --out=runs/search. `--runs` puts their curves, and what
 their approaches were to cost by counting operations, into records.json next to
-them. Then budgets of a 20th, a 10th and a 4th of a grid's time are replayed
-from there, with ten seeds each, by `search_contestants`. Nothing
-is trained, since a rerun would only repeat the grid's numbers. Regret is what
-the answer scores below the grid's best, both chosen on validation.
+them. `--baselines` fits the baselines of the recorded tasks again and puts
+their scores into the file. Then budgets of a 20th, a 10th and a 4th of a grid's
+time are replayed from there, with ten seeds each, by `search_contestants`.
+Nothing is trained, since a rerun would only repeat the grid's numbers. Regret
+is what the answer scores below the grid's best, both chosen on validation.
 """
 
 import glob
@@ -49,6 +51,12 @@ def define_flags() -> None:
         "runs",
         "",
         "Collect the records of these runs first, where the data is.",
+    )
+    flags.DEFINE_string(
+        "baselines",
+        "",
+        "Fit the recorded tasks' baselines again, below this folder, where the "
+        "data is.",
     )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
     flags.DEFINE_string("out", FOLDER, "Where grids, records and figure are.")
@@ -167,6 +175,11 @@ def main(argv: list[str]) -> None:
         if not new:
             raise UserError(f"--runs={values.runs}: no task is finished there.")
         records |= new
+        files.write_json(path, records)
+    if values.baselines:
+        search_records.refit_baselines(
+            grids, values.baselines, values.cache_dir, records
+        )
         files.write_json(path, records)
     if not records:
         raise UserError(

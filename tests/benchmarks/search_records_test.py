@@ -62,3 +62,21 @@ def test_records_are_collected_of_the_tasks_that_are_finished(
         assert 0.0 <= run["beside_seconds"] < 60.0
     assert record["start_seconds"] > 0
     assert 0.0 < search_world.grid_seconds(record) < 600.0
+
+    # Baselines are fitted again where the data is; passes keep their seconds.
+    fitted, probe = dict(record), dict(record["probe"])
+    record |= {"floor": 0.0, "test_floor": 0.0}
+    record["probe"] |= {"test": 0.0, "pass_seconds": 1000.0}
+    search_records.refit_baselines(grids, out, cache, records)
+    assert record["floor"] == fitted["floor"]
+    assert record["test_floor"] == fitted["test_floor"]
+    assert record["probe"]["test"] == probe["test"]
+    assert 1000.0 < record["probe"]["seconds"] < 1100.0
+    flags = {**grid["flags"], "task": "sst2", "data": "nowhere"}
+    path = tmp_path / "of_sst2.json"
+    path.write_text(json.dumps({**grid, "flags": flags}))
+    search_records.refit_baselines([str(path)], out, cache, records)
+    assert "of_sst2: its baselines stay. --data=nowhere" in (
+        capsys.readouterr().out
+    )
+    assert record["floor"] == fitted["floor"]

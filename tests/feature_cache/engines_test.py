@@ -272,7 +272,8 @@ def test_a_live_run_has_no_engine(tmp_path):
 def test_a_probe_predicts_by_its_engine_and_without_it(tmp_path, monkeypatch):
     """The logits are those that the run stored."""
     monkeypatch.setattr(trained, "FEWEST_COMPILED", 1)
-    path = own_data.write_task(tmp_path, "news", own_data.news(90))
+    # As many as a probe needs to read words too.
+    path = own_data.write_task(tmp_path, "news", own_data.news(150))
     result = train.run(
         train.Settings(
             task=path,

@@ -343,6 +343,41 @@ def test_tfidf_is_the_answer_where_it_scores_more(world, tmp_path, capsys):
     assert answer[0].startswith("news: Use the TF-IDF baseline: ")
     assert any(x.startswith("The best trained setting: ") for x in answer)
     assert not world.tested
+    # It is fitted again, to the validation texts too.
+    assert any("was then fitted once more" in line for line in answer)
+    [again] = [x for x in answer if x.startswith("Train it again: ")]
+    assert "--features=tfidf" in again and "--refit" in again
+    *_, predict = re.findall(r"predict --run=(\S+)", "\n".join(answer))
+    sizes = json.loads((pathlib.Path(predict) / "config.json").read_text())
+    assert (
+        sizes["settings"]["refit"] and sizes["settings"]["features"] == "tfidf"
+    )
+
+
+def test_a_baseline_is_not_fitted_again_without_time_or_refit(
+    monkeypatch, tmp_path, capsys
+):
+    for number, changes in enumerate(({"refit": False}, {"budget": "10s"})):
+        world = fake_runs.World()
+        fake_runs.put_in(monkeypatch, world)
+        path = fake_runs.write_task(tmp_path, noise=0.0)
+        out = tmp_path / str(number)
+        run(fake_runs.settings_of(path, out, **{"budget": "2m", **changes}))
+        said = capsys.readouterr().out
+        assert "Use the TF-IDF baseline" in said and "once more" not in said
+        assert len([*(out / "train/news/tfidf").iterdir()]) == 1
+
+
+def test_a_contrastive_run_scores_as_its_last_epoch(world, tmp_path):
+    path = fake_runs.write_task(tmp_path, count=60)
+    settings = fake_runs.settings_of(
+        path, tmp_path / "out", validation_fraction=0.4
+    )
+    made = search.Search(settings, 0.0)
+    made.run()
+    curves = {c.approach: v for c, v in made.ladder.curves.items()}
+    assert len({*curves["last 2 contrastive"]}) == 1
+    assert len({*curves["last 2"]}) > 1
 
 
 def test_what_had_no_time_is_named_next_to_the_answer(world, tmp_path, capsys):

@@ -238,21 +238,31 @@ def compile_openvino(
     return compute
 
 
-def as_program(
+def put_below(
+    head: Any,
     compute: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
 ) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
-    """Makes what `compile_openvino` returned a part of a TensorFlow program.
+    """A function from a batch to a head's logits, for a TensorFlow program.
+
+    The head itself stays in float32.
 
     Args:
-        compute: has one output, float32.
+        head: of a probe.
+        compute: what `compile_openvino` returned for the states that it reads.
     """
 
     def call(*arrays: np.ndarray) -> np.ndarray:
         return compute(dict(zip(INPUTS, arrays)))[0]
 
     def run(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        inputs = [batch[name] for name in INPUTS]
-        return tf.numpy_function(call, inputs, tf.float32)
+        arrays = [batch[name] for name in INPUTS]
+        states = tf.numpy_function(call, arrays, tf.float32)
+        reads_tokens = head.pooling == "tokens"
+        states.set_shape([None] * (2 + reads_tokens))
+        inputs = [states, batch["mask"]][: 1 + reads_tokens]
+        names = getattr(head, "further_inputs", ())
+        further = {name: batch[name] for name in names}
+        return head(*inputs, training=False, **further)
 
     return run
 

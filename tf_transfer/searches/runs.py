@@ -200,8 +200,12 @@ class Runs:
             refit: whether to fit it to the validation texts as well.
         """
         flags = {"features": features}
-        values: Record = {**self._select(flags), **flags}
-        values |= {"fold": fold, "refit": refit}
+        values: Record = {
+            **self._select(flags),
+            **flags,
+            "fold": fold,
+            "refit": refit,
+        }
         if features == PROBE:
             values |= self._list_cuts("head")
         return self._expand(values)

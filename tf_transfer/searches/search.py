@@ -318,6 +318,8 @@ class Search:
         """
         done, epochs = self.ladder.count_epochs(choice), run.directory.epochs()
         scores = [100 * line["validation"][result["metric"]] for line in epochs]
+        if run.settings.is_contrastive:  # its last epoch is its result
+            scores = scores[-1:] * len(scores)
         new = [
             line["train_seconds"] + line["eval_seconds"]
             for line in epochs[done:]
@@ -478,7 +480,8 @@ class Search:
         if not self.score_floor():
             return
         chosen = answer.recommend(self, rows)[1]
-        if chosen.is_baseline:
+        row = None if chosen.is_baseline else rows[0]
+        if row is None:
             run = self.floor[chosen.name][0]
             seconds = self._baseline_seconds(run)
             refit = self.plan.baseline(run.settings.features, refit=True)
@@ -486,18 +489,16 @@ class Search:
             seconds = self._refit_seconds()
             # On all texts, for as many updates.
             share = self.training / (self.training + self.validating)
-            epochs = max(1, round(rows[0].record["best_epoch"] * share))
+            epochs = max(1, round(row.record["best_epoch"] * share))
             refit = self.plan.train(
-                rows[0].choice, epochs, score_test=True, refit=True
+                row.choice, epochs, score_test=True, refit=True
             )
         self._reserved = 0.0
         if self._can_refit and seconds <= self.left:
             self._do(refit)
-        if answer.is_sound_refit(
-            refit, None if chosen.is_baseline else rows[0]
-        ):
+        if answer.is_sound_refit(refit, row):
             self.refit = refit
-        elif self.testing and not chosen.is_baseline:
+        elif self.testing and row is not None:
             self.end = math.inf  # also where runs took all of the time
-            epochs = rows[0].record["epochs_run"]
-            self._do(self.plan.train(rows[0].choice, epochs, score_test=True))
+            epochs = row.record["epochs_run"]
+            self._do(self.plan.train(row.choice, epochs, score_test=True))

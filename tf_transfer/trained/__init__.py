@@ -353,10 +353,13 @@ class NetworkPredictor(Predictor):
         from tf_transfer.feature_cache import engines
 
         name, network = self.task.name, self.network
-        settings = self.experiment.settings
+        settings, head = self.experiment.settings, network.heads[name]
 
         def run(batch: Any) -> Any:
             return network.logits(name, batch, training=False)
+
+        def read(batch: Any) -> Any:
+            return network.read(name, batch, training=False)[0][:1]
 
         if (
             settings.is_probe
@@ -366,14 +369,12 @@ class NetworkPredictor(Predictor):
         ):
             try:
                 compute = engines.compile_openvino(
-                    lambda batch: [run(batch)],
-                    batches.first(),
-                    settings.pass_precision,
+                    read, batches.first(), settings.pass_precision
                 )
             except engines.Unusable as error:
                 screen.say(f"{error} TensorFlow predicts.")
             else:
-                return tf.function(engines.as_program(compute))
+                return tf.function(engines.put_below(head, compute))
         return tf.function(run, autograph=False)  # traced sooner
 
     def text_model(self) -> "TextModel | WordModel":
