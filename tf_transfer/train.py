@@ -26,7 +26,7 @@ deviation. A task without validation texts holds out a tenth of its training
 set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
-frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
+frozen encoder, and on words (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
 of words, of words and pairs of words, or of characters, and such a regression.
 Both are scikit-learn's, chosen by cross-validation within the training set;
 --baseline adds them to every run of an encoder. --models ranks encoders by
@@ -84,7 +84,8 @@ HELP = {
     "built-in task: `tfds`, a folder in the layout of the official download, "
     "or `sample`, a few hand-written examples.",
     "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
-    "probe: a regression on states of the frozen encoder (docs/probe.md); or "
+    "probe: a regression on states of the frozen encoder and on words "
+    "(docs/probe.md); or "
     "`tfidf`, a linear model of words or characters, without an encoder.",
     "max_length": "Longest text (or pair) in tokens; batches are padded to "
     "their own longest text.",
