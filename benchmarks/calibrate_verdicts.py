@@ -23,9 +23,9 @@ from tf_transfer.config import command_line
 from tf_transfer.reports import (
     claims,
     contrast,
-    groups,
     predictions,
-    runs as runs_lib,
+    run_frame as runs_lib,
+    run_groups,
     verdicts,
 )
 from tf_transfer.utils import formatting
@@ -101,7 +101,7 @@ def make_runs(
     seeds: int,
     random: np.random.Generator,
 ) -> pd.DataFrame:
-    """Runs for all claims; see `runs.runs_frame` for the columns."""
+    """Runs for all claims; see `run_frame.runs_frame` for the columns."""
     rows = []
     for task in paper.sizes:
         for number, layers in enumerate(("2", "all")):
@@ -193,7 +193,7 @@ def simulate(
     count = simulations.value * (3 if scenario.family > 1 else 1)
     paper = make_paper(scenario, count)
     runs = make_runs(scenario, paper, seeds, random)
-    tasks = groups.split_tasks(runs)
+    tasks = run_groups.split_tasks(runs)
     tests = []
     for claim in paper.claims:
         of_claim = {task: tasks[task] for task in claim.tasks}

@@ -21,7 +21,7 @@ from benchmarks import (
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
 from tf_transfer.data.encoded_split import EncodedSplit
-from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache.feature_cache import FeatureCache
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
 from tf_transfer.models.prefix import FrozenPrefix

@@ -18,11 +18,12 @@ from absl import flags
 
 from benchmarks import documents
 from benchmarks.contrastive_tasks import TASKS
-from tf_transfer import run_training, train
+from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.data.task import Examples, Source, Task
+from tf_transfer.runs import run_training
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.utils import screen
-from tf_transfer.warm import WarmState
 
 NAME = "contrastive"
 SIZES = (8, 16, 64)  # training texts per label

@@ -18,7 +18,7 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models import cost, freezing
-from tf_transfer.models.methods import base
+from tf_transfer.models.methods import base_method
 from tf_transfer.models.methods.lora import LoRA
 
 if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
@@ -205,14 +205,15 @@ def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
     import peft
 
     every = lora.targets == "all"
-    names = base.DENSE if every else lora.targets.split(",")
+    names = base_method.DENSE if every else lora.targets.split(",")
     config = peft.LoraConfig(
         task_type=peft.TaskType.SEQ_CLS,  # its head trains
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=0.0,  # ours has none either
         target_modules=[
-            f"bert.encoder.layer.{number - 1}.{base.TRANSFORMERS_NAMES[name]}"
+            f"bert.encoder.layer.{number - 1}."
+            + base_method.TRANSFORMERS_NAMES[name]
             for number in range(trainable.first, trainable.last + 1)
             for name in names
         ],

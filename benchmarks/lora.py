@@ -36,7 +36,7 @@ from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 from tf_transfer.models.cost import Shape
 from tf_transfer.models.freezing import Trainable
-from tf_transfer.models.methods import base
+from tf_transfer.models.methods import base_method
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
@@ -240,7 +240,7 @@ def count_activation_bytes(
         texts, length: of the padded batch.
         cls_only: whether the top block computes [CLS] alone.
     """
-    trained = {*base.DENSE}
+    trained = {*base_method.DENSE}
     targets = getattr(trainable.method, "targets", "all")
     if targets != "all":
         trained = {*targets.split(",")}

@@ -36,9 +36,9 @@ from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import engines
 from tf_transfer.reports.estimates import Estimate
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
 
 NAME = "pass_scores"
 TASKS: dict[str, dict[str, Any]] = {

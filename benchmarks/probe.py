@@ -30,9 +30,9 @@ from tf_transfer.baselines.probe import Probe
 from tf_transfer.config import command_line
 from tf_transfer.data import metrics
 from tf_transfer.reports import figures
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import records
 from tf_transfer.utils import files
-from tf_transfer.warm import WarmState
 
 TASKS = ("sst2", "tweets", "stsb", "rte", "mrpc", "cola")
 NAME = "probe"

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tf_transfer.searches.search import answer_seconds
+from tf_transfer.searches.controller import answer_seconds
 
 Record = dict[str, Any]  # of a task; see `search_records.collect`
 Event = tuple[float, float, float]  # seconds, validation and test, in points

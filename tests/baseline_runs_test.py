@@ -13,7 +13,7 @@ import pytest
 import tf_transfer
 from tests.support import answering, commands, own_data
 from tf_transfer import experiment, train
-from tf_transfer.trained import export_folder
+from tf_transfer.runs import export_folder
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils.errors import UserError
 

@@ -11,7 +11,7 @@ from tests.support.refusals import assert_helpful, make_refused, SMALL
 from tf_transfer import report
 from tf_transfer.config import command_line
 from tf_transfer.glue import experiment as glue
-from tf_transfer.utils import network, wheels
+from tf_transfer.utils import servers, wheels
 from tf_transfer.utils.errors import UserError
 
 ENTRIES = (
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_named(arguments, words, refused, tmp_path):
 @pytest.fixture
 def offline(monkeypatch, tmp_path):
     """No server answers, and nothing was fetched before."""
-    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(servers, "find_problem", lambda url: "ConnectionError")
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
 
 

@@ -14,10 +14,10 @@ from tf_transfer import experiment, train
 from tf_transfer.data.task import Examples
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models.heads import pooled
-from tf_transfer.trained import export_folder
+from tf_transfer.runs import export_folder
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import objectives
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
 
 TEXTS = ["A good film.", "The dog was not in the house, two men said."]
 TASKS = {

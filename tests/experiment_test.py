@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from tests.support import commands, head_first, interrupting, quick
-from tf_transfer import experiment, predict, report, run_data, sweep
+from tf_transfer import experiment, predict, report, sweep
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.glue import experiment as glue
+from tf_transfer.runs import run_data
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.utils.errors import Interrupted, UserError
 

@@ -21,7 +21,7 @@ from tf_transfer.data.task import Examples, Task
 from tf_transfer.models import exports, serving
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
-from tf_transfer.trained import export_folder
+from tf_transfer.runs import export_folder
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")

@@ -11,10 +11,10 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from tests.conftest import tiny_settings
 from tests.support.run_files import epochs_of, model_of, read, scalars_of
-from tf_transfer import run_model, trained
 from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
+from tf_transfer.runs import run_model, trained
 from tf_transfer.training import steps, tensorboard
 
 EPOCH_KEYS = {

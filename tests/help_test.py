@@ -13,8 +13,8 @@ from tf_transfer.config import command_line, help as help_lib
 from tf_transfer.config.fields import Group
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
+from tf_transfer.runs.task_settings import TaskSettings
 from tf_transfer.stacking import experiment as stacking
-from tf_transfer.tasks import TaskSettings
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support import commands
 from tf_transfer import predict, train
 from tf_transfer.config import command_line
-from tf_transfer.data import tables
+from tf_transfer.data import table_files
 
 WORDS = {
     "bug": "crash error broken fails wrong",
@@ -82,7 +82,7 @@ def test_a_messy_table_trains_with_one_flag_and_every_defect_is_named(
         f"{path}: skipped 6 rows; they are in {skipped}.",
     ):
         assert line in refused + err  # each once in a process
-    assert tables.read_table(str(skipped)).columns["problem"] == [
+    assert table_files.read_table(str(skipped)).columns["problem"] == [
         "is empty",
         "'NA' stands for no label",
         "'null' stands for no label",
@@ -117,7 +117,7 @@ def answers_read_the_same(run, folder, capsys, monkeypatch):
     path.write_text("text;more\ncafé;1\n", encoding="cp1252")
     words = [f"--run={run}", f"--input={path}", f"--output={output}"]
     assert commands.call(predict.main, predict.define_flags, *words) == 0
-    assert tables.read_table(str(output)).columns["text"] == ["café"]
+    assert table_files.read_table(str(output)).columns["text"] == ["café"]
     assert f"{path}: cells are separated by semicolons; read as cp1252." in (
         capsys.readouterr().err
     )

@@ -14,14 +14,14 @@ from tests.warm_test import numbers
 from tf_transfer import experiment
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import methods
-from tf_transfer.models.methods.base import LowRank, Method, NewWeight
+from tf_transfer.models.methods.base_method import LowRank, Method, NewWeight
 from tf_transfer.models.network import Network
 from tf_transfer.multitask import experiment as multitask
+from tf_transfer.runs import export_folder
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.stacking import experiment as stacking
-from tf_transfer.trained import export_folder
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
 
 NAMES = ("lora", "bias", "norm")
 BASE = {

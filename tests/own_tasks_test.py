@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import tiny_settings
 from tests.support import answering, commands, own_data, quick
 from tf_transfer import experiment, report
-from tf_transfer.data import tables
+from tf_transfer.data import table_files
 from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
@@ -140,7 +140,7 @@ def test_a_file_is_answered_in_the_formats_that_train(
     target = tmp_path / f"out.{'jsonl' if ending == 'jsonl' else 'csv'}"
     predictor = trained.predictor()
     answering.predict_file(predictor, source, str(target), probabilities=True)
-    found = tables.read_table(str(target))
+    found = table_files.read_table(str(target))
     answers = predictor.answer(columns["body"])
     assert found.columns["predicted_label"] == [label for label, _ in answers]
     assert found.columns["title"] == columns["title"]
@@ -198,7 +198,7 @@ def test_words_are_answered_in_the_formats_that_train(
     source = own_data.write(tmp_path / f"in.{ending}", {"words": words})
     target = tmp_path / "out.jsonl"
     answering.predict_file(predictor, source, str(target))
-    found = tables.read_table(str(target)).columns
+    found = table_files.read_table(str(target)).columns
     assert found == {"words": words, "predicted_tags": predictor.tags(words)}
 
 

@@ -12,7 +12,7 @@ from tests import own_tasks_test
 from tests.support import answering, commands, own_data, quick
 from tests.utils import disks
 from tf_transfer import experiment, predict
-from tf_transfer.data import metrics, tables
+from tf_transfer.data import metrics, table_files
 from tf_transfer.data.task import Examples
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.utils.errors import UserError
@@ -83,7 +83,7 @@ def test_a_file_is_scored_by_its_labels(choose, run, tmp_path, capsys):
     predictor.calibrate()
     assert f"--calibrate: temperature {predictor.temperature:.3f}." in err
     assert "on the 5 validation texts that chose it." in err
-    answers = tables.read_table(str(out)).columns["predicted_label"]
+    answers = table_files.read_table(str(out)).columns["predicted_label"]
     expected = [label for label, _ in predictor.answer(columns["body"])]
     assert answers == expected
     written = json.loads((tmp_path / "out.jsonl.errors.json").read_text())
@@ -177,7 +177,7 @@ def test_cells_that_a_spreadsheet_computes_are_escaped(choose, tmp_path):
     out = {}
     for name in ("a.csv", "b.jsonl"):
         answering.predict_file(predictor, path, str(tmp_path / name), True)
-        out[name] = tables.read_table(str(tmp_path / name)).columns
+        out[name] = table_files.read_table(str(tmp_path / name)).columns
     assert out["a.csv"]["body"] == ["'=1+1", "'@a", "-1"]
     assert out["a.csv"]["'-x"] == ["a", "'+b", "-0.5"]
     assert {n: out["b.jsonl"][n] for n in columns} == columns

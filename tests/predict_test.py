@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from tests.conftest import tiny_settings
 from tests.support import answering, commands, cs224n_runs, quick
-from tf_transfer import experiment, predict, trained
-from tf_transfer.data import cs224n, glue as glue_data, metrics, tables
+from tf_transfer import experiment, predict
+from tf_transfer.data import cs224n, glue as glue_data, metrics, table_files
 from tf_transfer.data.task import Examples
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
-from tf_transfer.trained import export_folder
+from tf_transfer.runs import export_folder, trained
 from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
 
@@ -113,7 +113,7 @@ def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
         + "".join(f"{second}\t{first}\n" for first, second in rows)
     )
     answering.predict_file(rte, str(path), str(tmp_path / "out.csv"))
-    columns = tables.read_table(str(tmp_path / "out.csv")).columns
+    columns = table_files.read_table(str(tmp_path / "out.csv")).columns
     answered = ["predicted_label", "predicted_score"]
     assert [*columns] == ["sentence2", "sentence1", *answered]
     words = [word for word, _ in rte.answers(rte.logits(examples))]
@@ -173,7 +173,7 @@ def test_answers_are_csv_or_json_lines(rte, tmp_path, name):
 def test_a_hidden_test_set_of_glue_is_answered(rte, tmp_path):
     path = os.path.join(glue_data.SAMPLE, "RTE", "test.tsv")
     answering.predict_file(rte, path, str(tmp_path / "RTE.csv"))
-    columns = tables.read_table(str(tmp_path / "RTE.csv")).columns
+    columns = table_files.read_table(str(tmp_path / "RTE.csv")).columns
     assert columns["index"] == [*map(str, range(8))]
     assert {*columns["predicted_label"]} <= {"entailment", "not_entailment"}
 

@@ -158,11 +158,11 @@ def test_what_is_wrong_with_the_data_is_said_once(eager, tmp_path, capsys):
 
 
 def test_a_kill_leaves_the_finished_probes(eager, tmp_path, monkeypatch):
-    from tf_transfer.feature_cache import cache
+    from tf_transfer.feature_cache import feature_cache
 
     path = own_data.write_task(tmp_path)
     settings = settings_of(path, tmp_path / "runs")
-    attach = cache.FeatureCache.attach
+    attach = feature_cache.FeatureCache.attach
     calls = []
 
     def stop(self, *arguments, **keywords):
@@ -174,7 +174,7 @@ def test_a_kill_leaves_the_finished_probes(eager, tmp_path, monkeypatch):
     folder = tmp_path / "other"
     saving.as_hugging_face(encoders.bert(), str(folder))
     names = ["tiny", str(folder)]
-    monkeypatch.setattr(cache.FeatureCache, "attach", stop)
+    monkeypatch.setattr(feature_cache.FeatureCache, "attach", stop)
     with pytest.raises(Interrupted):
         train.rank(settings, names)
     ranking = train.rank(settings, names)

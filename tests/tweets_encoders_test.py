@@ -13,9 +13,9 @@ from tests.support.tweets_table import files_of, parsed
 from tf_transfer import experiment, predict
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
 
 pytestmark = pytest.mark.usefixtures("one_block")
 

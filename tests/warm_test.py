@@ -12,9 +12,9 @@ from safetensors.numpy import load_file
 from tests.conftest import tiny_settings
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import steps
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
 
 GLUE = (
     {"lr": 1e-3},

@@ -27,10 +27,11 @@ import sklearn.base
 import sklearn.utils
 from sklearn.utils.validation import check_is_fitted
 
-from tf_transfer import experiment, run_comparison, search, train
-from tf_transfer.data import tables
+from tf_transfer import experiment, search, train
+from tf_transfer.data import table_files
 from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import choose_metrics, Examples, Source, Task
+from tf_transfer.runs import run_comparison
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -351,7 +352,9 @@ class TextSearch(TextClassifier):
         columns[task.label] = names[examples.labels].tolist()
         table = os.path.join(out, "texts.jsonl")
         os.makedirs(out, exist_ok=True)
-        files.write_atomically(table, tables.write_table(columns, ".jsonl"))
+        files.write_atomically(
+            table, table_files.write_table(columns, ".jsonl")
+        )
         models, seed = parameters.pop("model"), parameters.pop("random_state")
         if not isinstance(models, str):
             parameters["models"] = ",".join(f'"{model}"' for model in models)

@@ -15,22 +15,22 @@ from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer import run_training
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
 from tf_transfer.data import splits
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
-from tf_transfer.run_data import RunData, Splits
-from tf_transfer.run_model import RunModel
-from tf_transfer.tasks import TaskSettings
-from tf_transfer.trained import Result
+from tf_transfer.runs import run_training
+from tf_transfer.runs.run_data import RunData, Splits
+from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.task_settings import TaskSettings
+from tf_transfer.runs.trained import Result
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
-from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from keras.layers import Layer
@@ -326,7 +326,7 @@ class Experiment(RunModel):
         Raises:
             UserError: `--also_cache` names more blocks than there are.
         """
-        from tf_transfer.feature_cache.cache import CacheOptions
+        from tf_transfer.feature_cache.feature_cache import CacheOptions
 
         settings, also = self.settings, []
         if not settings.runs_cached:

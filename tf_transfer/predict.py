@@ -45,13 +45,14 @@ from tf_transfer.data import (
     entities,
     file_formats,
     labels as labels_lib,
-    tables,
+    table_files,
     tagged,
     texts as texts_lib,
 )
 from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.trained import choose_task, export_folder, Predictor
+from tf_transfer.runs import export_folder
+from tf_transfer.runs.trained import choose_task, Predictor
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -188,7 +189,7 @@ def read_file(
         table = tagged.read_columns(path, {task.texts[0]: 0})
     else:
         encoding = encoding or settings.encoding
-        table = tables.read_table(path, columns, encoding, takes_all=True)
+        table = table_files.read_table(path, columns, encoding, takes_all=True)
     if not len(table):
         raise UserError(f"{path}: holds no texts.")
     return _make_rows(task, settings, table, label_column)
@@ -297,7 +298,7 @@ def write_answers(
                 f"{texts.source}: has a column '{name}' already, which the "
                 "answers would replace. Rename it."
             )
-    content = tables.write_table({**texts.columns, **answers}, extension)
+    content = table_files.write_table({**texts.columns, **answers}, extension)
     if output is None:
         print(content.decode(), end="")
     else:
@@ -319,14 +320,14 @@ def write_scores(
         logits: The logits of its rows.
         output: The file of the answers; the errors get one beside it.
     """
-    from tf_transfer.data import errors, metrics
+    from tf_transfer.data import error_analysis, metrics
 
     labels, starts = rows.targets(task)
     scores = metrics.measure_task(task, labels, logits, starts)
-    described = errors.describe_errors(task, rows, logits)
+    described = error_analysis.describe_errors(task, rows, logits)
     listed = ", ".join(f"{n} {score:#.4g}" for n, score in scores.items())
     print(
-        f"{len(rows):,} rows: {listed}\n{errors.summarize(described)}",
+        f"{len(rows):,} rows: {listed}\n{error_analysis.summarize(described)}",
         file=sys.stderr,
     )
     if output:

@@ -36,7 +36,7 @@ from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
-    from tf_transfer.searches.search import Search
+    from tf_transfer.searches.controller import Search
 
 LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
 # Settings of a run that a search decides itself, or leaves at their defaults.
@@ -217,7 +217,7 @@ def open_search(settings: Settings, began: float) -> "Search":
         ranking = train.rank(settings, train.split_names(settings.models))
         screen.say(ranking.text)
         settings = dataclasses.replace(settings, model=ranking.model, models="")
-    from tf_transfer.searches.search import Search  # loads pandas and scipy
+    from tf_transfer.searches.controller import Search  # loads pandas and scipy
 
     return Search(settings, began)
 

@@ -26,11 +26,11 @@ deviation. A task without validation texts holds out a tenth of its training
 set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
-frozen encoder, and on words (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
-of words, of words and pairs of words, or of characters, and such a regression.
-Both are scikit-learn's, chosen by cross-validation within the training set;
---baseline adds them to every run of an encoder. --models ranks encoders by
-their probes, and trains none.
+frozen encoder, and on words (docs/probe.md). --features=tfidf is the TF-IDF
+baseline: TF-IDF of words, of words and pairs of words, or of characters, and
+such a regression. Both are scikit-learn's, chosen by cross-validation within
+the training set; --baseline adds them to every run of an encoder. --models
+ranks encoders by their probes, and trains none.
 """
 
 import dataclasses
@@ -40,22 +40,22 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
-from tf_transfer import (
-    experiment,
-    run_comparison,
-    run_data,
-    run_training,
-    tasks,
-)
+from tf_transfer import experiment
 from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task
-from tf_transfer.trained import Result
+from tf_transfer.runs import (
+    run_comparison,
+    run_data,
+    run_training,
+    task_settings,
+)
+from tf_transfer.runs.trained import Result
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.baselines.ranking import Ranking
@@ -64,7 +64,7 @@ EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
 CONTRASTIVE_UPDATES = 30
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
-RATES = tasks.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
+RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 RECIPE = {
     "task": "",
     "max_length": 256,
@@ -123,7 +123,7 @@ def usual_epochs(
 
 @dataclasses.dataclass(frozen=True)
 class Settings(
-    tasks.TaskSettings,
+    task_settings.TaskSettings,
     defaults=RECIPE,
     help=HELP,
     changes={"features": {"choices": ("bert", "frozen", "tfidf")}},
@@ -316,7 +316,7 @@ class Train(experiment.Experiment):
 
     def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
         """Fits the TF-IDF baseline, and keeps its model."""
-        from tf_transfer.baselines import runs, usual
+        from tf_transfer.baselines import baseline_runs, usual
 
         data, seed = self.data, self.settings.split_seed
         baseline = usual.make(data.task, seed)
@@ -326,7 +326,7 @@ class Train(experiment.Experiment):
             directory.keep_models([model])
             return {"best_epoch": 1}
 
-        record = runs.run(
+        record = baseline_runs.run(
             self.settings,
             directory,
             data.task,

@@ -17,7 +17,7 @@ from tests.support import commands, cs224n_runs, stacking_data, tweets_table
 from tf_transfer import experiment, search, sweep
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
-from tf_transfer.searches.search import Search
+from tf_transfer.searches.controller import Search
 from tf_transfer.utils.errors import UserError
 
 VALUES = (

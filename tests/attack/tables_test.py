@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from tests.attack import damage
 from tests.support import own_data
-from tf_transfer.data import tables
+from tf_transfer.data import table_files
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = {name: own_data.news(60)[name] for name in ("body", "team", "stars")}
@@ -55,7 +55,7 @@ def test_a_damaged_table_is_read_or_refused(
         if rng.random() < 0.8:
             damage.damage_file(rng, path)
         try:
-            table = tables.read_table(str(path), {"body": "", "stars": ""})
+            table = table_files.read_table(str(path), {"body": "", "stars": ""})
             assert len(table.texts("body")) == len(table)
             assert np.isfinite(table.scores("stars")).all()
         except UserError as error:

@@ -3,7 +3,7 @@
 import types
 
 from tf_transfer.baselines import pooled_states
-from tf_transfer.feature_cache.cache import BuildCost
+from tf_transfer.feature_cache.feature_cache import BuildCost
 
 
 class Cache:

@@ -14,7 +14,7 @@ from tf_transfer.freezing import experiment as elsa
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models import exports, freezing, loading
 from tf_transfer.models.heads import pooled as pooled_lib
-from tf_transfer.models.methods import added, base
+from tf_transfer.models.methods import added, base_method
 from tf_transfer.models.methods.lora import LoRA
 from tf_transfer.models.network import Network
 from tf_transfer.training import strategy
@@ -123,9 +123,9 @@ def test_peft_trains_as_many_parameters_as_our_lora(
 ):
     lora = LoRA(rank=4, targets=targets)
     trainable, model, _ = lora_beside(settings, encoder, layers, lora)
-    names = base.DENSE if targets == "all" else targets.split(",")
+    names = base_method.DENSE if targets == "all" else targets.split(",")
     expected = {
-        f"{number - 1}.{base.TRANSFORMERS_NAMES[name]}.lora_{side}"
+        f"{number - 1}.{base_method.TRANSFORMERS_NAMES[name]}.lora_{side}"
         for number in range(trainable.first, trainable.last + 1)
         for name in names
         for side in "AB"
@@ -163,7 +163,9 @@ def test_peft_adds_the_product_that_ours_adds(encoder, tmp_path):
     encoder.added = added.build(encoder, trainable, 0)
     for number, one in encoder.added.items():
         for name in ("query", "value"):
-            theirs = modules[f"{number - 1}.{base.TRANSFORMERS_NAMES[name]}"]
+            theirs = modules[
+                f"{number - 1}.{base_method.TRANSFORMERS_NAMES[name]}"
+            ]
             for side in "ab":
                 weight = one.by_name[f"{name}_{side}"]
                 weight.assign(random.normal(0, 0.1, weight.shape))

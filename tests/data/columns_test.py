@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import tables
+from tf_transfer.data import table_files
 from tf_transfer.data.columns import (
     BadRow,
     BadRows,
@@ -42,7 +42,7 @@ def test_rows_of_several_files_know_their_file(tmp_path):
         own_data.write(tmp_path / name, {"a": ["x", "y"]})
         for name in ("one.csv", "two.parquet")
     ]
-    table = concatenate_tables([tables.read_table(file) for file in files])
+    table = concatenate_tables([table_files.read_table(file) for file in files])
     assert len(table) == 4 and table.columns == {"a": ["x", "y"] * 2}
     assert [table.locate(row) for row in (1, 2)] == [
         f"{files[0]}, line 3",

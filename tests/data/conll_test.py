@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tf_transfer.data import conll, entities
-from tf_transfer.utils import network
+from tf_transfer.utils import servers
 from tf_transfer.utils.errors import UserError
 
 IOB2 = """\
@@ -230,7 +230,7 @@ def tfds_over(monkeypatch, tmp_path):
         "builder",
         functools.partial(tfds.builder, data_dir=tmp_path / "tfds"),
     )
-    monkeypatch.setattr(network, "find_problem", lambda url: None)
+    monkeypatch.setattr(servers, "find_problem", lambda url: None)
     return over
 
 
@@ -251,7 +251,7 @@ def test_tfds_gives_what_the_folder_gives(tfds_over, corpus_folder):
 
 
 def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch):
-    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(servers, "find_problem", lambda url: "ConnectionError")
     with pytest.raises(UserError) as error:
         conll.open_source("ner", "tfds").read("train")
     for words in (

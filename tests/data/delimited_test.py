@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tf_transfer.data import delimited, tables
+from tf_transfer.data import delimited, table_files
 from tf_transfer.data.columns import BadRows
 from tf_transfer.utils.errors import UserError
 
@@ -23,20 +23,20 @@ def write(path, rows=ROWS, delimiter=",", encoding="utf-8"):
 def test_the_separator_is_that_of_the_rows(delimiter, name, tmp_path, capsys):
     rows = ROWS if (name, delimiter) != ("a.tsv", "\t") else ROWS[:2]
     path = write(tmp_path / name, rows, delimiter)
-    table = tables.read_table(path, {"text": "", "label": ""})
+    table = table_files.read_table(path, {"text": "", "label": ""})
     assert [*zip(*table.columns.values())] == rows[1:]
     printed = capsys.readouterr().err
     usual = "\t" if name == "a.tsv" else ","
     word = f"separated by {delimited.SEPARATORS[delimiter]}; read as utf-8."
     assert (word in printed) == (delimiter != usual)
-    tables.read_table(path)
+    table_files.read_table(path)
     assert capsys.readouterr().err == ""  # said once
 
 
 def test_a_bad_row_among_the_first_does_not_hide_the_separator(tmp_path):
     path = write(tmp_path / "a.csv", [*ROWS[:2], ("b",), *ROWS[2:]], ";")
     with pytest.raises(UserError, match="line 3: has 1 cells, needs 2"):
-        tables.read_table(path, {"text": ""})
+        table_files.read_table(path, {"text": ""})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_bad_row_among_the_first_does_not_hide_the_separator(tmp_path):
 def test_commas_separate_what_they_can_separate(rows, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("\n".join(map(",".join, rows)))
-    names = [*tables.read_table(str(path)).columns]
+    names = [*table_files.read_table(str(path)).columns]
     assert names == ",".join(rows[0]).split(",")
 
 
@@ -67,7 +67,7 @@ def test_the_encoding_is_that_of_the_bytes(encoding, read_as, tmp_path, capsys):
     text = "“café”"
     rows = [("text", "label"), (text, "a")]
     path = write(tmp_path / "a.csv", rows, encoding=encoding)
-    assert tables.read_table(path).columns["text"] == [text]
+    assert table_files.read_table(path).columns["text"] == [text]
     printed = capsys.readouterr().err
     assert f"read as {read_as}." in printed if read_as else printed == ""
 
@@ -85,14 +85,14 @@ def test_another_alphabet_is_not_guessed(text, encoding, tmp_path):
     rows = [("text", "label"), *[(text, "a")] * 20]
     path = write(tmp_path / "a.csv", rows, encoding=encoding)
     with pytest.raises(UserError, match="--encoding"):
-        tables.read_table(path)
-    table = tables.read_table(path, encoding=encoding)
+        table_files.read_table(path)
+    table = table_files.read_table(path, encoding=encoding)
     assert table.columns["text"] == [text] * 20
 
 
 def test_a_given_encoding_wins(tmp_path, capsys):
     path = write(tmp_path / "a.csv", ROWS[:2], encoding="utf-8")
-    table = tables.read_table(path, encoding="latin-1")
+    table = table_files.read_table(path, encoding="latin-1")
     assert table.columns["text"] == ["cafÃ©, good"]
     assert capsys.readouterr().err == ""
 
@@ -100,7 +100,7 @@ def test_a_given_encoding_wins(tmp_path, capsys):
 def test_a_corpus_of_its_own_dialect_stays_utf_8(tmp_path):
     path = write(tmp_path / "a.csv", ROWS[:2], ";", "cp1252")
     with pytest.raises(UserError, match="line 2: is not UTF-8"):
-        tables.read_table(path, dialect=delimited.Dialect(";"))
+        table_files.read_table(path, dialect=delimited.Dialect(";"))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -112,7 +112,7 @@ def test_lines_above_the_header_are_left_out(
     path = str(tmp_path / "a.csv")
     with open(path, "w", newline="") as file:
         file.write(content)
-    table = tables.read_table(path, {"text": "", "label": ""})
+    table = table_files.read_table(path, {"text": "", "label": ""})
     assert table.columns["text"] == ["good film", "bad film"]
     line = content[: content.index("text")].count("\n") + 1
     assert table.locate(0) == f"{path}, line {line + 1}"
@@ -122,7 +122,7 @@ def test_lines_above_the_header_are_left_out(
 def test_nothing_is_above_a_header_in_the_first_line(tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_text(TEXT + "text,label\n")
-    assert len(tables.read_table(str(path), {"text": ""})) == 3
+    assert len(table_files.read_table(str(path), {"text": ""})) == 3
     assert capsys.readouterr().err == ""
 
 
@@ -131,11 +131,11 @@ def test_a_header_is_among_the_first_twenty_rows(tmp_path):
     for titles in (19, 20):
         path.write_text("title\n" * titles + TEXT)
         if titles == 19:
-            table = tables.read_table(str(path), {"text": "", "label": ""})
+            table = table_files.read_table(str(path), {"text": "", "label": ""})
             assert len(table) == 2
         else:
             with pytest.raises(UserError, match="line 1: has no column 'text'"):
-                tables.read_table(str(path), {"text": "", "label": ""})
+                table_files.read_table(str(path), {"text": "", "label": ""})
 
 
 @pytest.mark.parametrize("bad, is_read", [(8, True), (10, False)])
@@ -146,11 +146,11 @@ def test_most_of_the_first_rows_show_the_separator(bad, is_read, tmp_path):
     path.write_text("\n".join(rows))
     columns = {"text": ""}
     if is_read:
-        table = tables.read_table(str(path), columns, bad_rows=[])
+        table = table_files.read_table(str(path), columns, bad_rows=[])
         assert table.columns["text"] == ["a"] * (19 - bad)
     else:
         with pytest.raises(UserError, match="no column 'text'"):
-            tables.read_table(str(path), columns)
+            table_files.read_table(str(path), columns)
 
 
 # === Dialects ===

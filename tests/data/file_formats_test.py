@@ -7,7 +7,7 @@ import lzma
 
 import pytest
 
-from tf_transfer.data import file_formats, tables, tagged, task_file
+from tf_transfer.data import file_formats, table_files, tagged, task_file
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = {"text": "--text_column", "label": "--label_column"}
@@ -23,7 +23,7 @@ def write(path, content):
 
 
 def read(path):
-    return tables.read_table(path, COLUMNS)
+    return table_files.read_table(path, COLUMNS)
 
 
 @pytest.mark.parametrize("pack", [gzip, bz2, lzma], ids=lambda m: m.__name__)
@@ -110,7 +110,7 @@ def test_lines_have_no_ends_and_no_empty_one_is_last(end, tmp_path):
 def test_a_file_of_no_wide_encoding_is_named(content, line, tmp_path):
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(UserError, match=f"a.csv, line {line}: is not utf-16"):
-        tables.read_table(str(tmp_path / "a.csv"), encoding="utf-16")
+        table_files.read_table(str(tmp_path / "a.csv"), encoding="utf-16")
 
 
 @pytest.mark.parametrize(

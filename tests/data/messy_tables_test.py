@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from tests.support import own_data
-from tf_transfer.data import table_source, tables, task_file
+from tf_transfer.data import table_files, table_source, task_file
 from tf_transfer.data.columns import BadRows
 from tf_transfer.utils.errors import UserError
 
@@ -62,8 +62,8 @@ def test_a_column_of_nearly_the_name_is_suggested(tmp_path):
     rows = [("Text", "label", "Label"), ("a", "x", "y"), ("b", "y", "x")]
     path = write(tmp_path / "a.csv", rows)
     with pytest.raises(UserError, match="Is 'label' meant"):
-        tables.read_table(path, {"lable": "--label_column"})
-    table = tables.read_table(path, {"label": "--label_column"})
+        table_files.read_table(path, {"lable": "--label_column"})
+    table = table_files.read_table(path, {"label": "--label_column"})
     assert table.columns == {"label": ["x", "y"]}
 
 
@@ -73,11 +73,11 @@ def test_a_line_of_no_table_is_not_printed(takes_all, tmp_path):
     columns = {"text": "--text_column"}
     path.write_text("root:secret:0\nme:other,1:2\n")
     with pytest.raises(UserError) as error:
-        tables.read_table(str(path), columns, takes_all=takes_all)
+        table_files.read_table(str(path), columns, takes_all=takes_all)
     assert "secret" not in str(error.value)
     path.write_text("root:secret:0\n")
     with pytest.raises(UserError, match="commas, it has one column") as error:
-        tables.read_table(str(path), columns, takes_all=takes_all)
+        table_files.read_table(str(path), columns, takes_all=takes_all)
     assert "secret" not in str(error.value)
 
 
@@ -116,7 +116,7 @@ def test_bad_rows_are_left_out_and_written(tmp_path, capsys):
     skipped = tmp_path / "out" / "a-train-skipped.csv"
     printed = capsys.readouterr().err
     assert printed == f"{path}: skipped 5 rows; they are in {skipped}.\n"
-    written = tables.read_table(str(skipped)).columns
+    written = table_files.read_table(str(skipped)).columns
     assert written["number"] == ["4", "5", "6", "7", "8"]
     assert written["problem"][-1] == "'NA' stands for no label"
     assert written["text"][1:3] == ["c | ", "d,x,y"]
@@ -213,7 +213,7 @@ def test_parquet_with_two_columns_of_a_name_is_refused(tmp_path):
     cells = [pyarrow.array(["a", "b"])] * 2
     parquet.write_table(pyarrow.Table.from_arrays(cells, ["a", "a"]), path)
     with pytest.raises(UserError, match=r"a.parquet: has 2 columns 'a'"):
-        tables.read_table(path, {"a": ""})
+        table_files.read_table(path, {"a": ""})
 
 
 def test_parquet_with_text_of_no_utf_8_is_refused(tmp_path):
@@ -222,7 +222,7 @@ def test_parquet_with_text_of_no_utf_8_is_refused(tmp_path):
     text = pyarrow.Array.from_buffers(pyarrow.string(), 2, binary.buffers())
     parquet.write_table(pyarrow.table({"a": text}), path)
     with pytest.raises(UserError, match="or damaged .*'utf-8' codec"):
-        tables.read_table(path, {"a": ""})
+        table_files.read_table(path, {"a": ""})
 
 
 def test_the_first_sheet_of_excel_is_a_table(tmp_path, capsys):
@@ -239,7 +239,7 @@ def test_the_first_sheet_of_excel_is_a_table(tmp_path, capsys):
     book.create_sheet("other")
     path = str(tmp_path / "a.xlsx")
     book.save(path)
-    table = tables.read_table(path)
+    table = table_files.read_table(path)
     assert table.columns == {
         "text": ["one", "2", ""],
         "label": ["1", "true", "x"],
@@ -248,18 +248,18 @@ def test_the_first_sheet_of_excel_is_a_table(tmp_path, capsys):
     with pytest.raises(UserError, match="a.xlsx, row 5, column 'text': is em"):
         table.texts("text")
     with pytest.raises(UserError, match="a.xlsx, row 1: has no column 'b'"):
-        tables.read_table(path, {"b": ""})
+        table_files.read_table(path, {"b": ""})
     book.active.append(["three", 1, "lost"])
     book.save(path)
     with pytest.raises(UserError, match="row 6: has 3 cells, and the h"):
-        tables.read_table(path)
+        table_files.read_table(path)
     (tmp_path / "b.xlsx").write_bytes(b"PK text,label")
     with pytest.raises(UserError, match="is not an Excel file, or damaged"):
-        tables.read_table(str(tmp_path / "b.xlsx"))
+        table_files.read_table(str(tmp_path / "b.xlsx"))
 
 
 def test_excel_without_its_extra_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "a.xlsx").write_bytes(b"")
     with pytest.raises(UserError, match=r"tf_transfer\[excel\]"):
-        tables.read_table(str(tmp_path / "a.xlsx"))
+        table_files.read_table(str(tmp_path / "a.xlsx"))

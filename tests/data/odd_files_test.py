@@ -7,8 +7,8 @@ import pytest
 from tests.support import own_data
 from tf_transfer.data import (
     card,
+    table_files,
     table_source,
-    tables,
     tagged,
     task as task_lib,
     task_file,
@@ -29,7 +29,7 @@ def write(path, content):
 
 
 def read(path):
-    return tables.read_table(path, COLUMNS)
+    return table_files.read_table(path, COLUMNS)
 
 
 # === Arrays of JSON ===
@@ -78,7 +78,7 @@ def test_a_sheet_with_a_title_is_read(tmp_path, capsys):
     assert read(path).columns["text"] == [*ROWS["text"], "x"]
     assert f"{path}, row 3: is the header." in capsys.readouterr().err
     with pytest.raises(UserError, match="row 1: has no column 'txt'"):
-        tables.read_table(path, {"txt": ""})
+        table_files.read_table(path, {"txt": ""})
 
 
 def test_a_column_whose_name_has_a_comma_is_in_quotes(tmp_path):

@@ -17,7 +17,7 @@ from tests.data.glue_files import (
     write,
 )
 from tf_transfer.data import glue
-from tf_transfer.utils import network
+from tf_transfer.utils import servers
 from tf_transfer.utils.errors import UserError
 
 
@@ -52,7 +52,7 @@ def tfds_over(monkeypatch, tmp_path):
     monkeypatch.setattr(
         tfds, "builder", functools.partial(tfds.builder, data_dir=tmp_path)
     )
-    monkeypatch.setattr(network, "find_problem", answers)
+    monkeypatch.setattr(servers, "find_problem", answers)
     return over
 
 
@@ -128,7 +128,7 @@ def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data, task):
 
 @pytest.mark.parametrize("task", ["rte", "mrpc"])
 def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch, task):
-    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(servers, "find_problem", lambda url: "ConnectionError")
     source = open_source(task, "tfds")
     with pytest.raises(UserError) as error:
         source.read("train")

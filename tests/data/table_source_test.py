@@ -5,7 +5,7 @@ import pytest
 
 from tests.data import glue_files
 from tests.support import own_data
-from tf_transfer.data import splits, table_source, tables, task_file
+from tf_transfer.data import splits, table_files, table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 
@@ -48,7 +48,7 @@ def test_every_format_gives_the_same_examples(kind, label, ending, tmp_path):
 def test_the_runs_of_a_process_read_a_table_once_for_its_labels(
     tmp_path, monkeypatch
 ):
-    path, read, reads = str(tmp_path / "a.csv"), tables.read_table, []
+    path, read, reads = str(tmp_path / "a.csv"), table_files.read_table, []
 
     def counted(*arguments, **options):
         reads.append(arguments[0])
@@ -62,7 +62,7 @@ def test_the_runs_of_a_process_read_a_table_once_for_its_labels(
         )
         return table_source.TableSource(file).task.labels
 
-    monkeypatch.setattr(tables, "read_table", counted)
+    monkeypatch.setattr(table_files, "read_table", counted)
     assert labels_of("x", "y") == ("x", "y")
     assert labels_of("x", "y") == ("x", "y")
     assert reads == [path]

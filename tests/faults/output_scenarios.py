@@ -17,9 +17,9 @@ from tests.faults.points import Scenario
 from tests.reports import synthetic
 from tests.support import answering, own_data
 from tf_transfer import experiment, report, train
-from tf_transfer.data import tables
+from tf_transfer.data import table_files
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.trained import export_folder
+from tf_transfer.runs import export_folder
 from tf_transfer.utils import files, wheels
 
 SEEDS = 2
@@ -182,7 +182,7 @@ def read_export(root):
 def read_table(ending):
     def act(root):
         path = os.path.join(root, f"news.{ending}")
-        table = tables.read_table(path, {"body": "", "team": ""})
+        table = table_files.read_table(path, {"body": "", "team": ""})
         rows = [*zip(table.texts("body"), table.columns["team"])]
         files.write_json(os.path.join(root, "rows.json"), rows)
 

@@ -14,8 +14,11 @@ from tests.faults.points import Scenario
 from tests.searches import fake_runs
 from tests.support import own_data
 from tf_transfer import estimators, train
-from tf_transfer.baselines import ranking, runs as baseline_runs
-from tf_transfer.searches import runs as search_runs, search as search_lib
+from tf_transfer.baselines import baseline_runs as baseline_runs, ranking
+from tf_transfer.searches import (
+    controller as search_lib,
+    search_runs as search_runs,
+)
 from tf_transfer.training import records, run_paths
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError

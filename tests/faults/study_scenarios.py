@@ -8,7 +8,7 @@ import pathlib
 from tests.faults import run_scenarios
 from tests.faults.points import Scenario
 from tests.sweeps import fakes
-from tf_transfer.searches import runs as search_runs
+from tf_transfer.searches import search_runs as search_runs
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.training import record_types, records, run_paths

@@ -21,11 +21,11 @@ from tests.faults.points import Scenario
 from tests.support import answering, own_data
 from tests.sweeps import fakes
 from tf_transfer import experiment, train
+from tf_transfer.runs import export_folder
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.sweeps import execute, grid as grid_lib, worker
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.trained import export_folder
 from tf_transfer.utils.errors import Interrupted
-from tf_transfer.warm import WarmState
 
 WARM = WarmState()
 TEXTS = 24

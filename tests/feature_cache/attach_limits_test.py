@@ -12,8 +12,8 @@ from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries
 from tests.utils.disks import fail
 from tf_transfer.feature_cache import (
-    cache as cache_lib,
     engines,
+    feature_cache as cache_lib,
     locks,
     vectors as vectors_lib,
 )

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries, PREFIX
 from tests.support import quick
-from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.feature_cache import feature_cache as cache_lib
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import Interrupted, UserError

@@ -12,9 +12,10 @@ from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries
 from tests.models import encoders
 from tests.support import own_data
-from tf_transfer import experiment, train, trained
+from tf_transfer import experiment, train
 from tf_transfer.feature_cache import engines
 from tf_transfer.models.prefix import FrozenPrefix
+from tf_transfer.runs import trained
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 

@@ -9,7 +9,10 @@ import tensorflow as tf
 
 from tf_transfer.data import batches, tokens
 from tf_transfer.data.encoded_split import EncodedSplit
-from tf_transfer.feature_cache import cache as cache_lib, store as store_lib
+from tf_transfer.feature_cache import (
+    feature_cache as cache_lib,
+    store as store_lib,
+)
 from tf_transfer.models import freezing, loading, network as network_lib, tiny
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.prefix import FrozenPrefix

@@ -27,7 +27,7 @@ from tf_transfer.models import (
     tiny,
     transformers_folder,
 )
-from tf_transfer.utils import files, network, wheels
+from tf_transfer.utils import files, servers, wheels
 from tf_transfer.utils.errors import UserError
 
 PUBLISHED = os.path.join(
@@ -320,7 +320,7 @@ def test_a_pipe_in_a_model_folder_is_refused(folder, name):
 
 def test_a_preset_without_a_network_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(servers, "find_problem", lambda url: "ConnectionError")
     with pytest.raises(UserError) as error:
         loading.load("bert_base_en_uncased", "", dropout=0.1)
     for words in ("(ConnectionError)", "--model=FOLDER", "--model=minilm"):

@@ -12,7 +12,7 @@ from tf_transfer.data import batches
 from tf_transfer.data.task import Examples
 from tf_transfer.glue import experiment as glue
 from tf_transfer.models.heads import pooled
-from tf_transfer.trained import export_folder
+from tf_transfer.runs import export_folder
 from tf_transfer.utils.errors import UserError
 
 SBERT = {"pairs": "sbert"}

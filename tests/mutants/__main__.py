@@ -33,7 +33,7 @@ ROOMS = (
             "data/columns.py",
             "data/delimited.py",
             "data/file_formats.py",
-            "data/tables.py",
+            "data/table_files.py",
         ),
         (
             "data/columns_test.py",
@@ -53,7 +53,7 @@ ROOMS = (
         ),
     ),
     (
-        ("feature_cache/cache.py",),
+        ("feature_cache/feature_cache.py",),
         (
             "feature_cache/attach_test.py",
             "feature_cache/attach_limits_test.py",

@@ -9,7 +9,7 @@ from tests.searches import fake_runs
 from tests.support import commands
 from tf_transfer import report
 from tf_transfer.reports import page as page_lib, summary as summary_lib
-from tf_transfer.searches import search
+from tf_transfer.searches import controller
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None
@@ -180,7 +180,7 @@ def search_path(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         fake_runs.put_in(patch, fake_runs.World())
         settings = fake_runs.settings_of(task, folder / "out")
-        search.Search(settings, 0.0).run()
+        controller.Search(settings, 0.0).run()
     return folder / "out" / "search.html"
 
 

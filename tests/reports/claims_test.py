@@ -8,7 +8,7 @@ from tests.reports import made_up
 from tests.support import commands
 from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
-from tf_transfer.reports import claims, runs as runs_lib
+from tf_transfer.reports import claims, run_frame as runs_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 WANG = claims.read_paper(os.path.join(FOLDER, "glue", "claims.toml"))

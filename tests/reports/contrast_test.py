@@ -11,7 +11,7 @@ from tf_transfer.reports import (
     estimates,
     page,
     predictions,
-    runs as runs_lib,
+    run_frame as runs_lib,
     verdicts,
 )
 

@@ -9,7 +9,7 @@ from benchmarks import authors_trials
 from tests.reports import made_up
 from tests.reports.claims_test import around, LEE as PAPER, write_trials
 from tests.support import commands
-from tf_transfer.reports import claims, reading, runs as runs_lib
+from tf_transfer.reports import claims, reading, run_frame as runs_lib
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tf_transfer.reports import (
     approaches,
     claims,
     contrast,
-    runs as runs_lib,
+    run_frame as runs_lib,
     study,
     verdicts,
 )
@@ -212,5 +212,5 @@ def collect(paper, *groups, published=None, **options):
 
 
 def frame(records, varied=()) -> pd.DataFrame:
-    """See `runs.runs_frame`."""
+    """See `run_frame.runs_frame`."""
     return runs_lib.runs_frame(records, varied)

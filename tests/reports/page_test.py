@@ -13,9 +13,9 @@ import pytest
 
 from tests.reports import made_up
 from tf_transfer.reports import (
-    groups,
     page as page_lib,
-    runs as runs_lib,
+    run_frame as runs_lib,
+    run_groups,
     verdicts,
 )
 
@@ -285,7 +285,7 @@ def test_times_are_compared_in_the_environment_that_both_sides_share():
     frame = runs_lib.runs_frame(first + second)
 
     def measure(name, *sides):
-        cells = groups.measure((name,) * len(sides), sides)
+        cells = run_groups.measure((name,) * len(sides), sides)
         return [list(cell.values) for cell in cells]
 
     sides = frame[:5], frame[5:]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import commands
 from tf_transfer.multitask import experiment as multitask
-from tf_transfer.reports import claims, runs as runs_lib
+from tf_transfer.reports import claims, run_frame as runs_lib
 from tf_transfer.stacking import experiment as stacking
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError

@@ -14,7 +14,12 @@ import pytest
 from tests.reports import made_up
 from tests.support import commands, planned_runs
 from tf_transfer.data import glue
-from tf_transfer.reports import contrast, groups, runs as runs_lib, verdicts
+from tf_transfer.reports import (
+    contrast,
+    run_frame as runs_lib,
+    run_groups,
+    verdicts,
+)
 
 METRICS = {
     "tweets": ("accuracy", "f1", "f1_hart"),
@@ -134,7 +139,7 @@ def find_values(claim, is_so):
 def find_compared(runs, paper, claim):
     """The groups that a claim compares, of each pair and task."""
     for _, members in runs_lib.studies(runs):
-        tasks = groups.split_tasks(members)
+        tasks = run_groups.split_tasks(members)
         for name in claim.tasks:
             task, _, encoder = name.partition(" with ")
             if encoder and encoder not in set(members.model):
@@ -142,8 +147,8 @@ def find_compared(runs, paper, claim):
             for pair in contrast._pairs(claim):
                 wanted = [{**claim.both, **group} for group in pair]
                 try:
-                    yield groups.find_groups(tasks[task], paper, wanted)
-                except (groups.NotFound, KeyError):
+                    yield run_groups.find_groups(tasks[task], paper, wanted)
+                except (run_groups.NotFound, KeyError):
                     continue  # another study has them
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import report, train
-from tf_transfer.data import errors as errors_lib
+from tf_transfer.data import error_analysis as errors_lib
 from tf_transfer.reports import (
     reading,
     summary as summary_lib,

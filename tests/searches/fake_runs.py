@@ -9,8 +9,8 @@ from tests.support import own_data, run_files
 from tests.sweeps import fakes
 from tf_transfer import search as command
 from tf_transfer.baselines import usual
-from tf_transfer.data import errors
-from tf_transfer.searches import runs, search
+from tf_transfer.data import error_analysis
+from tf_transfer.searches import controller, search_runs
 from tf_transfer.sweeps.estimate import Work
 from tf_transfer.training import records, results
 from tf_transfer.utils import files
@@ -169,7 +169,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
         arrays[f"{kind}_logits"] = np.eye(3)[answers]
     task = run.experiment.data.task
     scored = {k: (task, texts[k][""]) for k in kinds[settings.refit :]}
-    directory.write_errors(errors.describe_splits(scored, arrays))
+    directory.write_errors(error_analysis.describe_splits(scored, arrays))
     run.experiment.data.forget()
     directory.write_predictions(arrays)
     directory.write_result(
@@ -196,7 +196,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
 
 def put_in(monkeypatch, world):
     """From now on searches run in this world."""
-    real = runs.Clock
+    real = search_runs.Clock
 
     def open_clock(out, key, began):
         return real(out, key, world.now, lambda: world.now)
@@ -206,11 +206,13 @@ def put_in(monkeypatch, world):
             return Work(build=PASS_SECONDS)
         return Work((SECONDS[run.settings.approach],))
 
-    monkeypatch.setattr(search, "Clock", open_clock)
-    monkeypatch.setattr(search.command_line, "import_tensorflow", lambda: None)
-    monkeypatch.setattr(runs.estimate, "count_work", count_work)
+    monkeypatch.setattr(controller, "Clock", open_clock)
     monkeypatch.setattr(
-        search.execute, "open_pool", fakes.pool_opener(world.do)
+        controller.command_line, "import_tensorflow", lambda: None
+    )
+    monkeypatch.setattr(search_runs.estimate, "count_work", count_work)
+    monkeypatch.setattr(
+        controller.execute, "open_pool", fakes.pool_opener(world.do)
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
     # The TF-IDF baseline is fitted once, not for each of a grid of settings.

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer.searches import answer as answer_lib, search
+from tf_transfer.searches import answer as answer_lib, controller
 
 MARKUP = ' <script>alert(1)</script> <b title="x">=1+1</b>'
 
@@ -21,7 +21,7 @@ def searched(tmp_path_factory):
         fake_runs.put_in(patch, fake_runs.World())
         patch.setattr("builtins.print", lambda *a, **k: said.append(a[0]))
         settings = fake_runs.settings_of(path, folder / "out")
-        search.Search(settings, 0.0).run()
+        controller.Search(settings, 0.0).run()
     file = folder / "out" / answer_lib.FILE
     return types.SimpleNamespace(
         file=file, page=file.read_text(), answer=said[-1].strip().splitlines()
@@ -86,6 +86,6 @@ def test_a_text_is_no_command_of_a_shell(tmp_path, monkeypatch, capsys):
     fake_runs.put_in(monkeypatch, fake_runs.World())
     path = fake_runs.write_task(tmp_path)
     settings = fake_runs.settings_of(path, tmp_path / "my runs", budget="3m")
-    search.Search(settings, 0.0).run()
+    controller.Search(settings, 0.0).run()
     said = capsys.readouterr().out
     assert f"predict '--run={tmp_path}/my runs/" in said

@@ -13,21 +13,17 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import (
-    experiment,
-    run_training,
-    search as command,
-    train,
-)
+from tf_transfer import experiment, search as command, train
 from tf_transfer.config import command_line
 from tf_transfer.models import methods
-from tf_transfer.searches import ladder, runs as runs_lib, search
+from tf_transfer.runs import run_training
+from tf_transfer.searches import controller, ladder, search_runs as runs_lib
 from tf_transfer.training import run_paths
 from tf_transfer.utils.errors import Interrupted, UserError
 
 
 def run(settings):
-    search.Search(settings, 0.0).run()
+    controller.Search(settings, 0.0).run()
 
 
 @pytest.fixture
@@ -103,7 +99,7 @@ def test_help_has_the_flags_that_a_search_reads_alone():
 def test_a_method_has_its_own_rate(tmp_path):
     path = fake_runs.write_task(tmp_path)
     settings = fake_runs.settings_of(path, tmp_path / "out", method="bias")
-    approaches = search.Search(settings, 0.0).plan.approaches
+    approaches = controller.Search(settings, 0.0).plan.approaches
     rates = ladder.rates_around(methods.load("bias").lr)
     assert {approach.rates for approach in approaches} == {rates}
 
@@ -119,7 +115,7 @@ def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
         model="minilm",
         max_epochs=None,
     )
-    made = search.Search(settings, 0.0)
+    made = controller.Search(settings, 0.0)
     approaches = {a.name: a for a in made.plan.approaches}
     assert ("last 2 contrastive" in approaches) == is_tried
     if is_tried:
@@ -131,7 +127,7 @@ def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
 
 def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
-    made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
+    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
     also = {
         a.name: made.plan.train(a.usual, 1).settings.also_cache
         for a in made.plan.approaches
@@ -141,7 +137,7 @@ def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
 
 def test_the_operations_of_each_approach_are_counted(tmp_path):
     path = fake_runs.write_task(tmp_path)
-    made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
+    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
     works = [approach.work for approach in made.plan.approaches]
     epochs = [work.epoch for work in works]
     assert epochs == sorted(epochs)
@@ -168,7 +164,7 @@ def test_runs_are_extended_and_never_begun_again(searched):
 def test_the_pass_of_the_probe_measures_the_speed(world, tmp_path, monkeypatch):
     world.pass_seconds = 3 * fake_runs.PASS_SECONDS
     path = fake_runs.write_task(tmp_path)
-    made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
+    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
     monkeypatch.setattr(made, "_climb", lambda: None)
     made.run()
     measured = [*map(made.ladder.costs.epoch_seconds, made.ladder.approaches)]
@@ -178,7 +174,7 @@ def test_the_pass_of_the_probe_measures_the_speed(world, tmp_path, monkeypatch):
 
 def test_a_dry_run_does_nothing_but_list_the_rungs(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
-    made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
+    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
     text = made.describe_rungs()
     for word in (
         "the probe: about",
@@ -196,7 +192,7 @@ def test_a_dry_run_does_nothing_but_list_the_rungs(world, tmp_path):
 
 def test_a_dry_run_knows_the_time_that_is_spent(searched):
     settings = fake_runs.settings_of(searched.path, searched.out, budget="20s")
-    made = search.Search(settings, 0.0)
+    made = controller.Search(settings, 0.0)
     assert made.clock() > 20.0
     assert "first" not in made.describe_rungs()
 
@@ -373,7 +369,7 @@ def test_a_contrastive_run_scores_as_its_last_epoch(world, tmp_path):
     settings = fake_runs.settings_of(
         path, tmp_path / "out", validation_fraction=0.4
     )
-    made = search.Search(settings, 0.0)
+    made = controller.Search(settings, 0.0)
     made.run()
     curves = {c.approach: v for c, v in made.ladder.curves.items()}
     assert len({*curves["last 2 contrastive"]}) == 1
@@ -445,13 +441,13 @@ def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
 def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
     world, tmp_path, monkeypatch
 ):
-    climb = search.Search._climb
+    climb = controller.Search._climb
 
     def climb_too_long(self):
         climb(self)
         world.now += 1000
 
-    monkeypatch.setattr(search.Search, "_climb", climb_too_long)
+    monkeypatch.setattr(controller.Search, "_climb", climb_too_long)
     path = fake_runs.write_task(tmp_path, count=700)
     run(fake_runs.settings_of(path, tmp_path / "out"))
     assert len(world.tested) == 1
@@ -577,7 +573,7 @@ def test_encoders_are_ranked_before_the_search(monkeypatch, tmp_path, capsys):
             pass
 
     monkeypatch.setattr("tf_transfer.train.rank", rank)
-    monkeypatch.setattr("tf_transfer.searches.search.Search", Search)
+    monkeypatch.setattr("tf_transfer.searches.controller.Search", Search)
     settings = command.Settings(task=path, models="minilm,tiny", budget="1m")
     monkeypatch.setattr(command_line, "from_flags", lambda cls: settings)
     command.main()

@@ -16,9 +16,9 @@ from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.multitask import experiment as multitask
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import resident_split, strategy
 from tf_transfer.utils import machine
-from tf_transfer.warm import WarmState
 
 CACHED = {"trainable_layers": "1", "frozen_prefix": "cached"}
 

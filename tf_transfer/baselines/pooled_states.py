@@ -14,7 +14,7 @@ import numpy as np
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.encoded_split import EncodedSplit, IGNORED, StoredStates
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
+from tf_transfer.feature_cache.feature_cache import BuildCost, FeatureCache
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.prefix import FrozenPrefix, pooled_columns

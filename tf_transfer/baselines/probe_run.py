@@ -5,9 +5,14 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tf_transfer.baselines import pooled_states, probe, runs, token_tfidf
+from tf_transfer.baselines import (
+    baseline_runs,
+    pooled_states,
+    probe,
+    token_tfidf,
+)
 from tf_transfer.data import groups as groups_lib, splits
-from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache.feature_cache import FeatureCache
 from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
@@ -88,7 +93,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
         else:
             inputs = reader.texts(parts)
             seconds = reader.cost.original / sum(map(len, parts.values()))
-    record = runs.run(
+    record = baseline_runs.run(
         settings,
         directory,
         task,

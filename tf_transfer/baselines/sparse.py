@@ -150,14 +150,14 @@ def cross_validate(
     Raises:
         UserError: Nothing can be learned from the training texts of a fold.
     """
-    from tf_transfer.baselines import runs  # takes seconds to import
+    from tf_transfer.baselines import baseline_runs  # takes seconds to import
 
     began = time.monotonic()
     if settings.preprocessing == "hart":
         [texts] = examples.texts
         stems = preprocess(_bar(texts, desc="stemming", unit=" texts"))
         examples = dataclasses.replace(examples, texts=[stems])
-    return runs.run(
+    return baseline_runs.run(
         settings,
         directory,
         task,

@@ -9,7 +9,7 @@ from absl import logging
 
 from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Source, Task
-from tf_transfer.utils import files, network
+from tf_transfer.utils import files, servers
 from tf_transfer.utils.errors import UserError
 
 
@@ -113,7 +113,7 @@ class TfdsSource(Source):
     def _prepare(self) -> None:
         config = self._builder.builder_config
         url = getattr(config, "data_url", "") or self._url
-        problem = network.find_problem(url)
+        problem = servers.find_problem(url)
         if problem:  # within seconds; TFDS would try again for minutes
             raise UserError(
                 f"--data=tfds: cannot reach {url} ({problem}).\nCheck the "

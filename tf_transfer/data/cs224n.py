@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tf_transfer.data import delimited, glue, tables
+from tf_transfer.data import delimited, glue, table_files
 from tf_transfer.data.columns import Table
 from tf_transfer.data.corpora import FolderSource, make_examples
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
@@ -167,7 +167,7 @@ def read_examples(path: str, task: Task) -> Examples:
         UserError: A row is invalid; the message has file, line and column.
     """
     names = ["id", *task.texts, task.label]
-    table = tables.read_table(path, dict.fromkeys(names, ""), "", DIALECT)
+    table = table_files.read_table(path, dict.fromkeys(names, ""), "", DIALECT)
     if task.name in UNLABELLED:
         table = _leave_out_unlabelled(table, task.label)
     texts = [[*map(str.strip, table.texts(name))] for name in task.texts]

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import delimited, tables
+from tf_transfer.data import delimited, table_files
 from tf_transfer.data.columns import BadRow
 from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
@@ -224,7 +224,7 @@ def read_examples(path: str, task: Task) -> Examples:
     short_rows: list[BadRow] | None = None
     if task.skip_broken:
         short_rows = []
-    table = tables.read_table(path, names, "", dialect, short_rows)
+    table = table_files.read_table(path, names, "", dialect, short_rows)
     if short_rows:
         count = len(short_rows)
         logging.warning(

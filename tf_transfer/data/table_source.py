@@ -19,7 +19,7 @@ from tf_transfer.data import (
     groups as groups_lib,
     labels as labels_lib,
     splits,
-    tables,
+    table_files,
     tagged,
     texts as texts_lib,
 )
@@ -209,7 +209,7 @@ class TableSource(Source):
         bad: list[BadRow] = []
         for path in paths:
             before = len(bad)
-            table = tables.read_table(
+            table = table_files.read_table(
                 path, self._columns(), task_file.encoding, bad_rows=bad
             )
             if not len(table) and len(bad) == before:
@@ -249,7 +249,7 @@ class TableSource(Source):
             name: [getattr(row, name) for row in bad]
             for name in ("path", "number", "column", "problem", "text")
         }
-        files.write_atomically(target, tables.write_table(columns, ".csv"))
+        files.write_atomically(target, table_files.write_table(columns, ".csv"))
         paths = ", ".join(dict.fromkeys(columns["path"]))
         screen.notify_once(
             f"{paths}: skipped {len(bad):,} rows; they are in {target}."
@@ -423,7 +423,7 @@ class TableSource(Source):
         if task_file.group or task_file.kind != "classes" or is_large:
             return []
         try:
-            table = tables.read_table(
+            table = table_files.read_table(
                 path,
                 self._columns(),
                 task_file.encoding,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import entities, file_formats, tables
+from tf_transfer.data import entities, file_formats, table_files
 from tf_transfer.data.columns import Table
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -50,7 +50,7 @@ def read_table(
     """
     names = dict.fromkeys((words_column, tags_column), "")
     if not file_formats.is_plain(path):
-        table = tables.read_table(path, {**names, **others})
+        table = table_files.read_table(path, {**names, **others})
         _check_names(table, tags_column)
         table.columns |= {name: table.words(name) for name in names}
     elif not others:

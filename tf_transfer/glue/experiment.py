@@ -23,15 +23,16 @@ paper does; STS-B learns its raw scores by squared error.
 
 import dataclasses
 
-from tf_transfer import experiment, run_data, tasks
+from tf_transfer import experiment
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data.task import Source
+from tf_transfer.runs import run_data, task_settings
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(
     experiment.TaskSettings,
-    rates=tasks.Rates(everything=2e-5, blocks=1e-3, head=1e-3),
+    rates=task_settings.Rates(everything=2e-5, blocks=1e-3, head=1e-3),
 ):
     """The shared settings, whose defaults are Wang's."""
 

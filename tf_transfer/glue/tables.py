@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import figures, runs as runs_lib, tables
+from tf_transfer.reports import figures, run_frame as runs_lib, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table

@@ -16,7 +16,8 @@ validation (experiments/methods).
 
 import dataclasses
 
-from tf_transfer import experiment, tasks
+from tf_transfer import experiment
+from tf_transfer.runs import task_settings
 
 RECIPE = {
     "batch_size": 16,
@@ -30,7 +31,7 @@ RECIPE = {
 class Settings(
     experiment.TaskSettings,
     defaults=RECIPE,
-    rates=tasks.Rates(everything=5e-5, blocks=3e-4, head=1e-3),
+    rates=task_settings.Rates(everything=5e-5, blocks=3e-4, head=1e-3),
 ):
     """The shared settings with one recipe for all methods."""
 

@@ -28,7 +28,7 @@ import tensorflow as tf
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.keras_private import BlockLayers
-from tf_transfer.models.methods.base import LowRank
+from tf_transfer.models.methods.base_method import LowRank
 
 
 class Added(Protocol):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TYPE_CHECKING
 
-from tf_transfer.models.methods.base import Method
+from tf_transfer.models.methods.base_method import Method
 from tf_transfer.models.methods.own_weights import FULL
 from tf_transfer.utils.errors import UserError
 

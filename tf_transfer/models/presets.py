@@ -9,7 +9,7 @@ import os
 import runpy
 
 from tf_transfer.models.cost import Shape
-from tf_transfer.utils import network
+from tf_transfer.utils import servers
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -98,7 +98,7 @@ def check_reachable(model: str) -> None:
     """
     if os.path.isdir(find_cached(model)):
         return
-    problem = network.find_problem("https://www.kaggle.com")
+    problem = servers.find_problem("https://www.kaggle.com")
     if problem:
         raise not_fetched(model, problem)
 

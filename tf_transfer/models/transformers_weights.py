@@ -12,7 +12,7 @@ from absl import logging
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder, make_pooler
-from tf_transfer.models.methods.base import TRANSFORMERS_NAMES
+from tf_transfer.models.methods.base_method import TRANSFORMERS_NAMES
 from tf_transfer.models.transformers_folder import Config
 from tf_transfer.models.transformers_types import ModelType
 from tf_transfer.utils.errors import UserError

@@ -38,12 +38,13 @@ What the paper names as future work, and its field expects: gradient surgery
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tf_transfer import experiment, run_data, tasks as tasks_lib
+from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import setting, training_setting
 from tf_transfer.data import cs224n, task_file
 from tf_transfer.data.task import Task
 from tf_transfer.multitask.data import MultitaskData
+from tf_transfer.runs import run_data, task_settings as tasks_lib
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from tf_transfer.reports import estimates, groups as groups_lib
+from tf_transfer.reports import estimates, run_groups as groups_lib
 from tf_transfer.reports.contrast import FEWEST_SEEDS
 from tf_transfer.reports.estimates import Ranged, UNKNOWN
 from tf_transfer.reports.verdicts import describe_needed

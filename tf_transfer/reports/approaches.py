@@ -11,14 +11,14 @@ from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import (
     advice,
     estimates,
-    groups as groups_lib,
-    runs as runs_lib,
+    run_frame as runs_lib,
+    run_groups as groups_lib,
 )
 from tf_transfer.reports.advice import name_approach, Row
 from tf_transfer.reports.claims import plain, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
-from tf_transfer.reports.groups import count_texts, did_not_train, Group
-from tf_transfer.reports.runs import drop_missing
+from tf_transfer.reports.run_frame import drop_missing
+from tf_transfer.reports.run_groups import count_texts, did_not_train, Group
 from tf_transfer.utils.formatting import count
 from tf_transfer.utils.json_files import Record
 
@@ -253,7 +253,7 @@ def average(
 
     Args:
         on_tasks: runs; or those of an approach and of its base.
-        measure: see `runs.measure_all`. A time is percent of the base's, with
+        measure: see `run_frame.measure_all`. A time is percent of the base's, with
             an interval where the runs were timed in turn.
 
     Returns:

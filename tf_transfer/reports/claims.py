@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import runs as runs_lib
+from tf_transfer.reports import run_frame as runs_lib
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -65,7 +65,7 @@ class Claim:
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
             (within `margin`).
-        measure: see `runs.measure_all`; two, where the groups have their own.
+        measure: see `run_frame.measure_all`; two, where the groups have their own.
         at: for `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
         relative: whether the difference is in percent of the second group.
@@ -132,7 +132,7 @@ class Paper:
             of a list, each value is the paper's.
         encoders: presets, in the order of preference.
         sizes: examples of `train` (validation included) and `test` by task.
-        varied: settings that the paper varies, besides `runs.VARIED`.
+        varied: settings that the paper varies, besides `run_frame.VARIED`.
         rates: the learning rates of which each group takes the one that is
             better on validation; none where each claim names its own.
         claims: in the order of the paper.

@@ -12,10 +12,15 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tf_transfer.reports import claims, estimates, groups, runs as runs_lib
+from tf_transfer.reports import (
+    claims,
+    estimates,
+    run_frame as runs_lib,
+    run_groups,
+)
 from tf_transfer.reports.claims import Claim, Paper, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Estimate
-from tf_transfer.reports.groups import FAILED
+from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 
 FEWEST_SEEDS = 3
@@ -125,11 +130,11 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     names what is missing.
 
     Args:
-        runs: of the paper's experiment, see `runs.runs_frame`.
+        runs: of the paper's experiment, see `run_frame.runs_frame`.
         paper: its claims.
     """
     studies = [
-        (study, groups.split_tasks(members))
+        (study, run_groups.split_tasks(members))
         for study, members in runs_lib.studies(runs)
     ]
     tests = []
@@ -145,7 +150,7 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     return tests
 
 
-def _is_for(claim: Claim, paper: Paper, tasks: groups.TaskGroups) -> bool:
+def _is_for(claim: Claim, paper: Paper, tasks: run_groups.TaskGroups) -> bool:
     """Whether a study's encoder is that of a claim.
 
     A claim on the paper's first encoder is also judged by runs of encoders that
@@ -160,7 +165,7 @@ def _is_for(claim: Claim, paper: Paper, tasks: groups.TaskGroups) -> bool:
 
 
 def test_claim(
-    tasks: groups.TaskGroups, paper: Paper, claim: Claim, study: str
+    tasks: run_groups.TaskGroups, paper: Paper, claim: Claim, study: str
 ) -> Test:
     """The test of a claim by a study.
 
@@ -209,7 +214,7 @@ def test_claim(
 
 
 def _compare(
-    tasks: groups.TaskGroups, paper: Paper, claim: Claim
+    tasks: run_groups.TaskGroups, paper: Paper, claim: Claim
 ) -> tuple[list[Comparison], list[str]]:
     """The comparisons of a claim, and what has no runs, in words.
 
@@ -225,13 +230,15 @@ def _compare(
         for pair in _pairs(claim):
             wanted = tuple({**claim.both, **group} for group in pair)
             try:
-                compared = groups.find_groups(tasks[task], paper, wanted)
-            except groups.NotFound as error:
+                compared = run_groups.find_groups(tasks[task], paper, wanted)
+            except run_groups.NotFound as error:
                 lacks.append(f"{error} on {task}")
                 continue
             runs = tuple(group.runs for group in compared)
             for at in claim.at or (0.0,):
-                cells = groups.measure(claim.measure, runs, at, in_logs(claim))
+                cells = run_groups.measure(
+                    claim.measure, runs, at, in_logs(claim)
+                )
                 name = f"{runs[0].approach.iloc[0]} on {task}"
                 if at:
                     name += f" at {at:g} epochs"
@@ -293,7 +300,7 @@ def _find_incomparable(
     """Why groups cannot be compared, apart from settings, a clause each."""
     for comparison in comparisons:
         for name, runs in zip(("first", "second"), comparison.runs):
-            if name not in claim.may_fail and groups.did_not_train(runs):
+            if name not in claim.may_fail and run_groups.did_not_train(runs):
                 approach, lr = runs.approach.iloc[0], runs.lr.iloc[0]
                 yield f"{approach} at {lr:g} is {FAILED} on {comparison.task}"
         texts = {cell.texts for cell in comparison.cells} - {None}

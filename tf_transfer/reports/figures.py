@@ -319,7 +319,7 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     """The depth profiles of a study's probes, the first of each task.
 
     Args:
-        runs: see `runs.runs_frame`.
+        runs: see `run_frame.runs_frame`.
     """
     profiles = runs.set_index("task").record.str.get("profile").dropna()
     return profiles.groupby(level=0).first().to_dict()

@@ -18,7 +18,7 @@ from tf_transfer.reports import (
     approaches,
     figures,
     finished_runs,
-    runs as runs_lib,
+    run_frame as runs_lib,
     verdicts as verdicts_lib,
 )
 from tf_transfer.reports.figures import Figure

@@ -23,8 +23,8 @@ from tf_transfer.reports import (
     approaches as approaches_lib,
     claims,
     contrast,
-    groups,
-    runs as runs_lib,
+    run_frame as runs_lib,
+    run_groups,
     verdicts as verdicts_lib,
 )
 from tf_transfer.reports.verdicts import Verdict
@@ -39,7 +39,7 @@ class Study:
     Attributes:
         experiment: such as `glue`.
         name: `A`, the largest of the experiment, `B`, ...
-        runs: see `runs.runs_frame`; with `text`, the task in words, and
+        runs: see `run_frame.runs_frame`; with `text`, the task in words, and
             `trains`, the approach in words.
         paper: its claims, or None.
         published: other figures of the paper, `published.json`; or {}.
@@ -59,9 +59,9 @@ class Study:
     distinct: str = ""
 
     @functools.cached_property
-    def groups(self) -> dict[str, list[groups.Group]]:
+    def groups(self) -> dict[str, list[run_groups.Group]]:
         """The groups of its runs by task."""
-        return groups.split_tasks(self.runs)
+        return run_groups.split_tasks(self.runs)
 
     @functools.cached_property
     def approaches(self) -> list[approaches_lib.Approach]:
@@ -131,7 +131,9 @@ def collect(
         margin: see `Study`.
     """
     experiments, tests = [], []
-    by_experiment = groups.group_by(summary["runs"], lambda r: r["experiment"])
+    by_experiment = run_groups.group_by(
+        summary["runs"], lambda r: r["experiment"]
+    )
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read_paper(path) if path else None

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tf_transfer.data import errors as errors_lib
+from tf_transfer.data import error_analysis as errors_lib
 from tf_transfer.reports import (
     claims,
-    groups as groups_lib,
-    runs as runs_lib,
+    run_frame as runs_lib,
+    run_groups as groups_lib,
 )
 from tf_transfer.reports.estimates import Ranged
 from tf_transfer.utils.json_files import Record

@@ -21,11 +21,11 @@ import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
 
-from tf_transfer.reports import estimates, groups
+from tf_transfer.reports import estimates, run_groups
 from tf_transfer.reports.claims import Claim
 from tf_transfer.reports.contrast import region, show, Test
 from tf_transfer.reports.estimates import Estimate
-from tf_transfer.reports.groups import FAILED
+from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 
 AGREES, CONTRADICTS = "agrees", "contradicts"
@@ -81,7 +81,7 @@ def conclude(tests: Sequence[Test]) -> list[Verdict]:
     """
     decided = [t for t in tests if t.findings and not t.problem]
     factors: dict[Hashable, float] = {}
-    for members in groups.group_by(decided, lambda t: t.family).values():
+    for members in run_groups.group_by(decided, lambda t: t.family).values():
         # Baselines that stand in several studies are judged once.
         p_values = {(test.claim.id, test.p): test.p for test in members}
         adjusted = estimates.adjust_for_many([*p_values.values()])

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from tf_transfer.data.errors import describe_confusions
+from tf_transfer.data.error_analysis import describe_confusions
 from tf_transfer.reports import (
     advice,
     figures,

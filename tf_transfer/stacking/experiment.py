@@ -30,7 +30,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from tf_transfer import experiment, run_data, tasks
+from tf_transfer import experiment
 from tf_transfer.config.fields import setting, texts_setting, training_setting
 from tf_transfer.data import (
     conll,
@@ -44,6 +44,7 @@ from tf_transfer.data import (
 from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import heads
+from tf_transfer.runs import run_data, task_settings
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -109,12 +110,12 @@ SIZES = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings(
-    tasks.RunSettings,
+    task_settings.RunSettings,
     defaults=RECIPE,
     help=HELP,
     changes=CHANGES,
     further=SIZES,
-    rates=tasks.Rates(LR, LR, LR),
+    rates=task_settings.Rates(LR, LR, LR),
 ):
     """The shared settings with the paper's defaults, and its choices."""
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.data import metrics
-from tf_transfer.reports import runs as runs_lib, tables
+from tf_transfer.reports import run_frame as runs_lib, tables
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.predictions import Predictions

@@ -4,8 +4,9 @@
 
 It reads orders, a line of JSON a run, from its standard input, and answers with
 lines of JSON on its standard output. TensorFlow is loaded once, before the
-first run with an encoder. State that the next run shares with the last stays in
-memory (`tf_transfer.warm`). The output of a run goes into the run's own log.
+first run with an encoder. State that the next run shares with the last stays
+in memory (`tf_transfer.runs.warm`). The output of a run goes into the run's own
+log.
 
 The worker ends when its input does: then the sweep has no more work, or has
 died. A run that is still training saves its state first.
@@ -31,11 +32,11 @@ import msgspec
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.utils.json_files import Record
-from tf_transfer.warm import WarmState
 
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
 

@@ -8,7 +8,7 @@ import numpy as np
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
-    from tf_transfer.feature_cache.cache import BuildCost
+    from tf_transfer.feature_cache.feature_cache import BuildCost
 
 OVERALL = "overall"  # the metric that summarises those of all objectives
 SAMPLE = "train"  # split name of a fixed sample of the training set

@@ -23,7 +23,7 @@ import keras
 import msgspec
 import numpy as np
 
-from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.feature_cache import feature_cache as cache_lib
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import programs, steps

@@ -39,17 +39,18 @@ Our choices, where the paper is silent or contradicts itself:
 
 import dataclasses
 
-from tf_transfer import experiment, tasks
+from tf_transfer import experiment
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields
 from tf_transfer.config.fields import baseline_setting, Reader, setting
 from tf_transfer.data import held_out, task_file
 from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
+from tf_transfer.runs import task_settings
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
-from tf_transfer.warm import WarmState
 
 LR = 5e-5
 RECIPE = {
@@ -116,7 +117,7 @@ class Settings(
     defaults=RECIPE,
     help=HELP,
     changes=CHANGES,
-    rates=tasks.Rates(LR, LR, LR),
+    rates=task_settings.Rates(LR, LR, LR),
 ):
     """The shared settings with Hart's defaults, and the table's own."""
 

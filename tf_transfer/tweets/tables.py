@@ -13,8 +13,8 @@ import scipy.stats
 from tf_transfer.reports import (
     claims,
     figures,
-    groups,
-    runs as runs_lib,
+    run_frame as runs_lib,
+    run_groups,
     tables,
 )
 from tf_transfer.reports.figures import Figure
@@ -142,7 +142,8 @@ def t_tests(study: Study) -> pd.DataFrame:
         both = [find_runs(study, test[name]) for name in ("first", "second")]
         ours: dict[str, str] = {}
         if all(
-            len(runs) > 1 and not groups.did_not_train(runs) for runs in both
+            len(runs) > 1 and not run_groups.did_not_train(runs)
+            for runs in both
         ):
             scores = [runs.score for runs in both]
             result = scipy.stats.ttest_ind(*scores, equal_var=False)

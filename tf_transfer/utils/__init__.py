@@ -1,1 +1,1 @@
-"""Shared by every room: errors, files, formatting, machine, network."""
+"""Shared by every room: errors, files, formatting, machine, servers."""

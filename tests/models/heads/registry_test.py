@@ -10,7 +10,7 @@ import pytest
 from tests.models.heads.heads_test import ALL
 from tests.support.stacking_data import settings_of
 from tf_transfer.models import heads, tiny
-from tf_transfer.models.heads.base import Head
+from tf_transfer.models.heads.base_head import Head
 from tf_transfer.stacking import experiment as stacking
 from tf_transfer.utils.errors import UserError
 

@@ -9,7 +9,7 @@ from tests.models.methods import equations_test
 from tf_transfer.models import blocks, cost, exports, freezing, loading
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.methods import added as added_lib
-from tf_transfer.models.methods.base import DENSE
+from tf_transfer.models.methods.base_method import DENSE
 from tf_transfer.models.methods.lora import LoRA
 from tf_transfer.models.methods.own_weights import Bias, FULL, Norm
 from tf_transfer.models.network import Network

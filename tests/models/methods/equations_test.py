@@ -7,11 +7,11 @@ import scipy.special
 import tensorflow as tf
 
 from tf_transfer.models import blocks, keras_private
-from tf_transfer.models.methods import added as added_lib, base
+from tf_transfer.models.methods import added as added_lib, base_method
 from tf_transfer.models.methods.lora import LoRA
 
 HIDDEN, INNER, HEADS = 16, 24, 4
-WIDTHS = dict.fromkeys(base.DENSE, (HIDDEN, HIDDEN)) | {
+WIDTHS = dict.fromkeys(base_method.DENSE, (HIDDEN, HIDDEN)) | {
     "inner": (HIDDEN, INNER),
     "outer": (INNER, HIDDEN),
 }

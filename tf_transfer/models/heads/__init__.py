@@ -1,6 +1,6 @@
 """The heads that a task can put on an encoder, by kind of task and by name.
 
-To add a head, write its class (see `base.Head`) in a file of this folder, and
+To add a head, write its class (see `base_head.Head`) in a file of this folder, and
 give it a row in `HEADS`, and its options rows in `SIZES`, which become flags. A
 head outside of this package is added by `register`.
 
@@ -14,7 +14,7 @@ from typing import NamedTuple, TYPE_CHECKING
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
-    from tf_transfer.models.heads.base import Head
+    from tf_transfer.models.heads.base_head import Head
 
 # By kind of task (`--task`) and name (`--head`): the module, absolute or
 # relative to this package, and the class in it.

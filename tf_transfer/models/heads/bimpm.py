@@ -24,7 +24,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transfer.models.heads.base import Head
+from tf_transfer.models.heads.base_head import Head
 from tf_transfer.models.heads.matching import Matching, MATCHINGS
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transfer.models.heads.base import Head
+from tf_transfer.models.heads.base_head import Head
 
 
 class DenseHead(Head):

@@ -29,7 +29,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transfer.models.heads.base import Head, max_pool
+from tf_transfer.models.heads.base_head import Head, max_pool
 
 GATE_BIAS = -1.0
 

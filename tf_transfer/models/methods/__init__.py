@@ -1,6 +1,6 @@
 """Methods of training inside the trainable blocks (`--method`), by name.
 
-To add a method, write a subclass of `base.Method` in a file of this folder, and
+To add a method, write a subclass of `base_method.Method` in a file of this folder, and
 give it a row in `METHODS`. `register` adds a method outside of this package.
 Its options are the settings whose names begin with its name.
 
@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from tf_transfer.models.methods.base import Method
+from tf_transfer.models.methods.base_method import Method
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 

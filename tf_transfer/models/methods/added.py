@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder
-from tf_transfer.models.methods import base
-from tf_transfer.models.methods.base import Method, NewWeight
+from tf_transfer.models.methods import base_method
+from tf_transfer.models.methods.base_method import Method, NewWeight
 
 
 class AddedWeights(keras.layers.Layer):
@@ -32,7 +32,7 @@ class AddedWeights(keras.layers.Layer):
     """
 
     def __init__(
-        self, method: Method, widths: base.Widths, number: int, seed: int
+        self, method: Method, widths: base_method.Widths, number: int, seed: int
     ) -> None:
         kind = type(method).__name__.lower()
         super().__init__(name=f"{kind}_block_{number}", dtype="float32")
@@ -54,14 +54,16 @@ class AddedWeights(keras.layers.Layer):
         """What it computes apart from its weights, for keys of the cache."""
         return f"{self.method!r} {inspect.getsource(type(self.method))}"
 
-    def low_rank(self, name: str, dtype: tf.DType) -> base.LowRank | None:
+    def low_rank(
+        self, name: str, dtype: tf.DType
+    ) -> base_method.LowRank | None:
         """See `Method.low_rank`; the weights are cast to `dtype`."""
         low_rank = self.method.low_rank(self.by_name, name)
         if low_rank is None:
             return None
         a = tf.cast(low_rank.a.value, dtype)
         b = tf.cast(low_rank.b.value, dtype)
-        return base.LowRank(a, b, low_rank.scale)
+        return base_method.LowRank(a, b, low_rank.scale)
 
 
 def _initializer(new: NewWeight, seeds: list[int]) -> Any:
@@ -122,9 +124,9 @@ def merged(encoder: Encoder) -> Iterator[None]:
 
 
 def dense_layers(block: keras.layers.Layer) -> list[tuple[str, Any]]:
-    """The dense layers of a block, by their names in `base.DENSE`."""
+    """The dense layers of a block, by their names in `base_method.DENSE`."""
     layers = keras_private.block_layers(block)
-    return [(name, getattr(layers, name)) for name in base.DENSE]
+    return [(name, getattr(layers, name)) for name in base_method.DENSE]
 
 
 def _shape(layer: Any) -> tuple[int, int]:

@@ -18,8 +18,8 @@ import dataclasses
 import math
 from typing import ClassVar
 
-from tf_transfer.models.methods import base
-from tf_transfer.models.methods.base import (
+from tf_transfer.models.methods import base_method
+from tf_transfer.models.methods.base_method import (
     LowRank,
     Method,
     NewWeight,
@@ -48,16 +48,17 @@ class LoRA(Method):
     def __post_init__(self) -> None:
         """Raises `UserError` for a layer that does not exist."""
         names = self._names
-        if set(names) - set(base.DENSE) or len({*names}) < len(names):
+        if set(names) - set(base_method.DENSE) or len({*names}) < len(names):
             raise UserError(
                 f"--lora_targets={cut(self.targets)}: give `all`, or some of "
-                f"{', '.join(base.DENSE)}, each once, with commas between."
+                f"{', '.join(base_method.DENSE)}, each once, with commas "
+                "between."
             )
 
     @property
     def _names(self) -> tuple[str, ...]:
         if self.targets == "all":
-            return base.DENSE
+            return base_method.DENSE
         return tuple(self.targets.split(","))
 
     def new_weights(self, widths: Widths) -> dict[str, NewWeight]:

@@ -22,7 +22,7 @@ LayerNorm is frozen, are our choice.
 import dataclasses
 from typing import ClassVar
 
-from tf_transfer.models.methods.base import Method
+from tf_transfer.models.methods.base_method import Method
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import groups, runs as runs_lib
+from tf_transfer.reports import run_frame as runs_lib, run_groups
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 FASTER = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
@@ -107,9 +107,9 @@ def test_a_group_that_lacks_a_setting_does_not_have_the_paper_s_value():
         for train, head in (("head_first", 200), ("all", None))
     ]
     del runs[1][0]["key"]["head"]
-    [found] = groups.list_groups(made_up.frame(runs[0], paper.varied))
-    members = groups.list_groups(made_up.frame(sum(runs, []), paper.varied))
-    [group] = groups.find_groups(members, paper, claim["first"])
+    [found] = run_groups.list_groups(made_up.frame(runs[0], paper.varied))
+    members = run_groups.list_groups(made_up.frame(sum(runs, []), paper.varied))
+    [group] = run_groups.find_groups(members, paper, claim["first"])
     assert group.settings == found.settings
 
 
@@ -238,7 +238,7 @@ def test_an_example_above_the_majority_baseline_is_not_shown_to_be_above_it(
             sizes={"train": 1000, "test": texts},
         )
     )
-    assert groups.did_not_train(runs) == failed
+    assert run_groups.did_not_train(runs) == failed
 
 
 def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
@@ -250,6 +250,6 @@ def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
         majorities={"accuracy": 0.94},
         sizes={"train": 1000, "test": 300},
     )
-    assert groups.did_not_train(runs_lib.runs_frame(runs))
+    assert run_groups.did_not_train(runs_lib.runs_frame(runs))
     paired = [{**run, "lead_error": 0.4} for run in runs]
-    assert not groups.did_not_train(runs_lib.runs_frame(paired))
+    assert not run_groups.did_not_train(runs_lib.runs_frame(paired))

@@ -8,7 +8,7 @@ import threading
 import pytest
 import requests
 
-from tf_transfer.utils import network
+from tf_transfer.utils import servers
 
 
 @pytest.fixture(autouse=True)
@@ -38,35 +38,35 @@ def server():
         thread.join()
 
 
-@pytest.mark.parametrize("status", network.REFUSALS)
+@pytest.mark.parametrize("status", servers.REFUSALS)
 def test_a_gateway_s_refusal_is_a_problem(status, monkeypatch):
     answer = requests.Response()
     answer.status_code = status
     monkeypatch.setattr(requests, "head", lambda *_, **__: answer)
-    assert network.find_problem("http://localhost") == f"status {status}"
+    assert servers.find_problem("http://localhost") == f"status {status}"
 
 
 @pytest.mark.parametrize("page", ["page", "missing"])
 def test_a_server_that_answers_is_no_problem(server, page):
-    assert network.find_problem(f"{server}/{page}") is None
+    assert servers.find_problem(f"{server}/{page}") is None
 
 
 def test_a_closed_port_is_a_problem_with_a_name():
     with contextlib.closing(socket.create_server(("localhost", 0))) as opened:
         port = opened.getsockname()[1]
-    assert network.find_problem(f"http://localhost:{port}") == "ConnectionError"
+    assert servers.find_problem(f"http://localhost:{port}") == "ConnectionError"
 
 
 def test_a_server_that_says_nothing_is_a_problem(monkeypatch):
-    monkeypatch.setattr(network, "TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(servers, "TIMEOUT_SECONDS", 1)
     with contextlib.closing(socket.create_server(("localhost", 0))) as silent:
         port = silent.getsockname()[1]
-        problem = network.find_problem(f"http://localhost:{port}")
+        problem = servers.find_problem(f"http://localhost:{port}")
     assert problem in ("ReadTimeout", "no answer")  # by which clock
 
 
 def test_a_look_up_that_never_ends_is_a_problem(monkeypatch):
-    monkeypatch.setattr(network, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(servers, "TIMEOUT_SECONDS", 0.1)
     release = threading.Event()
 
     def hang(*unused, **unused_options):
@@ -74,5 +74,5 @@ def test_a_look_up_that_never_ends_is_a_problem(monkeypatch):
         raise requests.ConnectionError
 
     monkeypatch.setattr(requests, "head", hang)
-    assert network.find_problem("http://localhost") == "no answer"
+    assert servers.find_problem("http://localhost") == "no answer"
     release.set()

@@ -8,7 +8,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import errors, metrics, splits
+from tf_transfer.data import error_analysis, metrics, splits
 from tf_transfer.data.task import Task, Texts
 from tf_transfer.training import tensorboard
 from tf_transfer.training.checkpoint import Arrays
@@ -112,7 +112,9 @@ def run(
             arrays = {name: array[order] for name, array in every.items()}
         else:
             scored = {name: (task, part) for name, part in parts.items()}
-            directory.write_errors(errors.describe_splits(scored, arrays))
+            directory.write_errors(
+                error_analysis.describe_splits(scored, arrays)
+            )
         directory.write_epochs(lines)
         directory.write_predictions(arrays)
         test = _mean_scores(lines, "test")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import delimited, tables
+from tf_transfer.data import delimited, table_files
 from tf_transfer.utils.errors import UserError
 
 
@@ -30,7 +30,7 @@ def test_a_file_that_cannot_be_read_says_where(name, content, words, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(UserError) as error:
-        tables.read_table(str(path), {"a": ""})
+        table_files.read_table(str(path), {"a": ""})
     for word in words:
         assert word in str(error.value)
 
@@ -39,33 +39,37 @@ def test_a_file_that_cannot_be_read_says_where(name, content, words, tmp_path):
 def test_what_is_written_is_read_again(ending, tmp_path):
     columns = {"text": ["a b", "c"], "label": ["x", "y"]}
     path = tmp_path / f"out.{ending}"
-    path.write_bytes(tables.write_table(columns, f".{ending}"))
-    assert tables.read_table(str(path)).columns == columns
+    path.write_bytes(table_files.write_table(columns, f".{ending}"))
+    assert table_files.read_table(str(path)).columns == columns
 
 
 def test_a_return_in_a_text_ends_no_row(tmp_path):
     columns = {"text": ["good\rfilm", "x"], "label": ["a", "b"]}
-    (tmp_path / "out.csv").write_bytes(tables.write_table(columns, ".csv"))
+    (tmp_path / "out.csv").write_bytes(table_files.write_table(columns, ".csv"))
     read = pd.read_csv(tmp_path / "out.csv")
     assert read.label.tolist() == ["a", "b"] and len(read) == 2
 
 
 def test_other_columns_are_written_as_they_were(tmp_path):
     columns = {"price": [0.00002, 1.5], "day": [datetime.date(2020, 1, 2)] * 2}
-    assert tables.write_table(columns, ".csv").decode().splitlines()[1:] == [
+    assert table_files.write_table(columns, ".csv").decode().splitlines()[
+        1:
+    ] == [
         "2e-05,2020-01-02",
         "1.5,2020-01-02",
     ]
-    first, _ = tables.write_table(columns, ".jsonl").decode().splitlines()
+    first, _ = table_files.write_table(columns, ".jsonl").decode().splitlines()
     assert json.loads(first) == {"price": 2e-05, "day": "2020-01-02"}
 
 
 def test_a_wrong_column_names_what_gives_it(tmp_path):
     path = own_data.write(tmp_path / "a.csv", {"b": ["x"], "c": [" "]})
     with pytest.raises(UserError, match="line 1.*'a'.*'b', 'c'.*--text_column"):
-        tables.read_table(path, {"a": "--text_column"})
-    assert list(tables.read_table(path, {"a": None, "b": ""}).columns) == ["b"]
-    table = tables.read_table(path, {"c": "--text_column"})
+        table_files.read_table(path, {"a": "--text_column"})
+    assert list(table_files.read_table(path, {"a": None, "b": ""}).columns) == [
+        "b"
+    ]
+    table = table_files.read_table(path, {"c": "--text_column"})
     with pytest.raises(UserError, match="line 2, column 'c'.*--text_column"):
         table.texts("c")
 
@@ -74,7 +78,7 @@ def test_a_column_that_occurs_twice_is_not_lost(tmp_path):
     (tmp_path / "a.csv").write_text("a,a\n1,2\n")
     for columns in (None, {"a": ""}):
         with pytest.raises(UserError, match="line 1: has 2 columns 'a'"):
-            tables.read_table(str(tmp_path / "a.csv"), columns)
+            table_files.read_table(str(tmp_path / "a.csv"), columns)
 
 
 def test_a_damaged_page_of_parquet_is_named(tmp_path):
@@ -84,13 +88,13 @@ def test_a_damaged_page_of_parquet_is_named(tmp_path):
     content[4:20] = bytes(16)
     path.write_bytes(content)
     with pytest.raises(UserError, match="a.parquet: is not Parquet, or dam"):
-        tables.read_table(str(path), {"a": ""})
+        table_files.read_table(str(path), {"a": ""})
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
     for path in (tmp_path, tmp_path / "a.csv"):
         with pytest.raises(UserError, match=f"^{path}: no such file"):
-            tables.read_table(str(path))
+            table_files.read_table(str(path))
 
 
 # === Columns ===
@@ -99,7 +103,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path):
 def read(tmp_path, content, *arguments, name="a.csv", **options):
     (tmp_path / name).write_text(content)
     path = str(tmp_path / name)
-    return tables.read_table(path, *arguments, **options)
+    return table_files.read_table(path, *arguments, **options)
 
 
 def test_all_columns_are_read_or_those_that_are_named(tmp_path):
@@ -228,11 +232,11 @@ def test_rows_of_parquet_are_numbered(tmp_path):
     path = own_data.write(
         tmp_path / "a.parquet", {"a": ["x", "y"], "b": [1, 2]}
     )
-    table = tables.read_table(path, {"b": "", "c": None})
+    table = table_files.read_table(path, {"b": "", "c": None})
     assert table.columns == {"b": [1, 2]}
     assert table.places == [(path, 1), (path, 2)]
     with pytest.raises(UserError, match="a.parquet: has no column 'd'"):
-        tables.read_table(path, {"d": ""})
+        table_files.read_table(path, {"d": ""})
 
 
 def test_a_sheet_has_rows_of_the_header_s_width(tmp_path):
@@ -243,7 +247,7 @@ def test_a_sheet_has_rows_of_the_header_s_width(tmp_path):
     path = str(tmp_path / "a.xlsx")
     book.save(path)
     bad = []
-    table = tables.read_table(path, bad_rows=bad)
+    table = table_files.read_table(path, bad_rows=bad)
     assert table.columns == {"a": ["x", ""], "b": ["", "0"]}
     assert [number for _, number in table.places] == [2, 4]
     [row] = bad
@@ -259,13 +263,13 @@ def test_a_sheet_has_rows_of_the_header_s_width(tmp_path):
 
 def test_cells_are_written_as_a_spreadsheet_shows_them():
     columns = {"=a": ["x,y", None, "=1"], "b": [["p", "q"], (1, 2), 'x"']}
-    assert tables.write_table(columns, ".csv").decode() == (
+    assert table_files.write_table(columns, ".csv").decode() == (
         '\'=a,b\n"x,y",p;q\n,1;2\n\'=1,"x"""\n'
     )
 
 
 def test_json_lines_keep_what_they_are_given():
     columns = {"a": ["é", "=1"], "b": [[1], None]}
-    assert tables.write_table(columns, ".jsonl").decode() == (
+    assert table_files.write_table(columns, ".jsonl").decode() == (
         '{"a": "é", "b": [1]}\n{"a": "=1", "b": null}\n'
     )

@@ -19,7 +19,7 @@ from tf_transfer.reports import (
     estimates,
     predictions,
     reading,
-    runs as runs_lib,
+    run_frame as runs_lib,
 )
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.estimates import Cell
@@ -37,7 +37,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ by seed alone: a `group` of `runs.runs_frame`.
+    """Runs that differ by seed alone: a `group` of `run_frame.runs_frame`.
 
     Attributes:
         runs: its rows.
@@ -49,7 +49,7 @@ class Group:
 
     @property
     def settings(self) -> Settings:
-        """See `runs.runs_frame`."""
+        """See `run_frame.runs_frame`."""
         return self.first.settings
 
     @property
@@ -287,15 +287,15 @@ def measure(
     """The cells of groups that are compared, without unknown values.
 
     Args:
-        names: of the measure of each group; see `runs.measure_all`.
-        groups: runs of each, see `runs.runs_frame`.
+        names: of the measure of each group; see `run_frame.measure_all`.
+        groups: runs of each, see `run_frame.runs_frame`.
         at: for measures within a time, the time in epochs of the last group.
         logarithms: whether to take those of times.
 
     Returns:
         Of times, those of the timing environment that most runs of all groups
         share; of scores, those of the split that both groups have, see
-        `runs.choose_split`; of runs tested in folds, a value for each fold.
+        `run_frame.choose_split`; of runs tested in folds, a value for each fold.
     """
     if {*names} & {*runs_lib.TIMES}:
         groups = select_shared_environment(groups)

@@ -12,10 +12,10 @@ from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.data import splits
 from tf_transfer.data.task import Task
 from tf_transfer.models import freezing
-from tf_transfer.trained import Result
+from tf_transfer.runs.trained import Result
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import records, results
 from tf_transfer.utils import screen
-from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.models.network import Network
@@ -46,7 +46,7 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
     if data.reads_without_tensorflow:
         _ = data.examples  # an invalid row is reported at once
     command_line.import_tensorflow()
-    from tf_transfer.data import errors  # scikit-learn takes seconds
+    from tf_transfer.data import error_analysis  # scikit-learn takes seconds
 
     if settings.is_probe:
         from tf_transfer.baselines import probe_run
@@ -97,7 +97,7 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
         if leaves_test:
             record["scores_test"] = False
         directory.write_errors(
-            errors.describe_splits(scored, trainer.best_logits)
+            error_analysis.describe_splits(scored, trainer.best_logits)
         )
         directory.end(record)
     finally:

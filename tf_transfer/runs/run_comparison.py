@@ -11,8 +11,8 @@ from typing import Any, TYPE_CHECKING
 
 from absl import logging
 
-from tf_transfer import run_training
-from tf_transfer.trained import Result
+from tf_transfer.runs import run_training
+from tf_transfer.runs.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
@@ -31,7 +31,7 @@ def print_answer(experiment: Any, result: Result) -> None:
         experiment: the `Experiment` of the run.
         result: the finished run.
     """
-    from tf_transfer.data import errors
+    from tf_transfer.data import error_analysis
     from tf_transfer.reports import advice, finished_runs
 
     run = finished_runs.open_scored(result.directory)
@@ -66,7 +66,7 @@ def print_answer(experiment: Any, result: Result) -> None:
     wrong = directory.errors().get(run.kind)
     if wrong is not None:
         lines.append(f"Errors (all of them in {run.path}/errors.json):")
-        lines.append(errors.summarize(wrong))
+        lines.append(error_analysis.summarize(wrong))
     predict = f"python -m tf_transfer.predict --run={answering}"
     texts = " ".join(["--text=..."] * len(task.texts))
     predict += f" {texts}, or --input=FILE --output=FILE"

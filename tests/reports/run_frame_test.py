@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import groups, runs as runs_lib
+from tf_transfer.reports import run_frame as runs_lib, run_groups
 
 PAPER = made_up.make_paper({"published": 1.0})
 
@@ -35,7 +35,7 @@ def test_the_score_of_a_run_is_that_of_its_test_if_it_has_one(tested, untested):
 
 def test_groups_are_compared_on_the_split_that_both_have(tested, untested):
     def measure(*frames):
-        cells = groups.measure(("score", "score"), frames)
+        cells = run_groups.measure(("score", "score"), frames)
         return [list(cell.values) for cell in cells]
 
     assert measure(tested, tested) == [[80, 82], [80, 82]]

@@ -30,11 +30,11 @@ from tf_transfer.data import (
 )
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task, Texts
+from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
-from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder

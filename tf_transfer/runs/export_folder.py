@@ -4,9 +4,9 @@ import math
 import os
 import tempfile
 
-from tf_transfer.trained import (
+from tf_transfer.runs import model_card
+from tf_transfer.runs.trained import (
     BaselinePredictor,
-    model_card,
     NetworkPredictor,
     Predictor,
 )

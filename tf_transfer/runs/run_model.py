@@ -5,9 +5,9 @@ from typing import Any, TYPE_CHECKING
 
 from tf_transfer.data.task import Task
 from tf_transfer.models import freezing, heads, loading, methods
-from tf_transfer.run_data import RunData
+from tf_transfer.runs.run_data import RunData
+from tf_transfer.runs.warm import OURS, WarmState
 from tf_transfer.utils.errors import UserError
-from tf_transfer.warm import OURS, WarmState
 
 if TYPE_CHECKING:
     from keras.layers import Layer

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from tf_transfer.data import errors
+from tf_transfer.data import error_analysis
 from tf_transfer.data.task import Examples, Sentences, Task
 
 
@@ -24,7 +24,7 @@ def make_examples(labels, texts=None):
 def test_classes_have_rates_confusions_and_the_surest_wrong_answers():
     labels, answers = [0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 0, 2]
     logits = np.eye(3)[answers] * np.array([[1, 2, 5, 1, 3, 1]]).T
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(("a", "b", "c")), make_examples(labels), logits
     )
     assert described["confusion"] == {
@@ -43,7 +43,7 @@ def test_classes_have_rates_confusions_and_the_surest_wrong_answers():
 
 
 def test_two_classes_of_one_unit_are_described_as_two():
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(("no", "yes")),
         make_examples([0, 1]),
         np.array([[2.0], [1.0]]),
@@ -57,7 +57,7 @@ def test_calibration_is_the_mean_gap_of_bins_and_brier_is_scikit_learns(rng):
     random = np.random.default_rng(rng.randrange(1000))
     logits = random.normal(size=(200, 1))
     labels = random.integers(0, 2, 200)
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(("no", "yes")), make_examples(labels), logits
     )
     probability = 1 / (1 + np.exp(-logits[:, 0]))
@@ -80,7 +80,7 @@ def test_several_labels_are_scored_one_by_one(count):
     names = ("x", "y", "z")[:count]
     labels = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 0]])[:, :count]
     logits = np.array([[1.0, -1, 1], [4, -1, -1], [1, 1, -1]])[:, :count]
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(names, "labels"), make_examples(labels), logits
     )
     first = described["labels"][0]
@@ -92,7 +92,7 @@ def test_several_labels_are_scored_one_by_one(count):
 
 def test_scores_have_residuals_within_their_range():
     task = make_task(None, score_range=(0.0, 5.0))
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         task, make_examples(np.float32([1, 2, 5])), np.array([[2.0], [2], [9]])
     )
     assert described["residuals"]["mean"] == pytest.approx(1 / 3)
@@ -113,7 +113,7 @@ def test_words_have_entities_by_type_and_the_word_that_is_wrong():
         [["B-PER", "O"], ["O", "B-LOC"]],
     )
     logits = 3 * np.eye(5)[[1, 0, 0, 1]]
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(tags, "entities"), sentences, logits
     )
     by_type = {label["label"]: label for label in described["labels"]}
@@ -132,29 +132,29 @@ def test_words_have_entities_by_type_and_the_word_that_is_wrong():
 
 def test_a_text_is_cut_to_a_line():
     examples = make_examples([0, 1], ["a\nb " + "x" * 500, "c"])
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(("no", "yes")), examples, np.array([[1.0], [1.0]])
     )
     text = described["worst"][0]["text"]
     assert text.startswith("a b xxx") and text.endswith("...")
-    assert len(text) == errors.MOST_CHARACTERS
+    assert len(text) == error_analysis.MOST_CHARACTERS
 
 
 def test_the_lines_name_labels_confusions_and_texts():
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(("neg", "pos")),
         make_examples([0, 0, 1]),
         np.array([[3.0], [-1], [1]]),
     )
-    text = errors.summarize(described)
+    text = error_analysis.summarize(described)
     assert "neg    2      100.0      50.0" in text
     assert "Most often: 1 of 2 'neg' are answered 'pos'." in text
     assert "Row 10 (from 0 on): text 0: neg, answered pos (95 % sure)." in text
 
 
 def test_a_model_without_errors_lists_none():
-    described = errors.describe_errors(
+    described = error_analysis.describe_errors(
         make_task(("no", "yes")), make_examples([0, 1]), np.array([[-1.0], [1]])
     )
     assert described["worst"] == []
-    assert "Most often" not in errors.summarize(described)
+    assert "Most often" not in error_analysis.summarize(described)

@@ -1,6 +1,6 @@
 """A search, from its settings to its answer.
 
-The scores are in the run directories alone, the time in `runs.Clock`.
+The scores are in the run directories alone, the time in `search_runs.Clock`.
 """
 
 import contextlib
@@ -17,10 +17,14 @@ from tf_transfer.config import command_line
 from tf_transfer.config.settings import pick
 from tf_transfer.data import groups as groups_lib
 from tf_transfer.reports import advice
-from tf_transfer.run_comparison import MOST_FOR_BASELINE
-from tf_transfer.searches import answer, ladder as ladder_lib, runs as runs_lib
+from tf_transfer.runs.run_comparison import MOST_FOR_BASELINE
+from tf_transfer.searches import (
+    answer,
+    ladder as ladder_lib,
+    search_runs as runs_lib,
+)
 from tf_transfer.searches.ladder import Choice, Costs, Ladder, MARGIN
-from tf_transfer.searches.runs import Clock, PROBE, TFIDF
+from tf_transfer.searches.search_runs import Clock, PROBE, TFIDF
 from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps.estimate import TaskSize
 from tf_transfer.sweeps.grid import Planned

@@ -1,0 +1,1 @@
+"""A run: its settings, data, network and training, and its finished model."""
