@@ -31,7 +31,7 @@ def find_entry(root, key=KEY):
 
 
 def fill(root, parts=(OWN, MORE), limit_gb=1.0):
-    """Does what `feature_cache.cache` does, and writes what training reads.
+    """Does what `FeatureCache` does, and writes what training reads.
 
     Vectors that cannot be stored are computed at every step.
     """

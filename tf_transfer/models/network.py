@@ -28,7 +28,7 @@ class Network:
 
     Args:
         encoder: what the heads read.
-        heads: dict from name to head; see `models.heads.base.Head`.
+        heads: dict from name to head; see `heads.base_head.Head`.
         scales: mean and standard deviation of the scores that a head predicts,
             by its name; the logits of other heads are not scaled.
 

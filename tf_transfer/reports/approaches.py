@@ -253,8 +253,8 @@ def average(
 
     Args:
         on_tasks: runs; or those of an approach and of its base.
-        measure: see `run_frame.measure_all`. A time is percent of the base's, with
-            an interval where the runs were timed in turn.
+        measure: see `run_frame.measure_all`. A time is percent of the base's,
+            with an interval where the runs were timed in turn.
 
     Returns:
         Nothing where some have no value.

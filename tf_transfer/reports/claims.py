@@ -65,7 +65,8 @@ class Claim:
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
             (within `margin`).
-        measure: see `run_frame.measure_all`; two, where the groups have their own.
+        measure: see `run_frame.measure_all`; two, where the groups have their
+            own.
         at: for `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
         relative: whether the difference is in percent of the second group.

@@ -295,7 +295,8 @@ def measure(
     Returns:
         Of times, those of the timing environment that most runs of all groups
         share; of scores, those of the split that both groups have, see
-        `run_frame.choose_split`; of runs tested in folds, a value for each fold.
+        `run_frame.choose_split`; of runs tested in folds, a value for each
+        fold.
     """
     if {*names} & {*runs_lib.TIMES}:
         groups = select_shared_environment(groups)

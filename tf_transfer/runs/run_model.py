@@ -162,7 +162,7 @@ class RunModel:
         )
 
     def pooling_of(self, task: Task) -> str:
-        """What the head of a task reads of a text; see `heads.base.Head`."""
+        """What the head of a task reads of a text; see `base_head.Head`."""
         return "tokens" if task.is_tagging else self.settings.pooling
 
     def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:

@@ -1,7 +1,7 @@
 """The answer of a search: what to use, as lines on the screen and as a page.
 
 It is chosen on validation; test scores are read only of what was chosen, and
-of the baselines. The functions are handed a `searches.search.Search` that is
+of the baselines. The functions are handed a `controller.Search` that is
 over for now. The words are in `reports/templates/search.txt.jinja`, the page in
 `search.html.jinja` next to it: one HTML file that needs no other.
 """

@@ -414,7 +414,7 @@ class RunDirectory:
         return read_json(self._path_to_read("depth_profile.json"), Profile)
 
     def write_errors(self, errors: Record) -> None:
-        """Writes `errors.json`: by split, what `data.error_analysis` describes."""
+        """Writes `errors.json`: by split, what `error_analysis` describes."""
         files.write_json(self._path_to_write("errors.json"), errors)
 
     def errors(self) -> Record:

@@ -1,8 +1,8 @@
 """The heads that a task can put on an encoder, by kind of task and by name.
 
-To add a head, write its class (see `base_head.Head`) in a file of this folder, and
-give it a row in `HEADS`, and its options rows in `SIZES`, which become flags. A
-head outside of this package is added by `register`.
+To add a head, write its class (see `base_head.Head`) in a file of this folder,
+and give it a row in `HEADS`, and its options rows in `SIZES`, which become
+flags. A head outside of this package is added by `register`.
 
 TensorFlow is imported when a head's class is loaded and not before, so that
 settings are checked and runs are named without it.

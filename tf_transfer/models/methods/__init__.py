@@ -1,8 +1,8 @@
 """Methods of training inside the trainable blocks (`--method`), by name.
 
-To add a method, write a subclass of `base_method.Method` in a file of this folder, and
-give it a row in `METHODS`. `register` adds a method outside of this package.
-Its options are the settings whose names begin with its name.
+To add a method, write a subclass of `base_method.Method` in a file of this
+folder, and give it a row in `METHODS`. `register` adds a method outside of this
+package. Its options are the settings whose names begin with its name.
 
 Needs no TensorFlow, so that runs are named and checked without it.
 """
