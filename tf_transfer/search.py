@@ -123,7 +123,7 @@ class Settings(
     )
     dry_run: bool = setting(
         False,
-        "Print the rungs and their estimated minutes, and stop.",
+        "Print the runs of each rung and their estimated time, and stop.",
         read_by=Reader.STUDY,
     )
     jobs: int = setting(

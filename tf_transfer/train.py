@@ -181,7 +181,7 @@ class Settings(
         True,
         "Whether the probe of single texts also reads TF-IDF of their tokens, "
         "with a weight that held-out texts give (docs/probe.md).",
-        unnamed=True,
+        unnamed=False,
         read_by=Reader.ENCODER,
         needs={"is_probe": True},
     )

@@ -121,6 +121,22 @@ def test_words_add_what_states_do_not_know():
     assert both.profile == states.profile and both.states == states.states
 
 
+def test_labels_of_one_text_do_not_silence_the_states():
+    labels = np.concatenate([labels_of(200), np.arange(2, 32)])
+    names = tuple(f"label {number}" for number in range(32))
+    task = Task("t", "", ("text",), "y", names, "accuracy")
+    inputs = Drawn(labels, {})
+    known = np.random.default_rng(5).normal(size=(len(labels), 4))
+    known[:, 0] += 4 * (labels == 1)
+    inputs.matrix = lambda states, rows=None: known.astype(np.float32)[
+        slice(None) if rows is None else rows
+    ]
+    inputs.tokens = tokens_of(labels_of(len(labels)))
+    fitted = probe.Probe(task, 1, False, vocabulary=50).fit(inputs)
+    answers = fitted.logits(inputs).argmax(axis=1)
+    assert (answers == labels)[:200].mean() > 0.9
+
+
 def test_words_that_know_nothing_change_little():
     inputs = Drawn(labels_of(400), {"means of all blocks": 4.0})
     inputs.tokens = tokens_of(labels_of(400)[::-1])

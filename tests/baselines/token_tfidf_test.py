@@ -80,6 +80,7 @@ def test_the_head_adds_what_the_counts_add():
     [
         (("text",), ("a", "b"), 100, True),
         (("text",), ("a", "b"), 99, False),
+        (("text",), tuple(map(str, range(101))), 1000, False),
         (("one", "two"), ("a", "b"), 1000, False),
         (("words",), ("O", "B-X", "I-X"), 1000, False),
     ],

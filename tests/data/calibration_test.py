@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tf_transfer.baselines import linear
 from tf_transfer.data import metrics
 from tf_transfer.data.task import Task
 
@@ -87,6 +88,41 @@ def test_no_weight_is_negative(rng):
     drawn = (first - second + rng.gumbel(size=first.shape)).argmax(axis=1)
     weights = metrics.fit_weights(CLASSES, drawn, [first, second])
     assert weights[0] > 0.5 and weights[1] == 0
+
+
+def test_labels_that_a_fold_lacks_decide_no_weight(rng):
+    """Their logits are those of `linear.NEVER`, in both models."""
+    labels, first = draw(rng, 3, 600)
+    second = rng.normal(size=first.shape)
+    expected = metrics.fit_weights(CLASSES, labels, [first, second])
+    wide = [np.pad(z, [(0, 50), (0, 1)]) for z in (first, second)]
+    for logits in wide:
+        logits[:, 3] = linear.NEVER
+    task = Task("t", "", ("x",), "y", tuple("abcd"), "accuracy")
+    rare = np.concatenate([labels, np.full(50, 3)])
+    weights = metrics.fit_weights(task, rare, wide)
+    np.testing.assert_allclose(weights, expected, atol=1e-3)
+
+    # Of several labels, one column of some texts.
+    labels = (first > 0) * 1
+    expected = metrics.fit_weights(LABELS, labels, [first, second])
+    wide = [np.pad(z, [(0, 0), (0, 1)]) for z in (first, second)]
+    for logits in wide:
+        logits[:, 3] = linear.NEVER
+    labels = np.pad(labels, [(0, 0), (0, 1)], constant_values=1)
+    weights = metrics.fit_weights(LABELS, labels, wide)
+    np.testing.assert_allclose(weights, expected, atol=1e-3)
+
+
+def test_states_alone_count_where_nothing_decides(rng):
+    never = np.full((5, 1), linear.NEVER)
+    weights = metrics.fit_weights(CLASSES, np.ones(5, int), [never, never])
+    assert weights.tolist() == [1, 0]
+    # Both are wrong, so that no weight at all would have the least loss.
+    logits = rng.normal(size=(400, 1))
+    labels = (logits[:, 0] < 0) * 1
+    weights = metrics.fit_weights(CLASSES, labels, [logits, logits])
+    assert weights.tolist() == [1, 0]
 
 
 def test_weights_of_scores_have_the_sum_1_in_the_scale_of_the_task(rng):

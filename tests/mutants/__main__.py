@@ -41,7 +41,7 @@ ROOMS = (
             "data/file_formats_test.py",
             "data/messy_tables_test.py",
             "data/odd_files_test.py",
-            "data/tables_test.py",
+            "data/table_files_test.py",
         ),
     ),
     (

@@ -68,6 +68,8 @@ class World:
     def do(self, run):
         """What a worker does with a run; see `fakes.FakeWorker`."""
         settings = run.settings
+        if settings.approach in self.breaks:
+            return "failed"
         if settings.is_sparse:
             self.now += self.tfidf_seconds
             if self.tfidf_seconds > 60:
@@ -89,8 +91,6 @@ class World:
         outcome = self.on_run(run)
         if outcome:
             return outcome
-        if settings.approach in self.breaks:
-            return "failed"
         before = 0
         if os.path.isfile(run.directory.file("epochs.jsonl")):
             before = len(run.directory.epochs())

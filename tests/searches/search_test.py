@@ -242,6 +242,26 @@ def test_the_answer_is_trained_once_more_on_all_texts(
     assert ("--refit" in again) == is_answer
 
 
+def test_without_a_refit_an_older_one_is_no_answer(world, tmp_path, capsys):
+    path = fake_runs.write_task(tmp_path)
+    for refit in (True, False):
+        changes = {"approaches": "1", "max_epochs": 2, "refit": refit}
+        run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+        said = capsys.readouterr().out
+        assert ("was then fitted once more" in said) == refit
+
+
+def test_a_trained_answer_is_scored_where_no_baseline_is_fitted(
+    world, tmp_path, capsys
+):
+    world.breaks = ("probe", "tfidf")
+    path = fake_runs.write_task(tmp_path)
+    changes = {"approaches": "1", "refit": False}
+    run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+    assert world.tested == ["last_1"]
+    assert "Test not scored" not in capsys.readouterr().out
+
+
 def test_few_texts_are_compared_by_folds(world, tmp_path, capsys):
     path, answers = fake_runs.write_task(tmp_path, count=300), []
     for _ in range(2):

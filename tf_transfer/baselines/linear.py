@@ -114,7 +114,9 @@ def fit_each(
         tolerance: Of the gradient.
     """
     scaled, mean, deviation = standardise(features)
-    scaled, basis = _rotate(scaled)
+    basis = None
+    if len(strengths) > 1:  # for one, it would cost more than it saves
+        scaled, basis = _rotate(scaled)
     if task.kind == "score":
         fits = [
             _fit_scores(task, scaled, labels, strength)

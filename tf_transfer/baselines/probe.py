@@ -34,7 +34,6 @@ MOST_LABELS = 1000
 FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
 TOLERANCE = 1e-3  # where strengths are compared; the scores hardly differ
-LOGITS = (-20.0, 20.0)  # held-out ones; of a label that a fold lacks far less
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
 
 
@@ -203,11 +202,10 @@ class Probe:
 
         def hold_out(train: np.ndarray, tested: np.ndarray) -> list[np.ndarray]:
             labels = subset.labels[train]
-            fits = (
+            return [
                 self._fit_linear(x[train], labels, strength).logits(x[tested])
                 for x, strength in models
-            )
-            return [np.clip(logits, *LOGITS) for logits in fits]
+            ]
 
         folds = subset.make_folds(1)
         with threadpoolctl.threadpool_limits(1, "blas"):

@@ -41,6 +41,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
     task, examples = data.task, data.examples[data.task.name]
     train = examples["train"][""]
     labels, _ = train.targets(task)
+    labelled = len(train) + sum(map(len, examples["validation"].values()))
     probe.check_labels(task, labels, len(train), data.name)
     if train.groups is not None:
         groups_lib.check_folds(train.groups, probe.FOLDS)
@@ -50,7 +51,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
     has_pooler = not (
         loading.has_new_pooler(settings.model) or settings.keep_blocks
     )
-    reads_words = settings.words and token_tfidf.can_read(task, len(train))
+    reads_words = settings.words and token_tfidf.can_read(task, labelled)
     baseline = probe.Probe(
         task,
         len(encoder.blocks),

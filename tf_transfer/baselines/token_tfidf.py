@@ -10,7 +10,8 @@ import scipy.sparse
 from tf_transfer.data.task import Task
 from tf_transfer.data.tokens import NEIGHBOURS, number_neighbours, Tokens
 
-FEWEST_TEXTS = 100  # of fewer, the terms are too rare
+FEWEST_TEXTS = 100  # labelled ones; of fewer, the terms are too rare
+MOST_LABELS = 100  # each has a weight for each term
 STRENGTH = 10.0  # see `linear.fit`; 1 and 3 score no better
 
 
@@ -19,10 +20,12 @@ def can_read(task: Task, texts: int) -> bool:
 
     Args:
         task: the task.
-        texts: the number of training texts.
+        texts: the number of labelled texts, those of validation included, so
+            that a refit reads the same.
     """
     is_single = len(task.texts) == 1 and not task.is_tagging
-    return is_single and texts >= FEWEST_TEXTS
+    has_enough = texts >= FEWEST_TEXTS and task.units <= MOST_LABELS
+    return is_single and has_enough
 
 
 def count_terms(tokens: Tokens, vocabulary: int) -> scipy.sparse.csr_matrix:

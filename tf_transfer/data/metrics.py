@@ -18,6 +18,7 @@ from tf_transfer.data import entities
 from tf_transfer.data.task import Task
 
 BINS = 10  # of the calibration error
+CERTAIN = 1e3  # a logit that no example gives
 TEMPERATURES = (0.05, 20.0)  # without any error, the best one would be 0
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -329,12 +330,15 @@ def fit_weights(
     """The weights of a sum of two models' logits, float64 [2], none negative.
 
     Of classes and labels they have the least negative log likelihood; of
-    scores, the least squared error of weights whose sum is 1.
+    scores, the least squared error of weights whose sum is 1. They are 1 and 0
+    where nothing decides.
 
     Args:
         task: the task of both models.
         labels: see `Examples`.
         logits: float [examples, units] of each model; scores in their scale.
+            Answers beyond `CERTAIN`, of a model that had no example of a label,
+            are left out.
     """
     first, second = (one.astype(np.float64) for one in logits)
     if task.kind == "score":
@@ -345,11 +349,24 @@ def fit_weights(
         share = np.clip(share, 0, 1)
         return np.array([1 - share, share])
 
-    def loss(weights: np.ndarray) -> float:
-        return _log_loss(labels, weights[0] * first + weights[1] * second)
+    answers, first = _as_classes(labels, first)
+    _, second = _as_classes(labels, second)
+    own = np.zeros_like(answers)  # of one unit, the only one
+    if first.shape[1] > 1:
+        own = answers
+    rows = np.arange(len(answers))
+    most = np.maximum(abs(first[rows, own]), abs(second[rows, own]))
+    is_known = most < CERTAIN
 
-    bounds = [(0, None)] * 2
-    return scipy.optimize.minimize(loss, [0.5, 0.5], bounds=bounds).x
+    def loss(weights: np.ndarray) -> float:
+        summed = weights[0] * first + weights[1] * second
+        return _log_loss(answers[is_known], summed[is_known])
+
+    weights = np.zeros(2)
+    if is_known.any():
+        bounds = [(0, None)] * 2
+        weights = scipy.optimize.minimize(loss, [0.5, 0.5], bounds=bounds).x
+    return weights if weights.any() else np.array([1.0, 0.0])
 
 
 def _log_loss(labels: np.ndarray, logits: np.ndarray) -> float:

@@ -15,9 +15,7 @@ import tqdm
 HEAD, TAIL = 128, 382  # tokens of a long text that Sun et al. 2019 keep
 CHUNK = 1000  # texts tokenised at a time
 NEIGHBOURS = 2**16  # numbers that pairs of neighbouring tokens share
-# OpenVINO computes in int32, which holds its product with 250,000, the size of
-# the largest vocabularies.
-FACTOR = 7919
+FACTOR = 7919  # of the first token of a pair
 
 
 @dataclasses.dataclass(frozen=True)

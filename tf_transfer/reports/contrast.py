@@ -38,7 +38,7 @@ class Comparison:
     Attributes:
         runs: of the first group and, where there is one, of the second.
         settings: by which each group was found.
-        cells: of each group, see `groups.measure`.
+        cells: of each group, see `run_groups.measure`.
         name: `last_4 on rte at 1.1 epochs`.
     """
 
@@ -170,7 +170,7 @@ def test_claim(
     """The test of a claim by a study.
 
     Args:
-        tasks: see `groups.split_tasks`.
+        tasks: see `run_groups.split_tasks`.
         paper: whose claim it is.
         claim: what is judged.
         study: its name, which the test has if there are runs to compare.

@@ -364,8 +364,8 @@ class Search:
         fitted as well.
         """
         ladder = self.ladder
-        fits = [self._baseline_seconds(runs[0]) for runs in self.floor.values()]
-        tested = max(self._test_seconds(), *fits)
+        refit = self._baseline_seconds(self.probe)
+        tested = max(self._test_seconds(), refit)
         for seed in range(ladder_lib.SEEDS):
             ladder.seeds = seed + 1
             self._reserved = tested
@@ -481,7 +481,7 @@ class Search:
         The test score of a baseline is known, but it is fitted again, too.
         """
         rows = answer.rank_approaches(self)
-        if not self.score_floor():
+        if not (rows or self.score_floor()):
             return
         chosen = answer.recommend(self, rows)[1]
         row = None if chosen.is_baseline else rows[0]
@@ -500,7 +500,7 @@ class Search:
         self._reserved = 0.0
         if self._can_refit and seconds <= self.left:
             self._do(refit)
-        if answer.is_sound_refit(refit, row):
+        if self._can_refit and answer.is_sound_refit(refit, row):
             self.refit = refit
         elif self.testing and row is not None:
             self.end = math.inf  # also where runs took all of the time
