@@ -64,6 +64,21 @@ def test_the_cheapest_comes_first_then_the_largest_that_fits_a_third():
         assert [a.epochs for a in actions[:2]] == [EPOCHS, EPOCHS]
 
 
+def test_the_largest_that_fits_comes_next_where_little_training_loses():
+    """With all epochs, until something comes near to the floor."""
+    for floor, budget, expected in (
+        (75.5, 250.0, "largest fine_tuning"),
+        (75.5, 120.0, "largest last_4"),  # everything does not fit
+        (74.5, 250.0, "first last_4"),  # within the noise of the floor
+    ):
+        actions, _ = climb(make_ladder(budget, floor=floor), budget)
+        assert f"{actions[1].rung} {actions[1].choice.approach}" == expected
+        assert actions[1].epochs == EPOCHS
+    # Everything is far above the floor, so the usual order goes on.
+    actions, _ = climb(make_ladder(2000.0, floor=75.5), 2000.0)
+    assert [a.rung for a in actions].count("largest") == 1
+
+
 @pytest.mark.parametrize("budget", [60.0, 150.0, 300.0, 800.0])
 def test_the_first_rung_takes_a_third_of_the_budget(budget):
     actions, _ = climb(make_ladder(budget), budget)

@@ -9,6 +9,8 @@
 
     first       the cheapest approach at its usual rate, all epochs; then
                 others, the largest first, in a third of the budget together
+    largest     in place of these others, where all runs so far lose to the
+                floor by more than the noise: the largest approach, all epochs
     approaches  every approach at its usual rate, half of the epochs
     best        the best two runs so far, all epochs
     around      the best approach at its two other rates, and its variants, half
@@ -376,21 +378,25 @@ class Ladder:
     def _list_rungs(self) -> Iterator[tuple[str, list[Choice], float]]:
         """The name, the runs and the share of the epochs of each rung."""
         usual = [a.usual for a in self.approaches.values() if not a.variant_of]
+        ranked = self.rank()
         yield "first", usual[:1], 1
-        yield "first", self._list_first(usual), 1
+        if ranked and ranked[0].lead < -self.noise:
+            # Little training loses to the floor: the most that fits may not.
+            yield "largest", usual[::-1], 1
+        else:
+            yield "first", self._list_first(usual), 1
         yield "approaches", usual, 0.5
         # If nothing else fits: one epoch of the cheapest approach.
         yield "approaches", usual[:1], 0
-        best = [setting.choice for setting in self.rank()]
+        best = [setting.choice for setting in ranked]
         yield "best", [c.with_seed(0) for c in best[:MOST_EXTENDED]], 1
         if best:
             yield "around", self._list_around(best[0].approach), 0.5
         for seed in range(1, self.seeds):
-            finalists = self.rank()[:FINALISTS]
             close = [
                 setting.choice.with_seed(seed)
-                for setting in finalists
-                if setting.lead > finalists[0].lead - CLOSE * self.noise
+                for setting in ranked[:FINALISTS]
+                if setting.lead > ranked[0].lead - CLOSE * self.noise
             ]
             yield "seeds", close, 1
 

@@ -55,7 +55,7 @@ def list_layers(settings: Any, blocks: int) -> list[str]:
         blocks: of the encoder.
 
     Raises:
-        UserError: more blocks than there are, or a method without blocks.
+        UserError: more blocks than there are.
     """
     powers = range((blocks - 1).bit_length())
     layers = settings.layers or [*(str(2**p) for p in powers), "all"]
@@ -63,13 +63,6 @@ def list_layers(settings: Any, blocks: int) -> list[str]:
         raise UserError(
             f"--approaches={settings.approaches}: this encoder has {blocks} "
             f"blocks. Give 0 to {blocks}, and `all`."
-        )
-    if settings.method != "full":  # which acts in blocks
-        layers = [word for word in layers if word not in ("0", "head")]
-    if not layers:
-        raise UserError(
-            f"--method={settings.method}: acts in the blocks that train. Give "
-            "--approaches such as 1,2,all."
         )
     return layers
 
