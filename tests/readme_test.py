@@ -267,6 +267,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         for field in dataclasses.fields(cls)
     }
     defined |= {
+        "baselines",
         "examples",
         "rounds",
         "shape",
