@@ -31,6 +31,7 @@ VARIED = (
     "frozen_prefix",
     *CACHING,
     "features",
+    "words",
 )
 # Parts of the key that name a run, or its texts and weights.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
