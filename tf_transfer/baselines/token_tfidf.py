@@ -80,8 +80,7 @@ def weigh(
         counts: see `count_terms`.
         idf: see `fit_idf`.
     """
-    lengths = np.sqrt(np.maximum(counts @ (idf * idf), 1e-9))
-    scaled = scipy.sparse.diags(1 / lengths) @ counts
+    scaled = scipy.sparse.diags(1 / _measure_lengths(counts, idf)) @ counts
     return (scaled @ scipy.sparse.diags(idf)).tocsr()
 
 
@@ -92,6 +91,12 @@ def add_terms(counts: scipy.sparse.csr_matrix, terms: np.ndarray) -> np.ndarray:
         counts: see `count_terms`.
         terms: its weight, float32 [terms, units + 1].
     """
-    idf = terms[:, -1:]
-    lengths = np.sqrt(np.maximum(counts @ (idf * idf), 1e-9))
-    return counts @ terms[:, :-1] / lengths
+    lengths = _measure_lengths(counts, terms[:, -1])
+    return counts @ terms[:, :-1] / lengths[:, None]
+
+
+def _measure_lengths(
+    counts: scipy.sparse.csr_matrix, idf: np.ndarray
+) -> np.ndarray:
+    """float32 [texts]: the lengths of vectors; see `weigh`."""
+    return np.sqrt(np.maximum(counts @ (idf * idf), 1e-9))

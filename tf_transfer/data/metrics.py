@@ -351,19 +351,18 @@ def fit_weights(
 
     answers, first = _as_classes(labels, first)
     _, second = _as_classes(labels, second)
-    own = np.zeros_like(answers)  # of one unit, the only one
-    if first.shape[1] > 1:
-        own = answers
+    # The unit of each answer; two classes have one.
+    units = answers if first.shape[1] > 1 else np.zeros_like(answers)
     rows = np.arange(len(answers))
-    most = np.maximum(abs(first[rows, own]), abs(second[rows, own]))
-    is_known = most < CERTAIN
+    most = np.maximum(abs(first[rows, units]), abs(second[rows, units]))
+    decides = most < CERTAIN
 
     def loss(weights: np.ndarray) -> float:
         summed = weights[0] * first + weights[1] * second
-        return _log_loss(answers[is_known], summed[is_known])
+        return _log_loss(answers[decides], summed[decides])
 
     weights = np.zeros(2)
-    if is_known.any():
+    if decides.any():
         bounds = [(0, None)] * 2
         weights = scipy.optimize.minimize(loss, [0.5, 0.5], bounds=bounds).x
     return weights if weights.any() else np.array([1.0, 0.0])

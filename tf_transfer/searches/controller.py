@@ -483,10 +483,10 @@ class Search:
         rows = answer.rank_approaches(self)
         if not (rows or self.score_floor()):
             return
-        chosen = answer.recommend(self, rows)[1]
-        row = None if chosen.is_baseline else rows[0]
+        advised = answer.recommend(self, rows)[1]
+        row = None if advised.is_baseline else rows[0]
         if row is None:
-            run = self.floor[chosen.name][0]
+            run = self.floor[advised.name][0]
             seconds = self._baseline_seconds(run)
             refit = self.plan.baseline(run.settings.features, refit=True)
         else:

@@ -34,7 +34,7 @@ class WordsHead(PooledHead):
         # No dropout. The seed is of weights that a regression replaces.
         super().__init__(units, hidden, pooling, 0.0, 0, "float32", **kwargs)
         self.vocabulary = vocabulary
-        self.supports_masking = True  # which Keras would warn of
+        self.supports_masking = True  # else Keras warns
         self.terms = keras.layers.Embedding(
             vocabulary + NEIGHBOURS,
             units + 1,
