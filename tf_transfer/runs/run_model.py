@@ -123,7 +123,7 @@ class RunModel:
                 )
             pooling = probe["pooling"]
             width = pooled.pooled_width(pooling, encoder)
-            if probe.get("words"):
+            if probe["words"]:
                 vocabulary = len(encoder.tokenizer.vocabulary)
                 return words.WordsHead(
                     task.units, width, pooling, vocabulary, name=name
