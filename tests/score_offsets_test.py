@@ -5,7 +5,7 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import train
-from tf_transfer.data import table_source, task_file
+from tf_transfer.own import table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 OFFSETS = (0, 1e6, 2**24, 1.7e9)

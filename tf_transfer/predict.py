@@ -44,13 +44,13 @@ from tf_transfer.config import command_line
 from tf_transfer.data import (
     entities,
     file_formats,
-    labels as labels_lib,
     table_files,
     tagged,
     texts as texts_lib,
 )
 from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.own import labels as labels_lib
 from tf_transfer.runs import export_folder
 from tf_transfer.runs.trained import choose_task, Predictor
 from tf_transfer.utils import files

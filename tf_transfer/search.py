@@ -31,7 +31,7 @@ import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import Reader, setting
-from tf_transfer.data import table_source
+from tf_transfer.own import table_source
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
 

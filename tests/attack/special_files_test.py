@@ -10,8 +10,8 @@ import pytest
 from tests.attack import files_test
 from tests.support import own_data
 from tf_transfer.config import command_line, settings
-from tf_transfer.data import table_source, task_file
 from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.own import table_source, task_file
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.sweeps import execute, grid
 from tf_transfer.sweeps.states import RunStates

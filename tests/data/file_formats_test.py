@@ -7,7 +7,8 @@ import lzma
 
 import pytest
 
-from tf_transfer.data import file_formats, table_files, tagged, task_file
+from tf_transfer.data import file_formats, table_files, tagged
+from tf_transfer.own import task_file
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = {"text": "--text_column", "label": "--label_column"}

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import (
-    groups as groups_lib,
-    held_out,
-    table_source,
-    task_file,
-)
-from tf_transfer.data.task_file import SplitOrigin
+from tf_transfer.data import groups as groups_lib
+from tf_transfer.own import held_out, table_source, task_file
+from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.utils.errors import UserError
 
 

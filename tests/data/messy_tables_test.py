@@ -9,8 +9,9 @@ import pytest
 from pyarrow import parquet
 
 from tests.support import own_data
-from tf_transfer.data import table_files, table_source, task_file
+from tf_transfer.data import table_files
 from tf_transfer.data.columns import BadRows
+from tf_transfer.own import table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 ROWS = [("text", "label"), ("café, good", "a"), ('two\n"lines" 🙂', "b")]

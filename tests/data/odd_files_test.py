@@ -5,14 +5,8 @@ import json
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import (
-    card,
-    table_files,
-    table_source,
-    tagged,
-    task as task_lib,
-    task_file,
-)
+from tf_transfer.data import card, table_files, tagged, task as task_lib
+from tf_transfer.own import table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = {"text": "--text_column", "label": "--label_column"}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import table_source, tagged, task_file
+from tf_transfer.data import tagged
+from tf_transfer.own import table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 WORDS = [["the", "BRCA1", "gene", "in", "mice"], ["p53", "TP63"]]

@@ -22,8 +22,9 @@ from typing import Any, ClassVar, TYPE_CHECKING
 import numpy as np
 import tqdm
 
-from tf_transfer.data import held_out, splits
+from tf_transfer.data import splits
 from tf_transfer.data.task import Examples, Task, Texts
+from tf_transfer.own import held_out
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 

@@ -23,6 +23,7 @@ SCORE_RANGE = (0.0, 5.0)  # of STS-B
 # for each word.
 KINDS = ("classes", "labels", "score", "entities")
 TWO_CLASSES = ("f1", "precision", "recall")  # of the last label
+SEPARATOR = ";"  # between labels that are written
 # The metrics of each kind: the headline, and others that are reported.
 REPORTED = {
     "classes": ("accuracy", "f1_macro"),

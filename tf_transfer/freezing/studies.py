@@ -9,9 +9,10 @@ from typing import Any, TYPE_CHECKING
 from absl import logging
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.data import glue, table_source, task_file
+from tf_transfer.data import glue
 from tf_transfer.freezing import operating
 from tf_transfer.models import loading
+from tf_transfer.own import table_source, task_file
 from tf_transfer.sweeps import estimate, execute, grid
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates

@@ -12,8 +12,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from tf_transfer.data import tokens
-from tf_transfer.data.task import Task
-from tf_transfer.data.task_file import SEPARATOR
+from tf_transfer.data.task import SEPARATOR, Task
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models.network import Network
 

@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 
-from tf_transfer.data import cs224n, splits, task_file
+from tf_transfer.data import cs224n, splits
 from tf_transfer.data.task import Source, Task
+from tf_transfer.own import task_file
 from tf_transfer.runs import run_data
 from tf_transfer.utils.errors import UserError
 

@@ -41,9 +41,10 @@ from collections.abc import Mapping, Sequence
 from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import setting, training_setting
-from tf_transfer.data import cs224n, task_file
+from tf_transfer.data import cs224n
 from tf_transfer.data.task import Task
 from tf_transfer.multitask.data import MultitaskData
+from tf_transfer.own import task_file
 from tf_transfer.runs import run_data, task_settings as tasks_lib
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError

@@ -18,18 +18,16 @@ from tf_transfer.data import (
     card,
     glue,
     groups as groups_lib,
-    held_out,
     official,
     registry,
     scripts,
     splits,
-    table_source,
-    task_file,
     tokens,
     word_pieces,
 )
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task, Texts
+from tf_transfer.own import held_out, table_source, task_file
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import screen

@@ -15,9 +15,10 @@ from tf_transfer.config.fields import (
     training_setting,
 )
 from tf_transfer.config.recipe import GRADIENT_HEAD
-from tf_transfer.data import registry, task_file
+from tf_transfer.data import registry
 from tf_transfer.data.task import KINDS
 from tf_transfer.models import methods
+from tf_transfer.own import task_file
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.utils.json_files import Record

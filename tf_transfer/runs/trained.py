@@ -8,8 +8,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data import entities
-from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.data.task_file import SEPARATOR
+from tf_transfer.data.task import Examples, Sentences, SEPARATOR, Task
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import UserError

@@ -32,18 +32,11 @@ from collections.abc import Sequence
 
 from tf_transfer import experiment
 from tf_transfer.config.fields import setting, texts_setting, training_setting
-from tf_transfer.data import (
-    conll,
-    cs224n,
-    glue,
-    held_out,
-    splits,
-    task_file,
-    yahoo,
-)
+from tf_transfer.data import conll, cs224n, glue, splits, yahoo
 from tf_transfer.data.task import Source, Task, Texts
-from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import heads
+from tf_transfer.own import held_out, task_file
+from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.runs import run_data, task_settings
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError

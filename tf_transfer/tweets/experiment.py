@@ -43,9 +43,9 @@ from tf_transfer import experiment
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields
 from tf_transfer.config.fields import baseline_setting, Reader, setting
-from tf_transfer.data import held_out, task_file
-from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import freezing, loading
+from tf_transfer.own import held_out, task_file
+from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.runs import task_settings
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory

@@ -5,7 +5,8 @@ import pytest
 
 from tests.data import glue_files
 from tests.support import own_data
-from tf_transfer.data import splits, table_files, table_source, task_file
+from tf_transfer.data import splits, table_files
+from tf_transfer.own import table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 

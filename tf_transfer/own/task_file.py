@@ -26,7 +26,7 @@ from msgspec import Meta
 
 from tf_transfer.data import file_formats
 from tf_transfer.data.columns import normalize_cell
-from tf_transfer.data.task import find_metric_problem, KINDS
+from tf_transfer.data.task import find_metric_problem, KINDS, SEPARATOR
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, split_names
@@ -35,7 +35,6 @@ from tf_transfer.utils.json_files import Record
 # A key of many parts takes memory by the square of their number.
 MOST_BYTES, MOST_PARTS = 1 << 16, 100
 ENDING = ".toml"
-SEPARATOR = ";"  # between labels that are written
 
 Text = Annotated[str, Meta(min_length=1)]
 Names = Text | list[Text]

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import predict
-from tf_transfer.data import labels as labels_lib, table_source, task_file
 from tf_transfer.data.task import Task
+from tf_transfer.own import labels as labels_lib, table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 SETS = [["a", "b"], ["a"], ["b", "c d"], ["a", "c d"], [], ["b"]]

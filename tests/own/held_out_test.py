@@ -5,8 +5,8 @@ import pytest
 import sklearn.model_selection
 
 from tests.support import own_data
-from tf_transfer.data import held_out, table_source
-from tf_transfer.data.task_file import SplitOrigin
+from tf_transfer.own import held_out, table_source
+from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.utils.errors import UserError
 
 ALONE = np.arange(100)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tf_transfer.data import card, tagged
 from tf_transfer.data.columns import normalize_cell, Table
-from tf_transfer.data.task_file import TaskFile
+from tf_transfer.own.task_file import TaskFile
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
 

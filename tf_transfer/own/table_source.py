@@ -17,7 +17,6 @@ from tf_transfer.data import (
     entities,
     file_formats,
     groups as groups_lib,
-    labels as labels_lib,
     splits,
     table_files,
     tagged,
@@ -34,16 +33,13 @@ from tf_transfer.data.task import (
     choose_metrics,
     Examples,
     Sentences,
+    SEPARATOR,
     Source,
     Task,
     TWO_CLASSES,
 )
-from tf_transfer.data.task_file import (
-    is_task_file,
-    SEPARATOR,
-    SPLITS,
-    TaskFile,
-)
+from tf_transfer.own import labels as labels_lib
+from tf_transfer.own.task_file import is_task_file, SPLITS, TaskFile
 from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut

@@ -8,15 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import (
-    file_formats,
-    labels as labels_lib,
-    texts as texts_lib,
-)
+from tf_transfer.data import file_formats, texts as texts_lib
 from tf_transfer.data.columns import normalize_cell, Table
-from tf_transfer.data.table_source import read_ids, TableSource
 from tf_transfer.data.task import Task
-from tf_transfer.data.task_file import check_table, TaskFile
+from tf_transfer.own import labels as labels_lib
+from tf_transfer.own.table_source import read_ids, TableSource
+from tf_transfer.own.task_file import check_table, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support import own_data
-from tf_transfer.data import table_source, task_file
+from tf_transfer.own import table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 
