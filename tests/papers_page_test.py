@@ -209,9 +209,12 @@ def test_the_page_has_the_cost_of_each_papers_grids(
     monkeypatch.chdir(commands.ROOT)
     folder = f"experiments/{PAPERS[paper]}"
     paths = [*grid.list_files(folder), folder]
+    expanded = {p: grid.expand_all(p, str(tmp_path)) for p in paths[:-1]}
+    whole = [run for runs in expanded.values() for run in runs]
+    # Grids share runs, such as those of the full model.
+    expanded[folder] = [*{run.identity: run for run in whole}.values()]
     printed = []
-    for path in paths:
-        runs = grid.expand_all(path, str(tmp_path))
+    for path, runs in expanded.items():
         # Nothing of them is finished, and no name of a run is needed.
         monkeypatch.setattr(states.RunStates, "select", lambda *_: [])
         run_states = states.RunStates(str(tmp_path), runs)

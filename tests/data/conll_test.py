@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tf_transfer.data import conll, entities
+from tf_transfer.data import conll, corpora, entities
 from tf_transfer.utils import servers
 from tf_transfer.utils.errors import UserError
 
@@ -229,6 +229,9 @@ def tfds_over(monkeypatch, tmp_path):
         tfds,
         "builder",
         functools.partial(tfds.builder, data_dir=tmp_path / "tfds"),
+    )
+    monkeypatch.setattr(  # each folder has its own
+        corpora, "_find_release", corpora._find_release.__wrapped__
     )
     monkeypatch.setattr(servers, "find_problem", lambda url: None)
     return over

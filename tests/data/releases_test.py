@@ -16,7 +16,7 @@ from tests.data.glue_files import (
     splits,
     write,
 )
-from tf_transfer.data import glue
+from tf_transfer.data import corpora, glue
 from tf_transfer.utils import servers
 from tf_transfer.utils.errors import UserError
 
@@ -51,6 +51,9 @@ def tfds_over(monkeypatch, tmp_path):
 
     monkeypatch.setattr(
         tfds, "builder", functools.partial(tfds.builder, data_dir=tmp_path)
+    )
+    monkeypatch.setattr(  # each folder has its own
+        corpora, "_find_release", corpora._find_release.__wrapped__
     )
     monkeypatch.setattr(servers, "find_problem", answers)
     return over

@@ -1,5 +1,6 @@
 """Published corpora: a folder with a file for each split, or a TFDS release."""
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -83,17 +84,10 @@ class TfdsSource(Source):
         splits: Mapping[str, str],
         convert: Callable[[list[dict[str, Any]], str], Any],
     ) -> None:
-        import tensorflow_datasets as tfds
-
         self.task = task
         self._name, self._instead, self._url = name, instead, url
         self._splits, self._convert = splits, convert
-        verbosity = logging.get_verbosity()
-        logging.set_verbosity(logging.ERROR)  # TFDS warns of an empty folder
-        try:
-            self._builder = tfds.builder(name)
-        finally:
-            logging.set_verbosity(verbosity)
+        self._builder = _find_release(name)
         self.identity = f"tfds {self._builder.info.full_name}"
 
     def read(self, split: str) -> Any:
@@ -127,6 +121,19 @@ class TfdsSource(Source):
                 f"--data=tfds: could not prepare {self._name} ({first[:200]})."
                 f"\nRun the command again, or {self._instead}."
             ) from error
+
+
+@functools.cache  # a sweep asks for each of its runs
+def _find_release(name: str) -> Any:
+    """The builder of a release in TFDS."""
+    import tensorflow_datasets as tfds
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)  # TFDS warns of an empty folder
+    try:
+        return tfds.builder(name)
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def make_examples(table: Table, texts: list[list[str]], task: Task) -> Examples:

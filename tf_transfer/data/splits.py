@@ -47,8 +47,8 @@ def split_train_validation(
     count = count_held(len(labels), fraction)
     # The last part may overlap the one before it.
     start = min(fold * count, len(order) - count)
-    held = order[start : start + count]
-    return np.setdiff1d(order, held), np.sort(held)
+    part = slice(start, start + count)
+    return np.sort(np.delete(order, part)), np.sort(order[part])
 
 
 def count_held(count: int, fraction: float) -> int:
