@@ -71,7 +71,12 @@ ROOMS = (
     ),
     (
         ("reports/contrast.py", "reports/verdicts.py"),
-        ("reports/contrast_test.py", "reports/verdicts_test.py"),
+        (
+            "reports/contrast_measures_test.py",
+            "reports/contrast_runs_test.py",
+            "reports/contrast_test.py",
+            "reports/verdicts_test.py",
+        ),
     ),
 )
 REASONS = os.path.join(os.path.dirname(__file__), "reasons.toml")

@@ -30,6 +30,9 @@ ENVIRONMENT = {
     "replicas": 1,
     "mixed": False,
 }
+LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+OTHER = "minilm"  # no paper's encoder
+NEAR = (-0.1, 0.0, 0.1)
 
 
 def make_record(
@@ -194,6 +197,46 @@ def make_paper(*entries, **changes):
             **changes,
         }
     )
+
+
+def judge_one(claim, last, all_, task="rte", majorities=None, **changes):
+    """The verdict on a claim, of scores of last 2 and of fine-tuning."""
+    paper = make_paper(claim)
+    return judge(
+        paper,
+        *(
+            make_runs(
+                paper,
+                task,
+                {**group, **changes},
+                scores,
+                majorities=majorities or {},
+            )
+            for group, scores in ((LAST, last), (ALL, all_))
+        ),
+    )["claim_1"]
+
+
+def write_near(paper, middles, model=OTHER, **changes):
+    """Three runs of last 2 and of everything around a middle, by task."""
+    return [
+        run
+        for task, (first, second) in middles.items()
+        for group, middle in ((LAST, first), (ALL, second))
+        for run in make_runs(
+            paper,
+            task,
+            {**group, "model": model},
+            [middle + step for step in NEAR],
+            **changes,
+        )
+    ]
+
+
+def judge_near(claim, middles, **options):
+    paper = make_paper(claim)
+    [verdict] = judge(paper, write_near(paper, middles, **options)).values()
+    return verdict
 
 
 def collect(paper, *groups, published=None, **options):
