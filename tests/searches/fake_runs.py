@@ -250,3 +250,7 @@ def settings_of(path, out, **changes):
             **changes,
         }
     ).resolve()
+
+
+def run(settings):
+    controller.Search(settings, 0.0).run()

@@ -1,36 +1,23 @@
-"""A search from its flags to its answer; workers that train nothing."""
+"""A search up to its answer, and the next one; workers that train nothing."""
 
-import dataclasses
 import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
-import time
 import types
 
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import experiment, search as command, train
+from tests.searches.fake_runs import run
+from tf_transfer import experiment, train
 from tf_transfer.config import command_line
-from tf_transfer.models import methods
 from tf_transfer.runs import run_training
-from tf_transfer.searches import controller, ladder, search_runs as runs_lib
+from tf_transfer.searches import controller
 from tf_transfer.training import run_paths
-from tf_transfer.utils.errors import Interrupted, UserError
-
-
-def run(settings):
-    controller.Search(settings, 0.0).run()
-
-
-@pytest.fixture
-def world(monkeypatch):
-    world = fake_runs.World()
-    fake_runs.put_in(monkeypatch, world)
-    return world
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -49,101 +36,6 @@ def searched(tmp_path_factory):
         out=folder / "out",
         answer=said[-1].strip().splitlines(),
     )
-
-
-# === Flags ===
-
-
-@pytest.mark.parametrize(
-    "text, seconds",
-    [("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)],
-)
-def test_a_budget_is_a_time_with_a_unit(text, seconds):
-    assert command.parse_budget(text) == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "90", "0s", "-3m", "1h 30m", "9" * 400 + "h"]
-)
-def test_no_other_text_is_a_budget(text):
-    with pytest.raises(UserError, match="--budget="):
-        command.parse_budget(text)
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"approaches": "1,1"}, "--approaches=1,1: give each value once"),
-        ({"approaches": "9"}, "this encoder has"),
-        ({"approaches": "head", "method": "bias"}, "acts in the blocks"),
-        ({"max_loss": -1.0}, "--max_loss"),
-        ({"validation_fraction": 0.05}, "a search needs 20"),
-    ],
-)
-def test_what_cannot_be_searched_is_refused_before_anything_is_written(
-    world, tmp_path, changes, message
-):
-    path = fake_runs.write_task(tmp_path)
-    with pytest.raises(UserError, match=message):
-        run(fake_runs.settings_of(path, tmp_path / "out", **changes))
-    assert not (tmp_path / "out").exists()
-
-
-def test_help_has_the_flags_that_a_search_reads_alone():
-    names = {field.name for field in command_line.list_flags(command.Settings)}
-    assert len(names) <= 45
-    assert {"budget", "task", "max_length", "jobs", "dry_run"} < names
-    assert not {"lr", "seed", "trainable_layers", "also_cache"} & names
-
-
-def test_a_method_has_its_own_rate(tmp_path):
-    path = fake_runs.write_task(tmp_path)
-    settings = fake_runs.settings_of(path, tmp_path / "out", method="bias")
-    approaches = controller.Search(settings, 0.0).plan.approaches
-    rates = ladder.rates_around(methods.load("bias").lr)
-    assert {approach.rates for approach in approaches} == {rates}
-
-
-@pytest.mark.parametrize("count, is_tried", [(60, True), (120, False)])
-def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
-    """Of 60 texts in three classes, 29 train; of 120, 58."""
-    path = fake_runs.write_task(tmp_path, count=count)
-    settings = fake_runs.settings_of(
-        path,
-        tmp_path / "out",
-        validation_fraction=0.4,
-        model="minilm",
-        max_epochs=None,
-    )
-    made = controller.Search(settings, 0.0)
-    approaches = {a.name: a for a in made.plan.approaches}
-    assert ("last 2 contrastive" in approaches) == is_tried
-    if is_tried:
-        approach = approaches["last 2 contrastive"]
-        run = made.plan.train(approach.usual, approach.epochs).settings
-        assert run.method == "contrastive" and run.trainable_layers == "2"
-        assert approach.epochs == train.usual_epochs(made.training, 32, True)
-
-
-def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
-    path = fake_runs.write_task(tmp_path)
-    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    also = {
-        a.name: made.plan.train(a.usual, 1).settings.also_cache
-        for a in made.plan.approaches
-    }
-    assert also == {"last 1": "2", "last 2": "", "everything": ""}
-
-
-def test_the_operations_of_each_approach_are_counted(tmp_path):
-    path = fake_runs.write_task(tmp_path)
-    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    works = [approach.work for approach in made.plan.approaches]
-    epochs = [work.epoch for work in works]
-    assert epochs == sorted(epochs)
-    builds = [work.build for work in works]
-    assert builds == sorted(builds, reverse=True) and not builds[-1]
-    assert made.plan.count_probe().build > builds[0]
 
 
 # === What it does ===
@@ -445,109 +337,6 @@ def test_without_its_file_the_runs_are_found_again(monkeypatch, tmp_path):
     assert not {*worlds[0].done} & {*worlds[1].done}
 
 
-# === Time ===
-
-
-def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
-    world = fake_runs.World(slowness=4.0)
-    fake_runs.put_in(monkeypatch, world)
-    path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
-    assert world.now <= 1.05 * 120 + 15
-    results = list((tmp_path / "out").glob("train/**/result.json"))
-    assert all(json.loads(p.read_text())["epochs_run"] for p in results)
-
-
-def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
-    world, tmp_path, monkeypatch
-):
-    climb = controller.Search._climb
-
-    def climb_too_long(self):
-        climb(self)
-        world.now += 1000
-
-    monkeypatch.setattr(controller.Search, "_climb", climb_too_long)
-    path = fake_runs.write_task(tmp_path, count=700)
-    run(fake_runs.settings_of(path, tmp_path / "out"))
-    assert len(world.tested) == 1
-
-
-@pytest.mark.parametrize("budget", ["6s", "8s"])
-def test_too_small_a_budget_leaves_the_floor_and_says_what_a_run_takes(
-    world, tmp_path, capsys, budget
-):
-    path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out", budget=budget))
-    said = capsys.readouterr().out
-    assert not world.done
-    assert "news: Nothing is recommended: no approach" in said
-    assert "--budget is too small for one epoch" in said
-    assert re.search(r"cheapest run, last 1, takes about [1-9]\d* s more", said)
-    run(fake_runs.settings_of(path, tmp_path / "out", budget="60s"))
-    assert world.done and "is too small" not in capsys.readouterr().out
-
-
-def test_a_baseline_that_does_not_end_in_time_is_named(world, tmp_path, capsys):
-    world.tfidf_seconds = 61.0
-    path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out", budget="10s"))
-    said = capsys.readouterr().out
-    assert not world.done
-    assert "--budget is too small to fit a baseline. Give a larger one" in said
-
-
-def test_a_probe_that_does_not_end_in_time_leaves_tfidf(
-    world, tmp_path, capsys
-):
-    world.probe_seconds = 91.0
-    path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out", budget="90s"))
-    said = capsys.readouterr().out
-    assert "took longer than expected" in said
-    assert "news: Use the TF-IDF baseline" in said and not world.done
-
-
-def test_ctrl_c_gives_the_answer_so_far(world, tmp_path, capsys):
-    def on_run(run):
-        if len(world.done) == 2:
-            raise Interrupted("stopped")
-
-    world.on_run = on_run
-    path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out"))
-    said = capsys.readouterr().out
-    assert "Stopped: the answer so far." in said and "news: Train" in said
-
-
-def test_the_clock_writes_what_is_spent_from_the_start_on(
-    tmp_path, monkeypatch
-):
-    """A search may be killed while it does nothing that could write it."""
-    monkeypatch.setattr(runs_lib, "SAVE_SECONDS", 0.01)
-    now = 5.0
-
-    def open_clock(began=0.0):
-        return runs_lib.Clock(str(tmp_path), {}, began, lambda: now)
-
-    clock = open_clock()
-    assert clock() == 0.0 and not os.listdir(tmp_path)
-    clock.start()
-    assert open_clock()() == 5.0
-    now = 9.0
-    deadline = time.monotonic() + 30
-    while open_clock()() < 9.0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    clock.stop()
-    now = 20.0
-    assert clock() == open_clock()() == 9.0
-    clock = open_clock(18.0)
-    assert clock() == 9.0
-    clock.start()
-    assert clock() == open_clock()() == 11.0
-    clock.stop()
-
-
 def test_a_start_that_has_work_counts_and_repeating_the_answer_is_free(
     searched, world, tmp_path
 ):
@@ -558,45 +347,3 @@ def test_a_start_that_has_work_counts_and_repeating_the_answer_is_free(
     assert json.loads(file.read_text())["spent"] == spent
     run(fake_runs.settings_of(searched.path, out, budget="20m"))
     assert json.loads(file.read_text())["spent"] > spent and world.done
-
-
-def test_a_damaged_file_says_what_to_do(tmp_path):
-    (tmp_path / ".search").mkdir()
-    (tmp_path / ".search" / "search.json").write_text('{"key": {}}')
-    with pytest.raises(UserError, match="Remove the file") as error:
-        runs_lib.Clock(str(tmp_path), {}, 0.0)
-    assert len(str(error.value).splitlines()) == 2
-
-
-def test_an_address_needs_the_cluster_that_reads_it(tmp_path):
-    path = fake_runs.write_task(tmp_path)
-    settings = fake_runs.settings_of(path, tmp_path / "out")
-    for engine, is_read in (("local", False), ("ray", True)):
-        changed = dataclasses.replace(settings, engine=engine)
-        assert changed.reads("ray_address") == is_read
-        assert ("ray_address" in changed.unread()) != is_read
-
-
-def test_encoders_are_ranked_before_the_search(monkeypatch, tmp_path, capsys):
-    """The search gets the first of them, and the flags that were given."""
-    path, asked = fake_runs.write_task(tmp_path), []
-
-    def rank(settings, models):
-        assert models == ["minilm", "tiny"]
-        return types.SimpleNamespace(model="tiny", text="Use tiny")
-
-    class Search:
-        def __init__(self, settings, began):
-            asked.append(settings)
-
-        def run(self):
-            pass
-
-    monkeypatch.setattr("tf_transfer.train.rank", rank)
-    monkeypatch.setattr("tf_transfer.searches.controller.Search", Search)
-    settings = command.Settings(task=path, models="minilm,tiny", budget="1m")
-    monkeypatch.setattr(command_line, "from_flags", lambda cls: settings)
-    command.main()
-    [searched] = asked
-    assert (searched.model, searched.models) == ("tiny", "")
-    assert searched.seconds == 60 and "Use tiny" in capsys.readouterr().out

@@ -1,0 +1,121 @@
+"""The time that a search takes, and what it says where that ends."""
+
+import json
+import os
+import re
+import time
+
+import pytest
+
+from tests.searches import fake_runs
+from tests.searches.fake_runs import run
+from tf_transfer.searches import controller, search_runs as runs_lib
+from tf_transfer.utils.errors import Interrupted, UserError
+
+
+def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
+    world = fake_runs.World(slowness=4.0)
+    fake_runs.put_in(monkeypatch, world)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
+    assert world.now <= 1.05 * 120 + 15
+    results = list((tmp_path / "out").glob("train/**/result.json"))
+    assert all(json.loads(p.read_text())["epochs_run"] for p in results)
+
+
+def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
+    world, tmp_path, monkeypatch
+):
+    climb = controller.Search._climb
+
+    def climb_too_long(self):
+        climb(self)
+        world.now += 1000
+
+    monkeypatch.setattr(controller.Search, "_climb", climb_too_long)
+    path = fake_runs.write_task(tmp_path, count=700)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    assert len(world.tested) == 1
+
+
+@pytest.mark.parametrize("budget", ["6s", "8s"])
+def test_too_small_a_budget_leaves_the_floor_and_says_what_a_run_takes(
+    world, tmp_path, capsys, budget
+):
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget=budget))
+    said = capsys.readouterr().out
+    assert not world.done
+    assert "news: Nothing is recommended: no approach" in said
+    assert "--budget is too small for one epoch" in said
+    assert re.search(r"cheapest run, last 1, takes about [1-9]\d* s more", said)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="60s"))
+    assert world.done and "is too small" not in capsys.readouterr().out
+
+
+def test_a_baseline_that_does_not_end_in_time_is_named(world, tmp_path, capsys):
+    world.tfidf_seconds = 61.0
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="10s"))
+    said = capsys.readouterr().out
+    assert not world.done
+    assert "--budget is too small to fit a baseline. Give a larger one" in said
+
+
+def test_a_probe_that_does_not_end_in_time_leaves_tfidf(
+    world, tmp_path, capsys
+):
+    world.probe_seconds = 91.0
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="90s"))
+    said = capsys.readouterr().out
+    assert "took longer than expected" in said
+    assert "news: Use the TF-IDF baseline" in said and not world.done
+
+
+def test_ctrl_c_gives_the_answer_so_far(world, tmp_path, capsys):
+    def on_run(run):
+        if len(world.done) == 2:
+            raise Interrupted("stopped")
+
+    world.on_run = on_run
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    said = capsys.readouterr().out
+    assert "Stopped: the answer so far." in said and "news: Train" in said
+
+
+def test_the_clock_writes_what_is_spent_from_the_start_on(
+    tmp_path, monkeypatch
+):
+    """A search may be killed while it does nothing that could write it."""
+    monkeypatch.setattr(runs_lib, "SAVE_SECONDS", 0.01)
+    now = 5.0
+
+    def open_clock(began=0.0):
+        return runs_lib.Clock(str(tmp_path), {}, began, lambda: now)
+
+    clock = open_clock()
+    assert clock() == 0.0 and not os.listdir(tmp_path)
+    clock.start()
+    assert open_clock()() == 5.0
+    now = 9.0
+    deadline = time.monotonic() + 30
+    while open_clock()() < 9.0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    clock.stop()
+    now = 20.0
+    assert clock() == open_clock()() == 9.0
+    clock = open_clock(18.0)
+    assert clock() == 9.0
+    clock.start()
+    assert clock() == open_clock()() == 11.0
+    clock.stop()
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path):
+    (tmp_path / ".search").mkdir()
+    (tmp_path / ".search" / "search.json").write_text('{"key": {}}')
+    with pytest.raises(UserError, match="Remove the file") as error:
+        runs_lib.Clock(str(tmp_path), {}, 0.0)
+    assert len(str(error.value).splitlines()) == 2
