@@ -64,6 +64,8 @@ ROOMS = (
     (
         ("training/records.py", "training/results.py", "training/run_paths.py"),
         (
+            "training/records_extension_test.py",
+            "training/records_lock_test.py",
             "training/records_test.py",
             "training/results_test.py",
             "training/run_paths_test.py",

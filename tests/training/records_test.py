@@ -1,12 +1,9 @@
-"""A run directory: its owner, its files, and a finished run's extension."""
+"""The files of a run directory, and what they say of the run."""
 
 import errno
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -14,100 +11,11 @@ import pytest
 
 from tests.conftest import tiny_settings
 from tests.support import run_files
+from tests.training.run_directories import begin, change_json, KEY, write_result
 from tests.utils.disks import fail
-from tf_transfer.training import checkpoint, records
+from tf_transfer.training import records
 from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
-
-KEY = {"module": "glue", "lr": 1e-3, "dropout": 0.1, "seed": 0}
-
-
-@pytest.fixture
-def run(tmp_path):
-    """A run directory that this process has locked."""
-    found = records.RunDirectory(str(tmp_path / "run"), KEY)
-    found.lock()
-    yield found
-    found.close()
-
-
-def write_result(run, result):
-    run.write_result(run_files.finished(**result))
-
-
-def begin(run, settings, parts=None, split_sizes=None, device="CPU:0"):
-    """Begins a run that may be open already."""
-    run.close()
-    devices = types.SimpleNamespace(names=[device], replicas=1, workers=1)
-    run.begin(settings, devices, parts or {}, split_sizes or {})
-
-
-# === One owner ===
-
-OWNER = """
-import sys
-from tf_transfer.training import records
-run = records.RunDirectory({path!r}, {{}})
-run.lock()
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_two_processes_cannot_have_a_run_and_a_dead_one_has_none(tmp_path):
-    path = str(tmp_path / "run")
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(path=path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert owner.stdout.readline() == "locked\n"
-        run = records.RunDirectory(path, {})
-        with pytest.raises(UserError) as error:
-            run.lock()
-        for words in (path, "another process", f"process {owner.pid} on "):
-            assert words in str(error.value)
-    finally:
-        owner.kill()
-        owner.communicate()
-    run.lock()
-    run.close()
-
-
-def test_a_closed_run_is_free(run):
-    other = records.RunDirectory(run.path, run.key)
-    with pytest.raises(UserError, match="another process"):
-        other.lock()
-    run.close()
-    other.lock()
-    other.close()
-
-
-@pytest.mark.parametrize(
-    "key, differing",
-    [
-        ({**KEY, "lr": 0.5}, "lr"),
-        ({**KEY, "dropout": 0.5, "seed": 7}, "dropout, seed"),
-        (
-            {**KEY, "schedule": "linear", "max_epochs": 9},
-            "max_epochs, schedule",
-        ),
-    ],
-)
-def test_the_folder_of_another_config_is_refused(run, key, differing):
-    begin(run, tiny_settings("runs"))
-    run.close()
-    with open(run.file("config.json"), "rb") as file:
-        before = file.read()
-    other = records.RunDirectory(run.path, key)
-    with pytest.raises(UserError, match=f"with another {differing}\\."):
-        other.lock()
-    with open(run.file("config.json"), "rb") as file:
-        assert file.read() == before
-    run.lock()  # its own config opens it again
-
 
 # === Files ===
 
@@ -149,13 +57,6 @@ def test_a_damaged_result_is_named(run):
 
 
 # === What is read is what was written ===
-
-
-def change_json(run, name, **changes):
-    with open(run.file(name)) as file:
-        content = json.load(file)
-    with open(run.file(name), "w") as file:
-        json.dump({**content, **changes}, file)
 
 
 def test_a_run_without_a_result_has_none(run):
@@ -266,75 +167,6 @@ def test_a_depth_profile_is_as_declared(run):
     assert records.ADVICE in str(error.value)
 
 
-# === The lock ===
-
-
-def fail_with(code):
-    def refuse(*arguments, **options):
-        fail(code)()
-
-    return refuse
-
-
-def test_whether_a_run_is_locked_is_known_to_others(run, monkeypatch):
-    other = records.RunDirectory(run.path, run.key)
-    assert other.is_locked() is True
-    run.close()
-    assert other.is_locked() is False
-    nowhere = records.RunDirectory(run.path + "x", run.key)
-    assert nowhere.is_locked() is False and not os.path.exists(nowhere.path)
-    monkeypatch.setattr(files, "open_lock", fail_with(errno.EACCES))
-    assert other.is_locked() is True
-    monkeypatch.setattr(files, "open_lock", fail_with(errno.EIO))
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        other.is_locked()
-
-
-def test_the_lock_names_its_process(run):
-    with open(run.file(".lock")) as file:
-        assert file.read().startswith(f"process {os.getpid()} on ")
-    run.close()
-    with open(run.file(".lock"), "w") as file:
-        file.write("process 1234567890 on a machine of a very long name" * 9)
-    run.lock()
-    with open(run.file(".lock")) as file:
-        assert "1234567890" not in file.read()
-
-
-@pytest.mark.parametrize("content, owner", [("", "unknown"), ("x\udcff", "x")])
-def test_an_owner_that_is_not_named_is_unknown(content, owner, run):
-    with open(run.file(".lock"), "w", errors="surrogateescape") as file:
-        file.write(content)
-    other = records.RunDirectory(run.path, run.key)
-    with pytest.raises(UserError, match=f"another process.*{owner}"):
-        other.lock()
-
-
-def test_a_file_that_is_no_lock_is_left_alone(run):
-    run.close()
-    with open(run.file(".lock"), "w") as file:
-        file.write("notes of mine")
-    with pytest.raises(json_files.Damaged, match="is not the lock of a run"):
-        records.RunDirectory(run.path, run.key).lock()
-    with open(run.file(".lock")) as file:
-        assert file.read() == "notes of mine"
-
-
-def test_who_locks_a_run_removes_what_a_killed_process_left(run):
-    run.close()
-    folders = ["", "checkpoint", "model"]
-    folders += [os.path.join("extension", name) for name in folders]
-    for folder in folders:
-        os.makedirs(run.file(folder), exist_ok=True)
-        for name in ("a.tmp-0123abcd", "a.json"):
-            with open(run.file(folder, name), "w"):
-                pass
-    records.RunDirectory(run.path, run.key).lock()
-    for folder in folders:
-        names = os.listdir(run.file(folder))
-        assert "a.json" in names and "a.tmp-0123abcd" not in names
-
-
 # === What a run says of itself ===
 
 
@@ -418,149 +250,6 @@ def test_a_key_is_as_json_has_it(tmp_path):
     assert run.key == {"folder": str(tmp_path), "blocks": [1, 2]}
     write_result(run, {})
     assert records.RunDirectory(str(tmp_path), key).result()
-
-
-# === Extending a finished run ===
-
-
-def finish(run, epochs, checkpoints=True):
-    """Writes what a run, or its extension, writes at its end."""
-    arrays = {"kernel": np.full(2, epochs, np.float32)}
-    entry = run.write_model(f"epoch-{epochs}", arrays)
-    if checkpoints:
-        run.checkpoints.save(epochs, arrays, {"epochs": epochs})
-    run.keep_models([entry])
-    run.write_epochs([line_of(n) for n in range(1, epochs + 1)])
-    run.write_predictions({"test_logits": np.full(3, epochs)})
-    run.write_errors({"test": epochs})
-    write_result(
-        run,
-        {
-            "epochs_run": epochs,
-            "phases": [run_files.phase(epochs)],
-            "stop_reason": "max_epochs",
-        },
-    )
-
-
-def line_of(epoch):
-    return {
-        "epoch": epoch,
-        "phase": 1,
-        "phase_epoch": epoch,
-        "validation": None,
-        "test": {"accuracy": 0.5},
-        "elapsed_seconds": 1.0,
-    }
-
-
-def epochs_of_all_files(path):
-    """The numbers of epochs that the files of a run are of."""
-    reader = records.RunDirectory(path, None)
-    result = reader.result()
-    for name in result["sha256"]:
-        reader.check_file(name, result)
-    [model] = [n for n in result["sha256"] if n.startswith("model/")]
-    weights = checkpoint.read_arrays(reader.check_file(model), None)
-    with np.load(reader.check_file("predictions.npz")) as arrays:
-        return {
-            result["epochs_run"],
-            reader.config()["settings"]["max_epochs"],
-            len(reader.epochs()),
-            reader.errors()["test"],
-            int(arrays["test_logits"][0]),
-            int(weights["kernel"][0]),
-        }
-
-
-@pytest.fixture
-def finished(run):
-    """A run that has finished 2 epochs."""
-    begin(run, tiny_settings("runs", max_epochs=2))
-    finish(run, 2)
-    return run
-
-
-def reopen(run, **changes):
-    """Another process goes on with a run."""
-    run.close()
-    other = records.RunDirectory(run.path, run.key)
-    begin(other, tiny_settings("runs", **changes))
-    return other
-
-
-def test_a_run_that_is_extended_is_the_finished_one_until_it_ends(finished):
-    run = reopen(finished, max_epochs=3)
-    run.write_epochs([line_of(n) for n in (1, 2, 3)])
-    entry = run.write_model("epoch-3", {"kernel": np.ones(2, np.float32)})
-    run.checkpoints.save(3, {}, {"epochs": 3})
-    run.keep_models([entry])
-    run.note_concurrent_runs()
-    assert epochs_of_all_files(run.path) == {2}
-    run = reopen(run, max_epochs=3)
-    assert run.checkpoints.newest(repair=True)[1] == {"epochs": 3}
-    assert len(run.config()["starts"]) == 3
-    finish(run, 3)
-    assert epochs_of_all_files(run.path) == {3}
-    assert sorted(os.listdir(run.file("checkpoint"))) == [
-        "step-000000003.json",
-        "step-000000003.safetensors",
-    ]
-    assert os.listdir(run.file("model")) == ["epoch-3.safetensors"]
-    assert not os.path.exists(run.file(records.EXTENSION))
-    run.write_errors({"test": 9})  # of the run, which is extended no more
-    assert not os.path.exists(run.file(records.EXTENSION))
-
-
-def test_the_test_is_scored_after_the_epochs_of_the_result(finished):
-    run = reopen(finished, max_epochs=3)
-    run.checkpoints.save(3, {}, {"epochs": 3})
-    run = reopen(run, max_epochs=2)
-    assert run.checkpoints.newest(repair=True)[1] == {"epochs": 2}
-    finish(run, 2, checkpoints=False)
-    assert epochs_of_all_files(run.path) == {2}
-    assert run.checkpoints.newest(repair=True)[1] == {"epochs": 2}
-
-
-@pytest.mark.parametrize(
-    "owner, name, count",
-    [
-        (os, "rename", 1),
-        *((os, "replace", count) for count in range(6, 13)),
-        (records.shutil, "rmtree", 1),
-        (records.shutil, "rmtree", 2),
-    ],
-)
-def test_no_kill_leaves_the_files_of_two_results(
-    finished, owner, name, count, monkeypatch
-):
-    calls = []
-    original = getattr(owner, name)
-
-    def die(*arguments, **options):
-        calls.append(arguments)
-        if len(calls) == count:
-            raise KeyboardInterrupt
-        return original(*arguments, **options)
-
-    run = reopen(finished, max_epochs=3)
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, die)
-        with pytest.raises(KeyboardInterrupt):
-            finish(run, 3)
-    assert epochs_of_all_files(run.path) in ({2}, {3})
-    run = reopen(run, max_epochs=4)
-    assert epochs_of_all_files(run.path) in ({2}, {3})
-    finish(run, 4)
-    assert epochs_of_all_files(run.path) == {4}
-    assert len(os.listdir(run.file("checkpoint"))) <= 4
-
-
-def test_without_a_checkpoint_a_finished_run_stays_as_it_is(finished):
-    shutil.rmtree(finished.file("checkpoint"))
-    with pytest.raises(UserError, match="has no intact checkpoint"):
-        reopen(finished, max_epochs=3)
-    assert epochs_of_all_files(finished.path) == {2}
 
 
 @pytest.mark.parametrize("name, is_told", [("CPU:0", True), ("GPU:0", False)])
