@@ -1,4 +1,4 @@
-"""The report's files, and the documents that are made from them."""
+"""The files that a report writes, and the summaries that it reads again."""
 
 import contextlib
 import csv
@@ -8,14 +8,11 @@ import io
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 import types
 
-import numpy as np
-import pandas as pd
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
@@ -24,11 +21,7 @@ from tests.reports import synthetic
 from tests.support import commands
 from tf_transfer import report
 from tf_transfer.config import settings
-from tf_transfer.reports import (
-    page as page_lib,
-    study as study_lib,
-    summary as summary_lib,
-)
+from tf_transfer.reports import page as page_lib, summary as summary_lib
 from tf_transfer.training import tensorboard
 
 
@@ -166,18 +159,6 @@ def test_a_summary_has_a_line_for_each_run(written):
     ) == json.dumps(made, sort_keys=True)
 
 
-def test_machines_that_share_a_name_are_named_once(tmp_path):
-    for seed, changes in enumerate(
-        [{"machine": "a"}, {"machine": "b"}, {"threads": 7}]
-    ):
-        synthetic.write(tmp_path, [0.8], environment=changes, seed=seed)
-    made = summary_lib.summarize_folder(str(tmp_path))["made"]
-    assert made["machine"] == (
-        "/device:CPU:0 (a processor), 2 threads, 1 at a time; "
-        "/device:CPU:0 (a processor), 7 threads, 1 at a time"
-    )
-
-
 def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
     """Not a number of another type, nor a field that some have not."""
     made = summary_lib.summarize_folder(written.root)
@@ -249,84 +230,6 @@ def test_seeds_without_a_test_score_are_not_merged_with_tested_ones(written):
     assert len(merged["runs"]) == len(whole["runs"]) + 1
 
 
-def test_a_run_without_a_test_score_is_left_out_among_tested_seeds(tmp_path):
-    """It does not turn the others' test scores into validation scores."""
-    for seed in range(3):
-        for layers, score in (("all", 0.9), ("2", 0.8)):
-            synthetic.write(
-                tmp_path, [score], trainable_layers=layers, seed=seed
-            )
-    before = summary_lib.summarize_folder(str(tmp_path))
-    unscored = synthetic.write(tmp_path, [0.7], tested=0, seed=3)
-    after = summary_lib.summarize_folder(str(tmp_path))
-    assert after["runs"] == before["runs"]
-    reasons = dict(after["left_out"])
-    assert reasons[os.path.relpath(unscored, tmp_path)].startswith(
-        "has no test score"
-    )
-
-
-def test_copied_seeds_are_left_out(tmp_path):
-    labels = np.array([0, 1, 1, 0])
-    for seed in range(3):
-        logits = np.random.default_rng(max(seed, 1)).normal(size=(4, 1))
-        synthetic.write(
-            tmp_path, [0.8], seed=seed, predictions=(labels, logits)
-        )
-    summary = summary_lib.summarize_folder(str(tmp_path))
-    assert len(summary["runs"]) == 2
-    [(path, reason)] = summary["left_out"]
-    assert "seed=1" in path and "it is a copy" in reason
-    parts = [
-        {**summary, "runs": [run], "left_out": []} for run in summary["runs"]
-    ]
-    copied = parts[0]["runs"][0]
-    key = {**copied["key"], "seed": 7}
-    parts[1]["runs"] = [{**copied, "path": "elsewhere", "key": key}]
-    merged = summary_lib.merge(parts)
-    assert [run["path"] for run in merged["runs"]] == [copied["path"]]
-    assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
-
-
-ANSWER = '{"lines": ["mine: use <it>."], "run": ""}'
-
-
-def test_the_answers_of_searches_are_in_the_report(tmp_path):
-    for seed in range(3):
-        synthetic.write(tmp_path, [0.9], trainable_layers="2", seed=seed)
-    for name, text in (("a", ANSWER), ("b", "{")):
-        file = tmp_path / name / ".search/answer.json"
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-    found = summary_lib.summarize_folder(str(tmp_path))
-    path = f"{tmp_path.name}/a"
-    assert found["searches"] == [{"path": path, "lines": ["mine: use <it>."]}]
-    assert ("b", "has a search whose answer is damaged") in found["left_out"]
-    page = report.compose(found)
-    assert "mine: use &lt;it&gt;." in page_lib.to_html(page)
-    assert f"### Search in {path}" in page_lib.to_markdown(page)
-    # A stored summary has them, and each counts once.
-    file = tmp_path / "summary.json"
-    file.write_text(summary_lib.to_json(found))
-    both = summary_lib.merge([summary_lib.read_summary(str(file)), found])
-    assert both["searches"] == found["searches"]
-
-
-def test_pipes_and_other_files_in_run_folders_are_passed_over(tmp_path):
-    good = synthetic.write(tmp_path, [0.6, 0.7])
-    bad = synthetic.write(tmp_path, [0.6, 0.7], seed=1)
-    os.remove(os.path.join(bad, "result.json"))
-    os.mkfifo(os.path.join(bad, "result.json"))
-    (tmp_path / "glue" / "notes.txt").write_text("mine")
-    os.mkfifo(tmp_path / "glue" / "pipe")
-    found = summary_lib.summarize_folder(str(tmp_path))
-    assert [run["path"] for run in found["runs"]] == [
-        os.path.relpath(good, tmp_path)
-    ]
-    path = os.path.relpath(bad, tmp_path)
-    assert (path, "result.json: is no file") in found["left_out"]
-
-
 @pytest.mark.parametrize("name", settings.RETIRED)
 def test_a_run_with_a_retired_setting_is_named(name, tmp_path):
     value = settings.RETIRED[name][0]
@@ -347,16 +250,6 @@ def test_a_run_with_a_retired_setting_is_named(name, tmp_path):
             f"was trained with --{name}={value}, which is retired",
         )
     ]
-
-
-def test_scores_of_a_search_are_called_validation_scores(tmp_path):
-    for seed in range(3):
-        synthetic.write(tmp_path, [0.7], tested=0, seed=seed)
-    summary = summary_lib.summarize_folder(str(tmp_path))
-    assert len(summary["runs"]) == 3 and not summary["left_out"]
-    [study] = study_lib.collect(summary)
-    table = page_lib.make_section(study).table.frame
-    assert [*table.columns] == ["approach", "validation", "seeds"]
 
 
 def test_tensorboard_has_the_columns(written):
@@ -456,61 +349,3 @@ def test_what_is_slow_to_load_is_loaded_for_a_report_alone(written, tmp_path):
     assert lines[:3] == ["LOADED"] * 3
     loaded = lines[3].split()
     assert "matplotlib" in loaded and "tensorflow" not in loaded
-
-
-# === The documents of this repository ===
-
-GENERATED = sorted(
-    os.path.relpath(path, commands.ROOT)
-    for path in glob.glob(os.path.join(commands.ROOT, "docs/*.md"))
-    if report.folder_of(open(path).read())  # benchmarks have marks, too
-)
-
-
-def test_there_are_generated_documents():
-    assert "docs/glue.md" in GENERATED
-
-
-@pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_document_is_not_stale(name):
-    path = os.path.join(commands.ROOT, name)
-    text = open(path).read()
-    folder = os.path.join(os.path.dirname(path), report.folder_of(text))
-    summary = summary_lib.read_summary(os.path.join(folder, "summary.json"))
-    page = report.compose(summary, os.path.join(commands.ROOT, "experiments"))
-    assert report.fill_in(text, page) == text
-    assert page.sections and page.sections[0].advice
-    shown = page_lib.to_html(page)
-    shown = re.sub(r"base64,\S+|[a-z]*nan[a-z]+", "", shown)
-    assert "nan" not in shown[shown.index("<main>") :]
-    [runs] = [table.frame for table in page.tables if table.name == "runs"]
-    assert {*runs["run"]} == {record["path"] for record in summary["runs"]}
-    for figure in page.shown_figures:
-        assert os.path.exists(os.path.join(folder, f"{figure.name}.png"))
-
-
-def test_the_summaries_that_are_kept_name_no_folder_of_a_machine():
-    for name in glob.glob(
-        os.path.join(commands.ROOT, "experiments", "*", "summary.json")
-    ):
-        text = json.dumps(json.load(open(name)))
-        assert "/work" not in text and "/tmp" not in text
-        assert "/root" not in text and "/home" not in text
-
-
-def test_studies_of_one_title_are_all_printed(capsys):
-    frame = pd.DataFrame({"approach": ["everything"]})
-    sections = [
-        types.SimpleNamespace(
-            study=types.SimpleNamespace(title="glue"),
-            advice=sentence,
-            table=types.SimpleNamespace(frame=frame),
-        )
-        for sentence in ("The first.", "The second.")
-    ]
-    page = types.SimpleNamespace(sections=sections, summary={})
-    report._print_advice(page)
-    assert capsys.readouterr().out == (
-        "\nglue\nThe first.\napproach\neverything\n"
-        "\nglue\nThe second.\napproach\neverything\n"
-    )
