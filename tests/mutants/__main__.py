@@ -23,7 +23,7 @@ from tests.mutants import mutations, trials
 
 # Modules of a room, and the tests for them.
 ROOMS = (
-    (("utils/files.py",), ("utils/files_test.py",)),
+    (("utils/files.py",), ("utils/files_test.py", "utils/folders_test.py")),
     (
         ("data/metrics.py",),
         ("data/metrics_test.py", "data/calibration_test.py"),
