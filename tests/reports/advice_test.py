@@ -1,14 +1,10 @@
-"""What to train: the rule, the sentence, the table, and finished runs."""
-
-import dataclasses
-import re
+"""What to train: the rule, the sentence, the table, and rates."""
 
 import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import advice, approaches, estimates, finished_runs
-from tf_transfer.reports.finished_runs import Scored
+from tf_transfer.reports import advice, approaches
 
 PAPER = made_up.make_paper()
 
@@ -46,8 +42,14 @@ def read_table(*groups, margin=1.0):
 
 
 ALL = make_runs([80, 80.2, 79.8], "all")
+
+
 FOUR = make_runs([79.9, 80.1, 79.9], "4", seconds=70.0)
+
+
 TWO = make_runs([79, 79.2, 78.8], "2", seconds=50.0)
+
+
 ONE = make_runs([60, 61, 59], "1", seconds=40.0)
 
 
@@ -273,169 +275,3 @@ def test_another_alpha_is_another_row_and_never_a_choice():
 )
 def test_an_approach_has_a_name_in_words(approach, words):
     assert advice.name_approach(approach) == words
-
-
-# === Finished runs ===
-
-
-def scored(right, count=200, approach="fine_tuning", seconds=3.0):
-    """A run that is right on the first so many of the texts."""
-    labels = np.arange(count) % 2
-    answers = np.where(np.arange(count) < right, labels, 1 - labels)
-    record = {
-        "metric": "accuracy",
-        "approach": approach,
-        "test": {"accuracy": right / count},
-        "train_seconds": seconds,
-        "prefix_seconds": None,
-        "prefix_build_seconds": None,
-        "trainable_parameters": 5,
-    }
-    logits = np.where(answers == 1, 1.0, -1.0)[:, None]
-    return Scored("here", record, "test", np.arange(count), labels, logits)
-
-
-@pytest.fixture
-def compare(monkeypatch):
-    """Compares runs by their names."""
-
-    def compare_all(**runs):
-        monkeypatch.setattr(
-            finished_runs,
-            "open_scored",
-            lambda path, kind: runs[path] if kind == "test" else None,
-        )
-        return finished_runs.compare_runs({name: name for name in runs})
-
-    return compare_all
-
-
-@pytest.mark.parametrize(
-    "ours, theirs, count, reference, sign",
-    [
-        (180, 150, 200, "last", "-"),
-        (150, 180, 200, "probe", "-"),
-        (14, 14, 24, "last", "+"),
-    ],
-)
-def test_the_strongest_run_is_the_reference(
-    ours, theirs, count, reference, sign, compare
-):
-    rows = compare(
-        last=scored(ours, count), probe=scored(theirs, count, "probe")
-    )
-    assert [row.name for row in rows if row.is_reference] == [reference]
-    [other] = [row for row in rows if not row.is_reference]
-    line = advice.make_table([other, *rows])[0]
-    assert line[f"minus {reference}"].startswith(sign)
-
-
-def test_the_headline_is_no_stronger_than_the_gain(compare):
-    words = scored(147, 200, "tfidf", 1.0)
-    is_right = np.random.default_rng(0).permutation(200) < 147
-    words.logits[:, 0] = np.where(is_right, 1, -1) * (2 * words.labels - 1)
-    rows = compare(last=scored(152, seconds=34.0), words=words)
-    assert re.fullmatch(
-        r"No gain shown over words, which costs 1 s; last is \+2\.5 "
-        r"\(-\d\.\d to \+\d+\.\d\) and costs 34 s \(1 seed, 200 test texts: "
-        r"not sure\)\. Best guess: last\.",
-        advice.advise(rows),
-    )
-
-
-def test_a_gain_that_is_shown_has_its_cost(compare):
-    rows = compare(
-        last=scored(180, seconds=34.0), words=scored(150, 200, "tfidf", 1.0)
-    )
-    assert re.fullmatch(
-        r"Train last: \+15.0 \(\+\d+.\d to \+\d+.\d\) over words, which costs "
-        r"1 s; last costs 34 s \(1 seed, 200 test texts: not sure\)\.",
-        advice.advise(rows),
-    )
-
-
-def test_the_cheapest_baseline_without_a_shown_gain_is_named(compare):
-    rows = compare(
-        last=scored(180, seconds=34.0),
-        probe=scored(180, 200, "probe", 9.0),
-        words=scored(150, 200, "tfidf", 1.0),
-    )
-    [last, *_] = rows
-    assert advice.find_floor(last, rows).name == "probe"
-    rows = compare(
-        last=scored(180, seconds=34.0),
-        probe=scored(180, 200, "probe", 9.0),
-        words=scored(180, 200, "tfidf", 1.0),
-    )
-    assert advice.find_floor(rows[0], rows).name == "words"
-
-
-def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column(compare):
-    rows = compare(
-        words=scored(180, 200, "tfidf", 1.0), last=scored(170, seconds=34.0)
-    )
-    [words, last] = advice.make_table(rows, 0.0)
-    assert (words["time"], last["time"]) == ("1 s", "34 s")
-    assert not any("loses" in title or "%" in title for title in last)
-    assert re.fullmatch(
-        r"Use words: nothing is shown to score more; last scores 5\.0 points "
-        r"less than words \(-\d+\.\d to -\d+\.\d\) and costs 34 s \(1 seed, "
-        r"200 test texts: not sure\)\.",
-        advice.advise(rows, 0.0),
-    )
-
-
-def test_a_cheaper_approach_has_seconds_and_a_factor(compare):
-    rows = compare(
-        two=scored(180, seconds=204.0), last=scored(180, seconds=34.0)
-    )
-    rows[1] = dataclasses.replace(
-        rows[1], difference=estimates.Estimate(-0.3, 0.1, 9.0).ranged()
-    )
-    assert advice.advise(rows) == (
-        "Train last: it scores 0.3 points less than training two (-0.5 to "
-        "-0.1) and costs 34 s, 6 times less than 204 s (1 seed, 200 test "
-        "texts: not sure)."
-    )
-
-
-# === The majority baseline, and chance ===
-
-
-@pytest.mark.parametrize("right, is_likely", [(104, False), (112, True)])
-def test_nothing_is_recommended_that_is_not_likely_above_the_majority(
-    right, is_likely, compare
-):
-    """A standard error of the lead is 3.5 points."""
-    rows = compare(last=scored(right), probe=scored(100, 200, "probe"))
-    assert rows[0].is_likely == is_likely
-    text = advice.advise(rows)
-    assert text.startswith("Nothing is recommended") != is_likely
-    if not is_likely:
-        assert "The best, last, is +2.0 (" in text
-
-
-def test_a_row_at_the_majority_is_never_the_cheap_choice():
-    row = advice.Row("last", is_reference=True)
-    cheap = advice.Row(
-        "words",
-        difference=estimates.Estimate(-0.1, 0.1, 99.0).ranged(),
-        time=estimates.Ranged(5.0),
-        lead=estimates.Estimate(0.1, 2.0, 99.0).ranged(),
-    )
-    assert advice.choose([row, cheap], 1.0) is row
-    shown = dataclasses.replace(
-        cheap, lead=estimates.Estimate(9.0, 2.0, 99.0).ranged()
-    )
-    assert advice.choose([row, shown], 1.0) is shown
-
-
-def test_a_score_below_chance_is_an_alarm_with_causes(compare):
-    rows = compare(last=scored(120), words=scored(44, 200, "tfidf"))
-    assert advice.advise(rows) == (
-        "Check the data: words is below chance, 22.0 on 200 test texts. "
-        "Likely causes: labels that are reversed in a file, or a text (one of "
-        "a pair is enough) that training and scored rows share with different "
-        "labels."
-    )
-    assert advice.warn(rows[1:]) == advice.advise(rows)
