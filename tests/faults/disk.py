@@ -4,11 +4,8 @@ It stands below `open`, `os`, `fcntl.flock` and `mmap`, and the writers of
 `foreign`, for the paths of one folder. No test needs a file system of its own,
 and a point takes milliseconds.
 
-A loss of power keeps what was synced: the content of a file from `fsync` of the
-file, the names in a folder from `fsync` of the folder. A sync also keeps the
-names of the folders above, as ext4, XFS and Btrfs do. Of what was not synced,
-`power loss` keeps nothing, and `power loss, names kept` all names but no
-content: a real loss is between the two.
+Of what was not synced, `power loss` keeps nothing, and `power loss, names kept`
+all names but no content: see `power`.
 """
 
 import builtins
@@ -22,7 +19,7 @@ import shutil
 
 import pytest
 
-from tests.faults import foreign
+from tests.faults import foreign, power
 
 CHANGES = {
     *("create", "write", "truncate", "fsync", "rename", "link", "unlink"),
@@ -75,7 +72,6 @@ class Disk:
         self._patch = pytest.MonkeyPatch()
         self._files, self._descriptors = [], set()
         self._removed = []  # keeps the numbers of removed files in use
-        self._contents, self._names = {}, {}  # synced, by number of the inode
 
     # === Which operation fails ===
 
@@ -121,9 +117,9 @@ class Disk:
     # === The operations ===
 
     def __enter__(self):
-        for name in ("open", "stat", "lstat", "readlink", "scandir", "close"):
+        for name in ("open", "lstat", "readlink", "close"):
             setattr(self, f"_{name}", getattr(os, name))
-        self._remember(self.root)
+        self._synced = power.Synced(self.root)
         for name, kind in (
             *(("mkdir", "mkdir"), ("rmdir", "rmdir"), ("unlink", "unlink")),
             *(("remove", "unlink"), ("utime", "utime"), ("stat", "stat")),
@@ -273,66 +269,17 @@ class Disk:
             return buffered
         return io.TextIOWrapper(buffered, encoding, errors, newline)
 
-    # === What a loss of power leaves ===
-
-    def _remember(self, folder):
-        """Counts all that is in a folder as synced."""
-        names = self._names[os.stat(folder).st_ino] = {}
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                names[entry.name] = entry.inode(), entry.is_dir()
-                if entry.is_dir():
-                    self._remember(entry.path)
-                else:
-                    self._contents[entry.inode()] = _read(entry.path)
-
     def _fsync(self, file):
         descriptor = file if isinstance(file, int) else file.fileno()
         path = self.find(descriptor)
-        if not path:
-            return
-        self.operate("fsync", path)
-        number = os.fstat(descriptor).st_ino
-        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
-            with self._scandir(path) as entries:
-                self._names[number] = {
-                    entry.name: (entry.inode(), entry.is_dir())
-                    for entry in entries
-                }
-            folder = path
-        else:
-            self._contents[number] = _read(f"/proc/self/fd/{descriptor}")
-            folder = os.path.dirname(path)
-        while folder != self.root:
-            parent, name = os.path.split(folder)
-            names = self._names.setdefault(self._stat(parent).st_ino, {})
-            names[name] = self._stat(folder).st_ino, True
-            folder = parent
+        if path:
+            self.operate("fsync", path)
+            self._synced.sync(path, descriptor)
 
     def cut_power(self):
         """Leaves in the folder what a loss of power leaves of it."""
-        left = {}
-        if self._kind == "power loss":
-            self._collect(os.stat(self.root).st_ino, "", left)
-        else:
-            for folder, folders, names in os.walk(self.root):
-                subfolder = os.path.relpath(folder, self.root)
-                for name in folders:
-                    left[os.path.join(subfolder, name)] = None
-                for name in names:
-                    number = os.lstat(os.path.join(folder, name)).st_ino
-                    content = self._contents.get(number, b"")
-                    left[os.path.join(subfolder, name)] = content
-        write_tree(self.root, left)
-
-    def _collect(self, number, subfolder, left):
-        for name, (child, is_folder) in self._names.get(number, {}).items():
-            path = os.path.join(subfolder, name)
-            if is_folder:
-                left[path] = None
-                self._collect(child, path, left)
-            else:
-                left[path] = self._contents.get(child, b"")
+        keeps_names = self._kind == "power loss, names kept"
+        write_tree(self.root, self._synced.list_left(keeps_names))
 
 
 class _File(io.FileIO):
@@ -373,11 +320,6 @@ class _File(io.FileIO):
             raise OSError(error.errno, error.strerror) from None
 
 
-def _read(path):
-    with io.FileIO(path) as file:
-        return file.readall()
-
-
 def read_tree(root):
     """Content of each file below a folder, None of folders, by path."""
     tree = {}
@@ -386,7 +328,7 @@ def read_tree(root):
             tree[os.path.relpath(os.path.join(folder, name), root)] = None
         for name in names:
             path = os.path.join(folder, name)
-            tree[os.path.relpath(path, root)] = _read(path)
+            tree[os.path.relpath(path, root)] = power.read(path)
     return tree
 
 
