@@ -11,9 +11,9 @@ import pytest
 from tests.support import commands, cs224n_runs, stacking_data
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
-from tf_transfer.models import heads as stacking_heads
 from tf_transfer.reports import claims, reading
 from tf_transfer.reports.run_frame import CACHING
+from tf_transfer.stacking import heads as stacking_heads
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.tweets import experiment as tweets
 

@@ -9,9 +9,8 @@ import tensorflow as tf
 from tests.predict_test import open_predictor, serve
 from tests.support import answering, quick, stacking_data
 from tf_transfer.data import conll
-from tf_transfer.models import heads
 from tf_transfer.runs import export_folder
-from tf_transfer.stacking import experiment as stacking
+from tf_transfer.stacking import experiment as stacking, heads
 from tf_transfer.utils.errors import UserError
 
 # One run answers traced, as a user's does; all others eagerly.

@@ -1,6 +1,6 @@
 """What CONTRIBUTING.md says to add, added: a row makes a GLUE-like task.
 
-Heads: tests/models/heads/registry_test.py.
+Heads: tests/stacking/heads/registry_test.py.
 """
 
 from tests.conftest import tiny_settings

@@ -15,8 +15,8 @@ from tests.support.stacking_data import (
     settings_of,
 )
 from tf_transfer.data import glue
-from tf_transfer.models import heads, tiny
-from tf_transfer.stacking import experiment as stacking
+from tf_transfer.models import tiny
+from tf_transfer.stacking import experiment as stacking, heads
 from tf_transfer.training import programs
 from tf_transfer.utils.errors import UserError
 

@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from tests.models import encoders
 from tf_transfer.data.task import Task
-from tf_transfer.models import exports, heads, loading, serving
+from tf_transfer.models import exports, loading, serving
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
+from tf_transfer.stacking import heads
 from tf_transfer.utils.errors import UserError
 
 # Texts that keras-hub's tokenizer reads otherwise.

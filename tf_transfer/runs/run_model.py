@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from tf_transfer.data.task import Task
-from tf_transfer.models import freezing, heads, loading, methods
+from tf_transfer.models import freezing, loading, methods
 from tf_transfer.runs.run_data import RunData
 from tf_transfer.runs.warm import OURS, WarmState
 from tf_transfer.utils.errors import UserError
@@ -39,9 +39,7 @@ class RunModel:
 
         Only such code may draw from TensorFlow's own generator.
         """
-        paths = list(methods.METHODS.values())
-        for named in heads.HEADS.values():
-            paths.extend(named.values())
+        paths = methods.METHODS.values()
         return (
             self.head is not None
             or not type(self).__module__.startswith(OURS)

@@ -14,7 +14,7 @@ initialisation; BERT's Adam with weight decay; fine-tuning alone with two dense
 layers. The paper's other settings are not in our copy. Ours: 2e-5 in the second
 phase; five epochs in the first and three in the second, or of the head alone;
 batch 32; decay 0.01; the cased encoder for entities; the last epoch of a phase
-is its result. Sizes of heads: see `models/heads`.
+is its result. Sizes of heads: see `heads`.
 
 When to leave the first phase, the paper leaves open ("only for a few epochs",
 while accuracies "do not differ much"): after --phase_one_epochs, or, of those,
@@ -34,10 +34,10 @@ from tf_transfer import experiment
 from tf_transfer.config.fields import setting, texts_setting, training_setting
 from tf_transfer.data import conll, cs224n, glue, splits, yahoo
 from tf_transfer.data.task import Source, Task, Texts
-from tf_transfer.models import heads
 from tf_transfer.own import held_out, task_file
 from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.runs import run_data, task_settings
+from tf_transfer.stacking import heads
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -372,6 +372,12 @@ class Stacking(experiment.Experiment):
     name = "stacking"
     Settings = Settings
     Data = StackingData
+
+    @property
+    def has_foreign_code(self) -> bool:
+        """Whether the head, or another part, is not of this package."""
+        kind, head = self.settings.head_kind, self.settings.head
+        return super().has_foreign_code or heads.is_foreign(kind, head)
 
     def build_head(
         self, task: Task, encoder: "experiment.Encoder"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.models.heads import reference
+from tests.stacking.heads import reference
 
 
 def expected(head, text):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tests.models.heads import reference
-from tests.models.heads.matching_test import match
+from tests.stacking.heads import reference
+from tests.stacking.heads.matching_test import match
 
 SIZES = {"perspectives": 3, "aggregation_units": 4}
 

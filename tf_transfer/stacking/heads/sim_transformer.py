@@ -21,9 +21,9 @@ import keras_hub
 import tensorflow as tf
 
 from tf_transfer.models import blocks
-from tf_transfer.models.heads.bimpm import BiMPMHead
 from tf_transfer.models.methods import added
 from tf_transfer.models.prefix import mean_pool
+from tf_transfer.stacking.heads.bimpm import BiMPMHead
 
 FEEDFORWARD_RATIO = 4  # width of the feed-forward layer / width of the block
 

@@ -25,7 +25,7 @@ import keras
 import tensorflow as tf
 
 from tf_transfer.models.heads.base_head import Head
-from tf_transfer.models.heads.matching import Matching, MATCHINGS
+from tf_transfer.stacking.heads.matching import Matching, MATCHINGS
 
 
 class BiMPMHead(Head):

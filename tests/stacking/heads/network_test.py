@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.models import encoders
-from tests.models.heads.heads_test import ALL, SMALL
+from tests.stacking.heads.heads_test import ALL, SMALL
 from tf_transfer.models import (
     freezing,
-    heads,
     network as network_lib,
     prefix as prefix_lib,
 )
+from tf_transfer.stacking import heads
 
 # One head for each of what a head may read: tokens, [CLS], two texts.
 KINDS = [("ner", "dense"), ("text", "dense"), ("pairs", "sim_transformer")]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models.heads import reference
-from tf_transfer.models import heads, keras_private
+from tests.stacking.heads import reference
+from tf_transfer.models import keras_private
+from tf_transfer.stacking import heads
 from tf_transfer.training.dropout import DropoutSeeds
 
 HIDDEN = reference.HIDDEN

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.models.heads import reference
+from tests.stacking.heads import reference
 
 SIZES = {"blocks": 2, "depth": 3, "growth": 4}
 

@@ -7,14 +7,14 @@ import sys
 import keras
 import pytest
 
-from tests.models.heads.heads_test import ALL
+from tests.stacking.heads.heads_test import ALL
 from tests.support.stacking_data import settings_of
-from tf_transfer.models import heads, tiny
+from tf_transfer.models import tiny
 from tf_transfer.models.heads.base_head import Head
-from tf_transfer.stacking import experiment as stacking
+from tf_transfer.stacking import experiment as stacking, heads
 from tf_transfer.utils.errors import UserError
 
-PATH = "tests.models.heads.registry_test:LinearHead"
+PATH = "tests.stacking.heads.registry_test:LinearHead"
 
 
 class LinearHead(Head):
@@ -52,7 +52,7 @@ def test_every_row_names_a_head(task, name):
 
 def test_the_registry_imports_no_tensorflow():
     program = (
-        "import sys; from tf_transfer.models import heads; "
+        "import sys; from tf_transfer.stacking import heads; "
         "heads.check('ner', 'bilstm'); heads.HEADS['pairs']; "
         "heads.register('ner', 'own', 'own_module:OwnHead'); "
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"

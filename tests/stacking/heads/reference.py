@@ -6,7 +6,7 @@ takes the arrays of a Keras layer's weights, in Keras's order.
 
 import numpy as np
 
-from tf_transfer.models import heads
+from tf_transfer.stacking import heads
 
 HIDDEN = 12
 LENGTHS = (7, 3, 1, 5)  # tokens of four texts, or of two pairs

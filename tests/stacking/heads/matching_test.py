@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tests.models.heads import reference
-from tf_transfer.models.heads import matching
+from tests.stacking.heads import reference
+from tf_transfer.stacking.heads import matching
 
 PERSPECTIVES = 3
 SEEDS = range(4)

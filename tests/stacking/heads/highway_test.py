@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tests.models.heads import reference
-from tf_transfer.models import heads
+from tests.stacking.heads import reference
+from tf_transfer.stacking import heads
 
 
 def expected(head, text):

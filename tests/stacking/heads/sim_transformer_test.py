@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.models.heads import bimpm_test, reference
-from tf_transfer.models import heads, keras_private
-from tf_transfer.models.heads import sim_transformer
+from tests.stacking.heads import bimpm_test, reference
+from tf_transfer.models import keras_private
+from tf_transfer.stacking import heads
+from tf_transfer.stacking.heads import sim_transformer
 
 WIDTH = 16
 
