@@ -46,6 +46,18 @@ def test_errors_of_two_bins_do_not_cancel():
     assert measured["expected_error"] == pytest.approx((0.35 + 0.05) / 2)
 
 
+def test_the_brier_score_is_of_all_classes_and_of_each_label():
+    shares = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]])
+    measured = metrics.measure_calibration(np.array([0, 1]), np.log(shares))
+    squares = (shares - np.eye(3)[[0, 1]]) ** 2
+    assert measured["brier"] == pytest.approx(squares.sum(axis=1).mean())
+
+    labels = np.array([[1, 0, 0], [0, 1, 1]])
+    logits = np.log(shares / (1 - shares))
+    measured = metrics.measure_calibration(labels, logits)
+    assert measured["brier"] == pytest.approx(((shares - labels) ** 2).mean())
+
+
 def test_several_labels_have_one_temperature(rng):
     logits = rng.normal(size=(5000, 3)) * 2
     labels = (rng.random(logits.shape) < metrics.sigmoid(logits)) * 1

@@ -147,7 +147,7 @@ def test_constant_predictions_correlate_with_nothing(name, logit):
 @pytest.mark.parametrize("name", ["f1", "f1_hart", "precision", "recall"])
 def test_nothing_found_is_zero_even_where_there_is_nothing(name):
     nothing = np.full((10, 1), -1.0)
-    for labels in (LABELS, np.zeros(10, int)):
+    for labels in (LABELS, np.zeros(10, int), np.ones(10, int)):
         assert measure(name, labels, nothing) == 0.0
 
 
