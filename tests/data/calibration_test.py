@@ -1,5 +1,7 @@
 """Temperatures, and weights of two models, are those of the true logits."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -65,12 +67,13 @@ def test_several_labels_have_one_temperature(rng):
     assert fitted == pytest.approx(2, rel=0.06)
 
 
-def test_answers_without_errors_have_the_lowest_temperature():
+def test_the_temperature_has_bounds():
     labels = np.array([0, 1, 1])
-    logits = np.array([[-1.0], [2.0], [0.5]])
-    low, _ = metrics.TEMPERATURES
+    logits = np.array([[-1.0], [2.0], [0.5]])  # no error
     fitted = metrics.fit_temperature(labels, logits)
-    assert fitted == pytest.approx(low, rel=0.01)
+    assert fitted == pytest.approx(0.05, rel=0.01)
+    fitted = metrics.fit_temperature(1 - labels, logits)
+    assert fitted == pytest.approx(20, rel=0.01)
 
 
 # === Two models ===
@@ -115,6 +118,16 @@ def test_labels_that_a_fold_lacks_decide_no_weight(rng):
     weights = metrics.fit_weights(task, rare, wide)
     np.testing.assert_allclose(weights, expected, atol=1e-3)
 
+    # Two classes may have two units.
+    two = [z[:, [0, 3]] for z in wide]
+    rare = np.array([0] * 600 + [1] * 50)
+    weights = metrics.fit_weights(task, rare, two)
+    np.testing.assert_allclose(
+        weights,
+        metrics.fit_weights(task, rare[:600], [z[:600] for z in two]),
+        atol=1e-3,
+    )
+
     # Of several labels, one column of some texts.
     labels = (first > 0) * 1
     expected = metrics.fit_weights(LABELS, labels, [first, second])
@@ -144,6 +157,12 @@ def test_weights_of_scores_have_the_sum_1_in_the_scale_of_the_task(rng):
     labels = (middle + unit * scaled[:, 0]).astype(np.float32)
     weights = metrics.fit_weights(SCORES, labels, [first, second])
     np.testing.assert_allclose(weights, [0.3, 0.7], atol=0.02)
+    # The unit of the scores does not matter, and neither does their number.
+    task = dataclasses.replace(SCORES, score_scale=None)
+    few = 1e-2 * first[:20], 1e-2 * second[:20]
+    labels = (0.3 * few[0] + 0.7 * few[1])[:, 0]
+    weights = metrics.fit_weights(task, labels, few)
+    np.testing.assert_allclose(weights, [0.3, 0.7], rtol=1e-6)
     for better, other in ((first, -first), (first, first)):
         labels = (middle + unit * 2 * better[:, 0]).astype(np.float32)
         weights = metrics.fit_weights(SCORES, labels, [better, other])
