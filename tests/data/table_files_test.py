@@ -139,6 +139,11 @@ def test_all_columns_are_read_or_those_that_are_named(tmp_path):
             "Its columns are 'a,b', 'c'. Put a name that has a comma in "
             "double quotes. Give one of them as --text_column.",
         ),
+        (
+            "--text_column",
+            "a,b",
+            "Its columns are 'a', 'b'. Give one of them as --text_column.",
+        ),
         ("", "a", "With cells separated by commas, it has one column."),
         (
             "--label_column",

@@ -278,3 +278,10 @@ def test_a_run_without_a_value_decides_nothing():
     [verdict] = made_up.judge(paper, last, whole).values()
     assert verdict.word == "inconclusive"
     assert verdict.reason == "not all runs have a value on rte"
+
+
+def test_every_group_without_runs_is_named():
+    depths = tuple({"trainable_layers": k} for k in ("4", "1", "3"))
+    verdict = judge_one({"sign": -1, "first": (LAST, *depths)}, [70], [80])
+    lacks = "no runs with trainable_layers=4 on rte, and 2 more"
+    assert verdict.reason == lacks
