@@ -83,6 +83,24 @@ def test_no_size_or_one_too_large_takes_every_example(size):
     np.testing.assert_array_equal(rows, np.arange(1000))
 
 
+def test_texts_with_the_same_labels_are_one_class():
+    sets = np.array([[0, 0], [1, 0], [1, 1]])
+    kinds = np.random.default_rng(3).choice(3, 1000, p=[0.6, 0.3, 0.1])
+    train, validation = splits.split_train_validation(sets[kinds], 0.1, 0)
+    assert len(validation) == 100
+    assert_in_proportion(kinds, validation)
+    assert_in_proportion(kinds, train)
+
+
+def test_a_split_has_the_name_of_its_kind_and_its_own():
+    named = {"train": {"": 1}, "test": {"": 2, "mismatched": 3}}
+    assert splits.flatten(named) == {
+        "train": 1,
+        "test": 2,
+        "test_mismatched": 3,
+    }
+
+
 @pytest.mark.parametrize("groups", [None, np.arange(100) // 2])
 def test_folds_are_disjoint_and_cover_the_training_set(groups):
     labels = np.arange(100) % 3

@@ -4,6 +4,7 @@ import pytest
 
 from tf_transfer.models import freezing, loading, network as network_lib, tiny
 from tf_transfer.models.heads import pooled
+from tf_transfer.models.methods import lora, own_weights
 from tf_transfer.utils.errors import UserError
 
 # Parameters of `tiny`: width 32, inner width 64, 512 positions, 2 segments.
@@ -105,6 +106,11 @@ def test_a_pooler_that_no_head_reads_is_no_part():
 
 def test_the_table_for_people_adds_up(network):
     lines = freezing.describe_parameters(network, trainable("1")).splitlines()
+    assert lines[:2] == [
+        "component           parameters  trains",
+        f"embeddings              {EMBEDDINGS:,}  -",
+    ]
+    assert {len(line.rpartition("  ")[0]) for line in lines[:-2]} == {30}
     assert lines[1].split() == ["embeddings", f"{EMBEDDINGS:,}", "-"]
     assert lines[4].split() == ["block", "3", f"{BLOCK:,}", "yes"]
     total, moving = GOLDEN["all"], GOLDEN["1"]
@@ -133,12 +139,43 @@ def test_block_1_is_not_block_11():
         ("1", "", 11),
         ("4", "", 8),
         ("12", "", 0),
+        ("head", "", 12),
         ("all", "7-8", 6),
         ("all", "1-12", 0),
     ],
 )
 def test_the_cut_counts_the_blocks_below_what_trains(layers, blocks, cut):
     assert freezing.parse(layers, blocks, 12).cut == cut
+
+
+LORA = lora.LoRA(rank=2)
+
+
+@pytest.mark.parametrize(
+    "layers, method, has_prefix",
+    [
+        ("all", own_weights.FULL, False),
+        ("12", own_weights.FULL, True),  # the embeddings alone
+        ("11", own_weights.FULL, True),
+        ("0", own_weights.FULL, True),
+        ("all", LORA, False),  # all blocks, of frozen embeddings
+        ("12", LORA, False),
+        ("11", LORA, True),
+    ],
+)
+def test_what_is_frozen_is_stored_where_that_saves_something(
+    layers, method, has_prefix
+):
+    assert freezing.parse(layers, "", 12, method).has_prefix == has_prefix
+
+
+def test_a_new_pooler_trains_with_a_head_and_no_other():
+    assert freezing.parse("head", "", 12).only_heads
+    assert not freezing.parse("head", "", 12, new_pooler=True).only_heads
+    assert not freezing.parse("0", "", 12).only_heads  # the pooler trains
+    blocks = freezing.Trainable(12, 12, pooler=False)
+    assert not blocks.only_heads
+    assert not freezing.Trainable(13, 12, True, pooler=False).only_heads
 
 
 def test_training_all_blocks_is_not_training_all():

@@ -28,6 +28,7 @@ ROOMS = (
         ("data/metrics.py",),
         ("data/metrics_test.py", "data/calibration_test.py"),
     ),
+    (("data/splits.py",), ("data/splits_test.py", "data/warnings_test.py")),
     (
         (
             "data/columns.py",
@@ -59,6 +60,14 @@ ROOMS = (
             "feature_cache/attach_limits_test.py",
         ),
     ),
+    (
+        ("models/freezing.py",),
+        ("freeze_blocks_test.py", "models/freezing_test.py"),
+    ),
+    (
+        ("training/progress.py",),
+        ("training/progress_test.py", "training/stopping_test.py"),
+    ),
     (("training/checkpoint.py",), ("training/checkpoint_test.py",)),
     (("training/optimizer.py",), ("training/optimizer_test.py",)),
     (
@@ -69,6 +78,19 @@ ROOMS = (
             "training/records_test.py",
             "training/results_test.py",
             "training/run_paths_test.py",
+        ),
+    ),
+    (
+        ("freezing/operating.py",),
+        ("reports/freezing_tables_test.py", "reports/operating_test.py"),
+    ),
+    (
+        ("reports/estimates.py",),
+        (
+            "reports/contrast_measures_test.py",
+            "reports/estimates_test.py",
+            "reports/finished_runs_test.py",
+            "reports/verdicts_test.py",
         ),
     ),
     (

@@ -135,7 +135,65 @@ def test_more_seeds_are_named_where_they_would_decide():
     assert contrast.seeds_needed(6.0, 3) is not None
 
 
+def test_the_first_number_of_seeds_that_decides_is_named():
+    """The interval of a mean of n seeds reaches t s / sqrt(n)."""
+    found = Contrast.of(cell(79, 80, 81)).estimate()
+    for count in (4, 30, 100):
+        reach = scipy.stats.t.ppf(0.975, count - 1) / math.sqrt(count)
+        assert found.seeds_needed(reach * 1.0001, 3) == count
+        after = None if count == 100 else count + 1
+        assert found.seeds_needed(reach * 0.9999, 3) == after
+    assert found.seeds_needed(0.0, 3) is None
+
+
+def test_texts_have_as_many_degrees_of_freedom_as_samples():
+    texts = np.random.default_rng(0).normal(0, 1, (1, 50))
+    one = cell(70, texts="a", resampled=texts, is_trained=False)
+    assert Contrast.of(one).estimate().freedom == pytest.approx(49)
+
+
+def test_an_interval_needs_two_runs_of_what_trains():
+    two, one = cell(79.0, 81.0), cell(70.0)
+    texts = np.random.default_rng(0).normal(0, 1, (1, 50))
+    fixed = cell(70, texts="a", resampled=texts, is_trained=False)
+    assert Contrast.of(two).ranged().has_interval
+    assert Contrast.of(fixed).ranged().has_interval
+    assert not Contrast.of(one).ranged().has_interval
+    assert not (Contrast.of(two) - Contrast.of(one)).ranged().has_interval
+
+
+def test_a_difference_of_logarithms_is_shown_as_a_ratio():
+    twice = cell(math.log(2) - 0.1, math.log(2) + 0.1)
+    found = Contrast.of(twice).ranged(logs=True)
+    reach = found.estimate.interval()[1] - math.log(2)
+    assert found.value == pytest.approx(200)
+    assert found.low == pytest.approx(200 * math.exp(-reach))
+    assert found.high == pytest.approx(200 * math.exp(reach))
+
+
+def test_a_value_is_shown_with_its_interval():
+    ranged = estimates.Ranged(82.786, 81.2, 84.381)
+    assert ranged.show(2) == "82.79 (81.20 to 84.38)"
+    assert estimates.Ranged(0.04).show(1, "+", " s") == "+0.0 s"
+    assert estimates.UNKNOWN.show(2) == ""
+
+
+def test_an_effect_outside_of_all_bounds_is_not_within_them():
+    found = estimate(cell(79, 80, 81), cell(78, 79, 80))
+    assert found.p_within(-9, -8) == 1.0
+    assert found.p_outside(1.0, 1.0) == 1.0
+
+
+def test_some_of_several_effects_may_be_shown():
+    p_values = [0.04, 0.001, 0.5]
+    assert estimates.partial_conjunction(p_values, 1) == pytest.approx(0.003)
+    assert estimates.partial_conjunction(p_values, 2) == pytest.approx(0.08)
+    assert estimates.partial_conjunction(p_values, 3) == 0.5
+    assert estimates.partial_conjunction([0.9, 0.9], 1) == 1.0
+
+
 def test_holm_corrects_the_smallest_by_all():
+    assert estimates.adjust_for_many([0.03, 0.01]) == [0.03, 0.02]
     assert estimates.adjust_for_many([0.01]) == [0.01]
     found = estimates.adjust_for_many([0.04, 0.01, 0.03])
     assert found == pytest.approx([0.06, 0.03, 0.06])

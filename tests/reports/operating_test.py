@@ -60,6 +60,11 @@ def test_the_interval_counts_what_was_not_tried():
     assert operating.interval(trials, 0.9) == (2, 3)
 
 
+def test_fewer_than_were_tried_may_be_enough():
+    trials = {"all": [0.8] * 2, 2: [0.75] * 2, 4: [0.8] * 2}
+    assert operating.interval(trials, 0.9) == (0, 2)
+
+
 def test_a_wider_interval_holds_more():
     trials = {"all": [0.8, 0.8], 0: [0.1, 0.1], 1: [0.5, 0.99], 2: [0.8, 0.8]}
     # Of two trials drawn, 1 passes 0.72 unless both are 0.5: 3 of 4.

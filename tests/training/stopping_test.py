@@ -55,6 +55,7 @@ def test_patience_counts_the_epochs_without_a_rise(patience, epoch):
 
 
 def test_patience_0_never_stops():
+    assert not EarlyStopping(wait=9).should_stop
     assert stops_after([0.5] * 50, patience=0) is None
 
 
