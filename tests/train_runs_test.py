@@ -62,7 +62,7 @@ def test_a_baseline_alone_is_reported(tmp_path):
     summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
     assert not summary["left_out"]
     [study] = study_lib.collect(summary)
-    assert [row.name for row in study.rows] == ["tfidf"]
+    assert [row.name for row in study.rows] == ["the TF-IDF baseline"]
 
 
 def test_entities_have_intervals_over_sentences():
@@ -218,3 +218,37 @@ def test_more_blocks_than_there_are_cannot_be_cached(tmp_path):
     settings = settings_of(path, tmp_path / "runs", also_cache="1,9")
     with pytest.raises(UserError, match="--also_cache=1,9: this encoder has 1"):
         train.Train(settings.resolve()).cache_options()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"method": "contrastive"},
+        {"features": "frozen"},
+        {"features": "tfidf"},
+    ],
+)
+def test_a_refit_needs_no_test(changes, eager, one_block, tmp_path, capsys):
+    """Another run has validated it; the model is all that it leaves."""
+    path = own_data.write_task(tmp_path, test=None)
+    settings = settings_of(path, tmp_path / "runs", refit=True, **changes)
+    result = train.run(settings)
+    assert result.record["validation"] is result.record["test"] is None
+    said = capsys.readouterr().out
+    assert "not scored" in said
+    assert f"tf_transfer.predict --run={result.directory} " in said
+    [(label, score)] = result.predictor().answer(["goal match"])
+    assert label in own_data.WORDS and 0 < score <= 1
+    with pytest.raises(UserError, match="json: has no scores"):
+        summary_lib.summarize_folder(settings.out)
+    assert train.run(settings).directory == result.directory
+    alone = dataclasses.replace(
+        settings,
+        refit=False,
+        validation_fraction=0.0,
+        select="last",
+        baseline=False,
+    )
+    with pytest.raises(UserError, match="Nothing to score"):
+        train.run(alone)

@@ -254,7 +254,10 @@ class Experiment(RunModel):
             self.make_objective(task, encoded[name])
             for name, task in data.tasks.items()
         ]
-        if not any(objective.scored_splits for objective in objectives):
+        if not (
+            data.may_score_nothing
+            or any(objective.scored_splits for objective in objectives)
+        ):
             raise UserError(splits.NOTHING_SCORED)
         phases = self.make_phases(objectives, len(network.encoder.blocks))
         sizes = {

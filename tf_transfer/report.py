@@ -119,14 +119,14 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _print_advice(page: "Page") -> None:
-    """Prints the sentence and the table of the first studies; searches."""
+    """Prints the answers of searches; then the first studies' advice."""
+    for search in page.summary.get("searches", ()):
+        print(f"\nSearch in {search['path']}", *search["lines"], sep="\n")
     for section in page.sections[:SHOWN_STUDIES]:
         print(f"\n{section.study.title}\n{textwrap.fill(section.advice, 79)}")
         frame = section.table.frame.head(SHOWN_ROWS)
         rows = [(*frame.columns,), *frame.itertuples(index=False, name=None)]
         print(formatting.aligned(rows))
-    for search in page.summary.get("searches", ()):
-        print(f"\nSearch in {search['path']}", *search["lines"], sep="\n")
 
 
 def compose(

@@ -237,6 +237,11 @@ class Settings(
 class TrainData(run_data.RunData):
     """The texts of your own task; `--refit` trains on validation texts, too."""
 
+    @property
+    def may_score_nothing(self) -> bool:
+        """Whether it trains what another run has validated."""
+        return self.settings.refit
+
     def read_splits(self, task: Task) -> run_data.Texts:
         """The training, validation and test texts of a task.
 
@@ -334,6 +339,7 @@ class Train(experiment.Experiment):
             baseline,
             seed,
             finish=finish,
+            may_score_nothing=data.may_score_nothing,
         )
         data.forget()
         return record

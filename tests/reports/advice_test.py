@@ -275,3 +275,14 @@ def test_another_alpha_is_another_row_and_never_a_choice():
 )
 def test_an_approach_has_a_name_in_words(approach, words):
     assert advice.name_approach(approach) == words
+
+
+def test_own_runs_are_held_against_the_best_and_not_against_cut_runs():
+    cut = make_runs([60], "all", stop_reason="max_seconds", epochs_run=1)
+    runs = made_up.frame([*cut, *make_runs([75], "2")])
+    own = approaches.list_approaches(
+        approaches.label_runs(runs), of_paper=False
+    )
+    best, other = sorted(own, key=lambda one: one is not one.base)
+    assert (best.name, other.name) == ("last 2", "everything")
+    assert other.note == "ended by its time limit, after 1 of 30 epochs"

@@ -5,6 +5,7 @@ import pytest
 from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import (
+    approaches,
     figures,
     study as study_lib,
     summary,
@@ -36,17 +37,35 @@ def study(tmp_path_factory):
     return found
 
 
-def test_a_probe_is_compared_with_training_everything(study):
-    [row] = [row for row in study.rows if row.is_baseline]
+def test_own_runs_are_compared_with_the_best_on_validation(study):
     [base] = [row for row in study.rows if row.is_reference]
+    assert base.name == "the probe"
+    others = [row for row in study.rows if row.difference.is_known]
+    assert "everything" in [row.name for row in others]
+    for row in others:
+        assert row.validation.value <= base.validation.value
+        assert row.difference.value == pytest.approx(
+            row.test.value - base.test.value
+        )
+
+
+@pytest.fixture
+def rows(study):
+    """As in a paper's study."""
+    return approaches.make_rows(approaches.list_approaches(study.runs))
+
+
+def test_a_probe_is_compared_with_training_everything(rows):
+    [row] = [row for row in rows if row.is_baseline]
+    [base] = [row for row in rows if row.is_reference]
     assert row.name == "the probe" and base.name == "everything"
     assert row.difference.value == pytest.approx(
         row.test.value - base.test.value
     )
 
 
-def test_its_star_is_in_the_first_figure(study):
-    figure = figures.draw_costs(study.rows, 1.0)
+def test_its_star_is_in_the_first_figure(rows):
+    figure = figures.draw_costs(rows, 1.0)
     [axis] = figure.render.args[0].axes
     [legend] = figure.render.args[0].legends
     names = [text.get_text() for text in legend.texts]

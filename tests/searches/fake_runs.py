@@ -46,6 +46,7 @@ class World:
         done: (approach, lr, seed, epochs) of each run.
         tested: approaches of the runs that were scored on the test.
         breaks: approaches whose runs fail.
+        slow: approaches whose runs have time for one epoch.
         tfidf_seconds: of the TF-IDF baseline; over a minute it hangs.
         pass_seconds: that the probe says its pass took.
         cut_texts: share of the texts that the probe cut.
@@ -59,6 +60,7 @@ class World:
         self.done = []
         self.tested = []
         self.breaks = ()
+        self.slow = ()
         self.tfidf_seconds = 3.0
         self.probe_seconds = PROBE_SECONDS
         self.pass_seconds = PASS_SECONDS
@@ -101,8 +103,9 @@ class World:
             epochs += 1
             if epochs > before:
                 self.now += seconds
-            limit = settings.max_seconds
-            if limit and self.now - began + seconds > limit:
+            limit = settings.max_seconds or np.inf
+            is_late = self.now - began + seconds > limit
+            if is_late or settings.approach in self.slow:
                 reason = results.OUT_OF_TIME
                 break
         if settings.score_test:
@@ -137,6 +140,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
     }
     files.write_json(directory.file("config.json"), config)
     directory = records.RunDirectory(directory.path, directory.key)
+    texts = run.experiment.data.examples[run.experiment.data.task.name]
     lines = [
         {
             "epoch": epoch,
@@ -148,7 +152,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
             if settings.refit
             else {"accuracy": score_of(settings, epoch)},
             "test": {"accuracy": score_of(settings, epoch) - 0.01}
-            if settings.score_test
+            if settings.score_test and texts["test"]
             else None,
             "train_seconds": 0.9 * seconds,
             "eval_seconds": 0.1 * seconds + 5 * settings.score_test,
@@ -157,10 +161,9 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
         for epoch in range(1, epochs + 1)
     ]
     directory.write_epochs(lines)
-    texts = run.experiment.data.examples[run.experiment.data.task.name]
     arrays = {}
-    kinds = ("validation", "test")[: 1 + settings.score_test]
-    for kind in kinds[settings.refit :]:
+    kinds = [k for k in ("validation", "test") if lines[-1][k]]
+    for kind in kinds:
         examples, score = texts[kind][""], lines[-1][kind]["accuracy"]
         right = np.arange(len(examples)) < score * len(examples)
         answers = np.where(right, examples.labels, (examples.labels + 1) % 3)
@@ -168,7 +171,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
         arrays[f"{kind}_labels"] = examples.labels
         arrays[f"{kind}_logits"] = np.eye(3)[answers]
     task = run.experiment.data.task
-    scored = {k: (task, texts[k][""]) for k in kinds[settings.refit :]}
+    scored = {k: (task, texts[k][""]) for k in kinds}
     directory.write_errors(error_analysis.describe_splits(scored, arrays))
     run.experiment.data.forget()
     directory.write_predictions(arrays)
@@ -189,7 +192,11 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
             seed=settings.seed,
             lr=settings.lr,
             **others,
-            **({} if settings.score_test else {"scores_test": False}),
+            **(
+                {"scores_test": False}
+                if texts["test"] and not settings.score_test
+                else {}
+            ),
         )
     )
 

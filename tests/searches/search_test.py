@@ -134,6 +134,23 @@ def test_the_answer_is_trained_once_more_on_all_texts(
     assert ("--refit" in again) == is_answer
 
 
+def test_without_a_test_the_answer_is_trained_on_all_texts(
+    world, tmp_path, capsys
+):
+    path = fake_runs.write_task(tmp_path, test=None)
+    changes = {"approaches": "1", "max_epochs": 2, "budget": "1h"}
+    run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+    said = capsys.readouterr().out
+    assert "was then fitted once more" in said
+    assert "The task has no test." in said
+    assert "Errors of last 1 on validation." in said
+    *_, predict = re.findall(r"predict --run=(\S+)", said)
+    record = json.loads((pathlib.Path(predict) / "result.json").read_text())
+    assert record["validation"] is record["test"] is None
+    answer = json.loads((tmp_path / "out" / run_paths.ANSWER).read_text())
+    assert tmp_path / "out" / answer["run"] == pathlib.Path(predict)
+
+
 def test_without_a_refit_an_older_one_is_no_answer(world, tmp_path, capsys):
     path = fake_runs.write_task(tmp_path)
     for refit in (True, False):

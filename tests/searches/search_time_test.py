@@ -23,6 +23,14 @@ def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
     assert all(json.loads(p.read_text())["epochs_run"] for p in results)
 
 
+def test_a_run_that_the_time_ended_is_not_compared(world, tmp_path, capsys):
+    world.slow = ("fine_tuning",)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    [line] = re.findall(r"^everything  .*", capsys.readouterr().out, re.M)
+    assert "the time ended it after 1 of 4 epochs" in line
+
+
 def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
     world, tmp_path, monkeypatch
 ):

@@ -34,6 +34,7 @@ def run(
     input_seconds: float = 0.0,
     devices: Any = CPU,
     finish: Callable[[], Record] = dict,
+    may_score_nothing: bool = False,
 ) -> Record:
     """Fits and scores a baseline in every fold; the scores are the means.
 
@@ -51,6 +52,7 @@ def run(
         devices: See `RunDirectory.begin`.
         finish: Called once all is scored, to write further files. It returns
             further content of `result.json`.
+        may_score_nothing: Whether texts may be for training alone.
 
     Returns:
         The content of `result.json`.
@@ -63,7 +65,8 @@ def run(
     warnings: dict[str, None] = {}  # each once, in their order
     with contextlib.closing(directory):
         for texts in folds:
-            if not (texts["validation"] or texts["test"]):
+            is_scored = bool(texts["validation"] or texts["test"])
+            if not (is_scored or may_score_nothing):
                 raise UserError(splits.NOTHING_SCORED)
             parts = splits.flatten(texts)
             read = inputs or parts

@@ -113,6 +113,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
             seconds,
             directory,
         ),
+        data.may_score_nothing,
     )
     data.forget()
     return record

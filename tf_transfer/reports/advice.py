@@ -30,7 +30,11 @@ CAUSES = (
     "labels that are reversed in a file, or a text (one of a pair is enough) "
     "that training and scored rows share with different labels"
 )
-NAMES = {"last_0": "the head alone", "head": "the output layer alone"}
+NAMES = {
+    "last_0": "the head alone",
+    "head": "the output layer alone",
+    "tfidf": TFIDF,
+}
 
 
 # === The table and the sentence ===
@@ -187,24 +191,26 @@ def warn(rows: Sequence[Row]) -> str:
 
 
 def find_floor(advised: Row, rows: Sequence[Row]) -> Row | None:
-    """The cheaper baseline that a row's gain is reported over.
+    """The baseline that a row's gain is reported over.
 
-    It is the cheapest over which no gain is shown, else the strongest.
+    It is the cheapest over which no gain is shown, else the strongest. A
+    baseline is held against cheaper ones alone.
 
     Args:
-        chosen: the row.
+        advised: the row.
         rows: all rows on the same texts.
     """
-    cheaper = [
+    others = [
         row
         for row in rows
-        if row.name in advised.gains and row.cost < advised.cost
+        if row.name in advised.gains
+        and (row.cost < advised.cost or not advised.is_baseline)
     ]
-    unproven = [row for row in cheaper if not advised.gains[row.name].low > 0]
+    unproven = [row for row in others if not advised.gains[row.name].low > 0]
     if unproven:
         return min(unproven, key=lambda row: row.cost)
     return min(
-        cheaper, key=lambda row: advised.gains[row.name].value, default=None
+        others, key=lambda row: advised.gains[row.name].value, default=None
     )
 
 

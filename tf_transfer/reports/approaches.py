@@ -19,6 +19,7 @@ from tf_transfer.reports.claims import plain, Settings
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.run_frame import drop_missing
 from tf_transfer.reports.run_groups import count_texts, did_not_train, Group
+from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.utils.formatting import count
 from tf_transfer.utils.json_files import Record
 
@@ -66,7 +67,9 @@ class Approach:
         return not self.note and not self.base.note
 
 
-def list_approaches(runs: pd.DataFrame) -> list[Approach]:
+def list_approaches(
+    runs: pd.DataFrame, of_paper: bool = True
+) -> list[Approach]:
     """The approaches of a study, by task, the largest first.
 
     Of several rates, an approach has the one that is best on validation, over
@@ -75,6 +78,8 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
 
     Args:
         runs: of a study, see `label_runs`.
+        of_paper: whether the reference is training everything, and rates are
+            chosen from equally many. Else it is the best on validation.
     """
 
     def identify(group: Group) -> tuple[str, ...]:
@@ -102,9 +107,12 @@ def list_approaches(runs: pd.DataFrame) -> list[Approach]:
                     one.name += f", lr {group.lr:g}"
                     one.rates = {group.lr}
                 on_task.append(one)
+        best_one = _find_best(on_task)
         for one in on_task:
-            one.base = _find_base(one, on_task)
-            one.note = _find_reason(one)
+            one.base = best_one
+            if of_paper:
+                one.base = _find_base(one, on_task)
+            one.note = _find_reason(one, of_paper)
         on_task.sort(
             key=lambda one: (
                 *(one.base is not one, one.first.cached),
@@ -124,15 +132,11 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
 
     That is training everything with the same other settings. A baseline reads
     few settings: it is compared with the only base. Where nothing trains
-    everything, the base is the best on validation, or on the test where nothing
-    validates.
+    everything, the base is the best.
     """
     whole = [other for other in on_task if _trains_everything(other.first)]
     if not whole:
-        column = "validation"
-        if any(other.runs.validation.isna().any() for other in on_task):
-            column = "score"
-        return max(on_task, key=lambda other: other.runs[column].mean())
+        return _find_best(on_task)
     recipe = _leave_out(one.first.settings, VARIED)
     bases = [
         other
@@ -146,6 +150,14 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     return bases[0] if len(bases) == 1 else None
 
 
+def _find_best(on_task: Sequence[Approach]) -> Approach:
+    """The best on validation; on the test, where nothing validates."""
+    validated = [one for one in on_task if one.runs.validation.notna().all()]
+    if validated:
+        return max(validated, key=lambda one: one.runs.validation.mean())
+    return max(on_task, key=lambda one: one.runs.score.mean())
+
+
 def _trains_everything(run: Any) -> bool:
     settings = run.settings
     if run.cached or settings.get("untrained"):
@@ -154,15 +166,20 @@ def _trains_everything(run: Any) -> bool:
     return layers == "all" and method == "full"
 
 
-def _find_reason(one: Approach) -> str:
+def _find_reason(one: Approach, of_paper: bool) -> str:
     """Why an approach may not be compared with its base; or "".
 
-    The rates of both are chosen from equally many, or among those that both
-    were tried at.
+    In a paper's study, the rates of both are chosen from equally many, or among
+    those that both were tried at.
     """
     if did_not_train(one.runs):
         return groups_lib.FAILED
     if one.base is None or one.is_probe:
+        return ""
+    if (one.runs.stop_reason == OUT_OF_TIME).all() and one is not one.base:
+        ran, asked = one.first.epochs_run, one.first.settings["max_epochs"]
+        return f"ended by its time limit, after {ran} of {asked} epochs"
+    if not of_paper:
         return ""
     rates, others = one.rates, one.base.rates
     best = {one.first.lr, one.base.first.lr}

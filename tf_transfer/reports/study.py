@@ -31,6 +31,8 @@ from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
 
+VARIED_BY_SEARCHES = ("max_epochs", "refit")
+
 
 @dataclasses.dataclass(frozen=True)
 class Study:
@@ -66,7 +68,9 @@ class Study:
     @functools.cached_property
     def approaches(self) -> list[approaches_lib.Approach]:
         """See `approaches.list_approaches`."""
-        return approaches_lib.list_approaches(self.runs)
+        return approaches_lib.list_approaches(
+            self.runs, of_paper=self.paper is not None
+        )
 
     @functools.cached_property
     def rows(self) -> list[advice.Row]:
@@ -137,7 +141,8 @@ def collect(
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)
         paper = claims.read_paper(path) if path else None
-        frame = runs_lib.runs_frame(records, paper.varied if paper else ())
+        varied = paper.varied if paper else VARIED_BY_SEARCHES
+        frame = runs_lib.runs_frame(records, varied)
         name_approach = getattr(module_of(experiment), "name_approach", None)
         if name_approach is not None:
             names = map(name_approach, frame.approach, frame.settings)

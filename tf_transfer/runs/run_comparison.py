@@ -11,6 +11,7 @@ from typing import Any, TYPE_CHECKING
 
 from absl import logging
 
+from tf_transfer.data.task import Task
 from tf_transfer.runs import run_training
 from tf_transfer.runs.trained import Result
 from tf_transfer.training.records import RunDirectory
@@ -35,9 +36,10 @@ def print_answer(experiment: Any, result: Result) -> None:
     from tf_transfer.reports import advice, finished_runs
 
     run = finished_runs.open_scored(result.directory)
-    if run is None:  # nothing was scored
+    directory, task = RunDirectory(result.directory, None), experiment.data.task
+    if run is None:  # a refit without a test
+        screen.say(f"\nTo predict: {_predict_command(directory.path, task)}")
         return
-    directory, task = RunDirectory(run.path, None), experiment.data.task
     paths = {finished_runs.name_run(run): run.path}
     paths |= _fit_baselines(experiment, run.kind)
     rows = finished_runs.compare_runs(paths)
@@ -67,10 +69,17 @@ def print_answer(experiment: Any, result: Result) -> None:
     if wrong is not None:
         lines.append(f"Errors (all of them in {run.path}/errors.json):")
         lines.append(error_analysis.summarize(wrong))
-    predict = f"python -m tf_transfer.predict --run={answering}"
+    lines.append(f"To predict: {_predict_command(answering, task)}")
+    screen.say("\n".join(lines))
+
+
+def _predict_command(path: str, task: Task) -> str:
+    """The command that predicts with the run of a directory."""
     texts = " ".join(["--text=..."] * len(task.texts))
-    predict += f" {texts}, or --input=FILE --output=FILE"
-    screen.say("\n".join([*lines, f"To predict: {predict}"]))
+    return (
+        f"python -m tf_transfer.predict --run={path} {texts}, or --input=FILE "
+        "--output=FILE"
+    )
 
 
 def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:

@@ -277,6 +277,11 @@ class RunData:
             },
         }
 
+    @property
+    def may_score_nothing(self) -> bool:
+        """Whether a run without validation and test texts is of use."""
+        return False
+
     def forget(self) -> None:
         """Frees the texts."""
         self.__dict__.pop("examples", None)

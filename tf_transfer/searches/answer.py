@@ -26,10 +26,11 @@ from tf_transfer.reports import (
     tables as tables_lib,
 )
 from tf_transfer.reports.contrast import FEWEST_SEEDS
-from tf_transfer.reports.estimates import Estimate, Ranged
-from tf_transfer.searches.ladder import Choice, Setting
+from tf_transfer.reports.estimates import Estimate, Ranged, UNKNOWN
+from tf_transfer.searches.ladder import Choice, OVERHEAD_SECONDS, Setting
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.record_types import Answer
+from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.run_paths import ANSWER
 from tf_transfer.utils import files, formatting, screen
 from tf_transfer.utils.json_files import Record
@@ -121,6 +122,7 @@ def recommend(
             scores, key=lambda name: np.mean([*scores[name].values()])
         )
     seeds = {row.name: row.setting.scores for row in ranked}
+    records, ladder = {row.name: row.record for row in ranked}, search.ladder
     rows = []
     for row in finished_runs.compare_runs(paths, reference, "validation"):
         by_seed = seeds.get(row.name, {})
@@ -131,6 +133,12 @@ def recommend(
             gains = [by_seed[n] - base[n] for n in by_seed if n in base]
             if len(gains) >= FEWEST_SEEDS and not row.is_reference:
                 row = dataclasses.replace(row, difference=_average(gains))
+        record = records.get(row.name, {})
+        is_cut = record.get("stop_reason") == OUT_OF_TIME
+        if is_cut and row.name not in candidates:
+            note = f"the time ended it after {record['epochs_run']} of "
+            note += f"{ladder.approaches[row.name].epochs} epochs"
+            row = dataclasses.replace(row, difference=UNKNOWN, note=note)
         if len(by_seed) >= FEWEST_SEEDS:
             validation = _average([*by_seed.values()])
             row = dataclasses.replace(row, validation=validation)
@@ -199,7 +207,7 @@ def report(search: Any) -> Values:
     os.makedirs(search.clock.folder, exist_ok=True)
     files.write_atomically(path, page.encode())
     if values["scored"]:
-        run = os.path.relpath(values["scored"].path, out)
+        run = os.path.relpath(values["model"].directory.path, out)
     # Reports and predictions read the answer here.
     content = Answer(lines=lines, run=run)
     files.write_json(os.path.join(out, ANSWER), content)
@@ -217,31 +225,33 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
         rows, chosen = recommend(search, ranked)
     if not rows:
         return {}
-    if search.refit:
-        model = search.refit
-    elif chosen.is_baseline:
-        model = search.floor[chosen.name][0]
-    else:
-        model = ranked[0].run
-    scored = finished_runs.open_scored(model.directory.path)
+    floor = search.floor.get(chosen.name)
+    run = floor[0] if floor else ranked[0].run
+    model = search.refit or run
+    if search.testing:
+        run = model
+    scored = finished_runs.open_scored(run.directory.path)
     assert scored is not None
-    if search.refit:  # it has another test score than the run that was chosen
+    if run is search.refit:  # it has another test score than what was chosen
         chosen = dataclasses.replace(chosen, test=scored.ranged)
         rows = [chosen if row.name == chosen.name else row for row in rows]
     names = {*search.floor, *(row.name for row in ranked[:1])}
     candidates = [row for row in rows if row.name in names]
-    errors = model.directory.errors()
+    errors = run.directory.errors()
     sentence = advice.advise(candidates, max_loss)
     if len(candidates) == 1:
         sentence = f"Use {chosen.name}: nothing else ended in time."
     return {
         "scored": scored,
+        "model": model,
         "chosen": chosen,
         "sentence": sentence,
         "cost": _describe_cost(ranked, rows),
         "table": advice.make_table(rows, max_loss),
         "more": search.ladder.next(np.inf) if search.ladder else None,
-        "commands": _list_commands(model, scored, chosen),
+        # What runs took is not known to the same command given again.
+        "overhead": OVERHEAD_SECONDS,
+        "commands": _list_commands(model, chosen),
         "confusions": describe_confusions(errors.get(scored.kind, {})),
         "errors": list(tables_lib.tabulate_errors(errors, "The answer")),
     }
@@ -301,21 +311,21 @@ def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
     return {"approach": name, "seconds": seconds}
 
 
-def _list_commands(
-    model: Planned, scored: finished_runs.Scored, chosen: advice.Row
-) -> dict[str, str]:
+def _list_commands(model: Planned, chosen: advice.Row) -> dict[str, str]:
     """The commands that train the answer and that predict, by name.
 
     Args:
         model: the run of the answer.
-        scored: its scores.
         chosen: the row of the answer.
     """
     changes = {}
     if not chosen.is_baseline:
-        changes["max_epochs"] = scored.record["epochs_run"]
+        result = model.directory.result()
+        assert result is not None
+        changes["max_epochs"] = result["epochs_run"]
     words = model.experiment.command(**changes)
-    predict = ["python", "-m", "tf_transfer.predict", f"--run={scored.path}"]
+    path = model.directory.path
+    predict = ["python", "-m", "tf_transfer.predict", f"--run={path}"]
     for _ in model.experiment.data.task.texts:
         predict.append("--text=...")
     return {TRAIN: shlex.join(words), PREDICT: shlex.join(predict)}

@@ -159,11 +159,6 @@ class Search:
         return self.floor[advice.PROBE][0]
 
     @property
-    def _can_refit(self) -> bool:
-        """Whether the answer is fitted again, and tested."""
-        return self.settings.refit and self.testing > 0
-
-    @property
     def left(self) -> float:
         """Seconds that there are for the next run."""
         return self.end - self.clock() - self._reserved
@@ -461,7 +456,7 @@ class Search:
     def _refit_seconds(self) -> float:
         """Seconds that the best setting takes on all labelled texts."""
         ranked = self.ladder.rank()
-        if not (self._can_refit and ranked):
+        if not (self.settings.refit and ranked):
             return 0.0
         name = ranked[0].choice.approach
         seconds = self.ladder.whole_seconds(name)
@@ -470,7 +465,7 @@ class Search:
     def _baseline_seconds(self, run: Planned) -> float:
         """Seconds that a fitted baseline takes on all labelled texts."""
         result = run.directory.result()
-        if result is None or not self._can_refit:
+        if result is None or not self.settings.refit:
             return 0.0
         seconds = result["train_seconds"] - (result["prefix_seconds"] or 0.0)
         return MARGIN * (ladder_lib.OVERHEAD_SECONDS + seconds)
@@ -498,9 +493,9 @@ class Search:
                 row.choice, epochs, score_test=True, refit=True
             )
         self._reserved = 0.0
-        if self._can_refit and seconds <= self.left:
+        if self.settings.refit and seconds <= self.left:
             self._do(refit)
-        if self._can_refit and answer.is_sound_refit(refit, row):
+        if self.settings.refit and answer.is_sound_refit(refit, row):
             self.refit = refit
         elif self.testing and row is not None:
             self.end = math.inf  # also where runs took all of the time

@@ -73,7 +73,8 @@ def summarize(result: Record) -> str:
         )
     seconds = result["seconds_per_epoch"]
     return (
-        f"{result['task']} {result['approach']}: {', '.join(kinds)} {when}; "
+        f"{result['task']} {result['approach']}: "
+        f"{', '.join(kinds) or 'not scored'} {when}; "
         f"{result['train_seconds']:.1f} s of training"
         + (f", {seconds:.1f} s per epoch" if seconds else "")
         + f"; {result['trainable_parameters']:,} of "

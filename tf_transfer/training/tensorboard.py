@@ -95,9 +95,9 @@ class RunEvents(EventFile):
 
     def log_result(self, result: Record, metric: str, step: int) -> None:
         """Writes the columns of HParams' table; see `RESULT_COLUMNS`."""
-        scores = result["test"] or result["validation"]
+        scores = result["test"] or result["validation"] or {}
         values = (
-            scores[metric],
+            scores.get(metric),
             result["train_seconds"],
             result["seconds_per_epoch"],
             result["trainable_parameters"],
