@@ -90,6 +90,14 @@ def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):
     assert f"{used.name}: in use by a run" in said
 
 
+def test_entries_that_are_in_use_are_not_nothing(store, tmp_path, capsys):
+    entry(store, "w")
+    call(tmp_path, "--unused_days=30")
+    assert "nothing stored that was unused for 30 days" in (
+        capsys.readouterr().out
+    )
+
+
 def test_clear_removes_what_is_unused_for_days(store, tmp_path):
     old, new = entry(store, "old"), entry(store, "new")
     days = time.time() - 10 * 86400

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tf_transfer.glue import experiment as glue
 from tf_transfer.models.heads import pooled
 from tf_transfer.runs import export_folder
 from tf_transfer.runs.warm import WarmState
+from tf_transfer.sweeps import estimate
 from tf_transfer.training import objectives
 from tf_transfer.utils.errors import UserError
 
@@ -254,3 +256,14 @@ def test_flags_of_another_head_are_not_read(path, tmp_path):
 def test_commands_of_papers_refuse_it():
     with pytest.raises(UserError, match="^--method=contrastive: "):
         glue.Settings(method="contrastive").resolve()
+
+
+def test_its_operations_are_of_all_tokens_and_of_whole_pairs(tmp_path):
+    def count(**changes):
+        path = own_data.write_task(tmp_path, texts=["title", "body"])
+        run = train.Train(settings_of(path, tmp_path, **changes))
+        planned = types.SimpleNamespace(experiment=run, settings=run.settings)
+        return estimate.count_work(planned)
+
+    ours = count(pairs="sbert")  # which it does not read
+    assert ours.epoch == count(method="full", pooling="mean").epoch

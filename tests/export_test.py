@@ -229,3 +229,17 @@ def test_a_disk_that_fills_leaves_nothing(predictors, tmp_path, monkeypatch):
     assert not os.listdir(folder)
     export_folder.export(predictors["news"], str(folder), "hugging_face")
     assert "model.safetensors" in os.listdir(folder)
+
+
+@pytest.mark.parametrize("form", ["hugging_face", "keras_preset"])
+def test_other_formats_would_not_read_the_ends_of_texts(
+    form, predictors, monkeypatch, tmp_path
+):
+    predictor = predictors["news"]
+    settings = dataclasses.replace(
+        predictor.experiment.settings, long_texts="head_tail"
+    )
+    monkeypatch.setattr(predictor.experiment, "settings", settings)
+    with pytest.raises(UserError, match="has --long_texts=head_tail. Give --f"):
+        export_folder.export(predictor, str(tmp_path / "out"), form)
+    assert not (tmp_path / "out").exists()

@@ -212,3 +212,13 @@ def test_a_given_rate_is_not_searched(scored, tmp_path):
         "last_1": True,
         "last_0": True,
     }
+
+
+def test_a_study_of_fewer_blocks_counts_those_alone(tmp_path):
+    settings = parsed(
+        *SMALL, "--keep_blocks=2", "--lr=1e-3", f"--out={tmp_path}"
+    )
+    study = studies.Study(settings, None)
+    assert study.blocks == 2
+    layers = {run.settings.trainable_layers for run in study.plan()}
+    assert layers == {"all", "0", "1"}

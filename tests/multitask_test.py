@@ -211,3 +211,11 @@ def test_output_layers_may_start_as_bert_s(folder):
     ).values():
         assert kernel.std() == pytest.approx(0.02, rel=0.3)
         assert not bias.any()
+
+
+def test_a_method_needs_blocks_that_train(tmp_path):
+    settings = multitask.Settings(
+        data="sample", model="tiny", train="head", method="lora"
+    )
+    with pytest.raises(UserError, match="--method=lora: .* trains none"):
+        multitask.Multitask(settings)

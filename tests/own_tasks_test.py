@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import tiny_settings
 from tests.support import answering, commands, own_data, quick
-from tf_transfer import experiment, report
+from tf_transfer import experiment, report, train
 from tf_transfer.data import table_files
 from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
@@ -376,3 +376,22 @@ def test_a_table_trains_by_its_columns(folder, tmp_path):
         _ = glue.Glue(
             settings(task="mrpc", text_column="body", label_column="team")
         ).data.name
+
+
+def test_a_task_may_have_any_name(tmp_path, eager, one_block):
+    """TensorFlow's names have fewer letters."""
+    path = own_data.write_task(tmp_path, "März-1_新")
+    result = train.run(
+        train.Settings(
+            task=path,
+            model="tiny",
+            max_length=16,
+            max_epochs=1,
+            trainable_layers="head",
+            baseline=False,
+            out=str(tmp_path / "runs"),
+        )
+    )
+    assert result.record["task"] == "März-1_新"
+    answers = experiment.open_run(result.directory).predictor().answer(["goal"])
+    assert answers[0][0] in own_data.WORDS

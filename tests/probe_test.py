@@ -179,3 +179,18 @@ def test_more_blocks_than_the_encoder_has_cannot_be_kept(tmp_path):
     with pytest.raises(UserError, match="--keep_blocks=9: this encoder has 3"):
         train.run(settings_of(path, tmp_path / "runs", keep_blocks=9))
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("kind", ["classes", "entities"])
+def test_it_says_how_much_of_the_texts_is_cut(kind, tmp_path, capsys):
+    columns = own_data.news(60)
+    columns["body"] = [f"{text} {text}" * 3 for text in columns["body"]]
+    path = own_data.write_task(
+        tmp_path, kind, columns, ending="jsonl", **KINDS[kind]
+    )
+    with quick.eagerly(2):
+        result = train.run(settings_of(path, tmp_path / "runs", max_length=8))
+    is_cut = kind == "classes"  # words are cut into further rows
+    assert (result.record["cut_texts"] > 0.9) == is_cut
+    said = capsys.readouterr().out
+    assert said.count("of the training texts have more than") == is_cut

@@ -69,3 +69,24 @@ def test_a_search_on_workers_predicts_with_its_answer(tmp_path):
         },
     ).fit(pairs, columns["team"])
     assert model.score(pairs, columns["team"]) > 0.5
+
+
+def test_groups_stay_together_in_a_search(monkeypatch, tmp_path):
+    fake_runs.put_in(monkeypatch, fake_runs.World())
+    columns = own_data.news(300)
+    model = tf_transfer.TextSearch("tiny", budget="2m", out=str(tmp_path))
+    authors = np.arange(300) // 3
+    model.fit(columns["body"], columns["team"], groups=authors)
+    path = os.path.join(model.directory_, "predictions.npz")
+    with np.load(path) as arrays:
+        held = arrays["test_ids"]
+        groups = arrays["test_groups"]
+    assert len({*groups}) == len({*authors[held]})
+    assert {*authors[held]}.isdisjoint(np.delete(authors, held))
+
+
+def test_classes_that_a_table_holds_equal_are_refused(monkeypatch, tmp_path):
+    fake_runs.put_in(monkeypatch, fake_runs.World())
+    labels = [team + " " * (n % 2) for n, team in enumerate(TEAMS)]
+    with pytest.raises(ValueError, match="two classes are '.*' in a table"):
+        tf_transfer.TextSearch("tiny", out=str(tmp_path)).fit(TEXTS, labels)

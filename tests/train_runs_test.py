@@ -252,3 +252,22 @@ def test_a_refit_needs_no_test(changes, eager, one_block, tmp_path, capsys):
     )
     with pytest.raises(UserError, match="Nothing to score"):
         train.run(alone)
+
+
+def test_the_majority_baseline_is_that_of_the_split_that_is_shown(
+    tmp_path, capsys
+):
+    columns = own_data.news(60)
+    own_data.write(tmp_path / "validation.csv", columns)
+    most = [n for n, team in enumerate(columns["team"]) if team == "money"]
+    own_data.write(
+        tmp_path / "test.csv",
+        {name: [cells[n] for n in most] for name, cells in columns.items()},
+    )
+    path = own_data.write_task(
+        tmp_path, columns=columns, validation="validation.csv", test="test.csv"
+    )
+    train.run(settings_of(path, tmp_path / "runs", features="tfidf"))
+    said = capsys.readouterr().out
+    assert "on 60 validation texts" in said
+    assert "a constant, scores 33.3" in said

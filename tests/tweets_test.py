@@ -136,3 +136,8 @@ def test_validation_is_kept_apart_from_training_too(table, tmp_path):
     assert groups is not None
     first, other, second = groups
     assert first == second != other
+
+
+def test_a_probe_reads_which_weights_are_loaded(table, tmp_path):
+    words = "--features=frozen", "--load_blocks=none"
+    assert parsed(table, tmp_path, *words).hashed()["load_blocks"] == "none"

@@ -181,3 +181,31 @@ def test_texts_are_tokenised_once_for_an_encoder(
         "train",
         "validation",
     ]
+
+
+def test_a_probe_reads_no_weights_that_a_method_added(
+    tmp_path, eager, one_block
+):
+    def settings_of(name, **changes):
+        return tiny_settings(
+            tmp_path / name, cache_dir=str(tmp_path / name / "cache"), **changes
+        )
+
+    warm = WarmState()
+    lora = {"trainable_layers": "1", "method": "lora", "lr": 1e-1}
+    probe = {"features": "frozen", "max_length": 32}
+    glue.Glue(settings_of("warm", **lora), warm=warm).train()
+    after = glue.Glue(settings_of("warm", **probe), warm=warm).train()
+    alone = glue.Glue(settings_of("alone", **probe)).train()
+    assert numbers(after)[1] == numbers(alone)[1]
+    # The next run is that of a new process, too.
+    again = {**lora, "seed": 1}
+    third = glue.Glue(settings_of("warm", **again), warm=warm).train()
+    first = glue.Glue(settings_of("alone", **again)).train()
+    assert numbers(third) == numbers(first)
+    with open(os.path.join(third.directory, "config.json")) as file:
+        assert json.load(file)["runs_before"] >= 2
+    # A process's memory is known of its first run alone, whatever that was.
+    with open(os.path.join(third.directory, "epochs.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
+    assert {line["peak_memory_bytes"] for line in lines} == {None}

@@ -115,7 +115,10 @@ def main() -> None:
         for name in store.find_unreadable():
             print(f"{name}: entry.json is damaged. {REBUILT}")
     if not entries:
-        print(f"{store.folder}: nothing stored.")
+        unused = ""
+        if values.unused_days:
+            unused = f" that was unused for {values.unused_days:g} days"
+        print(f"{store.folder}: nothing stored{unused}.")
     elif values.check or values.clear:
         report = check_entry if values.check else clear_entry
         for entry in entries:

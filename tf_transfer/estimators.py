@@ -38,6 +38,7 @@ from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
 
 NAME = "texts"  # of the task, in the folders of its runs
+GROUPS = "group of the text"  # column of a table
 
 
 class _TextSource(Source):
@@ -183,6 +184,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             The path of its directory.
         """
         models, seed = parameters.pop("model"), parameters.pop("random_state")
+        self.__dict__.pop("ranking_", None)  # of a fit before
         settings = train.Settings(
             **{
                 "task": "rte",
@@ -349,7 +351,17 @@ class TextSearch(TextClassifier):
         out = os.path.join(parameters.pop("out"), name)
         columns = dict(zip(task.texts, examples.texts))
         names = np.array(task.labels, object)
+        cells = [*map(normalize_cell, names.tolist())]
+        for cell in cells:
+            if cells.count(cell) > 1:
+                raise UserError(
+                    f"y: two classes are {cell!r} in a table, which a search "
+                    "reads. Rename one of them."
+                )
         columns[task.label] = names[examples.labels].tolist()
+        if examples.groups is not None:
+            columns[GROUPS] = examples.groups.tolist()
+            parameters["group_column"] = GROUPS
         table = os.path.join(out, "texts.jsonl")
         os.makedirs(out, exist_ok=True)
         files.write_atomically(
@@ -377,7 +389,7 @@ class TextSearch(TextClassifier):
         self.folder_ = os.path.abspath(out)
         self.sentence_ = answer["sentence"]
         self.table_ = pd.DataFrame(answer["table"])
-        return answer["scored"].path
+        return answer["model"].directory.path
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float64 [n, classes]. The probability of each of `classes_`."""

@@ -315,7 +315,7 @@ class Experiment(RunModel):
         settings = self.settings
         return strategy.set_up(
             settings.strategy,
-            settings.batch_size,
+            settings.batch_size if settings.trains else None,
             cpu_devices=settings.cpu_devices,
             precision=settings.precision,
             deterministic=settings.deterministic,

@@ -127,6 +127,9 @@ def _print_advice(page: "Page") -> None:
         frame = section.table.frame.head(SHOWN_ROWS)
         rows = [(*frame.columns,), *frame.itertuples(index=False, name=None)]
         print(formatting.aligned(rows))
+        more = len(section.table.frame) - len(frame)
+        if more:
+            print(f"{formatting.count(more, 'row')} more in the report.")
 
 
 def compose(

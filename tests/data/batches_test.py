@@ -83,6 +83,18 @@ def test_the_order_depends_on_seed_and_epoch(batching):
     assert len(orders) == 4
 
 
+@EITHER_BATCHING
+def test_no_text_is_left_out_or_in_a_short_batch_for_its_length(batching):
+    """The 18 of a last batch are other texts in each epoch."""
+    last = [
+        rows_that_count(plan_epoch(batching=batching, epoch=epoch))[-1]
+        for epoch in range(1, 101)
+    ]
+    lengths = LENGTHS[np.concatenate(last)]
+    assert len({*np.concatenate(last)}) > 500
+    assert lengths.mean() == pytest.approx(LENGTHS.mean(), rel=0.05)
+
+
 def test_grouped_batches_pad_less_than_random_ones():
     grouped = plan_epoch(batching="grouped")
     assert padded_tokens(grouped) < 0.8 * padded_tokens(plan_epoch())

@@ -132,3 +132,12 @@ def test_a_hash_covers_what_is_below_its_cut_and_no_more():
     after = hash_prefixes(encoder)
     changed = [one != other for one, other in zip(before, after)]
     assert changed == [False, False] + [True] * (len(encoder.blocks) - 1)
+
+
+def test_a_hash_covers_the_arithmetic_of_a_block():
+    encoder = encoders.bert()
+    hashes = {tuple(hash_prefixes(encoder))}
+    for activation, epsilon in (("relu", 1e-12), ("relu", 1e-5)):
+        encoder.set_arithmetic(activation, epsilon)
+        hashes.add(tuple(hash_prefixes(encoder)))
+    assert len(hashes) == 3

@@ -286,3 +286,19 @@ def test_own_runs_are_held_against_the_best_and_not_against_cut_runs():
     best, other = sorted(own, key=lambda one: one is not one.base)
     assert (best.name, other.name) == ("last 2", "everything")
     assert other.note == "ended by its time limit, after 1 of 30 epochs"
+
+
+def test_a_mean_over_tasks_has_one_reference():
+    """The best of one task is last 2, of the other last 4."""
+    rows = make_rows(
+        *(
+            make_runs([score], layers, task)
+            for task, scores in (("rte", (81, 61)), ("mrpc", (61, 91)))
+            for layers, score in zip("24", scores)
+        )
+    )
+    assert not [row for row in rows if row.task.startswith("mean of")]
+    assert {(row.task, row.name) for row in rows if row.is_reference} == {
+        ("rte", "last 2"),
+        ("mrpc", "last 4"),
+    }

@@ -171,6 +171,29 @@ def test_a_trained_answer_is_scored_where_no_baseline_is_fitted(
     assert "Test not scored" not in capsys.readouterr().out
 
 
+def test_a_gain_is_that_of_the_mean_over_seeds(
+    world, monkeypatch, tmp_path, capsys
+):
+    """One seed is lucky; it predicts, and its luck is in no gain."""
+
+    def score(settings, epoch):
+        lucky = settings.trains and settings.seed == 2
+        return (60.0 + 25 * lucky - 15 * settings.is_probe) / 100
+
+    monkeypatch.setattr(fake_runs, "score_of", score)
+    path = fake_runs.write_task(tmp_path, count=900, noise=0.9)
+    changes = {"approaches": "1", "refit": False, "budget": "1h"}
+    run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+    said = capsys.readouterr().out
+    [sentence] = re.findall(r"^news: (.*)", said, re.M)[-1:]
+    [seeds] = map(int, re.findall(r"(\d+) seeds", sentence))
+    assert seeds > 2
+    gain = float(re.search(r"\+([\d.]+) \(", sentence)[1])
+    assert gain == pytest.approx(15 + 25 / seeds, abs=0.7), sentence
+    [row] = re.findall(r"^last 1  .*", said, re.M)
+    assert float(row.split()[2]) == pytest.approx(60 + 25 / seeds, abs=0.7)
+
+
 def test_few_texts_are_compared_by_folds(world, tmp_path, capsys):
     path, answers = fake_runs.write_task(tmp_path, count=300), []
     for _ in range(2):
@@ -187,6 +210,13 @@ def test_few_texts_are_compared_by_folds(world, tmp_path, capsys):
         runs = (tmp_path / "out" / "train" / "news" / name).iterdir()
         assert len([*runs]) == 5
     assert "over folds" in (tmp_path / "out" / "search.html").read_text()
+    # The sentence has the difference of the table.
+    sentence, *rows = answers[0].splitlines()
+    assert "5 folds of 24 validation texts" in sentence
+    [probe] = [row for row in rows if row.startswith("the probe")]
+    gain = re.search(r"\+([\d.]+ \(\+[\d.]+ to \+[\d.]+\))", sentence)[1]
+    value, low, high = re.findall(r"[\d.]+", gain)
+    assert f"-{value} (-{high} to -{low})" in probe, (sentence, probe)
 
 
 def test_where_many_texts_are_cut_their_ends_are_tried(world, tmp_path, capsys):

@@ -4,9 +4,10 @@ import collections
 
 import pytest
 
-from tests.support import tweets_table
+from tests.support import own_data, run_files, tweets_table
+from tests.sweeps import fakes
 from tests.sweeps.fakes import plan_sixteen
-from tf_transfer.sweeps import grid as grid_lib, plan
+from tf_transfer.sweeps import grid as grid_lib, plan, states
 
 
 @pytest.fixture
@@ -96,3 +97,60 @@ def test_a_new_worker_begins_where_no_other_is(runs):
     other = plan.choose_run([], todo, [first])
     assert other.axes["task"] != first.axes["task"]
     assert other.settings.seed == 0
+
+
+def test_runs_that_drop_blocks_share_no_cache(tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {
+            "model": "tiny",
+            "data": "sample",
+            "frozen_prefix": "cached",
+            "trainable_layers": 1,
+        },
+        "axes": {"keep_blocks": [1, 3]},
+    }
+    first, second = grid_lib.expand("grid.json", grid, str(tmp_path))
+    texts, other = map(plan.feature_cache, (first, second))
+    assert texts[0] != other[0]
+    assert plan.list_lower_cuts(second, [first]) == ""
+
+
+def test_a_run_without_steps_has_the_name_of_one_replica(tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {
+            "model": "tiny",
+            "data": "sample",
+            "strategy": "mirrored",
+            "cpu_devices": 2,
+            "features": "frozen",
+        },
+        "axes": {"task": ["rte"]},
+    }
+    [run] = grid_lib.expand("grid.json", grid, str(tmp_path))
+    assert run.directory.path == run.experiment.find_run().path
+
+
+def test_a_run_that_counts_its_own_epochs_is_seen_to_be_finished(tmp_path):
+    grid = {
+        "experiment": "train",
+        "flags": {
+            "task": own_data.write_task(tmp_path),
+            "model": "tiny",
+            "trainable_layers": 1,
+        },
+        "axes": {"seed": [0]},
+    }
+    [run] = grid_lib.expand("grid.json", grid, str(tmp_path))
+    run_states = states.RunStates(str(tmp_path), [run])
+    epochs = run.experiment.run_settings.max_epochs
+    for ran, state in ((epochs - 1, "pending"), (epochs, "finished")):
+        fakes.finish(
+            run,
+            phases=[run_files.phase(ran)],
+            epochs_run=ran,
+            stop_reason="max_epochs",
+        )
+        run_states = states.RunStates(str(tmp_path), [run])
+        assert [*run_states.read_states().values()] == [state]

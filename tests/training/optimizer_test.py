@@ -382,3 +382,22 @@ def test_a_frozen_weight_has_no_slot(layers):
     assert len(adam.means) == len(adam.squares) == len(weights)
     for weight in network.weights:
         assert weight.trainable == (f"m/{weight.path}" in slots)
+
+
+def test_a_group_that_drifts_does_not_decay_before_its_first_update():
+    weights = [
+        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
+    ]
+    options = {"weight_decay": 0.5, "clip_norm": 0.0, "idle_heads": "drift"}
+    adam = optimizer.BertAdam(
+        weights,
+        lambda step: PEAK,
+        optimizer.AdamOptions(**options),
+        groups=["head", "", "", ""],
+    )
+    still = [np.zeros_like(g) for g in draw(1)]
+    apply(adam, still, ("",))
+    np.testing.assert_array_equal(weights[0], draw(0)[0])
+    apply(adam, still, ("", "head"))
+    apply(adam, still, ("",))  # it decays now
+    np.testing.assert_allclose(weights[0], 0.95**2 * draw(0)[0], rtol=1e-6)

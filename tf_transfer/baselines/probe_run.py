@@ -12,6 +12,7 @@ from tf_transfer.baselines import (
     token_tfidf,
 )
 from tf_transfer.data import groups as groups_lib, splits
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.feature_cache.feature_cache import FeatureCache
 from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
@@ -61,6 +62,13 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
         len(encoder.tokenizer.vocabulary) if reads_words else 0,
     )
     parts = splits.flatten(examples)
+
+    def encode(part: Any, texts_per_row: int, name: str) -> EncodedSplit:
+        encoded = data.encode(part, task, encoder, name, texts_per_row)
+        if part is train:
+            data.note_cut(task, encoded)
+        return encoded
+
     with (
         StopSignals() as signals,
         contextlib.closing(
@@ -75,9 +83,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
         reader = pooled_states.Reader(
             cache,
             encoder,
-            lambda part, texts_per_row, name: data.encode(
-                part, task, encoder, name, texts_per_row
-            ),
+            encode,
             has_pooler,
         )
         inputs: Mapping[str, Any]

@@ -117,16 +117,17 @@ def plan_epoch(
     order = rng.permutation(len(lengths))
     if batching == "grouped":
         pool = GROUPED_POOL * batch_size
+        full = len(order) // batch_size * batch_size
+        order, rest = order[:full], order[full:]
         order = np.concatenate(
             [
                 rows[np.argsort(lengths[rows], kind="stable")]
                 for rows in np.split(order, range(pool, len(order), pool))
             ]
         )
-        full = len(order) // batch_size * batch_size
-        batches = order[:full].reshape(-1, batch_size)
+        batches = order.reshape(-1, batch_size)
         batches = batches[rng.permutation(len(batches))]
-        order = np.concatenate([batches.ravel(), order[full:]])
+        order = np.concatenate([batches.ravel(), rest])
     plan = _plan(order, lengths, batch_size, replicas, buckets)
     steps = count_steps(len(lengths), batch_size, drop_last)
     return plan.slice_steps(slice(steps))

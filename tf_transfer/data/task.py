@@ -7,6 +7,7 @@ and a `Source` that reads them.
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,6 +99,14 @@ class Task:
         """Without labels it is a score."""
         if self.labels is None:
             object.__setattr__(self, "kind", "score")
+
+    @property
+    def head_name(self) -> str:
+        """The name of its head's layer, in letters that TensorFlow's have."""
+        plain = re.sub(
+            r"[^\w.-]", lambda m: f"u{ord(m[0]):x}", self.name, flags=re.ASCII
+        )
+        return f"head_{plain}"
 
     @property
     def units(self) -> int:

@@ -112,7 +112,8 @@ class Study:
                     f"{task.path}: has no test, and a study compares test "
                     "scores. Add test, a file or a fraction such as 0.1."
                 )
-        self.blocks = loading.read_shape(settings.model).blocks
+        shape = loading.read_shape(settings.model, settings.keep_blocks)
+        self.blocks = shape.blocks
         self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
 
     def run(self) -> None:

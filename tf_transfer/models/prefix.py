@@ -261,7 +261,15 @@ def hash_prefixes(encoder: Encoder) -> list[str]:
     config = encoder.backbone.get_config()
     shape = {n: str(v) for n, v in config.items() if n not in _NOT_CONTENT}
     digest = hashlib.sha256(
-        json.dumps([encoder.family, shape], sort_keys=True).encode()
+        json.dumps(
+            [
+                encoder.family,
+                encoder.activation,
+                encoder.backbone.embeddings_layer_norm.epsilon,
+                shape,
+            ],
+            sort_keys=True,
+        ).encode()
     )
     hashes = []
     table = [encoder.embedding_layers]

@@ -381,7 +381,7 @@ class Multitask(experiment.Experiment):
             if settings.pairs == "concat"
             else "difference",
             init=settings.head_init,
-            name=f"head_{task.name}",
+            name=task.head_name,
         )
 
     def pooling_of(self, task: Task) -> str:

@@ -207,8 +207,10 @@ def make_rows(approaches: Sequence[Approach]) -> list[Row]:
             on_tasks.setdefault(one.first.task, one)
     most = max(by_name.values(), key=len, default={})
     groups = []
-    if len(most) > 1:
-        groups.append([one.base for one in most.values() if one.base])
+    bases = [one.base for one in most.values() if one.base]
+    # Where the best of each task is its base, a mean would mix approaches.
+    if len(most) > 1 and len({base.name for base in bases}) == 1:
+        groups.append(bases)
         for tasks in by_name.values():
             if tasks.keys() == most.keys():
                 groups.append([*tasks.values()])

@@ -296,6 +296,15 @@ class Ranged:
         """Whether there is an interval."""
         return not math.isnan(self.low)
 
+    def add(self, points: float) -> "Ranged":
+        """The value and the ends of its interval, all moved by some points."""
+        estimate = self.estimate
+        if estimate is not None:
+            value = estimate.value + points
+            estimate = dataclasses.replace(estimate, value=value)
+        ends = self.value + points, self.low + points, self.high + points
+        return Ranged(*ends, estimate)
+
     def show(self, digits: int, sign: str = "", unit: str = "") -> str:
         """The value with its interval: `82.79 (81.20 to 84.38)`, or "".
 

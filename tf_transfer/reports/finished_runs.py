@@ -151,6 +151,8 @@ class Scored:
         if self.groups is not None:
             _, rows = np.unique(self.groups, return_index=True)
             labels, logits = labels[rows], logits[rows]
+        if self.is_of_numbers and not np.ptp(logits):
+            return False
         if self.is_of_numbers:
             test = scipy.stats.spearmanr(
                 labels, logits[:, 0], alternative="less"
@@ -262,6 +264,7 @@ def compare_runs(
     constant = other.constant
     for name, run in runs.items():
         is_baseline = name in baselines
+        seconds = count_seconds(run.record)
         parameters = max(other.record["trainable_parameters"], 1)
         below = [
             f"{one.score:.1f} on {_count_texts(one)}"
@@ -275,13 +278,13 @@ def compare_runs(
                 validation=shown.get("validation", UNKNOWN),
                 test=shown.get("test", UNKNOWN),
                 difference=UNKNOWN if run is other else run.minus(other),
-                time=Ranged(100 * _seconds(run) / _seconds(other)),
+                time=Ranged(100 * seconds / count_seconds(other.record)),
                 weights=100 * run.record["trainable_parameters"] / parameters,
                 seeds=0 if is_baseline else 1,
                 scored=_count_texts(run),
                 is_reference=run is other,
                 is_baseline=is_baseline,
-                seconds=_seconds(run),
+                seconds=seconds,
                 lead=run.minus(constant),
                 gains={
                     baseline: run.minus(floor)
@@ -298,9 +301,8 @@ def _count_texts(run: Scored) -> str:
     return count(len(run.ids), f"{run.kind} text")
 
 
-def _seconds(run: Scored) -> float:
-    """What a run took, as if it had built its feature cache itself."""
-    record = run.record
+def count_seconds(record: Record) -> float:
+    """What a finished run took, as if it had built its feature cache."""
     seconds = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
     return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
 

@@ -43,6 +43,13 @@ def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
         raise UserError(
             f"--format={form}: is for texts, and this run labels words."
         )
+    long_texts = predictor.experiment.settings.long_texts
+    if long_texts != "head" and form != "saved_model":
+        raise UserError(
+            f"--format={form}: reads the beginnings of long texts alone, and "
+            f"this run has --long_texts={long_texts}. Give "
+            "--format=saved_model."
+        )
     with files.staged(folder) as stage:
         if isinstance(predictor, NetworkPredictor):
             text = _export_network(predictor, folder, stage, form)

@@ -35,14 +35,15 @@ def print_answer(experiment: Any, result: Result) -> None:
     from tf_transfer.data import error_analysis
     from tf_transfer.reports import advice, finished_runs
 
-    run = finished_runs.open_scored(result.directory)
+    run = finished_runs.open_scored(result.directory, "validation")
+    run = run or finished_runs.open_scored(result.directory)
     directory, task = RunDirectory(result.directory, None), experiment.data.task
     if run is None:  # a refit without a test
         screen.say(f"\nTo predict: {_predict_command(directory.path, task)}")
         return
     paths = {finished_runs.name_run(run): run.path}
     paths |= _fit_baselines(experiment, run.kind)
-    rows = finished_runs.compare_runs(paths)
+    rows = finished_runs.compare_runs(paths, kind=run.kind)
     profile = None
     if advice.PROBE in paths:
         profile = RunDirectory(paths[advice.PROBE], None).profile()
@@ -65,7 +66,8 @@ def print_answer(experiment: Any, result: Result) -> None:
     ]
     if profile is not None:
         lines.append(finished_runs.describe_profile(profile))
-    wrong = directory.errors().get(run.kind)
+    errors = directory.errors()
+    wrong = errors.get("test", errors.get("validation"))
     if wrong is not None:
         lines.append(f"Errors (all of them in {run.path}/errors.json):")
         lines.append(error_analysis.summarize(wrong))

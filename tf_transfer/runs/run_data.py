@@ -76,6 +76,7 @@ class RunData:
         self.given_source = source
         self.warnings: list[str] = []
         self.cut_texts = 0.0
+        self._cut: dict[str, tuple[int, int]] = {}
         self.fitted_probe: Record | None = None
         self._recorded = recorded
         if recorded and settings.is_probe:
@@ -298,7 +299,8 @@ class RunData:
         """
         if self.fitted_probe:
             return 2 if self.fitted_probe["pair_features"] else 1
-        if self.settings.pairs != "sbert":
+        is_apart = self.settings.pairs == "sbert"
+        if not (is_apart and self.settings.reads("pairs")):
             return 1
         if len(task.texts) == 1:
             raise UserError(
@@ -316,26 +318,34 @@ class RunData:
 
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids; prints how much is cut."""
-        settings = self.settings
         title = f"{task.name} " if len(self.tasks) > 1 else ""
         encoded = {
             kind: {
                 name: self.encode(examples, task, encoder, f"{title}{kind}")
                 for name, examples in named.items()
-                if kind != "test" or settings.score_test
+                if kind != "test" or self.settings.score_test
             }
             for kind, named in self.examples[task.name].items()
         }
-        ids = encoded["train"][""].tokens
-        self.cut_texts = share = float(np.mean(ids.lost > 0))
-        if share:
+        self.note_cut(task, encoded["train"][""])
+        return encoded
+
+    def note_cut(self, task: Task, train: EncodedSplit) -> None:
+        """Prints and keeps the share of a task's training texts that is cut."""
+        ids = train.tokens
+        is_new = task.name not in self._cut
+        self._cut[task.name] = count, _ = int(np.sum(ids.lost > 0)), len(ids)
+        self.cut_texts = sum(n for n, _ in self._cut.values()) / sum(
+            n for _, n in self._cut.values()
+        )
+        if count and is_new:
+            title = f" of {task.name}" if len(self.tasks) > 1 else ""
             lost = ids.lost.sum() / (ids.lost.sum() + ids.lengths.sum())
             screen.say(
-                f"Cut: {share:.1%} of the training texts have more than "
-                f"--max_length={settings.max_length} tokens; {lost:.1%} of all "
-                "tokens are left out."
+                f"Cut: {count / len(ids):.1%} of the training texts{title} "
+                f"have more than --max_length={self.settings.max_length} "
+                f"tokens; {lost:.1%} of all tokens are left out."
             )
-        return encoded
 
     def encode(
         self,

@@ -112,7 +112,7 @@ class RunModel:
         from tf_transfer.models.heads import dense, pooled, words
 
         settings, probe = self.settings, self.data.fitted_probe
-        name, is_deep = f"head_{task.name}", settings.head == "mlp"
+        name, is_deep = task.head_name, settings.head == "mlp"
         if probe:
             options = 0.0, 0, "float32"  # no dropout; no weight is drawn
             if task.is_tagging:
@@ -161,7 +161,9 @@ class RunModel:
 
     def pooling_of(self, task: Task) -> str:
         """What the head of a task reads of a text; see `base_head.Head`."""
-        return "tokens" if task.is_tagging else self.settings.pooling
+        if task.is_tagging:
+            return "tokens"
+        return "mean" if self.settings.is_contrastive else self.settings.pooling
 
     def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
         """The weights that train in a phase.

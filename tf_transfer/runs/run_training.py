@@ -40,6 +40,8 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
     finished = find_finished(experiment, directory)
     if finished is not None:
         return finished
+    runs_before = WarmState.runs
+    WarmState.runs += 1
     if settings.is_sparse:
         record = experiment.fit_sparse(directory)
         return Result(experiment, directory.path, record)
@@ -47,6 +49,7 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
         _ = data.examples  # an invalid row is reported at once
     command_line.import_tensorflow()
     from tf_transfer.data import error_analysis  # scikit-learn takes seconds
+    from tf_transfer.training import callbacks as callbacks_lib
 
     if settings.is_probe:
         from tf_transfer.baselines import probe_run
@@ -76,11 +79,12 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
             sizes,
             {
                 "tasks": {n: t.record for n, t in data.tasks.items()},
-                "runs_before": experiment.warm.runs,
+                "runs_before": runs_before,
             },
         )
+        every = [callbacks_lib.PeakMemory(runs_before == 0), *callbacks]
         trainer = _make_trainer(
-            experiment, network, phases, devices, directory, callbacks, began
+            experiment, network, phases, devices, directory, every, began
         )
         record = {
             "task": data.name,
@@ -101,7 +105,6 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
         )
         directory.end(record)
     finally:
-        WarmState.runs += 1
         directory.close()
     return Result(experiment, directory.path, record, network)
 
@@ -160,7 +163,6 @@ def _make_trainer(
 
     settings = experiment.run_settings
     every: list[Callback] = [
-        callbacks_lib.PeakMemory(experiment.warm.runs == 0),
         callbacks_lib.ProgressBar(),
         callbacks_lib.TensorBoard(
             directory, settings, experiment.data.name, experiment.metric

@@ -46,6 +46,7 @@ class WarmState:
         self._encoder_key: Any = None
         self._initial: dict[int, tuple[Any, np.ndarray]] = {}
         self._network: Any = None
+        self._added: dict[int, AddedWeights] = {}  # of the network
         self._signature: Any = None
         self._tokens: dict[Any, tokens.Tokens] = {}
 
@@ -86,6 +87,7 @@ class WarmState:
             self._encoder_key = key
         for weight, value in self._initial.values():
             weight.assign(value)
+        self._encoder.added = {}  # a probe has no network that adds its own
         return self._encoder
 
     def remember(self, weights: Iterable[Any]) -> None:
@@ -137,12 +139,13 @@ class WarmState:
             or self._network.encoder is not encoder
             or self._signature != signature
         ):
-            encoder.added = dict(added)
+            encoder.added = self._added = dict(added)
             self._network = Network(encoder, heads, scales)
             self._signature = signature
             return self._network
+        encoder.added = self._added
         pairs = [(self._network.heads[n], head) for n, head in heads.items()]
-        pairs += [(encoder.added[n], new) for n, new in added.items()]
+        pairs += [(self._added[n], new) for n, new in added.items()]
         for layer, new in pairs:
             by_path = {w.path: w for w in layer.weights}
             for weight in new.weights:

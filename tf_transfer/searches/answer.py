@@ -10,7 +10,7 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,8 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """Seconds of its training."""
-        return self.record["train_seconds"]
+        """Seconds of its training, with the build of its feature cache."""
+        return finished_runs.count_seconds(self.record)
 
     @property
     def name(self) -> str:
@@ -123,16 +123,28 @@ def recommend(
         )
     seeds = {row.name: row.setting.scores for row in ranked}
     records, ladder = {row.name: row.record for row in ranked}, search.ladder
+    # The run that is compared has the best seed: its luck is taken off.
+    lucks = {
+        row.name: row.setting.scores[row.choice.seed] - row.setting.mean
+        for row in ranked
+    }
     rows = []
     for row in finished_runs.compare_runs(paths, reference, "validation"):
         by_seed = seeds.get(row.name, {})
-        row = dataclasses.replace(row, seeds=len(by_seed))
+        luck = lucks.get(row.name, 0.0)
+        row = dataclasses.replace(
+            row,
+            seeds=len(by_seed),
+            difference=row.difference.add(lucks.get(reference, 0.0) - luck),
+            lead=row.lead.add(-luck),
+            gains={n: gain.add(-luck) for n, gain in row.gains.items()},
+        )
         if search.has_folds:
             by_seed = by_seed or scores[row.name]
-            base = seeds.get(reference) or scores[reference]
-            gains = [by_seed[n] - base[n] for n in by_seed if n in base]
-            if len(gains) >= FEWEST_SEEDS and not row.is_reference:
-                row = dataclasses.replace(row, difference=_average(gains))
+            if len(by_seed) >= FEWEST_SEEDS:
+                row = _compare_folds(
+                    row, by_seed, {**scores, **seeds}, reference
+                )
         record = records.get(row.name, {})
         is_cut = record.get("stop_reason") == OUT_OF_TIME
         if is_cut and row.name not in candidates:
@@ -145,6 +157,38 @@ def recommend(
         rows.append(row)
     compared = [row for row in rows if row.name in candidates]
     return rows, advice.choose(compared, search.settings.max_loss)
+
+
+def _compare_folds(
+    row: advice.Row,
+    by_fold: Mapping[int, float],
+    others: Mapping[str, Mapping[int, float]],
+    reference: str,
+) -> advice.Row:
+    """A row whose difference and gains are means over folds.
+
+    Args:
+        row: by the texts of its first fold.
+        by_fold: its scores.
+        others: the scores of all that may be compared with it, by name.
+        reference: the name of what it is compared with.
+    """
+
+    def average_over(name: str, ranged: Ranged) -> Ranged:
+        gains = [
+            by_fold[n] - v for n, v in others[name].items() if n in by_fold
+        ]
+        return _average(gains) if len(gains) >= FEWEST_SEEDS else ranged
+
+    difference = row.difference
+    if not row.is_reference:
+        difference = average_over(reference, difference)
+    return dataclasses.replace(
+        row,
+        difference=difference,
+        gains={name: average_over(name, r) for name, r in row.gains.items()},
+        scored=f"{len(by_fold)} folds of {row.scored}",
+    )
 
 
 def _average(values: Sequence[float]) -> Ranged:

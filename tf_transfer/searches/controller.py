@@ -74,8 +74,8 @@ def check_validation(settings: Any, validation: Mapping[str, Any]) -> int:
     if np.ndim(labels) == 1 and len(np.unique(labels)) == 1:
         raise UserError(
             f"--task={settings.task_name}: all {len(texts)} validation texts "
-            "have one label, so a search cannot choose by them. Give another "
-            "--split_seed, or more labelled texts."
+            "have one label, so a search cannot choose by them. Give others, "
+            "by --split_seed where a fraction is drawn."
         )
     return len(texts)
 
@@ -209,6 +209,10 @@ class Search:
                 if result is not None:
                     score = 100 * result["validation"][result["metric"]]
                     scores.setdefault(name, {})[fold] = score
+        for of_fold in scores.values():  # they are compared on the same folds
+            for fold in {*of_fold}:
+                if any(fold not in others for others in scores.values()):
+                    del of_fold[fold]
         return scores
 
     def best_floor(self) -> dict[int, float]:

@@ -400,7 +400,7 @@ class Stacking(experiment.Experiment):
             settings.seed,
             settings.dtype_policy,
             jit_compile=settings.uses_xla,
-            name=f"head_{task.name}",
+            name=task.head_name,
             **options,
         )
 

@@ -347,7 +347,8 @@ def show_value(value: Any) -> str:
 
 
 def _count_replicas(settings: settings_lib.Settings) -> int:
-    if settings.strategy in ("default", "one_device"):
+    is_alone = settings.strategy in ("default", "one_device")
+    if is_alone or not settings.trains:
         return 1
     from tf_transfer.training import strategy  # imports TensorFlow
 

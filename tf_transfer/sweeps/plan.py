@@ -155,6 +155,7 @@ def feature_texts(settings: Any) -> tuple[Hashable, ...]:
     """Identifies the texts and states that feature caches hold."""
     return (
         settings.model,
+        settings.keep_blocks,
         settings.data,
         getattr(settings, "task", ""),
         settings.max_length,

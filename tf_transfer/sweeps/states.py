@@ -155,5 +155,5 @@ def _has_ended(run: Planned, result: Record) -> bool:
         and result["stop_reason"] == results.OUT_OF_TIME
     )
     return is_out_of_time or not results.describe_extension(
-        run.settings, result
+        run.experiment.run_settings, result
     )

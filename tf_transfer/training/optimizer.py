@@ -144,13 +144,18 @@ class BertAdam:
             groups: which groups of weights move; unset, all.
 
         Returns:
-            Dict of scalars: `step`, `rate`, `decay`, and `powers`, for each
-            group that moves the powers of both betas.
+            Dict of scalars: `step` and `rate`; and for each group that moves
+            `decay`, and `powers`, those of both betas.
         """
         options, step = self.options, tf.identity(self.step)
         correction = float(options.bias_correction)
-        powers = {}
-        for group in set().union(*self._split_groups(groups)):
+        powers, decays = {}, {}
+        moved, idle = self._split_groups(groups)
+        for group in moved | idle:
+            decays[group] = tf.identity(self.decay)
+            if group in idle:  # nothing moves before its first update
+                began = tf.identity(self.updates[group]) > 0
+                decays[group] *= tf.cast(began, tf.float32)
             power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
             powers[group] = (
                 correction * tf.pow(options.adam_beta1, power),
@@ -159,7 +164,7 @@ class BertAdam:
         return {
             "step": step,
             "rate": self.rate(step),
-            "decay": tf.identity(self.decay),
+            "decay": decays,
             "powers": powers,
         }
 
@@ -227,7 +232,7 @@ class BertAdam:
                 continue
             decay = None
             if self.options.weight_decay and decays(weight):
-                decay = numbers["decay"]
+                decay = numbers["decay"][group]
             rates = (scale, numbers["rate"], *numbers["powers"][group], decay)
             arguments = (mean, square, gradient, norm, *rates)
             update(weight.value, self._update_one, arguments, group=False)

@@ -86,10 +86,9 @@ class Progress:
             first pass also that of its feature cache.
         elapsed: seconds of training and of building a feature cache, over all
             starts.
-        prefix_seconds, prefix_build_seconds, prefix_engine: as in
-            `result.json`.
-        prefixes: phase and objective of each frozen prefix that was stored:
-            its original cost is counted once.
+        prefix_seconds, prefix_engine: as in `result.json`.
+        prefixes: the seconds that each frozen prefix took which was stored,
+            whichever process ran it; by phase and objective.
         stopping: the phase's `EarlyStopping`.
         best: the record of the selected epoch, and the file of its weights.
         phase_records: the phases that are over, as `result.json` has them.
@@ -111,9 +110,8 @@ class Progress:
     trace_seconds: float = 0.0
     elapsed: float = 0.0
     prefix_seconds: float = 0.0
-    prefix_build_seconds: float = 0.0
     prefix_engine: str = ""
-    prefixes: list[str] = dataclasses.field(default_factory=list)
+    prefixes: dict[str, float] = dataclasses.field(default_factory=dict)
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     best: Any = None
     phase_records: list[dict] = dataclasses.field(default_factory=list)
@@ -145,10 +143,7 @@ class Progress:
             engine: what built it, and its precision.
             cost: its seconds.
         """
-        name = f"{self.phase} {objective}"
-        if name not in self.prefixes:
-            self.prefix_build_seconds += cost.original
-            self.prefixes.append(name)
+        self.prefixes[f"{self.phase} {objective}"] = cost.original
         self.prefix_engine = " ".join(engine)
         self.prefix_seconds += cost.paid
         self.trace_seconds += cost.traced
@@ -223,7 +218,7 @@ class Progress:
             "trace_seconds": sum(line["trace_seconds"] for line in lines),
             "prefix_seconds": self.prefix_seconds if is_cached else None,
             "prefix_build_seconds": (
-                self.prefix_build_seconds if is_cached else None
+                sum(self.prefixes.values()) if is_cached else None
             ),
             "prefix_engine": self.prefix_engine or None,
         }

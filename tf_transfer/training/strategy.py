@@ -14,7 +14,7 @@ SHARE_OF_MEMORY = 0.5  # of a GPU, up to which stored states are copied
 
 def set_up(
     name: str,
-    batch_size: int,
+    batch_size: int | None,
     cpu_devices: int = 1,
     precision: str = "float32",
     deterministic: bool = False,
@@ -28,7 +28,7 @@ def set_up(
 
     Args:
         name: the value of `--strategy`.
-        batch_size: examples per step, over all replicas.
+        batch_size: examples per step, over all replicas; None without steps.
         cpu_devices: the number of logical devices that the CPU is split into.
         precision: the value of `--precision`.
         deterministic: whether operations must be.
@@ -54,7 +54,7 @@ def set_up(
     np.random.seed(seed % 2**32)
     if seeds_tensorflow:
         tf.random.set_seed(seed)
-    if batch_size < devices.replicas:
+    if batch_size is not None and batch_size < devices.replicas:
         raise UserError(
             f"--batch_size={batch_size}: is the size over all "
             f"replicas, and {name} has {devices.replicas} here. "

@@ -183,6 +183,7 @@ class Settings(
         pattern=f"all|none|{fields.RANGE}",
         advice="give `all`, `none` or a range such as 7-8.",
         unnamed="all",
+        read_by=fields.Reader.ENCODER,
     )
     pooler: str = setting(
         None,

@@ -69,10 +69,9 @@ def from_settings(settings: Any) -> Method:
             for field in dataclasses.fields(cls)
         }
     )
-    if settings.method != "full" and settings.trainable_layers in ("0", "head"):
+    if settings.method != "full" and {*settings.phases} <= {"0", "head"}:
         raise UserError(
             f"--method={settings.method}: acts in the blocks that train, and "
-            f"--trainable_layers={settings.trainable_layers} trains none. "
-            "Leave one of them out."
+            "this run trains none. Leave it out, or train some."
         )
     return method
