@@ -85,7 +85,7 @@ def test_a_score_is_a_ridge_regression(monkeypatch):
     np.testing.assert_allclose(model.logits(examples)[:, 0], expected, **CLOSE)
 
 
-def test_a_pair_is_both_texts_their_product_and_difference(monkeypatch):
+def test_a_pair_is_both_texts_product_difference_and_cosine(monkeypatch):
     monkeypatch.setattr(usual, "STRENGTHS", (3.0,))
     monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
     examples = draw(columns=2)
@@ -94,7 +94,9 @@ def test_a_pair_is_both_texts_their_product_and_difference(monkeypatch):
     first, second = (
         vectoriser.transform(column).toarray() for column in examples.texts
     )
-    features = np.hstack([first, second, first * second, abs(first - second)])
+    product = first * second
+    cosine = product.sum(axis=1, keepdims=True)
+    features = np.hstack([first, second, product, abs(first - second), cosine])
     theirs = linear_model.LogisticRegression(C=3.0, tol=1e-6, max_iter=500)
     expected = theirs.fit(features, examples.labels).decision_function(features)
     np.testing.assert_allclose(model.logits(examples)[:, 0], expected, **CLOSE)

@@ -364,3 +364,33 @@ def test_flags_that_say_no_task_are_named(flags, message, tmp_path):
     path = own_data.write(tmp_path / "news.csv", own_data.news())
     with pytest.raises(UserError, match=message):
         task_file.from_flags(**{"data": path, **flags})
+
+
+def test_an_id_is_the_row_of_its_file_also_where_others_are_skipped(tmp_path):
+    cells = [f"{n} text,{'ab'[n % 2]}" for n in range(40)]
+    cells[3] = ",a"  # no text
+    cells[7] = "7 text,NA"
+    cells[8] = "8 text"
+    (tmp_path / "a.csv").write_text("\n".join(["text,label", *cells]))
+    path = own_data.write_toml(
+        tmp_path / "a.toml",
+        {
+            "name": "a",
+            "texts": "text",
+            "label": "label",
+            "train": "a.csv",
+            "test": 0.2,
+            "skip_bad_rows": True,
+        },
+    )
+    source = table_source.TableSource(
+        task_file.read_task_file(path), 0, str(tmp_path / "out")
+    )
+    found = []
+    for split in ("train", "test"):
+        examples = source.read(split)
+        [texts] = examples.texts
+        assert [int(text.split()[0]) for text in texts] == examples.ids.tolist()
+        assert len(source.group(examples.ids)) == len(texts)
+        found += examples.ids.tolist()
+    assert sorted(found) == sorted({*range(40)} - {3, 7, 8})

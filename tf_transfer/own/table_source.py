@@ -58,13 +58,16 @@ class Rows(NamedTuple):
             the tags of its words.
         groups: int64 [rows]; see `task.Examples`.
         separator: The text between the labels of a cell; empty for none.
+        ids: int64 [rows]. Their numbers in the files, from 0 on, those that
+            are skipped counted; rising.
     """
 
     table: Table
     texts: list[list[str]]
     labels: list[Any]
-    groups: np.ndarray | None = None
-    separator: str = ""
+    groups: np.ndarray | None
+    separator: str
+    ids: np.ndarray
 
 
 class TableSource(Source):
@@ -165,19 +168,18 @@ class TableSource(Source):
     def read_all(self, split: str) -> Examples | Sentences:
         """All rows of the files of a split, including those drawn from it."""
         rows, labels = self._read(split), self.task.labels or ()
-        ids = np.arange(len(rows.table))
         if self.task.is_tagging:
             tagged.check_types(
                 rows.table, rows.labels, entities.types_of(labels)
             )
             words = rows.table.columns[self.task_file.texts[0]]
-            return Sentences(ids, words, rows.labels, rows.groups)
+            return Sentences(rows.ids, words, rows.labels, rows.groups)
         encoded = self._encode(rows, labels)
-        return Examples(ids, rows.texts, encoded, rows.groups)
+        return Examples(rows.ids, rows.texts, encoded, rows.groups)
 
     def group(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of rows; see `groups`."""
-        return self.groups[rows]
+        return self.groups[np.searchsorted(self._read("train").ids, rows)]
 
     def forget(self) -> None:
         """Releases all texts; they are read again when needed."""
@@ -200,7 +202,8 @@ class TableSource(Source):
             )
             texts = [[*map(" ".join, table.columns[words])]]
             groups = self._parse_groups(table)
-            return Rows(table, texts, table.columns[tags], groups)
+            ids = np.arange(len(table))
+            return Rows(table, texts, table.columns[tags], groups, "", ids)
         parts: list[Table] = []
         bad: list[BadRow] = []
         for path in paths:
@@ -218,7 +221,8 @@ class TableSource(Source):
                 separator = self._find_separator(table, split)
                 labels = labels_lib.parse_labels(task_file, table, separator)
                 groups = self._parse_groups(table)
-                rows = Rows(table, texts, labels, groups, separator)
+                ids = _number_rows(paths, table, bad)
+                rows = Rows(table, texts, labels, groups, separator, ids)
                 break
             except BadRows as error:  # others may be in another column
                 bad += error.rows
@@ -469,6 +473,18 @@ class TableSource(Source):
             )
         row_of = {word: row for row, word in enumerate(row_ids)}
         return np.array([row_of[word] for word in ids])
+
+
+def _number_rows(
+    paths: Sequence[str], table: Table, bad: Sequence[BadRow]
+) -> np.ndarray:
+    """int64 [rows]. The number of each row in the files; see `Rows.ids`."""
+    if not bad:
+        return np.arange(len(table))
+    places = {*table.places, *((row.path, row.number) for row in bad)}
+    in_order = sorted(places, key=lambda at: (paths.index(at[0]), at[1]))
+    number_of = {place: number for number, place in enumerate(in_order)}
+    return np.array([number_of[place] for place in table.places])
 
 
 def read_ids(path: str, name: str) -> list[str]:
