@@ -52,9 +52,9 @@ print(features @ weights["kernel"] + weights["bias"])"""
 FEATURES = (  # of a text, and of a pair
     'features = vectorizer.transform(["..."])',
     """one, other = vectorizer.transform(["..."]), vectorizer.transform(["..."])
-features = scipy.sparse.hstack(
-    [one, other, one.multiply(other), abs(one - other)]
-)""",
+product = one.multiply(other)
+cosine = scipy.sparse.csr_matrix(product.sum(axis=1))
+features = scipy.sparse.hstack([one, other, product, abs(one - other), cosine])""",
 )
 
 NOTES = {
