@@ -4,8 +4,8 @@ Users of scikit-learn try it first: logistic regression, and ridge regression
 for a score. Cross-validation within the training set chooses what is counted
 (words, words and pairs of words, or characters within words) and the
 regularisation. A pair's features are those of both texts, their difference,
-their product and its sum, the cosine. For entities, each word gets its most frequent tag of the
-training set.
+their product and its sum, the cosine. For entities, each word gets its most
+frequent tag of the training set.
 """
 
 import collections

@@ -54,7 +54,9 @@ FEATURES = (  # of a text, and of a pair
     """one, other = vectorizer.transform(["..."]), vectorizer.transform(["..."])
 product = one.multiply(other)
 cosine = scipy.sparse.csr_matrix(product.sum(axis=1))
-features = scipy.sparse.hstack([one, other, product, abs(one - other), cosine])""",
+features = scipy.sparse.hstack(
+    [one, other, product, abs(one - other), cosine]
+)""",
 )
 
 NOTES = {

@@ -61,9 +61,11 @@ class Display:
             with contextlib.suppress(OSError, UserError):
                 self._estimator.measure(run)
             metric = detail["metric"]
-            score = (detail["test"] or detail["validation"])[metric]
+            scores = detail["test"] or detail["validation"] or {}
             seconds = detail["train_seconds"]
-            line += f"  {metric} {score:.4f}  {seconds:.0f} s of training"
+            if metric in scores:
+                line += f"  {metric} {scores[metric]:.4f}"
+            line += f"  {seconds:.0f} s of training"
         elif event == "retried":
             line += f": {detail['reason']}; it is tried once more"
         elif event == "failed":
