@@ -61,7 +61,17 @@ def answer(light_forks, tmp_path):
         ("glue", ["--lr=fast"], ["--lr=fast", "float"]),
         ("glue", ["--lr=0"], ["--lr=0", "above 0"]),
         ("glue", ["--trainable_layers=two"], ["--trainable_layers=two"]),
-        ("glue", ["--leraning_rate=1"], ["leraning_rate"]),
+        ("glue", ["--leraning_rate=1"], ["error: ", "leraning_rate"]),
+        (
+            "train",
+            ["--lable_column=x"],
+            ["error: ", "Did you mean: label_column? --help lists"],
+        ),
+        (
+            "train",
+            ["--data=/", "--text_column=a", "--label_column=b"],
+            ["--data=/: is a folder. Give a file"],
+        ),
         ("glue", ["rte"], ["'rte' is not a flag"]),
         (
             "glue",
@@ -76,7 +86,7 @@ def answer(light_forks, tmp_path):
         ("sweep", [], ["Give one grid file"]),
         ("sweep", ["nowhere.json"], ["nowhere.json", "embedded.json"]),
         ("predict", [], ["--run"]),
-        ("search", ["--task=rte"], ["--budget", "30m"]),
+        ("search", ["--task=rte"], ["--budget: give the time", "30m"]),
         (
             "search",
             ["--task=rte", "--budget=30"],

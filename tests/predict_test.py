@@ -80,7 +80,8 @@ def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
     answering.predict_texts(rte, ["It rains.", "It is wet."])
     shown = capsys.readouterr().out
     answering.predict_texts(rte, ["It rains.", "It is wet."], str(path))
-    assert capsys.readouterr().out == "" and path.read_text() == shown
+    assert capsys.readouterr().out == f"1 row with answers: {path}\n"
+    assert path.read_text() == shown
 
 
 @pytest.mark.parametrize(

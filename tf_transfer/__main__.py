@@ -8,6 +8,7 @@ The first lists the commands, a line each. The second runs one of them, as
 """
 
 import ast
+import difflib
 import itertools
 import pkgutil
 import runpy
@@ -63,7 +64,10 @@ def run() -> None:
         return
     print(list_commands())
     if not help_lib.is_asked([name]):
-        raise UserError(f"{name!r} is not a command. Give one of these first.")
+        known = [*itertools.chain(*GROUPS.values())]
+        near = difflib.get_close_matches(name, known, 1)
+        advice = f"Is {near[0]} meant?" if near else "Give one of these first."
+        raise UserError(f"{name!r} is not a command. {advice}")
 
 
 def main() -> None:

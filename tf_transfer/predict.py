@@ -53,7 +53,7 @@ from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.own import labels as labels_lib
 from tf_transfer.runs import export_folder
 from tf_transfer.runs.trained import choose_task, Predictor
-from tf_transfer.utils import files
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 ASKED = ("text", "input", "export")
@@ -303,6 +303,8 @@ def write_answers(
         print(content.decode(), end="")
     else:
         files.write_atomically(output, content)
+        count = formatting.count(len(texts.rows), "row")
+        print(f"{count} with answers: {output}")
     return logits
 
 

@@ -127,6 +127,12 @@ def _print_advice(page: "Page") -> None:
         frame = section.table.frame.head(SHOWN_ROWS)
         rows = [(*frame.columns,), *frame.itertuples(index=False, name=None)]
         print(formatting.aligned(rows))
+        is_timed = any("time" in str(name) for name in frame.columns)
+        if len(frame) > 1 and not is_timed:
+            print(
+                "No times: the runs were timed under different conditions, for "
+                "example beside other programs. The page has their seconds."
+            )
         more = len(section.table.frame) - len(frame)
         if more:
             print(f"{formatting.count(more, 'row')} more in the report.")

@@ -191,8 +191,8 @@ def parse_budget(text: str) -> float:
     seconds = sum(float(n) * unit for n, unit in zip(counts, (3600, 60, 1)))
     if not seconds:
         raise UserError(
-            f"--budget={formatting.cut(text)}: give the time that you have in "
-            "seconds, minutes or hours, such as 90s, 30m, 2h or 1h30m."
+            f"--budget{'=' if text else ''}{formatting.cut(text)}: give the "
+            "time that you have, such as 90s, 30m, 2h or 1h30m."
         )
     return seconds
 

@@ -36,6 +36,7 @@ ranks encoders by their probes, and trains none.
 import dataclasses
 import functools
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
@@ -201,6 +202,11 @@ class Settings(
 
         A refit has no validation scores to stop by, yet its key names these.
         """
+        if not self.task and os.path.isdir(self.data):
+            raise UserError(
+                f"--data={self.data}: is a folder. Give a file of texts, such "
+                "as mine.csv; or --task, one whose files are in the folder."
+            )
         if self.models and self.reader < Reader.STUDY:
             probe = dataclasses.replace(self, **RANKED)
             return [*probe.unread(), *UNREAD_BY_RANKING]

@@ -26,7 +26,7 @@ def test_a_budget_is_a_time_with_a_unit(text, seconds):
     "text", ["", "90", "0s", "-3m", "1h 30m", "9" * 400 + "h"]
 )
 def test_no_other_text_is_a_budget(text):
-    with pytest.raises(UserError, match="--budget="):
+    with pytest.raises(UserError, match="--budget.*: give the time"):
         command.parse_budget(text)
 
 

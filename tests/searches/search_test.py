@@ -359,7 +359,7 @@ def test_a_larger_budget_goes_on(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes, name", [({"max_length": 64}, "max_length"), ({}, "set of texts")]
+    "changes, name", [({"max_length": 64}, "max_length"), ({}, "the texts")]
 )
 def test_another_search_in_out_is_refused_and_left_as_it_is(
     searched, world, tmp_path, changes, name
@@ -369,7 +369,7 @@ def test_another_search_in_out_is_refused_and_left_as_it_is(
         path = fake_runs.write_task(tmp_path, count=240)
     file = searched.out / ".search" / "search.json"
     before = file.read_bytes()
-    with pytest.raises(UserError, match=f"holds a search with another {name}"):
+    with pytest.raises(UserError, match=f"which differs in: {name}"):
         run(fake_runs.settings_of(path, searched.out, **changes))
     assert file.read_bytes() == before and not world.done
 

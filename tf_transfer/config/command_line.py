@@ -135,7 +135,23 @@ def start_with_words(
         expand_home(flags.FLAGS)
         guarded(lambda: main(argv))
 
-    app.run(run)
+    app.run(run, flags_parser=_parse_flags)
+
+
+def _parse_flags(words: list[str]) -> list[str]:
+    """The words next to the flags; ends the process where a flag is wrong."""
+    rest: list[str] = []
+
+    def parse() -> None:
+        try:
+            rest.extend(flags.FLAGS(words))
+        except flags.Error as error:
+            text = str(error).replace(" ?", "?").rstrip(".")
+            end = "" if text.endswith("?") else "."
+            raise UserError(f"{text}{end} --help lists the flags.") from None
+
+    guarded(parse)
+    return rest
 
 
 def expand_home(values: flags.FlagValues) -> None:

@@ -133,7 +133,7 @@ def _describe_run(predictor: Any, config: Record, folder: str) -> list[str]:
         f"- Data: {config['key']['data_identity']}.",
         f"- Trained: {config['approach']}.",
         f"- Size on disk: {formatting.size(_measure_size(folder))}.",
-        f"- Command: `{shlex.join(config['starts'][-1]['command'])}`",
+        f"- Command: `{shlex.join(predictor.experiment.command())}`",
         *(f"- {line}" for line in _list_scores(predictor.directory)),
     ]
     if predictor.temperature != 1:

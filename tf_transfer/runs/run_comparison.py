@@ -94,13 +94,17 @@ def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
         Directories by the name of each baseline. What cannot be fitted, or
         would take minutes, is left out.
     """
-    from tf_transfer.reports import finished_runs
+    from tf_transfer.reports import advice, finished_runs
 
     settings, paths = experiment.settings, {}
     if not settings.baseline or settings.is_sparse:
         return {}
     for features in ("frozen", "tfidf"):
         if features != settings.features:
+            name = advice.name_baseline(
+                features, experiment.data.task.is_tagging
+            )
+            screen.say(f"To compare with: {name}.")
             scored = _score_baseline(experiment, features, kind)
             if scored is not None:
                 paths[finished_runs.name_run(scored)] = scored.path

@@ -189,6 +189,16 @@ class Search:
             return answer.report(self)
 
     def _work(self) -> None:
+        spent = self.clock()
+        if spent:
+            whole = formatting.duration(self.settings.seconds)
+            screen.say(
+                f"This search goes on: {formatting.duration(spent)} of {whole} "
+                "are spent."
+            )
+        if any(not runs[0].directory.result() for runs in self.floor.values()):
+            names = " and ".join(self.floor)
+            screen.say(f"The baselines come first: {names}.")
         self._do(*(runs[0] for runs in self.floor.values()))
         for name, scores in self.score_floor().items():
             mean = statistics.fmean(scores.values())

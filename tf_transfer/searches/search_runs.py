@@ -42,8 +42,8 @@ MATRIX = 1024  # rows and columns of the product that measures the machine
 PRODUCT_SHARE = 0.5  # of the product's speed that an encoder reaches
 # What differs between two searches, for messages.
 NAMES = {
-    "data_identity": "set of texts, or way to read them",
-    "model_identity": "encoder",
+    "data_identity": "the texts, or how they are read",
+    "model_identity": "the encoder",
 }
 
 
@@ -295,8 +295,8 @@ class Clock:
         if differing:
             names = ", ".join(NAMES.get(name, name) for name in differing[:3])
             raise UserError(
-                f"--out={out}: holds a search with another {names}. Give "
-                "another --out; nothing was changed."
+                f"--out={out}: holds another search, which differs in: {names}."
+                " Give another --out; nothing was changed."
             )
 
     def __call__(self) -> float:
