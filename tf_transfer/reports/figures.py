@@ -32,6 +32,7 @@ PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
 WIDTH = 4.2  # inches, so that text can be read on a page 400 pixels wide
 LONG_LABEL = 20  # characters; two such labels do not stand side by side
+SHORT_LABEL = 12  # fits beside its point
 
 STYLE: dict[str, Any] = {
     "marker": "o",
@@ -252,8 +253,13 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     figure, [axis] = make_panels(1, 2.8 + 0.2 * len(points))
     axis.axhline(0, color=GREY, linewidth=1, linestyle=":")
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
-    _mark(axis, 100, Ranged(0), reference.name, "#000000")
     names: Handles = {}
+    label_of_base, is_long = reference.name, len(reference.name) > SHORT_LABEL
+    if is_long:
+        label_of_base = "0"
+    base = _mark(axis, 100, Ranged(0), label_of_base, "#000000")
+    if is_long:
+        names[f"0 {reference.name}"] = base
     for number, row in enumerate(points, 1):
         cost, marker = row.weights, "o"
         if is_timed:
