@@ -154,3 +154,16 @@ def test_a_run_that_counts_its_own_epochs_is_seen_to_be_finished(tmp_path):
         )
         run_states = states.RunStates(str(tmp_path), [run])
         assert [*run_states.read_states().values()] == [state]
+
+
+def test_a_run_with_a_long_path_has_a_name_that_a_file_can_have(tmp_path):
+    grid = {
+        "experiment": "glue",
+        "folder": "ü" * 120,
+        "flags": {"model": "tiny", "data": "sample"},
+        "axes": {"task": ["rte"], "seed": [0, 1]},
+    }
+    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    names = {run.name for run in runs}
+    assert len(names) == 2
+    assert max(len(f"{name}.json".encode()) for name in names) < 200

@@ -214,12 +214,9 @@ def run_blocks(
         here behind them.
     """
     cls_states = list(cls_states)
-    if not cls_from:
-        x = encoder.run_blocks(x, mask, first, last, training, cls_only)
-        return x, cls_states
     for number in range(first, last + 1):
         x = encoder.run_blocks(x, mask, number, number, training, cls_only)
-        if number >= cls_from:
+        if 0 < cls_from <= number:
             cls_states.append(x[:, 0])
     return x, cls_states
 

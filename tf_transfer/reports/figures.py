@@ -254,11 +254,11 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     axis.axhline(0, color=GREY, linewidth=1, linestyle=":")
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
     names: Handles = {}
-    label_of_base, is_long = reference.name, len(reference.name) > SHORT_LABEL
-    if is_long:
-        label_of_base = "0"
-    base = _mark(axis, 100, Ranged(0), label_of_base, "#000000")
-    if is_long:
+    other = reference.name
+    if len(other) > SHORT_LABEL:
+        other = "0"
+    base = _mark(axis, 100, Ranged(0), other, "#000000")
+    if other == "0":
         names[f"0 {reference.name}"] = base
     for number, row in enumerate(points, 1):
         cost, marker = row.weights, "o"
@@ -274,8 +274,8 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     label = label if is_timed else "trained weights"
     add_frame(
         axis,
-        f"score minus that of {reference.name}, points",
-        f"{label}, % of {reference.name}",
+        f"score minus that of {other}, points",
+        f"{label}, % of {other}",
     )
     return finish(
         figure,

@@ -38,9 +38,10 @@ from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
-from tf_transfer.utils.json_files import Record
+from tf_transfer.utils.json_files import hash_json, Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
+LONGEST_NAME, SHORT_NAME = 200, 40  # bytes, and letters of a longer one
 Axes = Record | list[Record]
 
 
@@ -97,7 +98,10 @@ class Planned:
     def name(self) -> str:
         """The run's path below the sweep's `--out`, as a single word."""
         path = os.path.relpath(self.directory.path, self.settings.out)
-        return os.path.join(self.folder, path).replace(os.sep, "~")
+        name = os.path.join(self.folder, path).replace(os.sep, "~")
+        if len(name.encode()) > LONGEST_NAME:  # no file can have it
+            name = f"{name[:SHORT_NAME]}-{hash_json(name)[:10]}"
+        return name
 
     @property
     def identity(self) -> str:
