@@ -75,6 +75,8 @@ def test_a_sample_is_fixed_and_sorted_and_the_split_seed_s():
     assert one.tolist() == same.tolist() == sorted(set(one))
     assert one.tolist() != other.tolist()
     assert splits.draw_sample(5, 100, 0).tolist() == [0, 1, 2, 3, 4]
+    # Runs of another day have the same.
+    assert splits.draw_sample(1000, 4, 0).tolist() == [44, 291, 386, 882]
 
 
 @pytest.mark.parametrize("size", [0, 1000, 5000])

@@ -113,6 +113,15 @@ def test_the_table_for_people_adds_up(network):
     assert {len(line.rpartition("  ")[0]) for line in lines[:-2]} == {30}
     assert lines[1].split() == ["embeddings", f"{EMBEDDINGS:,}", "-"]
     assert lines[4].split() == ["block", "3", f"{BLOCK:,}", "yes"]
+    untrained = freezing.Trainable(3, 3, untrained=("bias",))
+    [line] = [
+        line
+        for line in freezing.describe_parameters(network, untrained).split("\n")
+        if line.startswith("block 3")
+    ]
+    biases = 4 * 32 + 64 + 32  # of the dense layers
+    assert line.split()[-1] == f"{BLOCK - biases:,}" == "8,320"
+    assert {line.index(line.split()[1]) > 16 for line in lines[-2:]} == {True}
     total, moving = GOLDEN["all"], GOLDEN["1"]
     assert lines[-2].split() == ["total", f"{total:,}"]
     assert lines[-1].split()[:2] == ["trainable", f"{moving:,}"]

@@ -118,10 +118,12 @@ def test_a_prefix_costs_what_this_run_paid_and_once_what_it_took():
 
 @pytest.fixture
 def finished():
-    """Two epochs, of which the first is the best."""
+    """Three epochs, of which the first is the best."""
     progress = Progress()
     best = run_epoch(progress, [2.0, 1.0], 4.0, score=0.75)
     progress.total_epochs = 2
+    run_epoch(progress, [1.0, 1.0], 2.0, score=0.25)
+    progress.total_epochs = 3
     run_epoch(progress, [1.0, 1.0], 3.0, score=0.5)
     progress.best = {"line": best}
     progress.phase_records = [{"stop_reason": "patience"}]
@@ -134,11 +136,11 @@ def test_a_result_is_that_of_the_best_epoch(finished):
         "test": {"accuracy": 0.75},
         "test_last": {"accuracy": 0.5},
         "best_epoch": 1,
-        "epochs_run": 2,
+        "epochs_run": 3,
         "stop_reason": "patience",
         "phases": [{"stop_reason": "patience"}],
-        "train_seconds": 7.0,
-        "seconds_per_epoch": 3.5,
+        "train_seconds": 9.0,
+        "seconds_per_epoch": 3.0,
         "trace_seconds": 0.0,
         "prefix_seconds": None,
         "prefix_build_seconds": None,
@@ -152,8 +154,8 @@ def test_a_result_has_the_seconds_of_its_prefix(finished):
     result = finished.make_result(is_cached=True)
     assert (result["prefix_seconds"], result["prefix_build_seconds"]) == (2, 5)
     assert result["prefix_engine"] == "tensorflow float32"
-    assert result["train_seconds"] == 9.0
-    assert result["seconds_per_epoch"] == 3.5  # the build is of no epoch
+    assert result["train_seconds"] == 11.0
+    assert result["seconds_per_epoch"] == 3.0  # the build is of no epoch
 
 
 def test_the_passes_of_several_tasks_are_one_epoch():

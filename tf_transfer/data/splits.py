@@ -132,9 +132,8 @@ def find_warnings(task: Task, texts: Texts) -> list[str]:
     return [f"{task.name}: {warning}" for warning in warnings]
 
 
-def _classes_of(labels: Any) -> set[int]:
+def _classes_of(labels: np.ndarray) -> set[int]:
     """The classes among some labels; or columns, of several labels at once."""
-    labels = np.asarray(labels)
     if labels.ndim == 2:
         return {*np.flatnonzero(labels.any(axis=0)).tolist()}
     return {*np.unique(labels).tolist()}
