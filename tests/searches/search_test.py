@@ -235,7 +235,6 @@ def test_the_answer_has_a_sentence_a_table_and_commands(searched):
     text = "\n".join(searched.answer)
     for words in (
         "news: Train everything",
-        "everything: 72 s, 3.3 times the time of last 2 (22 s), +1.0 (",
         "the TF-IDF baseline ",
         "the probe ",
         "With more time: ",

@@ -102,6 +102,13 @@ class Row:
         is_per_epoch = self.time.is_known and self.time_of == PER_EPOCH
         return self.is_cached and is_per_epoch
 
+    def move(self, points: float) -> "Row":
+        """The row with another score: its lead and its gains move with it."""
+        gains = {name: gain.add(points) for name, gain in self.gains.items()}
+        return dataclasses.replace(
+            self, lead=self.lead.add(points), gains=gains
+        )
+
     @property
     def is_likely(self) -> bool:
         """Whether it leads the majority baseline by a standard error.

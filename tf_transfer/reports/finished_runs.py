@@ -7,7 +7,7 @@ chance of the texts cancels in the difference of two runs.
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.stats
@@ -15,6 +15,7 @@ import scipy.stats
 from tf_transfer.data import entities, metrics
 from tf_transfer.reports import estimates
 from tf_transfer.reports.advice import MOST_FREQUENT_TAG, name_approach, Row
+from tf_transfer.reports.contrast import FEWEST_SEEDS
 from tf_transfer.reports.estimates import Ranged, UNKNOWN
 from tf_transfer.reports.predictions import draw, read_arrays
 from tf_transfer.training.records import RunDirectory
@@ -305,6 +306,44 @@ def count_seconds(record: Record) -> float:
     """What a finished run took, as if it had built its feature cache."""
     seconds = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
     return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
+
+
+def compare_folds(
+    row: Row,
+    by_fold: Mapping[int, float],
+    others: Mapping[str, Mapping[int, float]],
+    reference: str,
+) -> Row:
+    """A row whose difference and gains are means over folds.
+
+    Args:
+        row: by the texts of its first fold.
+        by_fold: its scores.
+        others: the scores of all that may be compared with it, by name.
+        reference: the name of what it is compared with.
+    """
+
+    def average_over(name: str, ranged: Ranged) -> Ranged:
+        gains = [
+            by_fold[n] - v for n, v in others[name].items() if n in by_fold
+        ]
+        return average(gains) if len(gains) >= FEWEST_SEEDS else ranged
+
+    difference = row.difference
+    if not row.is_reference:
+        difference = average_over(reference, difference)
+    return dataclasses.replace(
+        row,
+        difference=difference,
+        gains={name: average_over(name, r) for name, r in row.gains.items()},
+        scored=f"{len(by_fold)} folds of {row.scored}",
+    )
+
+
+def average(values: Sequence[float]) -> Ranged:
+    """The mean of scores over seeds or folds, with an interval."""
+    mean, error = float(np.mean(values)), float(scipy.stats.sem(values))
+    return estimates.Estimate(mean, error, len(values) - 1).ranged()
 
 
 def describe_profile(profile: Record) -> str:

@@ -10,12 +10,11 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.stats
 
 from tf_transfer.data.error_analysis import describe_confusions
 from tf_transfer.reports import (
@@ -26,13 +25,13 @@ from tf_transfer.reports import (
     tables as tables_lib,
 )
 from tf_transfer.reports.contrast import FEWEST_SEEDS
-from tf_transfer.reports.estimates import Estimate, Ranged, UNKNOWN
+from tf_transfer.reports.estimates import UNKNOWN
 from tf_transfer.searches.ladder import Choice, OVERHEAD_SECONDS, Setting
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.record_types import Answer
 from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.run_paths import ANSWER
-from tf_transfer.utils import files, formatting, screen
+from tf_transfer.utils import files, screen
 from tf_transfer.utils.json_files import Record
 
 FILE = "search.html"
@@ -132,17 +131,14 @@ def recommend(
     for row in finished_runs.compare_runs(paths, reference, "validation"):
         by_seed = seeds.get(row.name, {})
         luck = lucks.get(row.name, 0.0)
+        difference = row.difference.add(lucks.get(reference, 0.0) - luck)
         row = dataclasses.replace(
-            row,
-            seeds=len(by_seed),
-            difference=row.difference.add(lucks.get(reference, 0.0) - luck),
-            lead=row.lead.add(-luck),
-            gains={n: gain.add(-luck) for n, gain in row.gains.items()},
+            row.move(-luck), seeds=len(by_seed), difference=difference
         )
         if search.has_folds:
             by_seed = by_seed or scores[row.name]
             if len(by_seed) >= FEWEST_SEEDS:
-                row = _compare_folds(
+                row = finished_runs.compare_folds(
                     row, by_seed, {**scores, **seeds}, reference
                 )
         record = records.get(row.name, {})
@@ -152,49 +148,11 @@ def recommend(
             note += f"{ladder.approaches[row.name].epochs} epochs"
             row = dataclasses.replace(row, difference=UNKNOWN, note=note)
         if len(by_seed) >= FEWEST_SEEDS:
-            validation = _average([*by_seed.values()])
+            validation = finished_runs.average([*by_seed.values()])
             row = dataclasses.replace(row, validation=validation)
         rows.append(row)
     compared = [row for row in rows if row.name in candidates]
     return rows, advice.choose(compared, search.settings.max_loss)
-
-
-def _compare_folds(
-    row: advice.Row,
-    by_fold: Mapping[int, float],
-    others: Mapping[str, Mapping[int, float]],
-    reference: str,
-) -> advice.Row:
-    """A row whose difference and gains are means over folds.
-
-    Args:
-        row: by the texts of its first fold.
-        by_fold: its scores.
-        others: the scores of all that may be compared with it, by name.
-        reference: the name of what it is compared with.
-    """
-
-    def average_over(name: str, ranged: Ranged) -> Ranged:
-        gains = [
-            by_fold[n] - v for n, v in others[name].items() if n in by_fold
-        ]
-        return _average(gains) if len(gains) >= FEWEST_SEEDS else ranged
-
-    difference = row.difference
-    if not row.is_reference:
-        difference = average_over(reference, difference)
-    return dataclasses.replace(
-        row,
-        difference=difference,
-        gains={name: average_over(name, r) for name, r in row.gains.items()},
-        scored=f"{len(by_fold)} folds of {row.scored}",
-    )
-
-
-def _average(values: Sequence[float]) -> Ranged:
-    """The mean over seeds or folds, with an interval."""
-    error = float(scipy.stats.sem(values))
-    return Estimate(float(np.mean(values)), error, len(values) - 1).ranged()
 
 
 def is_sound_refit(refit: Planned, row: Row | None) -> bool:
@@ -290,7 +248,6 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
         "model": model,
         "chosen": chosen,
         "sentence": sentence,
-        "cost": _describe_cost(ranked, rows),
         "table": advice.make_table(rows, max_loss),
         "more": search.ladder.next(np.inf) if search.ladder else None,
         # What runs took is not known to the same command given again.
@@ -299,34 +256,6 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
         "confusions": describe_confusions(errors.get(scored.kind, {})),
         "errors": list(tables_lib.tabulate_errors(errors, "The answer")),
     }
-
-
-def _describe_cost(ranked: Sequence[Row], rows: Sequence[advice.Row]) -> str:
-    """The seconds of the best approach, next to the second; a clause.
-
-    Args:
-        ranked: see `rank_approaches`.
-        rows: of them and of the baselines.
-    """
-    if not ranked:
-        return ""
-    answer = ranked[0]
-    text = f"{answer.name}: {formatting.duration(answer.seconds)}"
-    # The best of the dearer ones, if there is any.
-    others = sorted(ranked[1:], key=lambda row: row.seconds < answer.seconds)
-    if not others:
-        return text
-    other = others[0]
-    ratio = other.seconds / answer.seconds
-    price = f"{ratio:.2g} times cheaper than"
-    if ratio < 1:
-        price = f"{1 / ratio:.2g} times the time of"
-    text += f", {price} {other.name} ({formatting.duration(other.seconds)})"
-    by_name = {row.name: row for row in rows}
-    if by_name[answer.name].is_reference:
-        loss = by_name[other.name].difference
-        text += f", {Ranged(-loss.value, -loss.high, -loss.low).show(1, '+')}"
-    return text
 
 
 def _list_untried(search: Any) -> list[str]:
