@@ -44,6 +44,12 @@ def test_a_split_depends_on_the_split_seed_alone(labels):
     assert once.tolist() != other.tolist()
 
 
+def test_a_split_is_that_of_another_day():
+    labels = np.arange(40) % 2
+    _, held = splits.split_train_validation(labels, 0.1, 0)
+    assert held.tolist() == [3, 19, 34, 36]
+
+
 @pytest.mark.parametrize(
     "size, fraction, validation", [(1000, 0, 0), (3, 0.1, 1), (3, 0.99, 2)]
 )
