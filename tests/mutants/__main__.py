@@ -1,7 +1,7 @@
 """Branch coverage of some modules, and how many of their mutants tests kill.
 
 python -m tests.mutants --share=0                 # coverage alone
-python -m tests.mutants --out=mutants.json        # 400 mutants and more
+python -m tests.mutants --out=mutants.json        # 600 mutants and more
 python -m tests.mutants --modules=store --share=1
 python -m tests.mutants --out=mutants.json --document=docs/reliability.md
 
