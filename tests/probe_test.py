@@ -194,3 +194,14 @@ def test_it_says_how_much_of_the_texts_is_cut(kind, tmp_path, capsys):
     assert (result.record["cut_texts"] > 0.9) == is_cut
     said = capsys.readouterr().out
     assert said.count("of the training texts have more than") == is_cut
+
+
+def test_a_pair_is_cut_as_a_pair(tmp_path):
+    columns = own_data.news(60)
+    columns["title"] = ["bank rate"] * 60
+    path = own_data.write_task(
+        tmp_path, "pair", columns, ending="jsonl", **KINDS["pair"]
+    )
+    with quick.eagerly(2):
+        result = train.run(settings_of(path, tmp_path / "runs", max_length=16))
+    assert result.record["cut_texts"] > 0.9  # of letters, hardly a word is one

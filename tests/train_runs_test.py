@@ -240,7 +240,7 @@ def test_a_refit_needs_no_test(changes, eager, one_block, tmp_path, capsys):
     assert f"tf_transfer.predict --run={result.directory} " in said
     [(label, score)] = result.predictor().answer(["goal match"])
     assert label in own_data.WORDS and 0 < score <= 1
-    with pytest.raises(UserError, match="json: has no scores"):
+    with pytest.raises(UserError, match="is a refit without a test"):
         summary_lib.summarize_folder(settings.out)
     assert train.run(settings).directory == result.directory
     alone = dataclasses.replace(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from tf_transfer.data import metrics
+from tf_transfer.reports import advice, finished_runs
+from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.finished_runs import Scored
 
 RECORD = {"metric": "accuracy", "test": {"accuracy": 0.5}}
@@ -115,3 +117,25 @@ def test_f1_is_next_to_that_of_the_majority_baseline(positives, expected):
     logits = np.where(labels == 1, 1.0, -1.0)[:, None]
     run = Scored("here", record, "test", np.arange(200), labels, logits)
     assert run.majority == pytest.approx(expected, abs=0.05)
+
+
+def test_folds_are_paired_also_where_they_are_few():
+    row = advice.Row(
+        "ours",
+        difference=Ranged(3.0),
+        gains={"probe": Ranged(20.0, 15.0, 25.0)},
+        scored="24 validation texts",
+    )
+    others = {"probe": {0: 60.0, 1: 40.0}, "best": {0: 90.0, 1: 80.0, 2: 70.0}}
+
+    def compare(by_fold):
+        return finished_runs.compare_folds(row, by_fold, others, "best")
+
+    two = compare({0: 84.0, 1: 64.0})
+    assert two.gains["probe"] == Ranged(24.0)  # over two folds, no interval
+    assert two.difference == Ranged(-11.0)
+    assert two.scored == "2 folds of 24 validation texts"
+    three = compare({0: 84.0, 1: 64.0, 2: 65.0})
+    assert three.difference.value == pytest.approx(-9)
+    assert three.difference.has_interval
+    assert compare({0: 84.0}) == row

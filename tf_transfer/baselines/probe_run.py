@@ -65,7 +65,7 @@ def fit(experiment: Any, directory: RunDirectory) -> Record:
 
     def encode(part: Any, texts_per_row: int, name: str) -> EncodedSplit:
         encoded = data.encode(part, task, encoder, name, texts_per_row)
-        if part is train:
+        if part is train and texts_per_row == 1:  # pairs, not texts alone
             data.note_cut(task, encoded)
         return encoded
 

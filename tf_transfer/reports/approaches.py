@@ -107,9 +107,8 @@ def list_approaches(
                     one.name += f", lr {group.lr:g}"
                     one.rates = {group.lr}
                 on_task.append(one)
-        best_one = _find_best(on_task)
         for one in on_task:
-            one.base = best_one
+            one.base = _find_best(one, on_task)
             if of_paper:
                 one.base = _find_base(one, on_task)
             one.note = _find_reason(one, of_paper)
@@ -136,7 +135,7 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     """
     whole = [other for other in on_task if _trains_everything(other.first)]
     if not whole:
-        return _find_best(on_task)
+        return _find_best(one, on_task)
     recipe = _leave_out(one.first.settings, VARIED)
     bases = [
         other
@@ -150,12 +149,17 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     return bases[0] if len(bases) == 1 else None
 
 
-def _find_best(on_task: Sequence[Approach]) -> Approach:
-    """The best on validation; on the test, where nothing validates."""
-    validated = [one for one in on_task if one.runs.validation.notna().all()]
+def _find_best(one: Approach, on_task: Sequence[Approach]) -> Approach:
+    """The best on the data of an approach.
+
+    It is the best on validation; on the test, where nothing validates.
+    """
+    identity = one.first.data_identity
+    alike = [o for o in on_task if o.first.data_identity == identity]
+    validated = [o for o in alike if o.runs.validation.notna().all()]
     if validated:
-        return max(validated, key=lambda one: one.runs.validation.mean())
-    return max(on_task, key=lambda one: one.runs.score.mean())
+        return max(validated, key=lambda other: other.runs.validation.mean())
+    return max(alike, key=lambda other: other.runs.score.mean())
 
 
 def _trains_everything(run: Any) -> bool:

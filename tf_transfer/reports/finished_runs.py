@@ -314,7 +314,9 @@ def compare_folds(
     others: Mapping[str, Mapping[int, float]],
     reference: str,
 ) -> Row:
-    """A row whose difference and gains are means over folds.
+    """A row whose difference and gains are means over the shared folds.
+
+    They have no interval over fewer than `FEWEST_SEEDS` folds.
 
     Args:
         row: by the texts of its first fold.
@@ -327,8 +329,14 @@ def compare_folds(
         gains = [
             by_fold[n] - v for n, v in others[name].items() if n in by_fold
         ]
-        return average(gains) if len(gains) >= FEWEST_SEEDS else ranged
+        if len(gains) < 2:
+            return ranged
+        if len(gains) < FEWEST_SEEDS:
+            return Ranged(float(np.mean(gains)))
+        return average(gains)
 
+    if len(by_fold) < 2:
+        return row
     difference = row.difference
     if not row.is_reference:
         difference = average_over(reference, difference)

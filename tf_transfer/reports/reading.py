@@ -260,6 +260,8 @@ def _check_content(
     scored = [("epochs.jsonl", line) for line in _last_lines_of_epochs(epochs)]
     for where, line in [("result.json", result), *scored]:
         scores = [line[split] for split in ("validation", "test")]
+        if not any(scores) and config["settings"].get("refit"):
+            raise LeftOut("is a refit without a test, which has no scores")
         if not any(scores):
             raise LeftOut(f"{where}: has no scores")
         metric = result["metric"]

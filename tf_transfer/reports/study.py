@@ -31,7 +31,7 @@ from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
 
-VARIED_BY_SEARCHES = ("max_epochs", "refit")
+VARIED_BY_SEARCHES = ("max_epochs", "refit", "select")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,12 +121,13 @@ def recommend(
             scores, key=lambda name: np.mean([*scores[name].values()])
         )
     seeds = {row.name: row.setting.scores for row in ranked}
-    records, ladder = {row.name: row.record for row in ranked}, search.ladder
-    # The run that is compared has the best seed: its luck is taken off.
-    lucks = {
-        row.name: row.setting.scores[row.choice.seed] - row.setting.mean
-        for row in ranked
-    }
+    records = {row.name: row.record for row in ranked}
+    lucks = {}
+    if not search.has_folds:
+        # The run that is compared has the best seed: its luck is taken off.
+        for ours in ranked:
+            best = ours.setting.scores[ours.choice.seed]
+            lucks[ours.name] = best - ours.setting.mean
     rows = []
     for row in finished_runs.compare_runs(paths, reference, "validation"):
         by_seed = seeds.get(row.name, {})
@@ -137,15 +138,14 @@ def recommend(
         )
         if search.has_folds:
             by_seed = by_seed or scores[row.name]
-            if len(by_seed) >= FEWEST_SEEDS:
-                row = finished_runs.compare_folds(
-                    row, by_seed, {**scores, **seeds}, reference
-                )
+            row = finished_runs.compare_folds(
+                row, by_seed, {**scores, **seeds}, reference
+            )
         record = records.get(row.name, {})
         is_cut = record.get("stop_reason") == OUT_OF_TIME
         if is_cut and row.name not in candidates:
             note = f"the time ended it after {record['epochs_run']} of "
-            note += f"{ladder.approaches[row.name].epochs} epochs"
+            note += f"{search.ladder.approaches[row.name].epochs} epochs"
             row = dataclasses.replace(row, difference=UNKNOWN, note=note)
         if len(by_seed) >= FEWEST_SEEDS:
             validation = finished_runs.average([*by_seed.values()])

@@ -223,7 +223,7 @@ class Search:
             for fold in {*of_fold}:
                 if any(fold not in others for others in scores.values()):
                     del of_fold[fold]
-        return scores
+        return {name: of_fold for name, of_fold in scores.items() if of_fold}
 
     def best_floor(self) -> dict[int, float]:
         """The scores of the best baseline by fold; 0 where there is none."""
