@@ -401,3 +401,12 @@ def test_a_group_that_drifts_does_not_decay_before_its_first_update():
     apply(adam, still, ("", "head"))
     apply(adam, still, ("",))  # it decays now
     np.testing.assert_allclose(weights[0], 0.95**2 * draw(0)[0], rtol=1e-6)
+
+
+def test_the_numbers_of_an_update_are_those_of_the_step():
+    adam = build(rate=lambda step: 0.5 * (1 + tf.cast(step, tf.float32)))
+    for step in range(3):
+        numbers = adam.read_numbers()
+        assert int(numbers["step"]) == step
+        assert float(numbers["rate"]) == 0.5 * (1 + step)
+        apply(adam, draw(1))
