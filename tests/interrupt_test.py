@@ -21,7 +21,7 @@ from tf_transfer.glue import experiment as glue
 from tf_transfer.models import tiny
 from tf_transfer.training import optimizer, records, steps, trainer
 from tf_transfer.utils import files
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import NotFiniteError, UserError
 
 # Three epochs of four steps.
 OPTIONS = {
@@ -306,7 +306,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
     settings = settings_in(tmp_path, task=task)
     with monkeypatch.context() as patch:
         explode(patch, explodes)
-        with pytest.raises(steps.NotFiniteError) as error:
+        with pytest.raises(NotFiniteError) as error:
             glue.run(settings)
     assert str(error.value).startswith(
         f"The {what} is not finite at step {noticed}."

@@ -351,13 +351,8 @@ class TextSearch(TextClassifier):
         out = os.path.join(parameters.pop("out"), name)
         columns = dict(zip(task.texts, examples.texts))
         names = np.array(task.labels, object)
-        cells = [*map(normalize_cell, names.tolist())]
-        for cell in cells:
-            if cells.count(cell) > 1:
-                raise UserError(
-                    f"y: two classes are {cell!r} in a table, which a search "
-                    "reads. Rename one of them."
-                )
+        if len({*map(normalize_cell, names.tolist())}) < len(names):
+            raise UserError("y: two classes are one in a table. Rename one.")
         columns[task.label] = names[examples.labels].tolist()
         if examples.groups is not None:
             columns[GROUPS] = examples.groups.tolist()

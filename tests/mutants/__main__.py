@@ -69,7 +69,10 @@ ROOMS = (
         ("training/progress_test.py", "training/stopping_test.py"),
     ),
     (("training/checkpoint.py",), ("training/checkpoint_test.py",)),
-    (("training/optimizer.py",), ("training/optimizer_test.py",)),
+    (
+        ("training/optimizer.py",),
+        ("training/optimizer_groups_test.py", "training/optimizer_test.py"),
+    ),
     (
         ("training/records.py", "training/results.py", "training/run_paths.py"),
         (

@@ -5,7 +5,8 @@ import pytest
 import sklearn.model_selection
 
 from tests.support import own_data
-from tf_transfer.own import held_out, table_source
+from tf_transfer.data import file_formats
+from tf_transfer.own import held_out
 from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.utils.errors import UserError
 
@@ -81,10 +82,10 @@ def test_too_few_to_draw_from_is_named():
 def test_a_file_of_ids_that_cannot_be_is_named(tmp_path, content, words):
     path = str(tmp_path / "ids.txt")
     with pytest.raises(UserError, match="--row_order=f: no such file"):
-        table_source.read_ids(path, "--row_order=f")
+        file_formats.read_ids(path, "--row_order=f")
     (tmp_path / "ids.txt").write_bytes(content)
     with pytest.raises(UserError, match=f"(=f|ids.txt).*{words}"):
-        table_source.read_ids(path, "--row_order=f")
+        file_formats.read_ids(path, "--row_order=f")
 
 
 # === A table ===

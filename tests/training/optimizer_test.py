@@ -9,84 +9,19 @@ import pytest
 import tensorflow as tf
 
 from tests.models import encoders
+from tests.training.adam import (
+    adam_in_numpy,
+    apply,
+    build,
+    draw,
+    PEAK,
+    SHAPES,
+    update_once,
+    values,
+)
 from tf_transfer.models import freezing, network as network_lib
 from tf_transfer.models.heads import pooled
 from tf_transfer.training import optimizer
-
-SHAPES = {"kernel": (4, 3), "bias": (3,), "gamma": (3,), "beta": (3,)}
-PEAK = 0.1
-
-
-def draw(seed, scale=1.0):
-    """One array for each of the weights."""
-    rng = np.random.default_rng(seed)
-    return [
-        (scale * rng.normal(size=shape)).astype(np.float32)
-        for shape in SHAPES.values()
-    ]
-
-
-def build(rate=lambda step: PEAK, scales=None, **changes):
-    weights = [
-        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
-    ]
-    return optimizer.BertAdam(
-        weights, rate, optimizer.AdamOptions(**changes), scales
-    )
-
-
-def update_once(adam, gradients, groups=None):
-    norm = adam.update(gradients, adam.read_numbers(groups))
-    adam.count(groups)
-    return norm
-
-
-def apply(adam, gradients, *groups):
-    """One update in a replica's context; returns the norm."""
-    strategy = tf.distribute.get_strategy()
-    return strategy.run(
-        update_once, args=(adam, [tf.constant(g) for g in gradients], *groups)
-    ).numpy()
-
-
-def values(variables):
-    return [np.array(variable) for variable in variables]
-
-
-def adam_in_numpy(gradients, options, scales=(1, 1, 1, 1)):
-    """Weights after a step for each list of gradients, in float64.
-
-    m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
-    w <- w - lr (m / (sqrt(v) + eps) + decay w)
-    """
-    # 1 - 0.999 differs by 1e-5 between float32 and float64.
-    b1 = float(np.float32(options.adam_beta1))
-    b2 = float(np.float32(options.adam_beta2))
-    weights = [np.float64(weight) for weight in draw(0)]
-    means = [0.0 for _ in weights]
-    squares = [0.0 for _ in weights]
-    for t, step in enumerate(gradients, 1):
-        norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in step))
-        clip = options.clip_norm
-        factor = min(1, clip / norm) if clip else 1
-        rate = PEAK
-        if options.bias_correction:
-            rate *= np.sqrt(1 - b2**t) / (1 - b1**t)
-        for i, name in enumerate(SHAPES):
-            g = step[i] * factor
-            means[i] = b1 * means[i] + (1 - b1) * g
-            squares[i] = b2 * squares[i] + (1 - b2) * g**2
-            decay = options.weight_decay if name == "kernel" else 0.0
-            weights[i] = (
-                weights[i]
-                - scales[i]
-                * rate
-                * means[i]
-                / (np.sqrt(squares[i]) + options.adam_epsilon)
-                - scales[i] * PEAK * decay * weights[i]
-            )
-    return weights
-
 
 # === The update ===
 
@@ -133,59 +68,6 @@ def test_every_weight_may_have_a_rate_of_its_own(corrects):
     for mine, theirs in zip(adam.means, plain.means):
         np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(adam.weights[3], draw(0)[3])
-
-
-def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
-    """Three updates, of which the bias and gamma see the first and third."""
-    gradients = [draw(seed) for seed in (1, 2, 3)]
-    options = {"bias_correction": True, "clip_norm": 0.0}
-    weights = [
-        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
-    ]
-    adam = optimizer.BertAdam(
-        weights,
-        lambda step: PEAK,
-        optimizer.AdamOptions(**options),
-        groups=["", "head", "head", ""],
-    )
-    for step, groups in zip(gradients, (("", "head"), ("",), ("", "head"))):
-        apply(adam, step, groups)
-    always = adam_in_numpy(gradients, adam.options)
-    sometimes = adam_in_numpy([gradients[0], gradients[2]], adam.options)
-    expected = [always[0], sometimes[1], sometimes[2], always[3]]
-    for found, wanted in zip(values(adam.weights), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
-    counts = {group: int(n) for group, n in adam.updates.items()}
-    assert counts == {"": 3, "head": 2}
-
-
-def test_a_group_that_drifts_goes_on_from_its_first_update():
-    """As if its gradient were 0, and not before it had one."""
-    gradients = [draw(seed) for seed in (1, 2, 3)]
-    options = {"bias_correction": True, "clip_norm": 0.0}
-    weights = [
-        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
-    ]
-    adam = optimizer.BertAdam(
-        weights,
-        lambda step: PEAK,
-        optimizer.AdamOptions(**options, idle_heads="drift"),
-        groups=["", "head", "head", ""],
-    )
-    zeros = [np.zeros_like(g) for g in gradients[0]]
-    for step, groups in (
-        (zeros, ("",)),
-        (gradients[0], ("", "head")),
-        (zeros, ("",)),
-        (gradients[2], ("", "head")),
-    ):
-        apply(adam, step, groups)
-    expected = adam_in_numpy([gradients[0], zeros, gradients[2]], adam.options)
-    for index in (1, 2):
-        found = np.array(adam.weights[index])
-        np.testing.assert_allclose(found, expected[index], rtol=2e-5, atol=2e-6)
-    counts = {group: int(n) for group, n in adam.updates.items()}
-    assert counts == {"": 4, "head": 3}
 
 
 def test_a_traced_update_is_the_eager_one():
@@ -382,25 +264,6 @@ def test_a_frozen_weight_has_no_slot(layers):
     assert len(adam.means) == len(adam.squares) == len(weights)
     for weight in network.weights:
         assert weight.trainable == (f"m/{weight.path}" in slots)
-
-
-def test_a_group_that_drifts_does_not_decay_before_its_first_update():
-    weights = [
-        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
-    ]
-    options = {"weight_decay": 0.5, "clip_norm": 0.0, "idle_heads": "drift"}
-    adam = optimizer.BertAdam(
-        weights,
-        lambda step: PEAK,
-        optimizer.AdamOptions(**options),
-        groups=["head", "", "", ""],
-    )
-    still = [np.zeros_like(g) for g in draw(1)]
-    apply(adam, still, ("",))
-    np.testing.assert_array_equal(weights[0], draw(0)[0])
-    apply(adam, still, ("", "head"))
-    apply(adam, still, ("",))  # it decays now
-    np.testing.assert_allclose(weights[0], 0.95**2 * draw(0)[0], rtol=1e-6)
 
 
 def test_the_numbers_of_an_update_are_those_of_the_step():

@@ -204,3 +204,25 @@ def _encoding_error(path: str, encoding: str) -> UserError:
         f"{path}, line {line}: is not {encoding or 'UTF-8'} (byte "
         f"0x{content[start]:02x}). {advice}"
     )
+
+
+def read_ids(path: str, name: str) -> list[str]:
+    """Reads the ids of a file, one per line.
+
+    Args:
+        path: The file.
+        name: The name of the file in messages, such as `--test_ids=ids.txt`.
+
+    Raises:
+        UserError: There is no such file, or it has no ids, or one twice.
+    """
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{name}: no such file. Give a file with one id per line."
+        )
+    ids = [*filter(None, map(str.strip, read_lines(path)))]
+    if not ids:
+        raise UserError(f"{name}: holds no ids.")
+    if len(set(ids)) < len(ids):
+        raise UserError(f"{name}: has an id twice.")
+    return ids

@@ -10,9 +10,10 @@ import numpy as np
 
 from tf_transfer.data import file_formats, texts as texts_lib
 from tf_transfer.data.columns import normalize_cell, Table
+from tf_transfer.data.file_formats import read_ids
 from tf_transfer.data.task import Task
 from tf_transfer.own import labels as labels_lib
-from tf_transfer.own.table_source import read_ids, TableSource
+from tf_transfer.own.table_source import TableSource
 from tf_transfer.own.task_file import check_table, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError

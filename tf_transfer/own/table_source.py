@@ -449,7 +449,7 @@ class TableSource(Source):
             UserError: The file cannot be read; or an id is not in the table,
                 or there more than once.
         """
-        ids = read_ids(path, name)
+        ids = file_formats.read_ids(path, name)
         train = self._read("train").table
         row_ids = [str(line) for _, line in train.places]
         if self._id_column in train.columns:
@@ -485,25 +485,3 @@ def _number_rows(
     in_order = sorted(places, key=lambda at: (paths.index(at[0]), at[1]))
     number_of = {place: number for number, place in enumerate(in_order)}
     return np.array([number_of[place] for place in table.places])
-
-
-def read_ids(path: str, name: str) -> list[str]:
-    """Reads the ids of a file, one per line.
-
-    Args:
-        path: The file.
-        name: The name of the file in messages, such as `--test_ids=ids.txt`.
-
-    Raises:
-        UserError: There is no such file, or it has no ids, or one twice.
-    """
-    if not os.path.isfile(path):
-        raise UserError(
-            f"{name}: no such file. Give a file with one id per line."
-        )
-    ids = [*filter(None, map(str.strip, file_formats.read_lines(path)))]
-    if not ids:
-        raise UserError(f"{name}: holds no ids.")
-    if len(set(ids)) < len(ids):
-        raise UserError(f"{name}: has an id twice.")
-    return ids

@@ -7,10 +7,7 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from tf_transfer import train
 from tf_transfer.config import command_line
@@ -33,7 +30,6 @@ from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
 
-FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
 FEW_TEXTS = 500  # with fewer labelled ones, finalists are cross-validated
 MUCH_CUT = 0.1  # share of the texts; with more, --long_texts is varied
 # Seconds that the answer takes (reading predictions, drawing, writing), and
@@ -51,33 +47,6 @@ class OutOfTime(Exception):
 def answer_seconds(budget: float) -> float:
     """Seconds of a budget that the answer takes."""
     return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
-
-
-def check_validation(settings: Any, validation: Mapping[str, Any]) -> int:
-    """The number of validation texts.
-
-    Args:
-        settings: of the search.
-        validation: by split name; see `RunData.read`.
-
-    Raises:
-        UserError: there are too few, or all have one label.
-    """
-    texts = validation.get("", ())
-    if len(texts) < FEWEST_VALIDATING:
-        raise UserError(
-            f"--task={settings.task_name}: only {len(texts)} validation texts; "
-            f"a search needs {FEWEST_VALIDATING}. Give a larger "
-            "--validation_fraction, or more labelled texts."
-        )
-    labels: Any = getattr(texts, "labels", None)  # tagged sentences have tags
-    if np.ndim(labels) == 1 and len(np.unique(labels)) == 1:
-        raise UserError(
-            f"--task={settings.task_name}: all {len(texts)} validation texts "
-            "have one label, so a search cannot choose by them. Give others, "
-            "by --split_seed where a fraction is drawn."
-        )
-    return len(texts)
 
 
 class Search:
@@ -105,7 +74,9 @@ class Search:
         if not data.reads_without_tensorflow:
             command_line.import_tensorflow()
         [texts] = data.examples.values()
-        self.validating = check_validation(settings, texts["validation"])
+        self.validating = runs_lib.check_validation(
+            settings, texts["validation"]
+        )
         labelled = texts["train"][""]
         self.training = len(labelled)
         self.testing = sum(map(len, texts["test"].values()))

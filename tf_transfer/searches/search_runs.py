@@ -34,6 +34,7 @@ CACHE = "cache"  # `Approach.cache` of texts that are cut as usual
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
 FOLDER = ".search"
+FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
 SAVE_SECONDS = 1.0  # between writings of the time that was spent
 # Tokens of a word in the texts, and of a text apart from its words, for
 # `--dry_run`, which tokenises nothing.
@@ -45,6 +46,33 @@ NAMES = {
     "data_identity": "the texts, or how they are read",
     "model_identity": "the encoder",
 }
+
+
+def check_validation(settings: Any, validation: Mapping[str, Any]) -> int:
+    """The number of validation texts.
+
+    Args:
+        settings: of the search.
+        validation: by split name; see `RunData.read`.
+
+    Raises:
+        UserError: there are too few, or all have one label.
+    """
+    texts = validation.get("", ())
+    if len(texts) < FEWEST_VALIDATING:
+        raise UserError(
+            f"--task={settings.task_name}: only {len(texts)} validation texts; "
+            f"a search needs {FEWEST_VALIDATING}. Give a larger "
+            "--validation_fraction, or more labelled texts."
+        )
+    labels: Any = getattr(texts, "labels", None)  # tagged sentences have tags
+    if np.ndim(labels) == 1 and len(np.unique(labels)) == 1:
+        raise UserError(
+            f"--task={settings.task_name}: all {len(texts)} validation texts "
+            "have one label, so a search cannot choose by them. Give others, "
+            "by --split_seed where a fraction is drawn."
+        )
+    return len(texts)
 
 
 def list_layers(settings: Any, blocks: int) -> list[str]:

@@ -2,10 +2,10 @@
 
 A chunk of steps runs inside one TensorFlow program: control returns to Python
 about twice a second, and nothing is copied to the host in between. The program
-is traced once and leaves the length of a batch open. A branch per bucket was no
-faster, and took far longer to trace. Under XLA, the first batch of each bucket
-compiles a program: the whole step on one replica, the gradients alone on
-several. That step is a chunk of its own, so that its time is known apart.
+is traced once and leaves the length of a batch open. Under XLA, the first batch
+of each bucket compiles a program: the whole step on one replica, the gradients
+alone on several. That step is a chunk of its own, so that its time is known
+apart.
 """
 
 import collections
@@ -35,23 +35,13 @@ from tf_transfer.training.resident_split import (
 )
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import tracing
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import NotFiniteError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
 KINDS = ("validation", "test")  # of splits that are scored
 
 Scores = dict[str, dict[str, float]]  # by kind of split, then by metric
-
-
-class NotFiniteError(UserError):
-    """A loss, a gradient or an output is NaN or infinite."""
-
-    def __init__(self, what: str, step: int) -> None:
-        super().__init__(
-            f"The {what} is not finite at step {step}. A smaller --lr, or "
-            "--clip_norm, usually helps; the last good checkpoint is kept."
-        )
 
 
 # === One objective ===

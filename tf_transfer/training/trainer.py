@@ -36,7 +36,7 @@ from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import screen
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import Interrupted, NotFiniteError, UserError
 
 
 class Trainer:
@@ -388,7 +388,7 @@ class Trainer:
         arrays = _to_numpy(self._variables())
         if not all(np.isfinite(array).all() for array in arrays.values()):
             # The step's loss was still finite: the update was not.
-            raise steps.NotFiniteError("state", self.progress.total_steps)
+            raise NotFiniteError("state", self.progress.total_steps)
         arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
         # Two saves at one step (a signal at an epoch's end) need two numbers.
         number = self.progress.total_steps * 2 + (self.progress.step == 0)

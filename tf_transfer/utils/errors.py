@@ -14,3 +14,13 @@ class FullDiskError(UserError):
 
 class Interrupted(Exception):
     """SIGTERM or Ctrl-C: the state is saved, the same command continues."""
+
+
+class NotFiniteError(UserError):
+    """A loss, a gradient or an output is NaN or infinite."""
+
+    def __init__(self, what: str, step: int) -> None:
+        super().__init__(
+            f"The {what} is not finite at step {step}. A smaller --lr, or "
+            "--clip_norm, usually helps; the last good checkpoint is kept."
+        )
