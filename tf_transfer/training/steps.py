@@ -4,8 +4,7 @@ A chunk of steps runs inside one TensorFlow program: control returns to Python
 about twice a second, and nothing is copied to the host in between. The program
 is traced once and leaves the length of a batch open. Under XLA, the first batch
 of each bucket compiles a program: the whole step on one replica, the gradients
-alone on several. That step is a chunk of its own, so that its time is known
-apart.
+alone on several. Such a step is a chunk of its own: its time is known apart.
 """
 
 import collections
