@@ -166,7 +166,7 @@ def test_studies_of_one_title_are_all_printed(capsys):
     frame = pd.DataFrame({"approach": ["everything"]})
     sections = [
         types.SimpleNamespace(
-            study=types.SimpleNamespace(title="glue"),
+            study=types.SimpleNamespace(title="glue", rows=[]),
             advice=sentence,
             table=types.SimpleNamespace(frame=frame),
         )

@@ -125,10 +125,11 @@ def _print_advice(page: "Page") -> None:
     for section in page.sections[:SHOWN_STUDIES]:
         print(f"\n{section.study.title}\n{textwrap.fill(section.advice, 79)}")
         frame = section.table.frame.head(SHOWN_ROWS)
-        rows = [(*frame.columns,), *frame.itertuples(index=False, name=None)]
-        print(formatting.aligned(rows))
-        is_timed = any("time" in str(name) for name in frame.columns)
-        if len(frame) > 1 and not is_timed:
+        cells = frame.itertuples(index=False, name=None)
+        print(formatting.aligned([(*frame.columns,), *cells]))
+        rows = section.study.rows
+        is_compared = any(row.difference.is_known for row in rows)
+        if is_compared and not any(row.time.is_known for row in rows):
             print(
                 "No times: the runs were timed under different conditions, for "
                 "example beside other programs. The page has their seconds."

@@ -201,6 +201,9 @@ class Settings(
         """Names of the flags that a run with these settings does not read.
 
         A refit has no validation scores to stop by, yet its key names these.
+
+        Raises:
+            UserError: --data is a folder, whose files only a --task names.
         """
         if not self.task and os.path.isdir(self.data):
             raise UserError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from tf_transfer.data import file_formats, texts as texts_lib
 from tf_transfer.data.columns import normalize_cell, Table
-from tf_transfer.data.file_formats import read_ids
 from tf_transfer.data.task import Task
 from tf_transfer.own import labels as labels_lib
 from tf_transfer.own.table_source import TableSource
@@ -91,12 +90,14 @@ class HeldOutSource(TableSource):
         if task_file.folds:
             lines.append(f"{task_file.folds} folds, {task_file.fold_seed}")
             if task_file.row_order:
-                lines += read_ids(
+                lines += file_formats.read_ids(
                     task_file.row_order, f"--row_order={task_file.row_order}"
                 )
         elif task_file.test.ids:  # sorted: a held-out set has no order
             lines += sorted(
-                read_ids(task_file.test.ids, f"--test_ids={task_file.test.ids}")
+                file_formats.read_ids(
+                    task_file.test.ids, f"--test_ids={task_file.test.ids}"
+                )
             )
         else:
             lines.append(f"{task_file.test.fraction:g}, {self._split_seed}")

@@ -481,7 +481,7 @@ def _number_rows(
     """int64 [rows]. The number of each row in the files; see `Rows.ids`."""
     if not bad:
         return np.arange(len(table))
-    places = {*table.places, *((row.path, row.number) for row in bad)}
-    in_order = sorted(places, key=lambda at: (paths.index(at[0]), at[1]))
-    number_of = {place: number for number, place in enumerate(in_order)}
-    return np.array([number_of[place] for place in table.places])
+    lines = {*table.places, *((row.path, row.number) for row in bad)}
+    in_order = sorted(lines, key=lambda at: (paths.index(at[0]), at[1]))
+    number_of = {line: number for number, line in enumerate(in_order)}
+    return np.array([number_of[line] for line in table.places])

@@ -108,9 +108,10 @@ def list_approaches(
                     one.rates = {group.lr}
                 on_task.append(one)
         for one in on_task:
-            one.base = _find_best(one, on_task)
             if of_paper:
                 one.base = _find_base(one, on_task)
+            else:
+                one.base = _find_best(one, on_task)
             one.note = _find_reason(one, of_paper)
         on_task.sort(
             key=lambda one: (

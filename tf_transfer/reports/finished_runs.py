@@ -152,9 +152,9 @@ class Scored:
         if self.groups is not None:
             _, rows = np.unique(self.groups, return_index=True)
             labels, logits = labels[rows], logits[rows]
-        if self.is_of_numbers and not np.ptp(logits):
-            return False
         if self.is_of_numbers:
+            if not np.ptp(logits):
+                return False
             test = scipy.stats.spearmanr(
                 labels, logits[:, 0], alternative="less"
             )

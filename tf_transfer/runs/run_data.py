@@ -56,7 +56,6 @@ class RunData:
     Attributes:
         warnings: sentences on splits with many unknown tokens, or a script
             that the vocabulary lacks, once encoded.
-        cut_texts: share of the training texts that are cut, once encoded.
         fitted_probe: what a fitted probe reads; see `probe.Probe.chosen`. None
             for any other run.
         reports_problems: whether it prints problems of a user's own texts.
@@ -75,7 +74,7 @@ class RunData:
         self.warm = warm
         self.given_source = source
         self.warnings: list[str] = []
-        self.cut_texts = 0.0
+        # By task, the training texts that are cut, and all of them.
         self._cut: dict[str, tuple[int, int]] = {}
         self.fitted_probe: Record | None = None
         self._recorded = recorded
@@ -88,6 +87,14 @@ class RunData:
         if self.given_source is not None:
             return self.given_source.task.name
         return self.settings.task_name
+
+    @property
+    def cut_texts(self) -> float:
+        """The share of the training texts that are cut, once encoded."""
+        if not self._cut:
+            return 0.0
+        cut, texts = map(sum, zip(*self._cut.values()))
+        return cut / texts
 
     def open_source(self) -> Source:
         """The source that the settings name, where there is one task.
@@ -334,10 +341,8 @@ class RunData:
         """Prints and keeps the share of a task's training texts that is cut."""
         ids = train.tokens
         is_new = task.name not in self._cut
-        self._cut[task.name] = count, _ = int(np.sum(ids.lost > 0)), len(ids)
-        self.cut_texts = sum(n for n, _ in self._cut.values()) / sum(
-            n for _, n in self._cut.values()
-        )
+        count = int(np.sum(ids.lost > 0))
+        self._cut[task.name] = count, len(ids)
         if count and is_new:
             title = f" of {task.name}" if len(self.tasks) > 1 else ""
             lost = ids.lost.sum() / (ids.lost.sum() + ids.lengths.sum())

@@ -49,7 +49,6 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
         _ = data.examples  # an invalid row is reported at once
     command_line.import_tensorflow()
     from tf_transfer.data import error_analysis  # scikit-learn takes seconds
-    from tf_transfer.training import callbacks as callbacks_lib
 
     if settings.is_probe:
         from tf_transfer.baselines import probe_run
@@ -82,9 +81,14 @@ def train(experiment: Any, callbacks: Sequence["Callback"]) -> Result:
                 "runs_before": runs_before,
             },
         )
-        every = [callbacks_lib.PeakMemory(runs_before == 0), *callbacks]
+        every = _list_callbacks(experiment, directory, runs_before == 0, began)
         trainer = _make_trainer(
-            experiment, network, phases, devices, directory, every, began
+            experiment,
+            network,
+            phases,
+            devices,
+            directory,
+            [*every, *callbacks],
         )
         record = {
             "task": data.name,
@@ -146,23 +150,25 @@ def _list_scored_texts(
     return scored
 
 
-def _make_trainer(
+def _list_callbacks(
     experiment: Any,
-    network: "Network",
-    phases: "list[Phase]",
-    devices: "Devices",
     directory: records.RunDirectory,
-    callbacks: Sequence["Callback"],
+    is_first: bool,
     began: float,
-) -> "Trainer":
-    """The trainer of a run that began at a time of `time.monotonic`."""
+) -> "list[Callback]":
+    """The callbacks of every run.
+
+    Args:
+        experiment: what is run.
+        directory: its directory.
+        is_first: whether no run of this process came before.
+        began: when the run began, a time of `time.monotonic`.
+    """
     from tf_transfer.training import callbacks as callbacks_lib
-    from tf_transfer.training.objectives import TrainingOptions
-    from tf_transfer.training.optimizer import AdamOptions
-    from tf_transfer.training.trainer import Trainer
 
     settings = experiment.run_settings
-    every: list[Callback] = [
+    listed: list[Callback] = [
+        callbacks_lib.PeakMemory(is_first),
         callbacks_lib.ProgressBar(),
         callbacks_lib.TensorBoard(
             directory, settings, experiment.data.name, experiment.metric
@@ -170,7 +176,23 @@ def _make_trainer(
     ]
     if settings.max_seconds:
         limit = began + settings.max_seconds
-        every.append(callbacks_lib.TimeLimit(limit))
+        listed.append(callbacks_lib.TimeLimit(limit))
+    return listed
+
+
+def _make_trainer(
+    experiment: Any,
+    network: "Network",
+    phases: "list[Phase]",
+    devices: "Devices",
+    directory: records.RunDirectory,
+    callbacks: Sequence["Callback"],
+) -> "Trainer":
+    from tf_transfer.training.objectives import TrainingOptions
+    from tf_transfer.training.optimizer import AdamOptions
+    from tf_transfer.training.trainer import Trainer
+
+    settings = experiment.run_settings
     adam = settings_lib.pick(AdamOptions, settings)
     trainer = Trainer(
         network,
@@ -179,7 +201,7 @@ def _make_trainer(
         directory,
         settings_lib.pick(TrainingOptions, settings, adam=adam),
         experiment.cache_options(),
-        [*every, *callbacks],
+        callbacks,
     )
     if experiment.shares_state:
         experiment.warm.remember(trainer.weights_that_train.values())

@@ -190,11 +190,14 @@ class Search:
                 if result is not None:
                     score = 100 * result["validation"][result["metric"]]
                     scores.setdefault(name, {})[fold] = score
-        for of_fold in scores.values():  # they are compared on the same folds
-            for fold in {*of_fold}:
-                if any(fold not in others for others in scores.values()):
-                    del of_fold[fold]
-        return {name: of_fold for name, of_fold in scores.items() if of_fold}
+        # They are compared on the same folds.
+        shared = set.intersection(*map(set, scores.values())) if scores else ()
+        if not shared:
+            return {}
+        return {
+            name: {fold: of_fold[fold] for fold in sorted(shared)}
+            for name, of_fold in scores.items()
+        }
 
     def best_floor(self) -> dict[int, float]:
         """The scores of the best baseline by fold; 0 where there is none."""

@@ -149,13 +149,13 @@ class BertAdam:
         """
         options, step = self.options, tf.identity(self.step)
         correction = float(options.bias_correction)
-        powers, decays = {}, {}
+        powers, decay_of = {}, {}
         moved, idle = self._split_groups(groups)
         for group in moved | idle:
-            decays[group] = tf.identity(self.decay)
+            decay_of[group] = tf.identity(self.decay)
             if group in idle:  # nothing moves before its first update
                 began = tf.identity(self.updates[group]) > 0
-                decays[group] *= tf.cast(began, tf.float32)
+                decay_of[group] *= tf.cast(began, tf.float32)
             power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
             powers[group] = (
                 correction * tf.pow(options.adam_beta1, power),
@@ -164,7 +164,7 @@ class BertAdam:
         return {
             "step": step,
             "rate": self.rate(step),
-            "decay": decays,
+            "decay": decay_of,
             "powers": powers,
         }
 
