@@ -178,3 +178,20 @@ def test_studies_of_one_title_are_all_printed(capsys):
         "\nglue\nThe first.\napproach\neverything\n"
         "\nglue\nThe second.\napproach\neverything\n"
     )
+
+
+@pytest.mark.parametrize("is_compared", [False, True])
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_missing_times_are_explained(is_compared, is_timed, capsys):
+    row = types.SimpleNamespace(
+        difference=types.SimpleNamespace(is_known=is_compared),
+        time=types.SimpleNamespace(is_known=is_timed),
+    )
+    section = types.SimpleNamespace(
+        study=types.SimpleNamespace(title="glue", rows=[row]),
+        advice="The first.",
+        table=types.SimpleNamespace(frame=pd.DataFrame({"approach": ["last"]})),
+    )
+    report._print_advice(types.SimpleNamespace(sections=[section], summary={}))
+    is_said = "No times" in capsys.readouterr().out
+    assert is_said == (is_compared and not is_timed)
