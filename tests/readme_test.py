@@ -337,6 +337,7 @@ def test_the_python_of_the_documents_runs(tmp_path, eager, monkeypatch):
         "".join(blocks),
     )
     names = {"small": small}
+    monkeypatch.chdir(tmp_path)  # a search writes to the current folder
     exec(source, names)
     [logged] = mlflow.search_runs(output_format="list")
     assert logged.info.run_name == names["result"].directory
