@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
     from tf_transfer.models import encoder as encoder_lib
 
 
+PACKAGES = ("torch", "transformers", "peft")  # of the extra `peers`
 # Their names of a batch's arrays.
 INPUTS = {
     "input_ids": "ids",
@@ -36,7 +37,7 @@ INPUTS = {
 
 def is_installed() -> bool:
     """Whether the extra `peers` is installed."""
-    return importlib.util.find_spec("torch") is not None
+    return all(map(importlib.util.find_spec, PACKAGES))
 
 
 def versions() -> dict[str, str]:

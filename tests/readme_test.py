@@ -271,15 +271,15 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "examples",
         "rounds",
         "shape",
-        "runs",
         "share",
+        "runs",
         "profile",
         "check",
         "clear",
     }
     defined |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
     defined |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
-    defined |= {"margin", "modules", "nodrop_last"}
+    defined |= {"margin", "nodrop_last"}
     defined |= {"attack", "attack_seed", "epochs", "fault", "faults", "gpu"}
     defined |= {"engine", "ray_address", "address", "head"}
     defined |= {

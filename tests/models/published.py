@@ -9,6 +9,8 @@ import json
 import pathlib
 import unicodedata
 
+import pytest
+
 from tests.support import odd_texts
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models.tokenizer import AddedToken, BytePairs, WordPieces
@@ -72,7 +74,7 @@ def byte_pairs(vocabulary, merges):
 
 
 def their_byte_pairs(vocabulary, merges):
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     return transformers.RobertaTokenizer(
         vocab={token: number for number, token in enumerate(vocabulary)},
@@ -81,7 +83,7 @@ def their_byte_pairs(vocabulary, merges):
 
 
 def their_word_pieces(vocabulary, **settings):
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     ids = {token: number for number, token in enumerate(vocabulary)}
     return transformers.BertTokenizer(vocab=ids, **settings)

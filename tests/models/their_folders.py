@@ -3,6 +3,8 @@
 import json
 import os
 
+import pytest
+
 from tests.models import encoders, published
 from tests.support import odd_texts
 from tf_transfer.models import loading
@@ -37,7 +39,7 @@ def load(folder):
 
 # === transformers ===
 def save_bert(folder, kind="BertModel", **config):
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     words = published.spell([" ".join(odd_texts.WORDS)])
     tokenizer = published.their_word_pieces(words, do_lower_case=True)
@@ -49,7 +51,7 @@ def save_bert(folder, kind="BertModel", **config):
 
 
 def save_roberta(folder, kind="RobertaModel", **config):
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     words, merges = published.train_byte_pairs(odd_texts.WORDS)
     tokenizer = published.their_byte_pairs(words, merges)
@@ -61,7 +63,7 @@ def save_roberta(folder, kind="RobertaModel", **config):
 
 
 def save_distilbert(folder, kind="DistilBertModel", **config):
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     words = published.spell([" ".join(odd_texts.WORDS)])
     tokenizer = published.their_word_pieces(words, do_lower_case=False)
@@ -80,7 +82,7 @@ def save_distilbert(folder, kind="DistilBertModel", **config):
 
 
 def save_electra(folder, kind="ElectraForPreTraining", **config):
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     words = published.spell([" ".join(odd_texts.WORDS)])
     tokenizer = published.their_word_pieces(words, do_lower_case=True)
@@ -93,7 +95,7 @@ def save_electra(folder, kind="ElectraForPreTraining", **config):
 
 def save_sentence_pieces(folder, family, tokenizer=None, **config):
     """A folder of a model of this family whose tokenizer is SentencePiece."""
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     folder.mkdir()
     content = published.train_sentence_pieces()
@@ -111,7 +113,7 @@ def save_sentence_pieces(folder, family, tokenizer=None, **config):
 
 def save(folder, model, tokenizer):
     """Writes a folder as transformers 5 does: all tokens in tokenizer.json."""
-    import torch
+    torch = pytest.importorskip("torch")
 
     with torch.no_grad():
         for weight in model.parameters():

@@ -91,8 +91,7 @@ def test_an_export_of_any_type_answers_as_here(name, tmp_path):
 @pytest.mark.parametrize("settings", [{}, {"strip_accents": False}])
 @pytest.mark.parametrize("lowercase", [True, False, None])
 def test_tokenizer_json_and_its_settings(tmp_path, lowercase, settings):
-    pytest.importorskip("transformers")
-    import transformers
+    transformers = pytest.importorskip("transformers")
 
     _, tokenizer = save_bert(tmp_path)
     added = transformers.AddedToken("Raw", normalized=False)
