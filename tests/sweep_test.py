@@ -13,7 +13,7 @@ import rich.console
 
 from tests.support import commands
 from tests.sweeps import fakes
-from tests.sweeps.fakes import plan_runs
+from tests.sweeps.fakes import finish_after, plan_runs
 from tf_transfer import sweep
 from tf_transfer.sweeps import display as display_lib, grid as grid_lib
 from tf_transfer.sweeps.states import RunStates
@@ -259,3 +259,32 @@ def test_elsewhere_there_is_a_line_an_event(tmp_path):
     text = stream.getvalue()
     assert "\x1b" not in text
     assert "retried  seed=0: SIGKILL; it is tried once more" in text
+
+
+def test_a_finished_run_says_where_its_seconds_went(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(display_lib.time, "monotonic", lambda: now[0])
+    run, other = plan_runs(tmp_path, 2)
+    shown, stream = display(tmp_path, [run, other])
+    shown.report("started", run, {})
+    assert "unknown until the first run is finished" in stream.getvalue()
+    now[0] += 60.0
+    finish_after(run, 40.0, metric="accuracy", test={"accuracy": 0.75})
+    shown.report("finished", run, run.directory.result())
+    text = stream.getvalue().replace("\n", "")  # the console wraps lines
+    assert (
+        "seed=0  accuracy 0.7500  60 s: training 30, loading and saving 18, "
+        "evaluation 10, tracing 2" in text
+    )
+    assert "1 of 2 finished, 1 pending, about 60 s left" in text
+
+
+def test_the_time_left_of_a_running_run_is_that_of_its_epochs(tmp_path):
+    first, run, other = plan_runs(tmp_path, 3, max_epochs=3)
+    finish_after(first, 30.0, epochs=3)
+    shown, stream = display(tmp_path, [first, run, other])
+    shown.run_states.running.append(run)
+    finish_after(run, 20.0, epochs=2)  # 10 s each, of which one is left
+    os.remove(run.directory.file("result.json"))
+    shown.report("retried", other, {"reason": "SIGKILL"})
+    assert "about 42 s left" in stream.getvalue()  # and all of the other

@@ -1,17 +1,15 @@
 """What a run takes: operations from official sizes, and a measured speed."""
 
 import os
-import socket
 
 import pytest
 
-from tests.support import commands, own_data, run_files, tweets_table
-from tests.sweeps.fakes import finish
+from tests.support import commands, own_data, tweets_table
+from tests.sweeps.fakes import finish_after
 from tf_transfer.data import official, registry
 from tf_transfer.models import cost
 from tf_transfer.reports import claims
 from tf_transfer.sweeps import estimate, grid as grid_lib
-from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 BASE = cost.Shape(12, 768, 12, 3072)
@@ -158,69 +156,92 @@ def test_claims_compare_with_the_same_sizes():
             )
 
 
-# === The measured speed ===
+# === Seconds, by finished runs ===
 
 
-def finish_after(run, seconds, epochs=1, host=None, when=0, **result):
-    """A finished run whose epochs took this long together."""
-    finish(run, phases=[run_files.phase(epochs)], **result)
-    directory = run.directory
-    starts = [{"host": host or socket.gethostname()}]
-    files.write_json(
-        directory.file("config.json"), {**directory.config(), "starts": starts}
-    )
-    lines = [
-        {
-            "epoch": epoch,
-            "phase": 1,
-            "phase_epoch": epoch,
-            "task": None,
-            "train_loss": 1.0,
-            "validation": None,
-            "test": None,
-            "train_seconds": 0.75 * seconds / epochs,
-            "eval_seconds": 0.25 * seconds / epochs,
-            "elapsed_seconds": 0.0,
-        }
-        for epoch in range(1, epochs + 1)
+SMALL = {"model": "tiny", "data": "sample"}
+
+
+def test_a_run_takes_as_long_as_others_of_its_approach(tmp_path):
+    runs = [
+        *plan_runs(tmp_path, "glue", "lr", [1e-3, 1e-4, 1e-5], **SMALL).values()
     ]
-    directory.write_epochs(lines)
-    os.utime(directory.file("result.json"), (when, when))
-
-
-def test_the_last_finished_run_measures_the_speed(tmp_path):
-    layers = ["all", 3, 2, 1]
-    runs = plan_rte(tmp_path, layers, model="tiny", data="sample", max_epochs=4)
     estimator = estimate.Estimator()
-    estimator.measure_all([])
-    assert estimator.seconds_per_operation is None
-    finish_after(runs["all"], 10.0, when=1)
-    finish_after(runs["3"], 99.0, host="elsewhere", when=3)
-    estimator.measure_all([runs["all"], runs["3"]])
-    one = estimator.count(runs["all"]).epoch
-    assert estimator.seconds_per_operation == 10.0 / one
-    finish_after(runs["2"], 50.0, epochs=4, when=2)
-    estimator.measure(runs["2"])
-    four = 4 * estimator.count(runs["2"]).epoch
-    assert estimator.seconds_per_operation == 50.0 / four
-    finish_after(runs["1"], 50.0, when=4)  # with fewer operations
-    estimator.measure(runs["1"])
-    assert estimator.seconds_per_operation == 50.0 / four
+    assert estimator.estimate(runs[2]) is None
+    finish_after(runs[0], 10.0)
+    finish_after(runs[1], 30.0)
+    estimator.measure_all(runs[:2])
+    assert estimator.estimate(runs[2]) == 20.0 + 2.0  # and what was traced
 
 
-def test_the_pass_of_a_probe_measures_the_speed(tmp_path):
-    shared = {"model": "tiny", "data": "sample"}
-    [probe] = plan_runs(
-        tmp_path, "glue", "features", ["frozen"], task="rte", **shared
+def test_the_wall_clock_says_what_else_a_run_takes(tmp_path):
+    first, second = plan_runs(
+        tmp_path, "glue", "lr", [1e-3, 1e-4], **SMALL
     ).values()
-    [last] = plan_rte(tmp_path, [1], **shared, frozen_prefix="cached").values()
     estimator = estimate.Estimator()
-    # Its only line has the seconds of the pass, and those of the fit.
-    finish_after(probe, 90.0, prefix_seconds=60.0)
+    finish_after(first, 10.0)
+    estimator.measure(first, wall=17.0)
+    assert estimator.estimate(second) == 17.0
+
+
+def test_a_run_on_another_machine_does_not_count(tmp_path):
+    first, second = plan_runs(
+        tmp_path, "glue", "lr", [1e-3, 1e-4], **SMALL
+    ).values()
+    finish_after(first, 10.0, host="elsewhere")
+    estimator = estimate.Estimator()
+    estimator.measure(first)
+    assert estimator.estimate(second) is None
+
+
+def test_another_approach_is_scaled_from_the_nearest(tmp_path):
+    runs = plan_rte(tmp_path, ["all", 3, 2], **SMALL, max_epochs=4)
+    estimator = estimate.Estimator()
+    finish_after(runs["all"], 10.0, epochs=4)
+    finish_after(runs["3"], 99.0, epochs=4)
+    estimator.measure_all([runs["all"], runs["3"]])
+    scale = estimator.count_one(runs["2"]) / estimator.count_one(runs["3"])
+    assert estimator.estimate(runs["2"]) == pytest.approx(2.0 + 99.0 * scale)
+
+
+def test_a_run_is_not_scaled_from_a_tiny_one_or_another_precision(tmp_path):
+    runs = plan_rte(tmp_path, ["all", 1], max_length=64, frozen_prefix="cached")
+    estimator = estimate.Estimator()
+    finish_after(runs["1"], 50.0, prefix_seconds=0.0)
+    estimator.measure(runs["1"])
+    assert estimator.count_one(runs["1"]) * 10 < estimator.count_one(
+        runs["all"]
+    )
+    assert estimator.estimate(runs["all"]) is None
+    finish_after(runs["all"], 50.0)
+    estimator.measure(runs["all"])
+    [half] = plan_rte(tmp_path, ["all"], precision="mixed_bfloat16").values()
+    assert estimator.estimate(half) is None
+
+
+def test_a_pass_tells_of_passes_alone(tmp_path):
+    """Of the same engine and precision, and not of training."""
+    [probe] = plan_runs(
+        tmp_path, "glue", "features", ["frozen"], task="rte", **SMALL
+    ).values()
+    runs = plan_rte(
+        tmp_path, [2, 1], **SMALL, max_epochs=1, frozen_prefix="cached"
+    )
+    estimator = estimate.Estimator()
+    settings = probe.settings
+    engine = f"{settings.pass_engine} {settings.pass_precision}"
+    assert estimator.estimate_builds(runs.values()) is None
+    finish_after(probe, 8.0, prefix_seconds=60.0, prefix_engine="other int8")
     estimator.measure(probe)
+    assert estimator.estimate_builds(runs.values()) is None
+    finish_after(probe, 8.0, prefix_seconds=60.0, prefix_engine=engine)
+    estimator.measure(probe)
+    assert estimator.estimate(runs["2"]) is None
+    # The pass of the highest cut stores the states of the lower one.
     speed = 60.0 / estimator.count(probe).build
-    assert estimator.seconds_per_operation == speed
-    # An epoch that reads a feature cache and runs one block measures nothing.
-    finish_after(last, 50.0, prefix_seconds=0.0)
-    estimator.measure(last)
-    assert estimator.seconds_per_operation == speed
+    build = estimator.count(runs["1"]).build
+    ordered = [runs["1"], runs["2"]]
+    assert estimator.estimate_builds(ordered) == pytest.approx(speed * build)
+    finish_after(runs["1"], 5.0, prefix_seconds=0.0)
+    estimator.measure(runs["1"])
+    assert estimator.estimate_builds(ordered) == 0.0

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 
 from tests.support import run_files
 from tf_transfer.sweeps import grid as grid_lib, work
@@ -9,11 +10,11 @@ from tf_transfer.training import records
 from tf_transfer.utils import files
 
 
-def plan_runs(out, count):
+def plan_runs(out, count, **flags):
     """Runs that differ by seed."""
     grid = {
         "experiment": "glue",
-        "flags": {"model": "tiny", "data": "sample", "batch_size": 8},
+        "flags": {"model": "tiny", "data": "sample", "batch_size": 8, **flags},
         "axes": {"seed": list(range(count))},
     }
     return grid_lib.expand("grid.json", grid, str(out))
@@ -46,6 +47,40 @@ def write_finished(path, key, **result):
     files.write_json(config, {"key": key, "starts": []})
     directory = records.RunDirectory(path, key)
     directory.write_result(run_files.finished(**result))
+
+
+def finish_after(run, seconds, epochs=1, host=None, **result):
+    """A finished run whose epochs took this long together."""
+    built = result.get("prefix_seconds") or 0.0
+    train = 0.75 * seconds
+    finish(
+        run,
+        phases=[run_files.phase(epochs)],
+        train_seconds=built + train,
+        trace_seconds=2.0,
+        **result,
+    )
+    directory = run.directory
+    starts = [{"host": host or socket.gethostname()}]
+    files.write_json(
+        directory.file("config.json"), {**directory.config(), "starts": starts}
+    )
+    lines = [
+        {
+            "epoch": epoch,
+            "phase": 1,
+            "phase_epoch": epoch,
+            "task": None,
+            "train_loss": 1.0,
+            "validation": None,
+            "test": None,
+            "train_seconds": train / epochs,
+            "eval_seconds": 0.25 * seconds / epochs,
+            "elapsed_seconds": 0.0,
+        }
+        for epoch in range(1, epochs + 1)
+    ]
+    directory.write_epochs(lines)
 
 
 def pool_opener(do):

@@ -45,6 +45,7 @@ class Display:
             console=self._console, auto_refresh=False, transient=True
         )
         self._drawn = 0.0  # when the table was
+        self._started: dict[str, float] = {}  # when runs were, by name
         self._estimator = estimate.Estimator()
         with contextlib.suppress(OSError, UserError):
             finished = run_states.select(State.FINISHED)
@@ -57,15 +58,17 @@ class Display:
     def report(self, event: Event, run: Planned, detail: Record) -> None:
         """Prints an event of a run; see `work.OnEvent`."""
         line = f"{time.strftime('%T')} {event:8} {run.label}"
-        if event == "finished":
+        if event == "started":
+            self._started[run.name] = time.monotonic()
+        elif event == "finished":
+            seconds = time.monotonic() - self._started[run.name]
             with contextlib.suppress(OSError, UserError):
-                self._estimator.measure(run)
+                self._estimator.measure(run, seconds)
             metric = detail["metric"]
             scores = detail["test"] or detail["validation"] or {}
-            seconds = detail["train_seconds"]
             if metric in scores:
                 line += f"  {metric} {scores[metric]:.4f}"
-            line += f"  {seconds:.0f} s of training"
+            line += f"  {_describe_seconds(run, detail, seconds)}"
         elif event == "retried":
             line += f": {detail['reason']}; it is tried once more"
         elif event == "failed":
@@ -119,13 +122,63 @@ class Display:
             for run in self.run_states.runs
             if states[run.name] in (State.RUNNING, State.PENDING)
         ]
-        speed = self._estimator.seconds_per_operation
-        if speed and unfinished:
-            with contextlib.suppress(UserError):  # the run itself reports it
-                seconds = speed * self._estimator.count_all(unfinished)
-                about = formatting.duration(seconds / self.jobs)
-                phrases.append(f"about {about} left")
+        if unfinished:
+            with contextlib.suppress(OSError, UserError):  # the run reports it
+                phrases.append(self._describe_time_left(unfinished))
         return ", ".join(phrases)
+
+    def _describe_time_left(self, unfinished: Sequence[Planned]) -> str:
+        """The clause on the time of runs that run or are pending."""
+        seconds = [self._estimate_left(run) for run in unfinished]
+        builds = self._estimator.estimate_builds(unfinished)
+        total = estimate.add([*seconds, builds])
+        if total is not None:
+            return f"about {formatting.duration(total / self.jobs)} left"
+        if not self.run_states.select(State.FINISHED):
+            return "time left unknown until the first run is finished"
+        unknown = [r for r, s in zip(unfinished, seconds) if s is None]
+        label = (unknown or unfinished)[0].label
+        return f"time left unknown until a run like {label} is finished"
+
+    def _estimate_left(self, run: Planned) -> float | None:
+        """The seconds that a run still takes; None if not known."""
+        if run not in self.run_states.running:
+            return self._estimator.estimate(run)
+        lines = run.directory.epochs()
+        if lines:
+            seconds = [
+                line["train_seconds"] + line["eval_seconds"] for line in lines
+            ]
+            done = lines[-1]["epoch"]
+            epochs = sum(run.settings.phase_epochs)
+            return sum(seconds) / done * max(0, epochs - done)
+        seconds = self._estimator.estimate(run)
+        if seconds is None:
+            return None
+        began = self._started.get(run.name, time.monotonic())
+        return max(0.0, seconds - (time.monotonic() - began))
+
+
+def _describe_seconds(run: Planned, result: Record, wall: float) -> str:
+    """Where the seconds of a finished run went, the longest first.
+
+    Those of a run that an earlier sweep began are of several starts.
+    """
+    with contextlib.suppress(OSError, UserError):
+        parts = {
+            "training": result["train_seconds"] or 0.0,
+            "evaluation": sum(
+                line["eval_seconds"] for line in run.directory.epochs()
+            ),
+            "tracing": result.get("trace_seconds") or 0.0,
+        }
+        rest = wall - sum(parts.values())
+        if rest >= 0:
+            parts["loading and saving"] = rest
+            ranked = sorted(parts.items(), key=lambda part: -part[1])
+            shown = [f"{name} {s:.0f}" for name, s in ranked if s >= 0.5]
+            return f"{wall:.0f} s: {', '.join(shown)}" if shown else "0 s"
+    return f"{wall:.0f} s"
 
 
 def _progress(run: Planned) -> str:

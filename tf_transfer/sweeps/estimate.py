@@ -1,14 +1,15 @@
-"""What runs take: operations counted from shapes, at a measured speed.
+"""What runs take: operations counted from shapes, and seconds of like runs.
 
 The operations of the encoder's blocks (`models.cost`) are counted as if every
-text had --max_length tokens. The seconds of an operation are those of the last
-finished run of this machine. Neither texts of published corpora nor weights
-need to be at hand.
+text had --max_length tokens. Seconds are those of finished runs of this machine
+(`Estimator`). Neither texts of published corpora nor weights need to be at
+hand.
 """
 
 import dataclasses
-import os
+import math
 import socket
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
+
+MOST_SCALED = 10  # a much smaller epoch does not show the speed of a larger one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,20 +185,39 @@ def _count_phase(
     return Work((epoch,), build, family, predict)
 
 
-# === The measured speed ===
+# === Seconds, by finished runs ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """The seconds of a finished run of this machine.
+
+    Attributes:
+        run: the run.
+        work: its operations, by `count_work`.
+        operations: of the epochs that it ran, evaluation included.
+        seconds: of these epochs; of a baseline, of its fit.
+        overhead: all others, such as those of loading and tracing, apart from
+            the pass that built its feature cache.
+        build: of that pass; 0 if another run had built it.
+        engine: of that pass, with its precision.
+    """
+
+    run: Planned
+    work: Work
+    operations: float
+    seconds: float
+    overhead: float
+    build: float
+    engine: str
 
 
 class Estimator:
-    """Knows the operations of runs, and the seconds of an operation.
-
-    Attributes:
-        seconds_per_operation: of the run that was measured, or None.
-    """
+    """Estimates the seconds of runs by those that are finished."""
 
     def __init__(self) -> None:
-        self.seconds_per_operation: float | None = None
-        self._most = 1.0  # operations of the run that was measured
         self._works: dict[object, Work] = {}
+        self._finished: list[Finished] = []
 
     def count(self, run: Planned) -> Work:
         """The operations of a run; another rate or seed takes as many.
@@ -203,10 +225,10 @@ class Estimator:
         Raises:
             UserError: its model or data is not known here.
         """
-        shared = dataclasses.replace(run.settings, lr=1e-5, seed=0)
-        if shared not in self._works:
-            self._works[shared] = count_work(run)
-        return self._works[shared]
+        key = _leave_out_repeats(run)
+        if key not in self._works:
+            self._works[key] = count_work(run)
+        return self._works[key]
 
     def count_one(self, run: Planned) -> float:
         """The operations of all epochs of a run; see `count`."""
@@ -214,18 +236,23 @@ class Estimator:
 
     def count_all(self, runs: Iterable[Planned]) -> float:
         """The operations of runs, which share feature caches; see `count`."""
+        builds = self._list_builds(runs)
+        return sum(map(self.count_one, runs)) + sum(builds.values())
+
+    def _list_builds(self, runs: Iterable[Planned]) -> dict[str, float]:
+        """The operations of the largest pass of each family."""
         builds: dict[str, float] = {}
         for run in runs:
             work = self.count(run)
             builds[work.family] = max(work.build, builds.get(work.family, 0.0))
-        return sum(map(self.count_one, runs)) + sum(builds.values())
+        return builds
 
-    def measure(self, run: Planned) -> None:
-        """Measures the speed by a finished run of this machine.
+    def measure(self, run: Planned, wall: float | None = None) -> None:
+        """Takes the seconds of a finished run, if this machine did it.
 
-        The pass that built the run's feature cache counts. A run with fewer
-        operations than one before does not: an epoch that runs next to no
-        block measures no speed.
+        Args:
+            run: the run.
+            wall: its seconds from start to end; None if they are not known.
         """
         result, config = run.directory.result(), run.directory.config()
         starts = (config or {}).get("starts", [])
@@ -233,28 +260,114 @@ class Estimator:
         if not result or hosts != {socket.gethostname()}:
             return
         work = self.count(run)
-        operations, seconds = 0.0, 0.0
-        if result["prefix_seconds"]:
-            operations, seconds = work.build, result["prefix_seconds"]
-        if not run.settings.is_probe:  # its line has the pass and the fit
-            epochs = [phase["epochs"] for phase in result["phases"]]
-            operations += work.count(epochs)
-            seconds += sum(
-                line["train_seconds"] + line["eval_seconds"]
-                for line in run.directory.epochs()
+        build = result["prefix_seconds"] or 0.0
+        seconds = (result["train_seconds"] or 0.0) - build
+        seconds += sum(line["eval_seconds"] for line in run.directory.epochs())
+        overhead = result.get("trace_seconds") or 0.0
+        if wall is not None:
+            overhead = max(0.0, wall - build - seconds)
+        epochs = [phase["epochs"] for phase in result["phases"]]
+        self._finished.append(
+            Finished(
+                run,
+                work,
+                0.0 if run.settings.is_probe else work.count(epochs),
+                seconds,
+                overhead,
+                build,
+                result.get("prefix_engine") or "",
             )
-        if operations >= self._most and seconds > 0:
-            self._most = operations
-            self.seconds_per_operation = seconds / operations
+        )
 
     def measure_all(self, runs: Iterable[Planned]) -> None:
-        """Measures by finished runs, in the order of their ends."""
-
-        def find_end(run: Planned) -> float:
-            return os.path.getmtime(run.directory.file("result.json"))
-
-        for run in sorted(runs, key=find_end):
+        """Takes the seconds of finished runs; see `measure`."""
+        for run in runs:
             self.measure(run)
+
+    def estimate(self, run: Planned) -> float | None:
+        """The seconds of a run, apart from building its feature cache.
+
+        They are the mean of runs that differ in rate and seed alone. Without
+        any, they are those of the most similar run, scaled by operations; None
+        if there is none, or none of at least a tenth of the operations.
+
+        Raises:
+            UserError: see `count`.
+        """
+        key = _leave_out_repeats(run)
+        same = [
+            one.overhead + one.seconds
+            for one in self._finished
+            if _leave_out_repeats(one.run) == key
+        ]
+        if same:
+            return statistics.fmean(same)
+        kind = _describe_kind(run)
+        similar = [o for o in self._finished if _describe_kind(o.run) == kind]
+        operations = 0.0 if run.settings.is_probe else self.count_one(run)
+        if not operations:
+            seconds = [one.overhead + one.seconds for one in similar]
+            return statistics.fmean(seconds) if seconds else None
+        scales = [
+            (operations / one.operations, one)
+            for one in similar
+            if one.operations >= operations / MOST_SCALED
+        ]
+        if not scales:
+            return None
+        texts = plan.feature_texts(run.settings)
+        scale, one = min(
+            scales,
+            key=lambda pair: (
+                plan.feature_texts(pair[1].run.settings) != texts,
+                abs(math.log(pair[0])),
+            ),
+        )
+        return one.overhead + scale * one.seconds
+
+    def estimate_builds(self, runs: Iterable[Planned]) -> float | None:
+        """The seconds to build the feature caches of runs; see `estimate`.
+
+        A cache that a finished run has read is there. The others take as long
+        as measured passes of the same engine and precision; None without any.
+        """
+        there = {one.work.family: 0.0 for one in self._finished}
+        for one in self._finished:
+            family = one.work.family
+            there[family] = max(there[family], one.work.build)
+        seconds = 0.0
+        for run in runs:
+            work, settings = self.count(run), run.settings
+            if work.build <= there.get(work.family, 0.0):
+                continue
+            engine = f"{settings.pass_engine} {settings.pass_precision}"
+            speeds = [
+                one.build / one.work.build
+                for one in self._finished
+                if one.build and one.engine == engine
+            ]
+            if not speeds:
+                return None
+            there[work.family] = work.build
+            seconds += work.build * statistics.median(speeds)
+        return seconds
+
+
+def _leave_out_repeats(run: Planned) -> object:
+    """Equal for runs that take as long: they differ in rate and seed alone."""
+    return dataclasses.replace(run.settings, lr=1e-5, seed=0)
+
+
+def _describe_kind(run: Planned) -> tuple[object, ...]:
+    """Equal for runs of which one may be scaled to the other."""
+    settings = run.settings
+    return (
+        run.experiment.name,
+        settings.is_sparse,
+        settings.is_probe,
+        settings.precision,
+        settings.strategy,
+    )
 
 
 # === What a dry run prints ===
@@ -271,8 +384,8 @@ def describe_costs(
         run_states: of the sweep's runs. Those that wait for a search are
             counted at one of the values that it compares.
         jobs: the number of runs at the same time.
-        flops: operations per second of the device; None to take those of the
-            last finished run of this machine.
+        flops: operations per second of the device; None to estimate by the
+            finished runs of this machine.
     """
     finished: list[Planned] = []
     problem = ""
@@ -294,9 +407,16 @@ def describe_costs(
     try:
         total = estimator.count_all(pending)
         estimator.measure_all(finished)
+        builds = estimator.estimate_builds(pending)
     except UserError as error:
         return f"{count}\nNo estimate: {error}{problem}"
-    speed = 1 / flops if flops else estimator.seconds_per_operation
+
+    def time(runs: Iterable[Planned]) -> float | None:
+        """Their seconds without feature caches, if known."""
+        if flops:
+            return sum(map(estimator.count_one, runs)) / flops
+        return add(map(estimator.estimate, runs))
+
     by_grid = len({run.path for run in runs}) > 1
     groups: dict[str, list[Planned]] = {}
     for run in pending:
@@ -305,29 +425,41 @@ def describe_costs(
     rows = [("pending", "runs", "operations", "about")]
     for name, members in groups.items():
         operations = sum(map(estimator.count_one, members))
-        time = formatting.duration(speed * operations) if speed else "-"
-        rows.append((name, str(len(members)), f"{operations:.2e}", time))
+        seconds = time(members)
+        about = "-" if seconds is None else formatting.duration(seconds)
+        rows.append((name, str(len(members)), f"{operations:.2e}", about))
     lines = [formatting.aligned(rows), count]
     if pending:
         lines.append(
             f"Operations: {total:.2e}, if every text has --max_length tokens "
             "and every run --max_epochs epochs."
         )
-        lines.append(_describe_time(total / jobs, flops, speed))
+        seconds = total / flops if flops else add([time(pending), builds])
+        lines.append(_describe_time(seconds, jobs, flops))
     return "\n".join(lines) + problem
 
 
+def add(values: Iterable[float | None]) -> float | None:
+    """The sum; None if a value is not known."""
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
 def _describe_time(
-    operations: float, flops: float | None, speed: float | None
+    seconds: float | None, jobs: int, flops: float | None
 ) -> str:
-    """The sentence on the time of all operations; see `describe_costs`."""
-    if speed is None:
+    """The sentence on the time of all runs; see `describe_costs`."""
+    if seconds is None:
         return (
-            "Time: not known before a run is finished here. --flops=30e12 "
-            "gives it for a device that does 30e12 operations per second."
+            "Time: not known before runs like these are finished here. "
+            "--flops=30e12 gives it for a device that does 30e12 operations "
+            "per second."
         )
-    source = "by --flops" if flops else "as the last finished run measured"
-    return (
-        f"Time: {operations * speed / 3600:,.1f} hours, {1 / speed:.2g} "
-        f"operations per second {source}."
-    )
+    source = "as finished runs took"
+    if flops:
+        source = f"{flops:.2g} operations per second by --flops"
+    return f"Time: {seconds / jobs / 3600:,.1f} hours, {source}."
