@@ -146,12 +146,12 @@ class Display:
             return self._estimator.estimate(run)
         lines = run.directory.epochs()
         if lines:
-            seconds = [
+            spent = sum(
                 line["train_seconds"] + line["eval_seconds"] for line in lines
-            ]
+            )
             done = lines[-1]["epoch"]
             epochs = sum(run.settings.phase_epochs)
-            return sum(seconds) / done * max(0, epochs - done)
+            return spent / done * max(0, epochs - done)
         seconds = self._estimator.estimate(run)
         if seconds is None:
             return None
