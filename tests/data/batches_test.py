@@ -125,9 +125,16 @@ def test_a_batch_is_padded_to_the_smallest_bucket_that_holds_it(batching):
         )
 
 
+def test_little_is_padded():
+    ladder = np.asarray(batches.buckets_up_to(512))
+    for length in range(1, 513):
+        padded = ladder[np.searchsorted(ladder, length)]
+        assert padded - length <= max(3, 0.06 * length)
+
+
 @pytest.mark.parametrize(
     "max_length, expected",
-    [(8, (8,)), (32, (16, 32)), (50, (16, 32, 48, 50))],
+    [(4, (4,)), (12, (4, 8, 12)), (14, (4, 8, 12, 14))],
 )
 def test_the_last_bucket_is_the_longest_length(max_length, expected):
     assert batches.buckets_up_to(max_length) == expected

@@ -23,17 +23,9 @@ import keras_hub
 import tensorflow as tf
 
 from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.models import blocks, keras_private
+from tf_transfer.models import activations, blocks, keras_private
+from tf_transfer.models.activations import ACTIVATIONS
 from tf_transfer.models.tokenizer import Tokenizer
-
-# By transformers' names. The first published BERT has `gelu_new`, and so has
-# keras-hub's; transformers gives the same weights `gelu`.
-ACTIVATIONS = {
-    "gelu": keras.activations.gelu,
-    "gelu_new": functools.partial(keras.activations.gelu, approximate=True),
-    "relu": keras.activations.relu,
-    "silu": keras.activations.silu,
-}
 
 
 class Encoder:
@@ -47,7 +39,7 @@ class Encoder:
 
     Attributes:
         family: `bert`, which has segments, or `roberta`, which has none.
-        activation: of the blocks; one of `ACTIVATIONS`.
+        activation: of the blocks; one of `activations.ACTIVATIONS`.
         blocks: the L transformer blocks, bottom first.
         hidden: width of the hidden states.
         max_positions: most tokens that a text may have.
@@ -109,21 +101,27 @@ class Encoder:
         self.projection = getattr(backbone, "embeddings_projection", None)
         if self.projection is not None:
             self.embedding_layers.append(self.projection)
+        self._set_activation(self.activation)
 
     def set_arithmetic(self, activation: str, epsilon: float) -> None:
         """Replaces the activation of the blocks, and LayerNorm's epsilon.
 
         Args:
-            activation: one of `ACTIVATIONS`.
+            activation: one of `activations.ACTIVATIONS`.
             epsilon: of every layer normalisation.
         """
-        self.activation = activation
+        self._set_activation(activation)
         self.backbone.embeddings_layer_norm.epsilon = epsilon
         for block in self.blocks:
             layers = keras_private.block_layers(block)
-            layers.inner.activation = ACTIVATIONS[activation]
             layers.attention_norm.epsilon = epsilon
             layers.feedforward_norm.epsilon = epsilon
+
+    def _set_activation(self, activation: str) -> None:
+        self.activation = activation
+        for block in self.blocks:
+            layers = keras_private.block_layers(block)
+            layers.inner.activation = ACTIVATIONS[activation]
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
@@ -160,7 +158,7 @@ class Encoder:
         if self.segment_table is not None:
             rows = tf.gather(self.segment_table.value, segments)
             x += tf.cast(rows, dtype)
-        x = blocks.normalise(self.backbone.embeddings_layer_norm, x)
+        x = blocks.normalise(self.backbone.embeddings_layer_norm, x, training)
         if training:
             x = self.backbone.embeddings_dropout(x, training=True)
         if self.projection is not None:
@@ -244,7 +242,8 @@ def make_pooler(backbone: Any, seed: int) -> keras.layers.Dense:
 @functools.lru_cache
 def _hash_code() -> str:
     digest = hashlib.sha256()
-    for module in (blocks, keras_private, sys.modules[__name__]):
+    own = sys.modules[__name__]
+    for module in (activations, blocks, keras_private, own):
         digest.update(inspect.getsource(module).encode())
     for package in ("keras", "keras-hub"):
         digest.update(importlib.metadata.version(package).encode())

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tf_transfer.models.encoder import Encoder
@@ -279,6 +280,6 @@ def hash_prefixes(encoder: Encoder) -> list[str]:
             digest.update(getattr(layer, "identity", "").encode())
             for weight in layer.weights:
                 digest.update(f"{weight.shape}".encode())
-                digest.update(weight.value.numpy().tobytes())
+                digest.update(np.asarray(tf.convert_to_tensor(weight)).data)
         hashes.append(digest.hexdigest())
     return hashes

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from tf_transfer.models.encoder import ACTIVATIONS
+from tf_transfer.models.activations import ACTIVATIONS
 from tf_transfer.models.transformers_types import ModelType, rename_keys, TYPES
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
@@ -87,7 +87,7 @@ class Config:
         sizes: arguments that every backbone of keras-hub has.
         segments: rows of the table of segments.
         embedding_size: width of the embeddings.
-        activation: one of `encoder.ACTIVATIONS`.
+        activation: one of `activations.ACTIVATIONS`.
         epsilon: of every layer normalisation.
         first_position: position of the first token in the table.
     """

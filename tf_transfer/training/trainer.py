@@ -19,9 +19,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import msgspec
 import numpy as np
+import tensorflow as tf
 
 from tf_transfer.feature_cache import feature_cache as cache_lib
 from tf_transfer.models import freezing
@@ -435,7 +435,7 @@ class Trainer:
         for weight in self.network.weights:
             if weight.path not in self.weights_that_train:
                 digest.update(weight.path.encode())
-                digest.update(keras.ops.convert_to_numpy(weight).data)
+                digest.update(np.asarray(tf.convert_to_tensor(weight)).data)
         return digest.hexdigest()
 
     # === The end of the run ===
@@ -493,8 +493,8 @@ class Trainer:
 
 
 def _to_numpy(variables: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Copies of the values, from the first replica."""
+    """The values, from the first replica. On a CPU, nothing is copied."""
     return {
-        name: keras.ops.convert_to_numpy(variable)
+        name: np.asarray(tf.convert_to_tensor(variable))
         for name, variable in variables.items()
     }
