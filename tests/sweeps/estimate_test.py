@@ -204,6 +204,17 @@ def test_another_approach_is_scaled_from_the_nearest(tmp_path):
     assert estimator.estimate(runs["2"]) == pytest.approx(2.0 + 99.0 * scale)
 
 
+def test_the_epochs_of_a_running_run_show_the_speed(tmp_path):
+    runs = plan_rte(tmp_path, ["all", 3], **SMALL, max_epochs=4)
+    finish_after(runs["all"], 10.0, epochs=2)
+    os.remove(runs["all"].directory.file("result.json"))
+    estimator = estimate.Estimator()
+    estimator.measure(runs["all"])
+    whole, one = map(estimator.count_one, (runs["all"], runs["3"]))
+    assert estimator.estimate(runs["all"]) == 2 * 10.0
+    assert estimator.estimate(runs["3"]) == pytest.approx(20.0 * one / whole)
+
+
 def test_a_run_is_not_scaled_from_a_tiny_one_or_another_precision(tmp_path):
     runs = plan_rte(tmp_path, ["all", 1], max_length=64, frozen_prefix="cached")
     estimator = estimate.Estimator()
@@ -224,24 +235,26 @@ def test_a_pass_tells_of_passes_alone(tmp_path):
     [probe] = plan_runs(
         tmp_path, "glue", "features", ["frozen"], task="rte", **SMALL
     ).values()
-    runs = plan_rte(
-        tmp_path, [2, 1], **SMALL, max_epochs=1, frozen_prefix="cached"
-    )
+    cached = {**SMALL, "frozen_prefix": "cached"}
+    runs = plan_rte(tmp_path, [2, 1], **cached)
+    others = plan_rte(tmp_path, [2, 1], **cached, max_length=64)
+    ordered = [others["1"], others["2"]]
     estimator = estimate.Estimator()
     settings = probe.settings
     engine = f"{settings.pass_engine} {settings.pass_precision}"
-    assert estimator.estimate_builds(runs.values()) is None
+    assert estimator.estimate_builds(ordered) is None
     finish_after(probe, 8.0, prefix_seconds=60.0, prefix_engine="other int8")
     estimator.measure(probe)
-    assert estimator.estimate_builds(runs.values()) is None
+    assert estimator.estimate_builds(ordered) is None
     finish_after(probe, 8.0, prefix_seconds=60.0, prefix_engine=engine)
     estimator.measure(probe)
     assert estimator.estimate(runs["2"]) is None
+    # It has stored the states of lower cuts on the same texts.
+    assert estimator.estimate_builds(runs.values()) == 0.0
     # The pass of the highest cut stores the states of the lower one.
     speed = 60.0 / estimator.count(probe).build
-    build = estimator.count(runs["1"]).build
-    ordered = [runs["1"], runs["2"]]
+    build = estimator.count(others["1"]).build
     assert estimator.estimate_builds(ordered) == pytest.approx(speed * build)
-    finish_after(runs["1"], 5.0, prefix_seconds=0.0)
-    estimator.measure(runs["1"])
+    finish_after(others["1"], 5.0, prefix_seconds=0.0)
+    estimator.measure(others["1"])
     assert estimator.estimate_builds(ordered) == 0.0

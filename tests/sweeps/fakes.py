@@ -77,6 +77,7 @@ def finish_after(run, seconds, epochs=1, host=None, **result):
             "train_seconds": train / epochs,
             "eval_seconds": 0.25 * seconds / epochs,
             "elapsed_seconds": 0.0,
+            "trace_seconds": 0.0,
         }
         for epoch in range(1, epochs + 1)
     ]

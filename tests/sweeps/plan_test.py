@@ -35,6 +35,23 @@ def test_a_round_has_one_seed_and_the_highest_cut_first(runs):
     ]
 
 
+def test_a_probe_comes_first_and_stores_what_others_read(tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample"},
+        "axes": [
+            {"features": ["frozen"]},
+            {"trainable_layers": ["all"]},
+            {"trainable_layers": [2, 1], "frozen_prefix": ["cached"]},
+        ],
+    }
+    todo = plan.order_runs(grid_lib.expand("grid.json", grid, str(tmp_path)))
+    assert [run.settings.approach for run in todo] == [
+        *("probe", "fine_tuning", "last_1", "last_2"),
+    ]
+    assert plan.list_lower_cuts(todo[0], todo) == "1,2"
+
+
 def test_the_first_pass_stores_the_cuts_of_the_runs_that_follow(runs):
     todo = plan.order_runs(runs)
     cached = [run for run in todo if run.axes["frozen_prefix"] == "cached"]

@@ -122,20 +122,22 @@ class Display:
             for run in self.run_states.runs
             if states[run.name] in (State.RUNNING, State.PENDING)
         ]
-        if unfinished:
+        if unfinished and not count[State.FINISHED]:
+            phrases.append("time left unknown until the first run is finished")
+        elif unfinished:
             with contextlib.suppress(OSError, UserError):  # the run reports it
                 phrases.append(self._describe_time_left(unfinished))
         return ", ".join(phrases)
 
     def _describe_time_left(self, unfinished: Sequence[Planned]) -> str:
         """The clause on the time of runs that run or are pending."""
+        for run in self.run_states.running:
+            self._estimator.measure(run)
         seconds = [self._estimate_left(run) for run in unfinished]
         builds = self._estimator.estimate_builds(unfinished)
         total = estimate.add([*seconds, builds])
         if total is not None:
             return f"about {formatting.duration(total / self.jobs)} left"
-        if not self.run_states.select(State.FINISHED):
-            return "time left unknown until the first run is finished"
         unknown = [r for r, s in zip(unfinished, seconds) if s is None]
         label = (unknown or unfinished)[0].label
         return f"time left unknown until a run like {label} is finished"

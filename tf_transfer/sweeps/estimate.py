@@ -189,11 +189,12 @@ def _count_phase(
 
 
 @dataclasses.dataclass(frozen=True)
-class Finished:
-    """The seconds of a finished run of this machine.
+class Measured:
+    """The seconds of a run of this machine, so far or in all.
 
     Attributes:
         run: the run.
+        is_finished: whether it has ended.
         work: its operations, by `count_work`.
         operations: of the epochs that it ran, evaluation included.
         seconds: of these epochs; of a baseline, of its fit.
@@ -204,6 +205,7 @@ class Finished:
     """
 
     run: Planned
+    is_finished: bool
     work: Work
     operations: float
     seconds: float
@@ -213,11 +215,11 @@ class Finished:
 
 
 class Estimator:
-    """Estimates the seconds of runs by those that are finished."""
+    """Estimates the seconds of runs by those that have been measured."""
 
     def __init__(self) -> None:
         self._works: dict[object, Work] = {}
-        self._finished: list[Finished] = []
+        self._measured: dict[str, Measured] = {}  # by the name of the run
 
     def count(self, run: Planned) -> Work:
         """The operations of a run; another rate or seed takes as many.
@@ -248,35 +250,43 @@ class Estimator:
         return builds
 
     def measure(self, run: Planned, wall: float | None = None) -> None:
-        """Takes the seconds of a finished run, if this machine did it.
+        """Takes the seconds of a run, if this machine did it.
 
         Args:
-            run: the run.
+            run: the run, finished or with some epochs.
             wall: its seconds from start to end; None if they are not known.
         """
-        result, config = run.directory.result(), run.directory.config()
-        starts = (config or {}).get("starts", [])
-        hosts = {start.get("host") for start in starts}
-        if not result or hosts != {socket.gethostname()}:
+        starts = (run.directory.config() or {}).get("starts", [])
+        if {start.get("host") for start in starts} != {socket.gethostname()}:
+            return
+        result, lines = run.directory.result(), run.directory.epochs()
+        if not (result or lines):
             return
         work = self.count(run)
-        build = result["prefix_seconds"] or 0.0
-        seconds = (result["train_seconds"] or 0.0) - build
-        seconds += sum(line["eval_seconds"] for line in run.directory.epochs())
-        overhead = result.get("trace_seconds") or 0.0
+        seconds = sum(line["eval_seconds"] for line in lines)
+        if result:
+            build = result["prefix_seconds"] or 0.0
+            engine = result.get("prefix_engine") or ""
+            seconds += (result["train_seconds"] or 0.0) - build
+            overhead = result.get("trace_seconds") or 0.0
+            epochs = [phase["epochs"] for phase in result["phases"]]
+        else:
+            build, engine = 0.0, ""
+            seconds += sum(line["train_seconds"] for line in lines)
+            overhead = sum(line["trace_seconds"] for line in lines)
+            by_phase = {x["phase"]: x["phase_epoch"] for x in lines}
+            epochs = [*by_phase.values()]
         if wall is not None:
             overhead = max(0.0, wall - build - seconds)
-        epochs = [phase["epochs"] for phase in result["phases"]]
-        self._finished.append(
-            Finished(
-                run,
-                work,
-                0.0 if run.settings.is_probe else work.count(epochs),
-                seconds,
-                overhead,
-                build,
-                result.get("prefix_engine") or "",
-            )
+        self._measured[run.name] = Measured(
+            run,
+            bool(result),
+            work,
+            0.0 if run.settings.is_probe else work.count(epochs),
+            seconds,
+            overhead,
+            build,
+            engine,
         )
 
     def measure_all(self, runs: Iterable[Planned]) -> None:
@@ -297,13 +307,17 @@ class Estimator:
         key = _leave_out_repeats(run)
         same = [
             one.overhead + one.seconds
-            for one in self._finished
-            if _leave_out_repeats(one.run) == key
+            for one in self._measured.values()
+            if one.is_finished and _leave_out_repeats(one.run) == key
         ]
         if same:
             return statistics.fmean(same)
         kind = _describe_kind(run)
-        similar = [o for o in self._finished if _describe_kind(o.run) == kind]
+        similar = [
+            one
+            for one in self._measured.values()
+            if _describe_kind(one.run) == kind
+        ]
         operations = 0.0 if run.settings.is_probe else self.count_one(run)
         if not operations:
             seconds = [one.overhead + one.seconds for one in similar]
@@ -331,10 +345,13 @@ class Estimator:
         A cache that a finished run has read is there. The others take as long
         as measured passes of the same engine and precision; None without any.
         """
-        there = {one.work.family: 0.0 for one in self._finished}
-        for one in self._finished:
+        there: dict[str, float] = {}
+        for one in self._measured.values():
             family = one.work.family
-            there[family] = max(there[family], one.work.build)
+            if one.run.settings.is_probe:  # its pass stores the cuts of others
+                family = str(plan.feature_texts(one.run.settings))
+                there[one.work.family] = one.work.build
+            there[family] = max(there.get(family, 0.0), one.work.build)
         seconds = 0.0
         for run in runs:
             work, settings = self.count(run), run.settings
@@ -343,7 +360,7 @@ class Estimator:
             engine = f"{settings.pass_engine} {settings.pass_precision}"
             speeds = [
                 one.build / one.work.build
-                for one in self._finished
+                for one in self._measured.values()
                 if one.build and one.engine == engine
             ]
             if not speeds:

@@ -16,7 +16,8 @@ def order_runs(runs: list[Planned]) -> list[Planned]:
     and the next round begins with the programs that the last one ended with.
 
     Among the feature caches of one data set the highest cut comes first: its
-    pass stores the others too. Otherwise the grid's order stays.
+    pass stores the others too. So does that of a probe, which may come before
+    runs without a cache. Otherwise the grid's order stays.
     """
     first: dict[Any, int] = {}  # index of the first run of each group
     rounds: dict[Any, dict[int, int]] = {}  # on some texts, of each seed
@@ -24,6 +25,7 @@ def order_runs(runs: list[Planned]) -> list[Planned]:
     def rank(indexed: tuple[int, Planned]) -> tuple[int, ...]:
         index, run = indexed
         shared, cache = sharing(run), feature_cache(run)
+        trains = run.settings.trains
         texts, seed = shared[:CACHE], run.settings.seed
         seeds = rounds.setdefault(texts, {})
         number = seeds.setdefault(seed, len(seeds))
@@ -32,7 +34,7 @@ def order_runs(runs: list[Planned]) -> list[Planned]:
             for level in range(1, CACHE + 1)
         ]
         inside = [
-            first.setdefault((*texts, bool(cache)), index),
+            first.setdefault((*texts, bool(cache) and trains), index),
             -cache[1] if cache else 0,
             first.setdefault(shared, index),
             index,
