@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from tests.support.cache_entries import assert_rows, HIDDEN, KEY, rows
+from tests.support.cache_entries import assert_rows, fill, HIDDEN, KEY, rows
 from tf_transfer.feature_cache import store as store_lib, vectors as vectors_lib
+from tf_transfer.utils import files
 
 # === What was killed, cut or changed ===
 
@@ -128,6 +129,7 @@ def test_exchanged_files_are_damaged_rows(names, store):
     ["", "[]", "{}", '{"model": "tiny", "key": null}', "\x00", '{"model": 1}']
     + ['{"model": "x", "key": {"hidden": "a", "dtype": "float16"}}']
     + ['{"model": "x", "key": {"hidden": -1, "dtype": "float16"}}']
+    + ['{"model": "x", "key": {"hidden": 0, "dtype": "float16"}}']
     + ['{"model": "x", "key": {"hidden": 8, "dtype": "int8"}}', "[" * 10**5],
 )
 def test_a_damaged_entry_is_listed_apart_and_replaced(content, store, entry):
@@ -139,6 +141,12 @@ def test_a_damaged_entry_is_listed_apart_and_replaced(content, store, entry):
     assert store.find_unreadable() == [entry.folder]
     assert_rows(store.open(KEY, "tiny"), hashes, vectors)
     assert store.find_unreadable() == []
+
+
+def test_what_a_killed_removal_left_hides_no_other_entry(store):
+    first, second = sorted(fill(store, name).folder for name in ("a", "b"))
+    os.rename(first, files.temporary_name(first))
+    assert [entry.folder for entry in store.entries()] == [second]
 
 
 @pytest.mark.parametrize("where", ["vectors", "rows"])
