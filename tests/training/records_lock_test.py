@@ -105,6 +105,13 @@ def test_whether_a_run_is_locked_is_known_to_others(run, monkeypatch):
         other.is_locked()
 
 
+def test_asking_whether_a_run_is_locked_makes_no_lock(run):
+    run.close()
+    os.remove(run.file(".lock"))
+    assert run.is_locked() is False
+    assert not os.path.exists(run.file(".lock"))
+
+
 def test_the_lock_names_its_process(run):
     with open(run.file(".lock")) as file:
         assert file.read().startswith(f"process {os.getpid()} on ")

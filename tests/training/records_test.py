@@ -14,6 +14,7 @@ from tests.support import run_files
 from tests.training.run_directories import begin, change_json, KEY, write_result
 from tests.utils.disks import fail
 from tf_transfer.training import records
+from tf_transfer.training.record_types import Trained
 from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
 
@@ -49,6 +50,16 @@ def test_only_the_model_files_that_are_needed_are_kept(run):
         run.read_model(entries[0])
 
 
+def test_damaged_weights_are_refused(run):
+    entry = run.write_model("epoch-1", {"kernel": np.ones(2, np.float32)})
+    path = run.file("model", "epoch-1.safetensors")
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\0")
+    with pytest.raises(ValueError, match=f"{path}: is damaged"):
+        run.read_model(entry)
+
+
 def test_a_damaged_result_is_named(run):
     with open(run.file("result.json"), "w") as file:
         file.write("{")
@@ -70,6 +81,32 @@ def test_a_result_that_was_changed_is_refused(run):
     change_json(run, "result.json", test={"accuracy": 0.9})
     with pytest.raises(json_files.Damaged, match="is not as this run wrote it"):
         run.result()
+
+
+def test_a_result_of_another_shape_is_damaged_whatever_its_hashes(run):
+    write_result(run, {"seed": "0"})
+    with pytest.raises(json_files.Damaged, match="result.json.*seed: Expected"):
+        run.result()
+
+
+@pytest.mark.parametrize(
+    "name, content, read",
+    [
+        ("config.json", {"key": 1}, lambda run: run.config()),
+        ("config.json", {"key": {}}, lambda run: run.config(Trained)),
+        ("epochs.jsonl", {"epoch": 1}, lambda run: run.epochs()),
+        ("errors.json", [], lambda run: run.errors()),
+    ],
+)
+def test_a_file_of_another_shape_is_damaged_whatever_its_hash(
+    name, content, read, run
+):
+    with open(run.file(name), "w") as file:
+        json.dump(content, file)
+    write_result(run, {})
+    run.check_file(name)
+    with pytest.raises(json_files.Damaged, match=f"{name}.* is damaged"):
+        read(run)
 
 
 @pytest.mark.parametrize("key", [{**KEY, "seed": 1}, None])
@@ -230,6 +267,14 @@ def test_another_version_of_a_library_is_a_warning(run, capsys):
     error = capsys.readouterr().err
     assert "was started with another numpy, threads; its numbers" in error
     assert run.config()["versions"]["numpy"] == "0.1"
+
+
+def test_another_commit_of_the_code_is_a_warning(run, capsys):
+    begin(run, tiny_settings("runs"))
+    change_json(run, "config.json", git_commit="another")
+    begin(run, tiny_settings("runs"))
+    assert "with another git_commit; its numbers" in capsys.readouterr().err
+    assert run.config()["git_commit"] == "another"
 
 
 def test_the_end_prints_the_result_and_its_warnings(run, capsys):
