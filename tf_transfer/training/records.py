@@ -259,7 +259,6 @@ class RunDirectory:
         now = {
             **(details or {}),
             "parts": parts,
-            "split_sizes": split_sizes,
             "devices": devices.names,
             "replicas": devices.replicas,
             **machine.describe_process(),
