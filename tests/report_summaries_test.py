@@ -12,12 +12,15 @@ import pytest
 
 from tests.reports import synthetic
 from tests.support import commands
+from tests.sweeps.fakes import plan_runs
 from tf_transfer import report
 from tf_transfer.reports import (
     page as page_lib,
     study as study_lib,
     summary as summary_lib,
 )
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils.errors import UserError
 
 # === What is found in a folder ===
 
@@ -49,6 +52,23 @@ def test_a_run_without_a_test_score_is_left_out_among_tested_seeds(tmp_path):
     assert reasons[os.path.relpath(unscored, tmp_path)].startswith(
         "has no test score"
     )
+
+
+def test_a_folder_of_failed_runs_says_so_in_its_first_line(tmp_path):
+    [run] = plan_runs(tmp_path, 1)
+    run_states = RunStates(str(tmp_path), [run])
+    with open(run_states.log_file(run), "w") as log:
+        log.write("out of memory\n")
+    run_states.record_failure(run, 1, "exit code 1")
+    with pytest.raises(UserError) as raised:
+        summary_lib.summarize_folder(str(tmp_path))
+    first, second = str(raised.value).splitlines()
+    assert first == (
+        f"{tmp_path}: holds no finished run: 1 failed. Give the --out of your "
+        "runs."
+    )
+    assert second.startswith("  failed: python -m tf_transfer.glue --")
+    assert second.endswith(": exit code 1")
 
 
 def test_copied_seeds_are_left_out(tmp_path):
@@ -119,7 +139,9 @@ def test_scores_of_a_search_are_called_validation_scores(tmp_path):
     assert len(summary["runs"]) == 3 and not summary["left_out"]
     [study] = study_lib.collect(summary)
     table = page_lib.make_section(study).table.frame
-    assert [*table.columns] == ["approach", "validation", "seeds"]
+    assert [*table.columns] == [
+        *("approach", "validation", "time, s", "seeds"),
+    ]
 
 
 # === The documents of this repository ===

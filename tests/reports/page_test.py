@@ -5,7 +5,9 @@ import dataclasses
 import html
 import io
 import json
+import math
 import re
+import types
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,7 @@ from tf_transfer.reports import (
     run_groups,
     verdicts,
 )
+from tf_transfer.reports.tables import Table
 
 PAPER = made_up.make_paper(
     {"text": "Two blocks lose five points.", "published": -5.0},
@@ -301,3 +304,77 @@ def test_frames_of_records_without_all_metrics_are_made():
     runs = runs_lib.runs_frame([record])
     assert pd.isna(runs.metrics.iloc[0]["f1"])
     json.dumps(record)
+
+
+# === What was run comes first ===
+
+
+def test_one_run_is_said_to_be_one():
+    page = make_page(make_runs([80], "all"), paper=None)
+    [section] = page.sections
+    assert section.advice == "One run: there is nothing to compare it with."
+
+
+def make_tables(monkeypatch, *frames):
+    """A page of runs whose paper has these tables."""
+    tables = [
+        Table(f"table_{number}", f"Table {number}, of a paper: text", frame)
+        for number, frame in enumerate(frames, 1)
+    ]
+    module = types.SimpleNamespace(
+        list_tables=lambda study: tables, list_figures=lambda study: []
+    )
+    monkeypatch.setattr(page_lib, "module_of", lambda experiment: module)
+    return make_page(make_runs([80, 81, 82], "all"), make_runs([70], "2"))
+
+
+EMPTY = pd.DataFrame({"task": ["rte"], "x, published": [1], "x, here": [""]})
+PARTLY = pd.DataFrame({"task": ["a", "b"], "here": [math.nan, 2.0]})
+OWN = pd.DataFrame({"approach": ["a"], "epoch 1": ["81.0 / 3"]})
+
+
+def test_tables_and_rows_without_runs_are_one_sentence(monkeypatch):
+    page = make_tables(monkeypatch, EMPTY, PARTLY, OWN, EMPTY)
+    [section] = page.sections
+    assert [table.title for table in section.own_tables] == [
+        *("Table 2", "Table 3"),
+    ]
+    assert list(section.own_tables[0].frame.task) == ["b"]
+    assert section.not_run == (
+        "Not run: Table 1 and Table 4; 1 row of the tables that are here. "
+        "`python -m tf_transfer.sweep experiments/paper` runs all that the "
+        "paper has."
+    )
+    for text in (page_lib.to_html(page), page_lib.to_markdown(page)):
+        first, *others = (
+            text.index(words)
+            for words in ("Scores in points", "Table 2, of a paper", "Not run:")
+        )
+        assert first < others[0] < others[1]
+
+
+def test_a_whole_grid_begins_with_the_papers_tables(monkeypatch):
+    page = make_tables(monkeypatch, OWN)
+    assert page.sections[0].is_whole and not page.sections[0].not_run
+    for text in (page_lib.to_html(page), page_lib.to_markdown(page)):
+        assert text.index("Table 1, of a paper") < text.index(
+            "Scores in points"
+        )
+        assert "Not run" not in text
+
+
+def test_the_probe_has_no_epochs():
+    ended = {"stop_reason": "max_epochs"}
+    probe = made_up.make_runs(
+        PAPER, "rte", {"features": "frozen"}, [75], approach="probe", **ended
+    )
+    page = make_page(
+        make_runs([80, 81], "all", **ended),
+        make_runs([70, 71], "2", **ended),
+        probe,
+        paper=None,
+    )
+    rows = page.sections[0].table.frame.set_index("approach")
+    assert rows.loc["last 2", "time per epoch, %"]
+    assert not rows.loc["the probe", "time per epoch, %"]
+    assert rows.loc["the probe", "time, s"]

@@ -76,7 +76,7 @@ def test_rows_have_scores_and_published_and_own_gains_side_by_side():
     )
     made = tables_of(study)
     assert [*made] == ["table_1", "table_2"]
-    assert [*made["table_1"].runs] == [0, 3, 1 + 3]
+    assert [*made["table_1"]["runs here"]] == ["", 3, 1 + 3]
     rows = made["table_2"]
     tuned, first = "finetune-only", "stack-and-finetune"
     score = "86.50 ± 0.50"

@@ -176,7 +176,7 @@ def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
                 "tuned": tuned,
                 **tables.pair("score", theirs, tables.spread(here)),
                 **tables.pair(AUTHORS, tables.number(mean), authors),
-                **tables.pair("trials", tables.whole(count), len(here)),
+                **tables.pair("trials", tables.whole(count), len(here) or ""),
             }
             rows.append(row)
     return pd.DataFrame(rows)

@@ -25,7 +25,7 @@ EVERYTHING = "everything"
 PROBE, TFIDF = "the probe", "the TF-IDF baseline"
 MOST_FREQUENT_TAG = "the most frequent tag"
 TIME, PER_EPOCH = "time", "time per epoch"  # with and without a cache's build
-WITH_BUILD = "time with build, s"
+COST = "time, s"
 CAUSES = (
     "labels that are reversed in a file, or a text (one of a pair is enough) "
     "that training and scored rows share with different labels"
@@ -275,7 +275,10 @@ def explain_table(margin: float) -> str:
     Args:
         margin: see `advise`.
     """
-    times = "Times are compared where they were measured alike"
+    times = (
+        f"`{COST}`: from the start of training to its end, with the build of "
+        "the feature cache. Times are compared where they were measured alike"
+    )
     if not margin:
         return times
     return (
@@ -351,16 +354,14 @@ def make_table(
         margin: the largest accepted loss, in points.
     """
     references = {row.name: row for row in rows if row.is_reference}
-    other, has_seconds = EVERYTHING, False
+    other, has_percents = EVERYTHING, True
     if len(references) == 1:
         [(other, reference)] = references.items()
-        is_timed = not math.isnan(reference.seconds)
-        has_seconds = reference.is_baseline and is_timed
+        has_percents = not reference.is_baseline  # which takes next to nothing
     title = f"loses < {describe_points(margin)}"
     minus = f"minus {other}"
     if any(row.scored.endswith("validation texts") for row in rows):
         minus = f"validation, {minus}"
-    lacks_build = any(row.lacks_build for row in rows)
     lines = []
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
         for row, word in zip(members, judge_losses(members, margin)):
@@ -373,18 +374,15 @@ def make_table(
                 "approach": row.name,
                 "validation": row.validation.show(1),
                 "test": row.test.show(1),
+                COST: _show_seconds(row).removesuffix(" s"),
                 minus: row.note or row.difference.show(1, "+"),
                 title: word if margin else "",
-                TIME: _show_seconds(row) if has_seconds else "",
                 f"{TIME}, %": "",
                 f"{PER_EPOCH}, %": "",
-                WITH_BUILD: "",
                 "seeds": str(row.seeds or ""),
             }
-            if not has_seconds:
+            if has_percents:
                 line[f"{row.time_of}, %"] = row.time.show(0)
-            if lacks_build:
-                line[WITH_BUILD] = Ranged(row.seconds).show(0)
             lines.append(line)
     titles = dict.fromkeys(title for line in lines for title in line)
     shown = [t for t in titles if any(line[t] for line in lines)]

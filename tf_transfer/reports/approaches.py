@@ -261,10 +261,13 @@ def _make_row(members: Sequence[Approach]) -> Row:
     measure, time_of = "seconds", advice.TIME
     if any(runs_lib.is_cut_off(runs) for pair in pairs for runs in pair):
         measure, time_of = "seconds_per_epoch", advice.PER_EPOCH
+    time = average(pairs, measure)
+    if time_of == advice.PER_EPOCH and row.is_baseline:  # it has no epochs
+        time = UNKNOWN
     return dataclasses.replace(
         row,
         difference=average(pairs),
-        time=average(pairs, measure),
+        time=time,
         time_of=time_of,
         weights=100 * float(np.mean(weights)),
     )

@@ -239,7 +239,7 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     reference = next(row for row in rows if row.is_reference)
     # A baseline is often fitted in another environment than the others.
     trained = [row for row in points if not row.is_baseline]
-    label = points[0].time_of
+    label = (trained or points)[0].time_of
     if any(row.lacks_build for row in trained):
         label = "time with build"
         points = [

@@ -49,7 +49,8 @@ class Section:
         id: of the HTML element, and what its files' names begin with.
         study: its title and its differences from the paper are shown.
         advice: one sentence.
-        own_tables, own_figures: the paper's.
+        own_tables, own_figures: the paper's, with the rows that have runs.
+        not_run: a sentence on its tables and rows that have none, or "".
         judged: verdicts on the paper's claims.
         local: those for this encoder and data only.
         undecided: those without runs enough to report.
@@ -63,6 +64,7 @@ class Section:
     advice: str
     own_tables: list[Table]
     own_figures: list[Figure]
+    not_run: str
     judged: list[Verdict]
     local: list[Verdict]
     undecided: list[Verdict]
@@ -70,6 +72,14 @@ class Section:
     figure: Figure | None
     figures: list[Figure]
     notes: list[str]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether runs fill all of the paper's tables, which come first then.
+
+        Else the page begins with the approaches that were run.
+        """
+        return bool(self.own_tables) and not self.not_run
 
     @property
     def all_tables(self) -> list[Table]:
@@ -143,6 +153,8 @@ def make_section(study: Study) -> Section:
     if module is not None:
         own_tables = module.list_tables(study)
         own_figures = module.list_figures(study)
+    kept = [table.keep_runs() for table in own_tables]
+    shown = [table for table in kept if len(table.frame)]
     table, figure = _show_costs(name, study)
     profile = []
     if profiles := figures.profiles_of(study.runs):
@@ -152,8 +164,9 @@ def make_section(study: Study) -> Section:
         name,
         study,
         _advise(study),
-        _prefix(name, own_tables),
+        _prefix(name, shown),
         _prefix(name, own_figures),
+        _describe_not_run(study, own_tables, shown),
         judged,
         local,
         undecided,
@@ -164,8 +177,39 @@ def make_section(study: Study) -> Section:
     )
 
 
+def _describe_not_run(
+    study: Study, tables: Sequence[Table], shown: Sequence[Table]
+) -> str:
+    """The sentence on tables and rows without runs; "" if there are none.
+
+    Args:
+        study: theirs.
+        tables: the paper's.
+        shown: of these, what runs have filled.
+    """
+    names = {table.name for table in shown}
+    empty = [table.title for table in tables if table.name not in names]
+    filled = sum(len(table.frame) for table in shown)
+    left_out = sum(len(t.frame) for t in tables if t.name in names) - filled
+    parts = []
+    if empty:
+        parts.append(formatting.join_words(empty))
+    if left_out:
+        rows = formatting.count(left_out, "row")
+        parts.append(f"{rows} of the tables that are here")
+    if not parts:
+        return ""
+    return (
+        f"Not run: {'; '.join(parts)}. "
+        f"`python -m tf_transfer.sweep experiments/{study.experiment}` runs "
+        "all that the paper has."
+    )
+
+
 def _advise(study: Study) -> str:
     """The sentence of a study; the probe is ours, and heads no paper's page."""
+    if len(study.runs) == 1:
+        return "One run: there is nothing to compare it with."
     rows = study.rows
     others = [one for one in study.approaches if not one.is_probe]
     if study.paper is not None and len(others) < len(study.approaches):
@@ -194,10 +238,7 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
         f"{advice.explain_table(study.margin)}"
     )
     if any(row.lacks_build for row in rows):
-        caption += (
-            ". A time per epoch leaves out the build of a feature cache; "
-            f"`{advice.WITH_BUILD}` is that of the whole run and of the build"
-        )
+        caption += ". A time per epoch leaves out the build of a feature cache"
     majorities = [
         f"{majority:.1f} on {task}"
         for task, majority in by_task.majority.first().dropna().items()

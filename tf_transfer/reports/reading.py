@@ -5,11 +5,13 @@ summary. A time or a count that was not recorded is None. Incomplete directories
 are left out, with the reason.
 """
 
+import contextlib
 import datetime
 import json
 import os
 import pathlib
 import re
+import shlex
 from collections.abc import Iterable
 from typing import TypedDict
 
@@ -68,6 +70,7 @@ DESCRIBING = (
     *("targets", "short_batches", "head_init"),
 )
 
+Failure = TypedDict("Failure", {"command": list[str], "reason": str})
 Reasons = list[tuple[str, str]]  # path, and why it is left out
 UNTESTED = (
     "has no test score, which other seeds of its settings have; the same "
@@ -108,6 +111,16 @@ def read_runs(root: str) -> tuple[list[Record], Reasons]:
         left_out.append((path, f"cannot be read: {error.strerror}"))
     runs, others = select_runs(found)
     return runs, sorted(left_out + others)
+
+
+def list_failed(root: str) -> list[str]:
+    """Command and reason of each failed run of the sweeps below a folder."""
+    lines = []
+    for path in sorted(pathlib.Path(root).rglob(".sweep/failed/*.json")):
+        with contextlib.suppress(OSError, UserError):
+            record = json_files.read(str(path), Failure)
+            lines.append(f"{shlex.join(record['command'])}: {record['reason']}")
+    return lines
 
 
 def select_runs(

@@ -17,6 +17,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
 VERSION = 7
+MOST_REASONS = 20  # that a message names
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
 Summary = dict[str, Any]
 
@@ -33,12 +34,29 @@ def summarize_folder(root: str) -> Summary:
     searches, damaged = reading.read_searches(root)
     left_out += damaged
     if not runs:
-        why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
-        raise UserError(
-            f"{root}: holds no finished run. Give the --out of your runs.{why}"
-        )
+        raise UserError(_describe_unfinished(root, left_out))
     summary = summarize(runs, left_out, root)
     return {**summary, "searches": searches}
+
+
+def _describe_unfinished(root: str, left_out: reading.Reasons) -> str:
+    """The message on a folder without a finished run: how many have failed."""
+    failed = reading.list_failed(root)
+    counts = [
+        f"{number} {what}"
+        for number, what in (
+            (len(failed), "failed"),
+            (len(left_out), "left out"),
+        )
+        if number
+    ]
+    lines = [
+        f"{root}: holds no finished run{': ' if counts else ''}"
+        f"{', '.join(counts)}. Give the --out of your runs."
+    ]
+    lines += [f"  failed: {line}" for line in failed[:MOST_REASONS]]
+    lines += [f"  {path}: {why}" for path, why in left_out[:MOST_REASONS]]
+    return "\n".join(lines)
 
 
 def summarize(

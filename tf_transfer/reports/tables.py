@@ -5,8 +5,9 @@ A value that is not known is an empty text.
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from tf_transfer.utils.json_files import Record
 
 Values = Iterable[float | None]  # one for each run; some are not known
 NAMES = {"id": "row", "standard_deviation": "standard deviation"}
+HERE = re.compile(r"\bhere\b")  # in the title of a column of runs' values
 RATES = ("precision", "recall", "f1", "probability")  # shown in points
 
 
@@ -40,6 +42,24 @@ class Table:
     caption: str
     frame: pd.DataFrame
     open: bool = False
+
+    @property
+    def title(self) -> str:
+        """The beginning of the caption, such as `Table 2`."""
+        return re.split("[:,]", self.caption)[0]
+
+    def keep_runs(self) -> Self:
+        """The table without the rows that no run has filled.
+
+        Runs fill the columns whose titles say `here`; where none does, all but
+        the first, which names the row.
+        """
+        frame = self.frame
+        ours = [c for c in frame.columns if HERE.search(str(c))]
+        if not ours:
+            ours = list(frame.columns[1:])
+        is_filled = (frame[ours].notna() & (frame[ours] != "")).any(axis=1)
+        return dataclasses.replace(self, frame=frame[is_filled])
 
 
 # === Formats of cells ===

@@ -96,8 +96,8 @@ def table_1(study: Study, strategies: Iterable[dict[str, str]]) -> pd.DataFrame:
     """What trains first and then, by strategy."""
     frame = pd.DataFrame(strategies)
     adaptations = list(study.runs.settings.str["adaptation"])
-    runs = frame.pop("adaptation").map(adaptations.count)
-    return frame.assign(runs=runs)
+    counts = frame.pop("adaptation").map(adaptations.count)
+    return frame.assign(**{"runs here": [count or "" for count in counts]})
 
 
 def compare(study: Study, table: Record) -> pd.DataFrame:
