@@ -182,14 +182,14 @@ def save_encoder(settings: Any, shape: str, folder: str) -> None:
 
 
 def _time_warm(runs: list[Planned], out: str) -> list[float]:
-    """Times all runs in one worker, and their report; see `_time`."""
+    """Times all runs in one worker, and their report; see `time_work`."""
 
     def study() -> None:
         with execute.open_pool(runs) as pool:
             execute.run_completely(runs, out, pool)
         _report(out)
 
-    return _time(study).tolist()
+    return time_work(study).tolist()
 
 
 def _our_command(run: Planned) -> list[str]:
@@ -211,10 +211,10 @@ def _time_processes(
     for run in runs:
         few = spent.setdefault(run.axes["trainable_layers"], [])
         if len(few) < flags.FLAGS.own:
-            few.append(_time(functools.partial(_start, command(run))))
+            few.append(time_work(functools.partial(_start, command(run))))
     total = count_all(spent, flags.FLAGS.trials)
     if out:
-        total += _time(lambda: _report(out))
+        total += time_work(lambda: _report(out))
     return total.tolist()
 
 
@@ -239,7 +239,7 @@ def _start(command: Sequence[str]) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def _time(work: Callable[[], None]) -> np.ndarray:
+def time_work(work: Callable[[], None]) -> np.ndarray:
     """Wall-clock seconds, and CPU seconds of the processes that it starts."""
 
     def now() -> np.ndarray:

@@ -127,7 +127,7 @@ def _time_ours(words: tuple[str, ...], cache: str) -> dict[str, float]:
             *("--select=last", f"--out={folder}/runs"),
             *(f"--cache_dir={folder}/c", *words),
         )
-        seconds, cpu = elsa_study._time(functools.partial(_start, command))
+        seconds, cpu = elsa_study.time_work(functools.partial(_start, command))
         [path] = [
             parent
             for parent, _, names in os.walk(f"{folder}/runs")
@@ -162,7 +162,7 @@ def _time_theirs(
             *(texts, encoder, folder, *words, *rate),
             f"--epochs={flags.FLAGS.epochs}",
         )
-        seconds, cpu = elsa_study._time(functools.partial(_start, command))
+        seconds, cpu = elsa_study.time_work(functools.partial(_start, command))
     return {"seconds": seconds, "cpu": cpu}
 
 

@@ -1,6 +1,7 @@
 """The other libraries train the blocks that ours trains."""
 
 import dataclasses
+import json
 import types
 
 import numpy as np
@@ -9,6 +10,8 @@ import tensorflow as tf
 
 from benchmarks import elsa_study, hugging_face, transformers_trial
 from tests.conftest import tiny_settings
+from tests.models import their_folders
+from tests.support import odd_texts
 from tf_transfer.data import batches
 from tf_transfer.freezing import experiment as elsa
 from tf_transfer.glue import experiment as glue
@@ -223,3 +226,32 @@ def test_a_trial_of_transformers_trains_and_is_scored_every_epoch(tmp_path):
     log = transformers_trial.train(folder, settings)
     first, second = (line["eval_loss"] for line in log if "eval_loss" in line)
     assert first != second
+
+
+@pytest.mark.slow
+def test_the_script_trains_the_last_blocks_and_saves_a_model(
+    tmp_path, monkeypatch, capsys
+):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from benchmarks import plain_script
+
+    encoder, out = tmp_path / "encoder", tmp_path / "out"
+    their_folders.save_bert(encoder)
+    texts = [f"{word} {word}" for word in odd_texts.WORDS[:12]]
+    split = {"texts": [texts], "labels": [0, 1] * 6}
+    (tmp_path / "texts.json").write_text(
+        json.dumps({"train": split, "dev": split})
+    )
+    words = [tmp_path / "texts.json", encoder, out, "--blocks=1", "--epochs=2"]
+    words += ["--batch_size=4", "--max_length=16", "--lr=1e-2"]
+    monkeypatch.setattr("sys.argv", ["script", *map(str, words)])
+    plain_script.main()
+    assert capsys.readouterr().out.count("accuracy") == 2
+    before = transformers.BertModel.from_pretrained(encoder).state_dict()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(out)
+    after = model.bert.state_dict()
+    moved = {n for n in after if not torch.equal(after[n], before[n])}
+    assert moved and all(
+        n.startswith(("encoder.layer.1.", "pooler.")) for n in moved
+    )

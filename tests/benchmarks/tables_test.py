@@ -16,6 +16,7 @@ from benchmarks import (
     LIVE,
     speed,
     warm_workers,
+    whole_runs,
     worker_memory,
 )
 from tests.reports import synthetic
@@ -278,3 +279,25 @@ def test_the_memory_of_some_runs_is_told():
         "| 10 | 10 | 46 |",
         "| 50 | 50 | 6 |",
     ]
+
+
+def test_whole_runs_have_the_median_of_the_ratios_and_where_seconds_went():
+    parts = {"training": 5.0, "evaluation": 1.0, "tracing": 2.0, "other": 2.0}
+    ours = [{"seconds": s, **parts} for s in (10.0, 10.0, 20.0)]
+    theirs = [{"seconds": s} for s in (50.0, 60.0, 50.0)]
+    case = {"trains": "last 1", "precision": "float32"}
+    measured = {
+        "cases": [{**case, "ours": ours, "theirs": theirs}],
+        "examples": 1000,
+        "epochs": 3,
+        "dev": 277,
+        "processor": "a processor",
+        "threads": 2,
+        "versions": {"tensorflow": "2", "torch": "3", "transformers": "5"},
+    }
+    caption, table = whole_runs.make_table(measured).split("\n\n")
+    assert "Medians of 3 processes in turn" in caption
+    assert table.splitlines()[-1] == (
+        "| last 1 | float32 | 50.0 (50.0 to 60.0) | 10.0 (10.0 to 20.0) "
+        "| 5.00 (2.50 to 6.00) | 5.0 | 1.0 | 2.0 | 2.0 |"
+    )
