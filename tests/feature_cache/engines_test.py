@@ -191,6 +191,7 @@ def test_a_processor_without_bfloat16_is_reported(
 
 
 def test_nothing_is_sent(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "openvino_telemetry")
     tried = []
 
     def refuse(*arguments, **options):
