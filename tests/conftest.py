@@ -213,11 +213,14 @@ def eager(monkeypatch):
 def running_eagerly(monkeypatch):
     """Inside, no step is traced, and no tokenizer for texts known already.
 
+    A probe chooses by fewer fits; `tests/baselines` has all of them.
+
     Args:
         monkeypatch: undoes it.
     """
     import tensorflow as tf
 
+    from tf_transfer.baselines import probe
     from tf_transfer.models.tokenizer import Tokenizer
 
     encode = Tokenizer.encode
@@ -233,6 +236,9 @@ def running_eagerly(monkeypatch):
         return [IDS[vocabulary, text] for text in texts]
 
     monkeypatch.setattr(Tokenizer, "encode", encode_once)
+    monkeypatch.setattr(probe, "REPEATS", 1)
+    monkeypatch.setattr(probe, "STRENGTHS", (1e-3, 0.1))
+    monkeypatch.setattr(probe, "FINALISTS", 1)
     tf.config.run_functions_eagerly(True)
     try:
         yield
