@@ -1,10 +1,12 @@
 """Metrics against values computed by hand, and against scipy."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
 import scipy.stats
+import sklearn.metrics
 
 from tf_transfer.data import cs224n, glue, metrics, task
 from tf_transfer.own import held_out
@@ -97,6 +99,50 @@ def test_f1_alone_depends_on_which_label_is_called_one(name, same):
     found = measure(name, scores, logits)
     turned = measure(name, 1 - scores, -logits)
     assert (found == pytest.approx(turned)) == same
+
+
+# === The values of scikit-learn, to the last bit ===
+
+
+def draw_answers(rng, classes):
+    """Labels and answers; at times one of them has one class alone."""
+    size = rng.integers(1, 40)
+    return [rng.integers(0, rng.integers(1, classes + 1), size) for _ in "ab"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counts_of_classes_give_what_scikit_learn_does(seed):
+    rng = np.random.default_rng(seed)
+    for classes in (2, 2, 5):
+        labels, answers = draw_answers(rng, classes)
+        logits = np.eye(classes)[answers]
+        expected = {"matthews": sklearn.metrics.matthews_corrcoef}
+        for average in ("micro", "macro"):
+            expected[f"f1_{average}"] = functools.partial(
+                sklearn.metrics.f1_score, average=average
+            )
+        if classes == 2:
+            logits = answers[:, None] - 0.5
+            for name in ("f1", "precision", "recall"):
+                function = getattr(sklearn.metrics, f"{name}_score")
+                expected[name] = functools.partial(function, zero_division=0.0)
+        for name, function in expected.items():
+            assert measure(name, labels, logits) == function(labels, answers)
+
+
+@pytest.mark.parametrize("units", [1, 2, 5])
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_counts_of_several_labels_give_what_scikit_learn_does(units, average):
+    rng = np.random.default_rng(units)
+    for share in (0.0, 0.1, 0.5, 1.0):
+        labels = (rng.random((20, units)) < share).astype(np.int64)
+        logits = rng.normal(size=(20, units))
+        pair, kind = (labels, (logits > 0).astype(np.int64)), average
+        if units == 1:  # else a label that does not apply is a class
+            pair, kind = [array.ravel() for array in pair], "binary"
+        assert measure(f"f1_{average}", labels, logits) == (
+            sklearn.metrics.f1_score(*pair, average=kind, zero_division=0.0)
+        )
 
 
 # === Wang's formula 3 ===

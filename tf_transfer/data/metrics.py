@@ -7,12 +7,12 @@ int64 [examples, units] of 0 and 1, and each logit above 0 is one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.optimize
 import scipy.special
 import scipy.stats
-import sklearn.metrics
 
 from tf_transfer.data import entities
 from tf_transfer.data.task import Task
@@ -82,9 +82,8 @@ def accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
 
 def f1(labels: np.ndarray, logits: np.ndarray) -> float:
     """F1 of label 1, Wang, formula 2; 0 where it is never right."""
-    return float(
-        sklearn.metrics.f1_score(labels, decide(logits), zero_division=0.0)
-    )
+    right, said, true = _count(labels, decide(logits))
+    return float(_divide(2.0 * right, true + said))
 
 
 def f1_other(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -103,16 +102,40 @@ def f1_micro(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def _average_f1(labels: np.ndarray, logits: np.ndarray, average: str) -> float:
-    decide_all = decide_each if np.ndim(labels) == 2 else decide
-    answers = decide_all(logits)
-    if np.ndim(labels) == 2 and np.shape(labels)[1] == 1:
-        # Else scikit-learn takes "it does not apply" for a second label.
-        labels, answers, average = np.ravel(labels), np.ravel(answers), "binary"
-    return float(
-        sklearn.metrics.f1_score(
-            labels, answers, average=average, zero_division=0.0
-        )
+    if np.ndim(labels) == 2:
+        answers, labels = decide_each(logits), np.asarray(labels)
+    else:
+        answers = decide(logits)[:, None]
+        every = np.union1d(labels, answers)
+        labels = np.asarray(labels)[:, None] == every
+        answers = answers == every
+    counts = _count(labels, answers)
+    if average == "micro":
+        counts = tuple(count.sum() for count in counts)
+    right, said, true = counts
+    return float(np.mean(_divide(2.0 * right, true + said)))
+
+
+def _count(labels: np.ndarray, answers: np.ndarray) -> tuple[Any, Any, Any]:
+    """How often label 1 is answered rightly, is answered, and is there.
+
+    Args:
+        labels, answers: 0 and 1, [examples] or [examples, units].
+
+    Returns:
+        Three times int64 [] or [units].
+    """
+    is_true, is_said = np.asarray(labels) == 1, np.asarray(answers) == 1
+    return (
+        np.count_nonzero(is_true & is_said, axis=0),
+        np.count_nonzero(is_said, axis=0),
+        np.count_nonzero(is_true, axis=0),
     )
+
+
+def _divide(part: Any, whole: Any) -> Any:
+    """Their ratio; 0 where the whole is."""
+    return part / np.maximum(whole, 1)
 
 
 def exact_match(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -134,18 +157,14 @@ def f1_hart(labels: np.ndarray, logits: np.ndarray) -> float:
 
 def precision(labels: np.ndarray, logits: np.ndarray) -> float:
     """Precision of label 1; 0 where it is never chosen."""
-    return float(
-        sklearn.metrics.precision_score(
-            labels, decide(logits), zero_division=0.0
-        )
-    )
+    right, said, _ = _count(labels, decide(logits))
+    return float(_divide(right, said))
 
 
 def recall(labels: np.ndarray, logits: np.ndarray) -> float:
     """Recall of label 1; 0 where there is none."""
-    return float(
-        sklearn.metrics.recall_score(labels, decide(logits), zero_division=0.0)
-    )
+    right, _, true = _count(labels, decide(logits))
+    return float(_divide(right, true))
 
 
 def _negated(logits: np.ndarray) -> np.ndarray:
@@ -155,7 +174,16 @@ def _negated(logits: np.ndarray) -> np.ndarray:
 
 def matthews(labels: np.ndarray, logits: np.ndarray) -> float:
     """Matthews correlation; 0 where either array is constant."""
-    return float(sklearn.metrics.matthews_corrcoef(labels, decide(logits)))
+    answers = decide(logits)
+    units = int(max(np.max(labels), np.max(answers))) + 1
+    table = np.bincount(units * np.asarray(labels) + answers, None, units**2)
+    table = table.reshape(units, units).astype(np.float64)
+    true, said, count = table.sum(axis=1), table.sum(axis=0), table.sum()
+    both = (count**2 - np.dot(said, said)) * (count**2 - np.dot(true, true))
+    if both == 0:
+        return 0.0
+    covariance = np.trace(table) * count - np.dot(true, said)
+    return float(covariance / np.sqrt(both))
 
 
 def pearson(labels: np.ndarray, logits: np.ndarray) -> float:
