@@ -24,7 +24,13 @@ SHARED = os.path.join(
 
 MEMORY = "/dev/shm"  # a disk in the machine's memory
 LEAST_MEMORY = 1 << 32  # bytes, free, of which the tests need a few hundred MB
-IDS = {}  # of texts by vocabulary, kept by `running_eagerly`
+# Kept by `running_eagerly`: of tokenizers that are alike the first one, whose
+# program is traced, and the ids of texts.
+TOKENIZERS, IDS = {}, {}
+OPTIONS = (  # of a tokenizer
+    *("vocabulary", "added", "merges", "adds_space"),
+    *("lowercase", "strips_accents", "splits_chinese", "longest"),
+)
 
 
 def pytest_addoption(parser):
@@ -226,14 +232,14 @@ def running_eagerly(monkeypatch):
     encode = Tokenizer.encode
 
     def encode_once(self, texts):
-        vocabulary = hash(tuple(self.vocabulary))
-        new = [t for t in dict.fromkeys(texts) if (vocabulary, t) not in IDS]
+        kind = hash(tuple(repr(getattr(self, name, "")) for name in OPTIONS))
+        new = [t for t in dict.fromkeys(texts) if (kind, t) not in IDS]
         if new:
             tf.config.run_functions_eagerly(False)  # RoBERTa's needs a graph
-            ids = encode(self, new)
+            ids = encode(TOKENIZERS.setdefault(kind, self), new)
             tf.config.run_functions_eagerly(True)
-            IDS.update({(vocabulary, t): i for t, i in zip(new, ids)})
-        return [IDS[vocabulary, text] for text in texts]
+            IDS.update({(kind, t): i for t, i in zip(new, ids)})
+        return [IDS[kind, text] for text in texts]
 
     monkeypatch.setattr(Tokenizer, "encode", encode_once)
     monkeypatch.setattr(probe, "REPEATS", 1)
