@@ -129,27 +129,33 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
     """Raises `UserError` for a value outside of what its field allows."""
     if value is None:
         return
+    if reason := _find_problem(field, value):
+        raise UserError(f"--{field.name}={cut(value)}: {reason}")
+
+
+def _find_problem(field: dataclasses.Field, value: Any) -> str:
+    """What is wrong with a value; "" for nothing."""
     allowed = field.metadata
-    flag = f"--{field.name}={cut(value)}"
     kind: Any = field.type
     expected: Any = (int, float) if kind is float else kind
     is_bool = isinstance(value, bool)
     if is_bool != (kind is bool) or not isinstance(value, expected):
-        raise UserError(f"{flag}: give {_TYPES[kind]}.")
+        return f"give {_TYPES[kind]}."
     if allowed["choices"] and value not in allowed["choices"]:
-        raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
+        return f"pick one of {', '.join(allowed['choices'])}."
     if isinstance(value, float) and not math.isfinite(value):
-        raise UserError(f"{flag}: give a finite number.")
+        return "give a finite number."
     if kind is str and "\0" in value:
-        raise UserError(f"{flag}: holds a NUL character.")
+        return "holds a NUL character."
     if allowed["pattern"] and not re.fullmatch(allowed["pattern"], value):
-        raise UserError(f"{flag}: {allowed['advice']}")
+        return allowed["advice"]
     if kind is int and abs(value) > LARGEST_INT:
-        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
+        return f"must be at most {LARGEST_INT}."
     bounds = [name for name in _BOUNDS if allowed[name] is not None]
     if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
         words = [f"{n.replace('_', ' ')} {allowed[n]:g}" for n in bounds]
-        raise UserError(f"{flag}: must be {' and '.join(words)}.")
+        return f"must be {' and '.join(words)}."
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,8 +231,11 @@ class Fields:
 
     def reads(self, name: str) -> bool:
         """Whether a run with these settings reads the field of that name."""
-        about = self.__dataclass_fields__[name].metadata
-        return about["read_by"] <= self.reader and all(
+        return self._reads(self.__dataclass_fields__[name], self.reader)
+
+    def _reads(self, field: dataclasses.Field, reader: Reader) -> bool:
+        about = field.metadata
+        return about["read_by"] <= reader and all(
             getattr(self, other)
             in (value if type(value) is tuple else (value,))
             for other, value in about["needs"].items()
@@ -234,19 +243,21 @@ class Fields:
 
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read."""
+        reader = self.reader
         return [
             field.name
             for field in dataclasses.fields(self)
-            if not self.reads(field.name)
+            if not self._reads(field, reader)
         ]
 
     def hashed(self) -> Record:
         """The settings that can change a number, by name."""
+        reader = self.reader
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if field.metadata["hashed"]
-            and self.reads(field.name)
+            and self._reads(field, reader)
             and getattr(self, field.name) != field.metadata["unnamed"]
         }
 

@@ -34,6 +34,9 @@ def split_train_validation(
     Returns:
         Sorted row numbers to train on, and to validate on, int64.
     """
+    if not fraction:
+        rows = np.arange(len(labels))
+        return rows, rows[:0]
     if groups is not None:
         _, first = np.unique(groups, return_index=True)
         first_rows = np.sort(first)

@@ -103,7 +103,7 @@ class Planned:
             name = f"{name[:SHORT_NAME]}-{hash_json(name)[:10]}"
         return name
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
         """Its settings as text: it needs neither the model nor the data."""
         settings: Any = self.settings
