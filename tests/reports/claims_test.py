@@ -1,5 +1,6 @@
 """The files of claims, and Wang's and Lee's claims on runs in memory."""
 
+import dataclasses
 import os
 
 import pytest
@@ -101,11 +102,13 @@ def test_every_claim_has_runs_that_it_agrees_on():
 
 
 def test_runs_that_the_limit_cut_off_say_nothing_of_time():
+    [claim] = [c for c in WANG.claims if c.id == "time_small_last_2"]
+    paper = dataclasses.replace(WANG, claims=(claim,))
     records = write_tasks(SMALL, stop_reason="max_epochs")
-    verdict = judge(records)["time_small_last_2"]
+    [verdict] = made_up.judge(paper, records).values()
     assert verdict.word == "inconclusive"
     assert "limit of epochs" in verdict.reason
-    stopped = judge(write_tasks(SMALL))["time_small_last_2"]
+    [stopped] = made_up.judge(paper, write_tasks(SMALL)).values()
     assert stopped.word == "agrees"
     assert stopped.value == pytest.approx(-45, abs=0.1)
 

@@ -16,21 +16,21 @@ from tf_transfer.reports import (
 def study(tmp_path_factory):
     """A probe beside everything, one block and the head."""
     folder = tmp_path_factory.mktemp("reported")
-    path = own_data.write_task(folder, columns=own_data.news(90))
+    path = own_data.write_task(folder, columns=own_data.news(60))
     shared = {
         "task": path,
         "model": "tiny",
         "max_length": 16,
-        "max_epochs": 4,
+        "max_epochs": 3,
         "batch_size": 8,
         "baseline": False,
         "out": str(folder / "runs"),
         "cache_dir": str(folder / "cache"),
     }
-    with quick.eagerly(2):
+    with quick.eagerly(1):
         for layers in ("all", "1"):
             train.run(
-                train.Settings(trainable_layers=layers, lr=3e-3, **shared)
+                train.Settings(trainable_layers=layers, lr=5e-3, **shared)
             )
         train.run(train.Settings(features="frozen", **shared))
     [found] = study_lib.collect(summary.summarize_folder(str(folder / "runs")))

@@ -66,6 +66,20 @@ class World:
         self.pass_seconds = PASS_SECONDS
         self.cut_texts = 0.0
         self.on_run = lambda run: None
+        self._texts = {}
+
+    def read(self, run):
+        """The texts of a run, once for all that read the same."""
+        settings = run.settings
+        key = (
+            *(settings.task, settings.fold, settings.refit),
+            *(settings.validation_fraction, settings.max_train_examples),
+        )
+        if key not in self._texts:
+            data = run.experiment.data
+            self._texts[key] = data.examples[data.task.name]
+            data.forget()
+        return self._texts[key]
 
     def do(self, run):
         """What a worker does with a run; see `fakes.FakeWorker`."""
@@ -83,7 +97,7 @@ class World:
             if self.probe_seconds > 60:
                 return "hangs"
             seconds = self.pass_seconds
-            finish(
+            self.finish(
                 run,
                 *(1, PROBE_SECONDS, "one held-out set", seconds),
                 cut_texts=self.cut_texts,
@@ -110,13 +124,17 @@ class World:
                 break
         if settings.score_test:
             self.tested.append(settings.approach)
-            finish(run, epochs, seconds, reason)
+            self.finish(run, epochs, seconds, reason)
             return None
         self.done.append(
             (settings.approach, settings.lr, settings.seed, epochs)
         )
-        finish(run, epochs, seconds, reason)
+        self.finish(run, epochs, seconds, reason)
         return None
+
+    def finish(self, run, *arguments, **others):
+        """See `finish`."""
+        finish(run, self.read(run), *arguments, **others)
 
 
 def score_of(settings, epoch):
@@ -129,8 +147,8 @@ def score_of(settings, epoch):
     return (top - 8 * np.exp(-epoch) - 0.1 * settings.seed) / 100
 
 
-def finish(run, epochs, seconds, reason, build_seconds=None, **others):
-    """Writes what a run of `tf_transfer.train` leaves."""
+def finish(run, texts, epochs, seconds, reason, build_seconds=None, **others):
+    """Writes what a run of `tf_transfer.train` leaves, on these texts."""
     settings, directory = run.settings, run.directory
     os.makedirs(directory.path, exist_ok=True)
     config = {
@@ -140,7 +158,6 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
     }
     files.write_json(directory.file("config.json"), config)
     directory = records.RunDirectory(directory.path, directory.key)
-    texts = run.experiment.data.examples[run.experiment.data.task.name]
     lines = [
         {
             "epoch": epoch,
@@ -173,7 +190,6 @@ def finish(run, epochs, seconds, reason, build_seconds=None, **others):
     task = run.experiment.data.task
     scored = {k: (task, texts[k][""]) for k in kinds}
     directory.write_errors(error_analysis.describe_splits(scored, arrays))
-    run.experiment.data.forget()
     directory.write_predictions(arrays)
     directory.write_result(
         run_files.finished(

@@ -26,7 +26,7 @@ def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
 def test_a_run_that_the_time_ended_is_not_compared(world, tmp_path, capsys):
     world.slow = ("fine_tuning",)
     path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out"))
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
     [line] = re.findall(r"^everything  .*", capsys.readouterr().out, re.M)
     assert "the time ended it after 1 of 4 epochs" in line
 
