@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import sklearn.metrics
 
 from tf_transfer.data import entities, metrics
 from tf_transfer.data.task import Task
@@ -201,12 +200,14 @@ def _score_labels(
     names: list[str], labels: np.ndarray, answers: np.ndarray
 ) -> list[Record]:
     """Precision, recall and F1 of each label; 0 where undefined."""
-    ids = [*range(len(names))]
-    if labels.ndim == 2 and len(names) == 1:
-        # Else scikit-learn takes "it does not apply" for a second label.
-        labels, answers, ids = labels[:, 0], answers[:, 0], [1]
-    rates = sklearn.metrics.precision_recall_fscore_support(
-        labels, answers, labels=ids, zero_division=0.0
+    if labels.ndim == 1:
+        ids = np.arange(len(names))
+        labels, answers = labels[:, None] == ids, answers[:, None] == ids
+    right, said, true = metrics.count_ones(labels, answers)
+    rates = (
+        metrics.divide(right, said),
+        metrics.divide(right, true),
+        metrics.divide(2.0 * right, true + said),
     )
     return [
         {
@@ -216,17 +217,16 @@ def _score_labels(
             "recall": float(recall),
             "f1": float(f1),
         }
-        for name, precision, recall, f1, count in zip(names, *rates)
+        for name, count, precision, recall, f1 in zip(names, true, *rates)
     ]
 
 
 def _count_confusions(
     names: list[str], labels: np.ndarray, answers: np.ndarray
 ) -> Record:
-    counts = sklearn.metrics.confusion_matrix(
-        labels, answers, labels=range(len(names))
-    )
-    return {"names": names, "counts": counts.tolist()}
+    size = len(names)
+    counts = np.bincount(size * labels + answers, minlength=size**2)
+    return {"names": names, "counts": counts.reshape(size, size).tolist()}
 
 
 def _find_worst(is_wrong: np.ndarray, confidence: np.ndarray) -> np.ndarray:

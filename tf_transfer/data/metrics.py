@@ -82,8 +82,8 @@ def accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
 
 def f1(labels: np.ndarray, logits: np.ndarray) -> float:
     """F1 of label 1, Wang, formula 2; 0 where it is never right."""
-    right, said, true = _count(labels, decide(logits))
-    return float(_divide(2.0 * right, true + said))
+    right, said, true = count_ones(labels, decide(logits))
+    return float(divide(2.0 * right, true + said))
 
 
 def f1_other(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -109,14 +109,14 @@ def _average_f1(labels: np.ndarray, logits: np.ndarray, average: str) -> float:
         every = np.union1d(labels, answers)
         labels = np.asarray(labels)[:, None] == every
         answers = answers == every
-    counts = _count(labels, answers)
+    counts = count_ones(labels, answers)
     if average == "micro":
         counts = tuple(count.sum() for count in counts)
     right, said, true = counts
-    return float(np.mean(_divide(2.0 * right, true + said)))
+    return float(np.mean(divide(2.0 * right, true + said)))
 
 
-def _count(labels: np.ndarray, answers: np.ndarray) -> tuple[Any, Any, Any]:
+def count_ones(labels: np.ndarray, answers: np.ndarray) -> tuple[Any, Any, Any]:
     """How often label 1 is answered rightly, is answered, and is there.
 
     Args:
@@ -133,7 +133,7 @@ def _count(labels: np.ndarray, answers: np.ndarray) -> tuple[Any, Any, Any]:
     )
 
 
-def _divide(part: Any, whole: Any) -> Any:
+def divide(part: Any, whole: Any) -> Any:
     """Their ratio; 0 where the whole is."""
     return part / np.maximum(whole, 1)
 
@@ -157,14 +157,14 @@ def f1_hart(labels: np.ndarray, logits: np.ndarray) -> float:
 
 def precision(labels: np.ndarray, logits: np.ndarray) -> float:
     """Precision of label 1; 0 where it is never chosen."""
-    right, said, _ = _count(labels, decide(logits))
-    return float(_divide(right, said))
+    right, said, _ = count_ones(labels, decide(logits))
+    return float(divide(right, said))
 
 
 def recall(labels: np.ndarray, logits: np.ndarray) -> float:
     """Recall of label 1; 0 where there is none."""
-    right, _, true = _count(labels, decide(logits))
-    return float(_divide(right, true))
+    right, _, true = count_ones(labels, decide(logits))
+    return float(divide(right, true))
 
 
 def _negated(logits: np.ndarray) -> np.ndarray:
