@@ -105,9 +105,8 @@ class ServingModel(keras.Model):
             logits = self.logits(*inputs)
             return {"logits": logits, **self.answers(logits, inputs[0])}
 
-        return {
-            "serving_default": tf.function(serve).get_concrete_function(**specs)
-        }
+        program = tf.function(serve, autograph=False)  # traced sooner
+        return {"serving_default": program.get_concrete_function(**specs)}
 
     def run_network(
         self, ids: tf.RaggedTensor, first_lengths: tf.Tensor

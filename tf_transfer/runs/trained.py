@@ -373,7 +373,7 @@ class NetworkPredictor(Predictor):
             except engines.Unusable as error:
                 screen.say(f"{error} TensorFlow predicts.")
             else:
-                return tf.function(engines.put_below(head, compute))
+                run = engines.put_below(head, compute)
         return tf.function(run, autograph=False)  # traced sooner
 
     def text_model(self) -> "TextModel | WordModel":
