@@ -201,7 +201,14 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
         ]
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize(
+    "paper",
+    [
+        # 9,300 runs are read for seconds; the costs of others are counted alike
+        pytest.param(name, marks=pytest.mark.slow if name == "Lee" else ())
+        for name in PAPERS
+    ],
+)
 def test_the_page_has_the_cost_of_each_papers_grids(
     paper, monkeypatch, tmp_path
 ):

@@ -188,7 +188,11 @@ def test_a_probe_reads_no_weights_that_a_method_added(
 ):
     def settings_of(name, **changes):
         return tiny_settings(
-            tmp_path / name, cache_dir=str(tmp_path / name / "cache"), **changes
+            tmp_path / name,
+            cache_dir=str(tmp_path / name / "cache"),
+            max_train_examples=16,
+            max_epochs=1,
+            **changes,
         )
 
     warm = WarmState()

@@ -274,6 +274,7 @@ def test_an_added_token_takes_the_space_around_it():
     both = AddedToken("<mask>", takes_left=True, takes_right=True)
     tokenizer = published.byte_pairs(words, ["Ġ a"])
     tokenizer = type(tokenizer)(words, ["Ġ a"], tokenizer.special, 3, [both])
+    tokenizer.EAGER_CALLS = 1  # its program takes seconds
     assert read(tokenizer, "a  <mask>\u00a0a a") == ["a", "<mask>", "a", "Ġa"]
 
 
@@ -285,7 +286,7 @@ def test_a_graph_gives_the_same_ids(english, sentence_pieces):
         type(english)(words, english.special, 1, [*english.added, *added]),
         read_tokenizer(sentence_pieces, "xlm-roberta"),
     ):
-        inside = tf.function(tokenizer)(tf.constant(texts))
+        inside = tf.function(tokenizer, autograph=False)(tf.constant(texts))
         expected = [row.tolist() for row in tokenizer.encode(texts)]
         assert inside.to_list() == expected
 

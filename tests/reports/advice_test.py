@@ -83,14 +83,14 @@ def test_what_takes_longer_than_everything_is_no_advice():
 def test_of_many_alike_approaches_luck_names_few():
     """Eleven depths lose a point and a half each: none may be advised."""
     draw, named = np.random.default_rng(0), 0
-    for _ in range(40):
+    for _ in range(20):
         groups = [make_runs(list(draw.normal(80, 0.8, 3)), "all")]
         groups += [
             make_runs(list(draw.normal(78.5, 0.8, 3)), str(depth))
             for depth in range(1, 12)
         ]
         named += choose(*groups) != "everything"
-    assert named <= 3
+    assert named <= 1
 
 
 def test_the_sentence_says_loss_cost_and_how_sure():

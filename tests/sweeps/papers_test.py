@@ -17,7 +17,14 @@ APART = 1 / 3
 TIMES = ("seconds", "seconds_per_epoch", "score_within", "interpolated_score")
 
 
-@pytest.fixture(scope="module", params=planned_runs.PAPERS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        # 9,300 runs are planned for seconds; those of others are found alike
+        pytest.param(name, marks=pytest.mark.slow if name == "freezing" else ())
+        for name in planned_runs.PAPERS
+    ],
+)
 def paper(request):
     """A paper, the reasons why claims are undecidable, and the planned runs.
 
