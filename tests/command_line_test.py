@@ -112,6 +112,7 @@ def test_a_bad_flag_is_named_and_the_exit_code_is_1(
         assert word in err
 
 
+@pytest.mark.slow  # starts processes
 def test_a_finished_run_is_found_without_tensorflow(
     answer, eager, one_block, tmp_path
 ):

@@ -130,6 +130,7 @@ def test_the_head_is_a_regression_on_the_trained_encoder(result, path):
     np.testing.assert_allclose(bias, model.intercept_, atol=2e-3)
 
 
+@pytest.mark.slow  # trains whole runs
 def test_the_result_is_the_last_epoch_and_its_run_answers_again(
     result, tmp_path
 ):
@@ -151,6 +152,7 @@ def test_a_saved_model_answers_as_the_run(result, tmp_path):
     np.testing.assert_allclose(logits, predictor.logits(examples), atol=1e-5)
 
 
+@pytest.mark.slow  # traces and saves a model
 def test_transformers_has_no_such_head(result, tmp_path):
     with pytest.raises(UserError, match="have no such head"):
         export_folder.export(
@@ -158,6 +160,7 @@ def test_transformers_has_no_such_head(result, tmp_path):
         )
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("one_block", "eager")
 def test_a_resumed_run_is_the_one_that_was_not_interrupted(path, tmp_path):
     def run(out, epochs):
@@ -211,6 +214,7 @@ def test_it_needs_no_validation_texts(path, tmp_path):
     assert record["validation"] is None and record["test"]["accuracy"] > 0
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("one_block", "eager")
 def test_rare_classes_may_weigh_the_same(path, tmp_path):
     columns = own_data.news()

@@ -92,6 +92,7 @@ def test_parameters_are_those_of_the_constructor(options):
     assert "lr=0.5" in repr(copy)
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.parametrize(
     "labels",
     [
@@ -126,6 +127,7 @@ def reads_least(monkeypatch):
     monkeypatch.setattr(probe, "choose_states", choose)
 
 
+@pytest.mark.slow  # fits many regressions
 def test_the_probe_predicts_below_the_blocks_that_would_train(
     options, reads_least, monkeypatch
 ):
@@ -204,6 +206,7 @@ def test_scores_are_predicted_in_their_own_unit(options):
     assert regressor.score(TEXTS, scores) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_second_fit_on_the_same_texts_finds_the_run(options, capsys):
     first = tf_transfer.TextClassifier(**options).fit(TEXTS, TEAMS)
     again = clone(first).set_params(verbose=True).fit(TEXTS, TEAMS)
@@ -218,6 +221,7 @@ def test_a_second_fit_on_the_same_texts_finds_the_run(options, capsys):
     assert other.directory_ != first.directory_
 
 
+@pytest.mark.slow  # trains whole runs
 def test_it_works_in_a_pipeline_and_under_cross_validation(options):
     upper = FunctionTransformer(lambda texts: [text.upper() for text in texts])
     model = make_pipeline(upper, tf_transfer.TextClassifier(**options))
@@ -277,6 +281,7 @@ def test_a_signal_ends_a_search_over_a_grid(options, monkeypatch):
 AUTHORS = np.arange(36) // 3
 
 
+@pytest.mark.slow  # trains whole runs
 def test_texts_of_a_group_train_or_validate(options):
     classifier = tf_transfer.TextClassifier(**options)
     alone = classifier.fit(TEXTS, TEAMS).directory_
@@ -305,6 +310,7 @@ def test_a_grid_hands_groups_to_each_fit(options):
     assert not np.isnan(search.best_score_)
 
 
+@pytest.mark.slow  # starts processes
 def test_the_package_alone_loads_no_library():
     code = (
         "import sys, tf_transfer; "

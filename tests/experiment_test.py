@@ -51,6 +51,7 @@ def test_it_is_as_short_as_its_recipe_says():
         assert len(file.readlines()) <= 60
 
 
+@pytest.mark.slow  # trains whole runs
 def test_it_trains_in_its_own_phases(trained):
     assert [p["trainable_layers"] for p in trained.record["phases"]] == [
         "head",
@@ -60,6 +61,7 @@ def test_it_trains_in_its_own_phases(trained):
     assert f"{os.sep}head_first{os.sep}rte{os.sep}" in trained.directory
 
 
+@pytest.mark.slow  # trains whole runs
 def test_it_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_path, eager):
     settings = head_first.Settings(**SMALL, out=str(tmp_path))
     interrupting.stop_after(monkeypatch, 2)
@@ -175,6 +177,7 @@ def test_the_run_of_every_paper_is_named_without_tensorflow(tmp_path):
 # === From Python ===
 
 
+@pytest.mark.slow  # traces and saves a model
 def test_a_result_has_scores_history_and_a_model_of_strings(trained):
     assert (
         trained.scores["test"]["accuracy"] == trained.record["test"]["accuracy"]

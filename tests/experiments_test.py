@@ -55,7 +55,21 @@ GRIDS = sorted(
 )
 
 
-@pytest.mark.parametrize("name", GRIDS)
+# The grids of Elsa's four encoders differ in the encoder, and have most runs.
+LARGE = ("bert_large", "roberta_base", "roberta_large")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.slow]
+            * name.endswith(tuple(f"/{x}.json" for x in LARGE)),
+        )
+        for name in GRIDS
+    ],
+)
 def test_a_grid_stands_for_runs_that_could_be_started(
     name, tmp_path, monkeypatch
 ):

@@ -83,6 +83,7 @@ def answer(predictor, *columns):
     return logits, [label for label, _ in predictor.answers(logits)]
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("name", ["news", "topics"])
 def test_a_saved_model_names_labels_and_their_probabilities(
     name, predictors, serve
@@ -149,6 +150,7 @@ def test_the_temperature_is_exported(predictors, serve):
     np.testing.assert_allclose(bias * predictor.temperature, raw[1], 1e-5)
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("texts_per_example", [1, 2])
 def test_a_batch_of_mixed_lengths_has_the_logits_of_single_texts(
     texts_per_example, eager
@@ -218,6 +220,7 @@ def test_a_disk_without_room_gets_nothing(
     assert not os.listdir(folder)
 
 
+@pytest.mark.slow  # traces and saves a model
 def test_a_disk_that_fills_leaves_nothing(predictors, tmp_path, monkeypatch):
     folder = tmp_path / "out"
     with monkeypatch.context() as patch:

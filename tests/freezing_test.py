@@ -42,6 +42,7 @@ def test_the_output_is_the_authors():
     assert mean.pooler_dropout == 0.0
 
 
+@pytest.mark.slow  # trains whole runs
 def test_biases_and_norms_may_be_left_out_where_everything_trains(monkeypatch):
     monkeypatch.setattr(tiny, "BLOCKS", 2)
     words = ("--model=tiny", "--data=sample", "--trial", "--lr=1e-3")

@@ -335,6 +335,7 @@ def test_the_same_files_elsewhere_are_the_same_run(
     assert glue.run(moved).record == result
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("one_block", "eager")
 @pytest.mark.parametrize(
     "select", ["best", pytest.param("last", marks=pytest.mark.slow)]

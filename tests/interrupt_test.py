@@ -196,6 +196,7 @@ def test_a_process_that_is_stopped_or_killed_goes_on(number, tmp_path):
     assert is_done(path.parent)
 
 
+@pytest.mark.slow  # trains whole runs
 def test_an_interrupted_run_goes_on_inside_the_epoch(
     begun, undisturbed, capsys
 ):

@@ -115,6 +115,7 @@ def test_the_cache_of_a_prefix_serves_every_method(exact, tmp_path, capsys):
     assert capsys.readouterr().out.count("built now") == 1
 
 
+@pytest.mark.slow  # trains whole runs
 def test_in_half_precision_what_trains_is_float32(tmp_path):
     settings = settings_of(
         tmp_path, method="lora", precision="mixed_bfloat16", dropout=0.0
@@ -155,6 +156,7 @@ def test_a_worker_draws_each_run_s_own_weights(tmp_path):
         assert numbers(together.train()) == numbers(alone.train())
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_saved_run_answers_as_it_did_and_exports_a_plain_bert(tmp_path):
     result = glue.run(settings_of(tmp_path / "runs", method="lora", lr=0.01))
     texts = ["A good film.", "The dog was not in the house, two men said."]
@@ -326,6 +328,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_deeper_head_has_a_layer_of_the_encoder_s_width(tmp_path):
     settings = settings_of(tmp_path, trainable_layers="head", head="mlp")
     result = glue.run(settings)
@@ -337,6 +340,7 @@ def test_a_deeper_head_has_a_layer_of_the_encoder_s_width(tmp_path):
         )
 
 
+@pytest.mark.slow  # trains whole runs
 def test_scores_are_learned_in_units_of_their_deviation(tmp_path):
     """A new output layer answers zero: the middle of the range."""
     ours = experiment.load("methods")

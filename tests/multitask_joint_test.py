@@ -56,6 +56,7 @@ def count_updates(settings):
 with_pcgrad = pytest.mark.parametrize("finished", ["pcgrad"], indirect=True)
 
 
+@pytest.mark.slow  # trains whole runs
 @with_pcgrad
 def test_a_joint_pass_moves_all_heads_and_ends_the_epoch(finished):
     [line] = lines_of(finished)
@@ -64,6 +65,7 @@ def test_a_joint_pass_moves_all_heads_and_ends_the_epoch(finished):
     assert count_updates(finished) == (3, [3, 3, 3])
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_sampled_step_moves_the_sampled_head_alone(finished):
     # As many steps as three passes have: 3 + 2 + 2.
     total, heads = count_updates(finished)

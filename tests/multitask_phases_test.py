@@ -86,6 +86,7 @@ def trained(tmp_path_factory):
         return train(settings_of(folder, train="all", seed=1))
 
 
+@pytest.mark.slow  # trains whole runs
 def test_every_task_is_evaluated_after_every_pass(trained):
     settings, result = trained.settings, trained.result
     lines = lines_of(settings)
@@ -174,6 +175,7 @@ def in_phases(tmp_path_factory):
         )
 
 
+@pytest.mark.slow  # trains whole runs
 def test_the_heads_train_first_and_then_everything(in_phases):
     result = in_phases.result
     assert [
@@ -184,6 +186,7 @@ def test_the_heads_train_first_and_then_everything(in_phases):
     assert result["trainable_parameters"] == result["total_parameters"]
 
 
+@pytest.mark.slow  # trains whole runs
 def test_only_what_moved_is_evaluated_anew(in_phases, monkeypatch, tmp_path):
     """And what is not, is what it would be."""
     order = ["paraphrase", "similarity", "sentiment"]

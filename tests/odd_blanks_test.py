@@ -46,6 +46,7 @@ def test_a_table_with_other_blanks_scores_as_with_plain_ones(tmp_path):
             np.testing.assert_array_equal(array, other[name])
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("eager", "one_block")
 def test_many_unknown_tokens_are_a_warning(tmp_path, caplog):
     columns = own_data.news(45)

@@ -167,6 +167,7 @@ def test_a_run_answers_where_its_task_file_is_gone(folder, trained, tmp_path):
 # === Every other command ===
 
 
+@pytest.mark.slow  # trains whole runs
 def test_tasks_of_every_kind_train_together(mixed):
     scores = mixed.scores["test"]
     assert {
@@ -219,6 +220,7 @@ def test_the_report_shows_them(mixed, trained, tmp_path):
     assert "news" in page and "multitask" in page
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_mix_with_one_of_the_paper_s_three_tasks_has_a_report(tmp_path):
     with quick.eagerly():
         multitask.run(
@@ -272,6 +274,7 @@ def test_a_mix_is_opened_again_whatever_it_held_out(folder):
     assert not multitask.Settings(**recalled).resolve().tasks
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_big_head_trains_on_a_task_of_ones_own(folder, tmp_path):
     result = stacking.run(
         stacking.Settings(

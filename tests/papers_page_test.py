@@ -201,6 +201,7 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
         ]
 
 
+@pytest.mark.slow  # reads a whole study
 @pytest.mark.parametrize(
     "paper",
     [

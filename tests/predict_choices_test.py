@@ -53,6 +53,7 @@ def command(*words):
 TEXTS = ["match goal team", "bank price moon", "rocket rocket", "a dog is here"]
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("name", ["news", "topics", "sst2"])
 def test_a_temperature_divides_logits_and_changes_no_answer(name, choose):
     predictor = choose(name)

@@ -208,6 +208,7 @@ def serve(predictor, folder, columns):
     return model.signatures["serving_default"](**texts)["logits"].numpy()
 
 
+@pytest.mark.slow  # traces and saves a model
 def test_an_exported_model_takes_raw_strings(rte, tmp_path):
     examples = sample("rte", "dev")  # some are longer than max_length
     served = serve(rte, tmp_path / "saved", examples.texts)
@@ -304,6 +305,7 @@ def three_tasks(tmp_path_factory):
     return folder, run
 
 
+@pytest.mark.slow  # trains whole runs
 def test_the_named_task_answers(three_tasks, capsys, eager):
     folder, run = three_tasks
     with pytest.raises(UserError, match="--task=: this run has sentiment, "):

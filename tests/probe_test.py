@@ -100,6 +100,7 @@ def test_words_are_left_out_where_the_flag_asks(tmp_path):
     assert "words" not in found.experiment.settings.hashed()
 
 
+@pytest.mark.slow  # fits many regressions
 def test_a_second_probe_on_the_same_texts_runs_no_block(tmp_path, capsys):
     path = own_data.write_task(tmp_path, ending="jsonl")
     with quick.eagerly(3):
@@ -154,6 +155,7 @@ def test_dropped_blocks_leave_the_others_as_they_were():
         np.testing.assert_array_equal(kept(ids, segments, mask, False), below)
 
 
+@pytest.mark.slow  # fits many regressions
 @pytest.mark.parametrize("features", ["bert", "frozen"])
 def test_keep_blocks_drops_the_others_for_good(tmp_path, features):
     path = own_data.write_task(tmp_path)

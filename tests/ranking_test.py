@@ -59,6 +59,7 @@ def folds(monkeypatch):
     return seen
 
 
+@pytest.mark.slow  # fits many regressions
 @pytest.mark.parametrize("kind", ["classes", "pair", "score", "entities"])
 def test_encoders_that_tokenise_differently_have_the_same_folds(
     kind, models, folds, eager, tmp_path
@@ -159,6 +160,7 @@ def test_what_is_wrong_with_the_data_is_said_once(eager, tmp_path, capsys):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow  # fits many regressions
 def test_a_kill_leaves_the_finished_probes(eager, tmp_path, monkeypatch):
     from tf_transfer.feature_cache import feature_cache
 
@@ -224,6 +226,7 @@ def test_a_full_disk_leaves_no_encoder_out():
         ranking.rank_encoders(["first", "second"], fit)
 
 
+@pytest.mark.slow  # trains whole runs
 def test_an_estimator_trains_the_encoder_that_comes_first(
     models, eager, tmp_path
 ):

@@ -157,7 +157,17 @@ def test_there_are_generated_documents():
     assert "docs/glue.md" in GENERATED
 
 
-@pytest.mark.parametrize("name", GENERATED)
+# The summaries with the most runs.
+LARGE = ("docs/glue.md", "docs/methods.md", "docs/tweets.md")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE))
+        for name in GENERATED
+    ],
+)
 def test_a_generated_document_is_not_stale(name):
     path = os.path.join(commands.ROOT, name)
     text = open(path).read()

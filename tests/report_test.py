@@ -176,6 +176,7 @@ def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
     assert json.dumps(again, sort_keys=True) == json.dumps(made, sort_keys=True)
 
 
+@pytest.mark.slow  # reads a whole study
 def test_runs_and_a_summary_of_others_are_one_report(written, tmp_path):
     """As if they had been in one folder; what both have counts once."""
     root, parts = pathlib.Path(written.root), [tmp_path / "a", tmp_path / "b"]

@@ -77,8 +77,8 @@ def list_sources(root):
         if path in sources or not path.is_file():
             continue
         sources[path] = path.read_text(encoding="utf-8")
-        for module, _ in list_imports(sources[path]):
-            if module.split(".")[0] == "benchmarks":
+        for module, is_inside in list_imports(sources[path]):
+            if module.split(".")[0] == "benchmarks" and not is_inside:
                 todo.append(root / f"{module.replace('.', '/')}.py")
     return sources
 

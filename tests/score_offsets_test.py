@@ -19,6 +19,7 @@ def open_scores(path, scores):
     )
 
 
+@pytest.mark.slow  # fits many regressions
 @pytest.mark.usefixtures("one_block", "eager")
 @pytest.mark.parametrize(
     "features",

@@ -223,6 +223,7 @@ def test_words_are_labelled_and_scored(tagger):
     assert accuracy == pytest.approx(result["test"]["accuracy"])
 
 
+@pytest.mark.slow  # trains whole runs
 def test_long_sentences_are_cut_and_scored_whole(tagger, tmp_path, eager):
     """At 8 tokens a row has 6 pieces: nearly every sentence is cut."""
     settings = settings_of(tmp_path, **HEAD, adaptation="joint", max_length=8)

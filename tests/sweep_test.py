@@ -138,6 +138,7 @@ def test_a_dry_run_lists_and_counts_and_runs_nothing(tmp_path):
     assert said in output
 
 
+@pytest.mark.slow  # starts processes
 def test_a_dry_run_needs_neither_texts_nor_weights(tmp_path, monkeypatch):
     monkeypatch.chdir(commands.ROOT)
     out = f"--out={tmp_path}"

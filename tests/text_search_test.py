@@ -15,6 +15,7 @@ from tests.support import own_data
 from tests.support.estimator_texts import TEAMS, TEXTS
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_search_is_an_estimator(monkeypatch, tmp_path, capsys):
     """Its runs train nothing, so the TF-IDF baseline is the answer."""
     world = fake_runs.World()

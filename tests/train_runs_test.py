@@ -42,6 +42,7 @@ def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
     np.testing.assert_array_equal(run.labels, other.labels)
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_run_without_a_test_score_is_compared_on_validation(tmp_path):
     path = own_data.write_task(tmp_path)
     with quick.eagerly():
@@ -113,6 +114,7 @@ def test_a_run_that_is_out_of_time_ends_at_an_epoch_and_goes_on(tmp_path):
     )
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("eager")
 def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     """It is then what every epoch's scoring would have said of the best."""
@@ -220,6 +222,7 @@ def test_more_blocks_than_there_are_cannot_be_cached(tmp_path):
         train.Train(settings.resolve()).cache_options()
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.parametrize(
     "changes",
     [

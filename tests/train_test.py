@@ -77,6 +77,7 @@ def test_a_refit_trains_on_what_validates_too(tmp_path):
     assert other.find_run().path != result.directory
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("kind", ["classes", "entities"])
 def test_groups_are_recorded_with_what_is_scored(kind, tmp_path, capsys):

@@ -76,6 +76,7 @@ def read_csv(text):
     return list(csv.reader(io.StringIO(text)))
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_trained_run_answers_a_table(predictor, tmp_path, capsys):
     path = tmp_path / "new.csv"
     path.write_text('text,x\n"fire,\nflood",1\ngood lake &amp; cats,2\n')
@@ -166,6 +167,7 @@ def weights_of(table, tmp_path, *words, warm=None):
     }
 
 
+@pytest.mark.slow  # trains whole runs
 def test_what_is_not_loaded_is_drawn_as_bert_draws_it(
     table, tmp_path, monkeypatch
 ):
@@ -203,6 +205,7 @@ def test_blocks_that_are_not_there_cannot_be_loaded(table, tmp_path, value):
         weights_of(table, tmp_path, f"--load_blocks={value}")
 
 
+@pytest.mark.slow  # trains whole runs
 def test_the_last_short_batch_is_left_out(table, tmp_path, eager):
     losses = []
     for words in ([], ["--nodrop_last"]):

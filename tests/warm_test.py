@@ -183,6 +183,7 @@ def test_texts_are_tokenised_once_for_an_encoder(
     ]
 
 
+@pytest.mark.slow  # trains whole runs
 def test_a_probe_reads_no_weights_that_a_method_added(
     tmp_path, eager, one_block
 ):

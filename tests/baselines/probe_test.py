@@ -61,6 +61,7 @@ def test_the_default_is_the_means_above_all_blocks_and_of_pairs_the_cosine():
     assert fit({}, task=PAIRS).states == States(2, "mean", "cosine")
 
 
+@pytest.mark.slow  # fits many regressions
 def test_other_states_are_read_where_they_are_clearly_better():
     strengths = {"mean, block 2": 1.0, "mean, block 1": 5.0}
     assert fit(strengths).states == States(1, "mean")
@@ -105,6 +106,7 @@ def accuracy(fitted, inputs):
     return ((fitted.logits(inputs)[:, 0] > 0) == inputs.labels).mean()
 
 
+@pytest.mark.slow  # fits many regressions
 def test_words_add_what_states_do_not_know():
     inputs = Drawn(labels_of(400), {"means of all blocks": 2.0})
     inputs.tokens = tokens_of(inputs.labels)
@@ -121,6 +123,7 @@ def test_words_add_what_states_do_not_know():
     assert both.profile == states.profile and both.states == states.states
 
 
+@pytest.mark.slow  # fits many regressions
 def test_labels_of_one_text_do_not_silence_the_states():
     labels = np.concatenate([labels_of(200), np.arange(2, 32)])
     names = tuple(f"label {number}" for number in range(32))
@@ -137,6 +140,7 @@ def test_labels_of_one_text_do_not_silence_the_states():
     assert (answers == labels)[:200].mean() > 0.9
 
 
+@pytest.mark.slow  # fits many regressions
 def test_words_that_know_nothing_change_little():
     inputs = Drawn(labels_of(400), {"means of all blocks": 4.0})
     inputs.tokens = tokens_of(labels_of(400)[::-1])
@@ -157,6 +161,7 @@ def test_as_many_blocks_are_needed_as_come_within_an_error_of_the_best():
     assert probe.blocks_needed(lines[:1] + lines[3:]) == 3
 
 
+@pytest.mark.slow  # fits many regressions
 def test_it_is_the_same_each_time():
     first, second = (fit({"mean, block 2": 1.0}) for _ in range(2))
     np.testing.assert_array_equal(first.model.kernel, second.model.kernel)
@@ -216,6 +221,7 @@ def test_groups_are_in_one_fold(is_tagging):
         assert len({*group_of[tested]}) == 2
 
 
+@pytest.mark.slow  # fits many regressions
 def test_copies_of_a_text_know_nothing_of_other_groups():
     """States that name the group are right in folds of rows alone."""
     groups = np.arange(300) % 30

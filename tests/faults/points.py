@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import runs_slow
 from tests.faults import disk as disk_lib
 from tests.support.commands import ROOT
 from tf_transfer.config import command_line
@@ -21,7 +22,7 @@ from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 HANGS = 600  # seconds after which a point, of milliseconds, is named
-SHARE = 20  # one in so many points, without --faults
+SHARE = 20  # one in so many points, where slow tests run
 
 
 @dataclasses.dataclass
@@ -75,7 +76,9 @@ class Point:
 
 
 def choose(points, config):
-    """The points of this session: all, one, or a twentieth by the commit.
+    """The points of this session: all, one, or some, chosen by the commit.
+
+    A twentieth is tried if slow tests run, else a fortieth.
 
     Args:
         points: of a trial.
@@ -88,7 +91,8 @@ def choose(points, config):
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT
     ).stdout
-    return points[int(commit.strip() or "0", 16) % SHARE :: SHARE]
+    share = SHARE if runs_slow(config) else 2 * SHARE
+    return points[int(commit.strip() or "0", 16) % share :: share]
 
 
 def _report_hang(number, frame):

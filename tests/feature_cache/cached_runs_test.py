@@ -74,6 +74,7 @@ def test_without_dropout_a_cached_run_gives_what_a_live_one_gives(
     assert live[0]["prefix_seconds"] is None
 
 
+@pytest.mark.slow  # trains whole runs
 def test_without_room_and_with_another_seed_a_run_pays_nothing(
     cached, folder, eager
 ):

@@ -23,6 +23,7 @@ def prefix_of(network, layers):
     return trainable, network.prefix("head", trainable, "float32")
 
 
+@pytest.mark.slow  # trains whole runs
 def test_stored_states_give_what_a_live_prefix_gives(network, tmp_path):
     """Cuts below, among and above the four blocks."""
     for layers in "310":

@@ -57,6 +57,7 @@ def test_without_dropout_losses_and_outputs_are_those_of_a_live_prefix(
     )
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.parametrize(
     "dtype, tolerance", [("float16", 2e-4), ("bfloat16", 2e-3)]
 )

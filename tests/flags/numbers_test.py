@@ -27,6 +27,7 @@ from tf_transfer.utils import machine
 # === What is read of the encoder ===
 
 
+@pytest.mark.slow  # trains whole runs
 @shows("features", "keep_blocks")
 def test_a_probe_and_an_encoder_cut_short_are_other_runs(
     tmp_path, base, monkeypatch

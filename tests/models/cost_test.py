@@ -68,6 +68,7 @@ def profile(function, hidden):
     return profile.total_float_ops
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("cls_only", [False, True])
 def test_the_profiler_counts_the_same_operations(cls_only):
     encoder, shape = encoders.shared("bert"), loading.read_shape("tiny")

@@ -157,6 +157,7 @@ def test_a_keras_preset_answers_alike(network, tmp_path):
     )
 
 
+@pytest.mark.slow  # traces and saves a model
 def test_a_saved_model_answers_alike(network, tmp_path):
     task = Task("mine", "", ("text",), "label", LABELS, "accuracy")
     model = serving.TextModel(network, task, MAX_LENGTH, "head")

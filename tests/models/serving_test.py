@@ -20,6 +20,7 @@ def random_rows(texts):
     ]
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("special", [BERT, ROBERTA], ids=["bert", "roberta"])
 @pytest.mark.parametrize("texts", [1, 2])
 def test_serving_packs_as_training_does(special, texts):

@@ -57,6 +57,7 @@ def test_stored_ids_of_bert(stored, case):
     assert_same(texts, tokenizer.encode(texts), [row[case] for row in rows])
 
 
+@pytest.mark.slow  # keras-hub joins bytes pair by pair
 def test_stored_ids_of_roberta(stored):
     head, *rows = stored
     texts = [row["text"] for row in rows]
@@ -278,6 +279,7 @@ def test_an_added_token_takes_the_space_around_it():
     assert read(tokenizer, "a  <mask>\u00a0a a") == ["a", "<mask>", "a", "Ġa"]
 
 
+@pytest.mark.slow  # traces and saves a model
 def test_a_graph_gives_the_same_ids(english, sentence_pieces):
     words = [*ENGLISH, "schön", "Straße"]
     added = [AddedToken("Straße"), AddedToken("schön", is_normalized=True)]

@@ -80,6 +80,7 @@ def test_what_takes_longer_than_everything_is_no_advice():
     assert choose(ALL, slow) == "everything"
 
 
+@pytest.mark.slow  # reads a whole study
 def test_of_many_alike_approaches_luck_names_few():
     """Eleven depths lose a point and a half each: none may be advised."""
     draw, named = np.random.default_rng(0), 0

@@ -70,6 +70,7 @@ def test_wang_s_settings_are_those_of_the_experiment():
     assert WANG.encoders == (ours.model,)
 
 
+@pytest.mark.slow  # reads a whole study
 def test_every_claim_has_runs_that_it_agrees_on():
     """With the published numbers put into runs, nothing is contradicted."""
     large = {"all": 0.0, "4": -0.2, "3": -0.5, "2": -1.7, "1": -2.2}

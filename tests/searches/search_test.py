@@ -116,6 +116,7 @@ def test_the_test_is_scored_once_of_the_answer(searched):
     assert result["approach"] == tested and result["test"]
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.parametrize("loss, is_answer", [(0.9, True), (1.1, False)])
 def test_the_answer_is_trained_once_more_on_all_texts(
     world, monkeypatch, tmp_path, capsys, loss, is_answer

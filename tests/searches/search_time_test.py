@@ -46,6 +46,7 @@ def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
     assert len(world.tested) == 1
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.parametrize("budget", ["6s", "8s"])
 def test_too_small_a_budget_leaves_the_floor_and_says_what_a_run_takes(
     world, tmp_path, capsys, budget

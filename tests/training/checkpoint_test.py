@@ -325,6 +325,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
     assert (state, warnings) == ({"step": 100}, [])
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("eager")
 def test_a_finished_run_without_a_whole_checkpoint_stays_finished(tmp_path):
     settings = tiny_settings(

@@ -87,6 +87,7 @@ def test_states_that_do_not_fit_are_read_by_the_pipeline(
     assert batch["states"].shape[0] == len(split)
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.parametrize("trainable_layers", ["0", "1"])
 @pytest.mark.parametrize("free", [10**9, 0])
 def test_a_run_has_the_same_numbers_wherever_its_states_are(
@@ -102,6 +103,7 @@ def test_a_run_has_the_same_numbers_wherever_its_states_are(
     assert again == expected
 
 
+@pytest.mark.slow  # trains whole runs
 def test_the_gpu_holds_no_states_of_a_phase_that_has_ended(
     monkeypatch, eager, tmp_path
 ):

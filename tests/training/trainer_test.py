@@ -85,6 +85,7 @@ class Failing(Callback):
         raise RuntimeError("no more")
 
 
+@pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("one_block", "eager")
 def test_two_heads_train_in_turn_in_two_phases(monkeypatch, tmp_path):
     monkeypatch.setattr(steps, "LONGEST_CHUNK", 1)

@@ -49,6 +49,7 @@ def values_of(network):
     return {w.path: w.numpy().copy() for w in network.weights}
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("method", MERGING, ids=str)
 def test_merged_it_answers_alike_and_is_as_before_afterwards(method):
     network, _ = network_of(method)

@@ -42,6 +42,7 @@ def batch_of(encoder, network):
     return encoders.batch_of(encoder, texts)
 
 
+@pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("task, name", KINDS)
 def test_a_head_reads_the_encoders_output(encoder, task, name):
     network = build_network(encoder, task, name)
