@@ -115,7 +115,7 @@ def test_a_failed_run_is_tried_again_only_where_asked(sweep, tmp_path, capsys):
     result = states.result(states.runs[0])
     assert result["test"] == finished["test"]
     output = capsys.readouterr().out
-    assert "accuracy 0.5000  3 s of training" in output
+    assert "accuracy 0.5000" in output
 
 
 @pytest.mark.parametrize(

@@ -354,8 +354,10 @@ class NetworkPredictor(Predictor):
         name, network = self.task.name, self.network
         settings, head = self.experiment.settings, network.heads[name]
 
-        def run(batch: Any) -> Any:
+        def answer(batch: Any) -> Any:
             return network.logits(name, batch, training=False)
+
+        run: Callable[[dict[str, Any]], Any] = answer
 
         def read(batch: Any) -> Any:
             return network.read(name, batch, training=False)[0][:1]

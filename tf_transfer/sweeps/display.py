@@ -148,9 +148,8 @@ class Display:
             return self._estimator.estimate(run)
         lines = run.directory.epochs()
         if lines:
-            spent = sum(
-                line["train_seconds"] + line["eval_seconds"] for line in lines
-            )
+            spent = estimate.add_up(lines, "train_seconds")
+            spent += estimate.add_up(lines, "eval_seconds")
             done = lines[-1]["epoch"]
             epochs = sum(run.settings.phase_epochs)
             return spent / done * max(0, epochs - done)
@@ -169,8 +168,8 @@ def _describe_seconds(run: Planned, result: Record, wall: float) -> str:
     with contextlib.suppress(OSError, UserError):
         parts = {
             "training": result["train_seconds"] or 0.0,
-            "evaluation": sum(
-                line["eval_seconds"] for line in run.directory.epochs()
+            "evaluation": estimate.add_up(
+                run.directory.epochs(), "eval_seconds"
             ),
             "tracing": result.get("trace_seconds") or 0.0,
         }

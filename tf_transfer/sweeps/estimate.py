@@ -22,6 +22,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 MOST_SCALED = 10  # a much smaller epoch does not show the speed of a larger one
 
@@ -263,7 +264,7 @@ class Estimator:
         if not (result or lines):
             return
         work = self.count(run)
-        seconds = sum(line["eval_seconds"] for line in lines)
+        seconds = add_up(lines, "eval_seconds")
         if result:
             build = result["prefix_seconds"] or 0.0
             engine = result.get("prefix_engine") or ""
@@ -272,8 +273,8 @@ class Estimator:
             epochs = [phase["epochs"] for phase in result["phases"]]
         else:
             build, engine = 0.0, ""
-            seconds += sum(line["train_seconds"] for line in lines)
-            overhead = sum(line["trace_seconds"] for line in lines)
+            seconds += add_up(lines, "train_seconds")
+            overhead = add_up(lines, "trace_seconds")
             by_phase = {x["phase"]: x["phase_epoch"] for x in lines}
             epochs = [*by_phase.values()]
         if wall is not None:
@@ -368,6 +369,11 @@ class Estimator:
             there[work.family] = work.build
             seconds += work.build * statistics.median(speeds)
         return seconds
+
+
+def add_up(lines: Iterable[Record], name: str) -> float:
+    """The seconds of this name in all lines of `epochs.jsonl` that have it."""
+    return sum(line.get(name) or 0.0 for line in lines)
 
 
 def _leave_out_repeats(run: Planned) -> object:
