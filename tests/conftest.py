@@ -227,7 +227,7 @@ def running_eagerly(monkeypatch):
     import tensorflow as tf
 
     from tf_transfer.baselines import probe
-    from tf_transfer.models.tokenizer import Tokenizer
+    from tf_transfer.models.tokenizer import BytePairs, Tokenizer
 
     encode = Tokenizer.encode
 
@@ -242,6 +242,7 @@ def running_eagerly(monkeypatch):
         return [IDS[kind, text] for text in texts]
 
     monkeypatch.setattr(Tokenizer, "encode", encode_once)
+    monkeypatch.setattr(BytePairs, "EAGER_CALLS", Tokenizer.EAGER_CALLS)
     monkeypatch.setattr(probe, "REPEATS", 1)
     monkeypatch.setattr(probe, "STRENGTHS", (1e-3, 0.1))
     monkeypatch.setattr(probe, "FINALISTS", 1)

@@ -89,6 +89,8 @@ def alike(line):
         line = re.sub(r" --(?:dry_run|out=\S+)", "", line)
         line = re.sub(r"--only=\S+", "--only=seed=0", line)
     line = re.sub(r"(tf_transfer.report) \S+", r"\1 runs", line)
+    if "tf_transfer.report" in line:
+        line = re.sub(r" --out=\S+", "", line)
     return re.sub(r"--document=\S+", "--document=FILE", line)
 
 

@@ -50,6 +50,13 @@ def labels_of(count):
     return np.random.default_rng(0).integers(0, 2, count)
 
 
+@pytest.fixture
+def few_fits(monkeypatch):
+    """For what does not depend on how many strengths and folds are tried."""
+    monkeypatch.setattr(probe, "REPEATS", 1)
+    monkeypatch.setattr(probe, "STRENGTHS", (1e-3, 1e-2, 0.1))
+
+
 def fit(strengths, count=300, task=CLASSES, blocks=2):
     return probe.Probe(task, blocks, has_pooler=False).fit(
         Drawn(labels_of(count), strengths)
@@ -61,7 +68,6 @@ def test_the_default_is_the_means_above_all_blocks_and_of_pairs_the_cosine():
     assert fit({}, task=PAIRS).states == States(2, "mean", "cosine")
 
 
-@pytest.mark.slow  # fits many regressions
 def test_other_states_are_read_where_they_are_clearly_better():
     strengths = {"mean, block 2": 1.0, "mean, block 1": 5.0}
     assert fit(strengths).states == States(1, "mean")
@@ -89,7 +95,7 @@ def test_the_standard_error_is_that_of_nadeau_and_bengio():
     assert probe.standard_error(values) == pytest.approx(expected)
 
 
-def test_the_profile_says_what_each_block_knows():
+def test_the_profile_says_what_each_block_knows(few_fits):
     strengths = {
         "mean, block 0": 0.5,
         "mean, block 1": 4.0,
@@ -106,8 +112,7 @@ def accuracy(fitted, inputs):
     return ((fitted.logits(inputs)[:, 0] > 0) == inputs.labels).mean()
 
 
-@pytest.mark.slow  # fits many regressions
-def test_words_add_what_states_do_not_know():
+def test_words_add_what_states_do_not_know(few_fits):
     inputs = Drawn(labels_of(400), {"means of all blocks": 2.0})
     inputs.tokens = tokens_of(inputs.labels)
     test = Drawn(labels_of(400), {"means of all blocks": 2.0}, seed=1)
@@ -123,8 +128,7 @@ def test_words_add_what_states_do_not_know():
     assert both.profile == states.profile and both.states == states.states
 
 
-@pytest.mark.slow  # fits many regressions
-def test_labels_of_one_text_do_not_silence_the_states():
+def test_labels_of_one_text_do_not_silence_the_states(few_fits):
     labels = np.concatenate([labels_of(200), np.arange(2, 32)])
     names = tuple(f"label {number}" for number in range(32))
     task = Task("t", "", ("text",), "y", names, "accuracy")
@@ -140,8 +144,7 @@ def test_labels_of_one_text_do_not_silence_the_states():
     assert (answers == labels)[:200].mean() > 0.9
 
 
-@pytest.mark.slow  # fits many regressions
-def test_words_that_know_nothing_change_little():
+def test_words_that_know_nothing_change_little(few_fits):
     inputs = Drawn(labels_of(400), {"means of all blocks": 4.0})
     inputs.tokens = tokens_of(labels_of(400)[::-1])
     states, both = (
@@ -161,8 +164,7 @@ def test_as_many_blocks_are_needed_as_come_within_an_error_of_the_best():
     assert probe.blocks_needed(lines[:1] + lines[3:]) == 3
 
 
-@pytest.mark.slow  # fits many regressions
-def test_it_is_the_same_each_time():
+def test_it_is_the_same_each_time(few_fits):
     first, second = (fit({"mean, block 2": 1.0}) for _ in range(2))
     np.testing.assert_array_equal(first.model.kernel, second.model.kernel)
     assert first.profile == second.profile
@@ -190,7 +192,7 @@ def test_labels_that_nothing_can_be_learned_from_are_refused(
         probe.check_labels(task, labels, len(labels), "mine.csv")
 
 
-def test_a_rare_label_is_warned_of_and_does_not_stop_the_fit():
+def test_a_rare_label_is_warned_of_and_does_not_stop_the_fit(few_fits):
     task = Task("t", "", ("text",), "y", ("a", "b", "c"), "accuracy")
     labels = np.array([0, 1] * 30 + [2, 2])
     probe.check_labels(task, labels, len(labels), "")
@@ -221,8 +223,7 @@ def test_groups_are_in_one_fold(is_tagging):
         assert len({*group_of[tested]}) == 2
 
 
-@pytest.mark.slow  # fits many regressions
-def test_copies_of_a_text_know_nothing_of_other_groups():
+def test_copies_of_a_text_know_nothing_of_other_groups(few_fits):
     """States that name the group are right in folds of rows alone."""
     groups = np.arange(300) % 30
     labels = np.random.default_rng(1).integers(0, 2, 30)[groups]

@@ -13,6 +13,7 @@ from tests.feature_cache.small import attach, entries
 from tests.models import encoders
 from tests.support import own_data
 from tf_transfer import experiment, train
+from tf_transfer.baselines import probe
 from tf_transfer.feature_cache import engines
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.runs import trained
@@ -52,16 +53,20 @@ def measure_error(found, expected):
 
 
 @pytest.mark.parametrize(
-    "precision",
-    ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)],
-)
-@pytest.mark.parametrize(
-    "output, dtype",
+    "output, dtype, precision",
     [
-        ("tokens", "float16"),
-        # Each compiles once more.
-        pytest.param("cls", "bfloat16", marks=pytest.mark.slow),
-        pytest.param("pooled_blocks", "float32", marks=pytest.mark.slow),
+        # Each output, and each precision, once; compiling takes a second
+        ("tokens", "float16", "float32"),
+        ("cls", "bfloat16", "bfloat16"),
+        ("pooled_blocks", "float32", "float32"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("tokens", "float16", "bfloat16"),
+                ("cls", "bfloat16", "float32"),
+                ("pooled_blocks", "float32", "bfloat16"),
+            )
+        ),
     ],
 )
 def test_its_states_are_those_of_tensorflow(output, dtype, precision, tmp_path):
@@ -83,17 +88,24 @@ def test_its_states_are_those_of_tensorflow(output, dtype, precision, tmp_path):
     assert one.num_bytes == pytest.approx(other.num_bytes, abs=200)
 
 
-@pytest.mark.slow  # compiles with OpenVINO
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_text_hardly_depends_on_its_batch(precision, tmp_path):
+def test_a_text_hardly_depends_on_its_batch(precision, tmp_path, monkeypatch):
     skip_without_bfloat16(precision)
     options = {"engine": "openvino", "engine_precision": precision}
+    again = attach(tmp_path / "again", TOKENS, **options)
+    compiled, compile_blocks = [], engines._compile
+
+    def compile_once(*arguments):  # not three times more: it takes a second
+        if not compiled:
+            compiled.append(compile_blocks(*arguments))
+        return compiled[0]
+
+    monkeypatch.setattr(engines, "_compile", compile_once)
     whole = attach(tmp_path / "whole", TOKENS, **options)
     few = {"train": small.split("train").take(np.arange(3))}
     attach(tmp_path / "parts", TOKENS, few, **options)
     parts = attach(tmp_path / "parts", TOKENS, **options)
     assert measure_error(parts, whole) < engines.BOUNDS[precision]
-    again = attach(tmp_path / "again", TOKENS, **options)
     small.assert_same_states(again, whole)
 
 
@@ -111,7 +123,6 @@ def test_it_runs_both_families_and_every_cut_in_one_pass(family, tmp_path):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-@pytest.mark.slow  # compiles with OpenVINO
 def test_the_precision_of_a_network_does_not_change_a_pass(tmp_path):
     options = {"engine": "openvino", "engine_precision": "float32"}
     half = small.encoder(precision="mixed_bfloat16")
@@ -281,10 +292,12 @@ def test_a_live_run_has_no_engine(tmp_path):
     assert not {"prefix_engine", "prefix_precision"} & {*hashed}
 
 
-@pytest.mark.slow  # compiles with OpenVINO
 def test_a_probe_predicts_by_its_engine_and_without_it(tmp_path, monkeypatch):
     """The logits are those that the run stored."""
     monkeypatch.setattr(trained, "FEWEST_COMPILED", 1)
+    # How the probe chooses does not matter here.
+    monkeypatch.setattr(probe, "REPEATS", 1)
+    monkeypatch.setattr(probe, "STRENGTHS", (1e-3, 0.1))
     # As many as a probe needs to read words too.
     path = own_data.write_task(tmp_path, "news", own_data.news(150))
     result = train.run(

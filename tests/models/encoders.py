@@ -37,7 +37,9 @@ def roberta_tokenizer():
     words += [*(pair.replace(" ", "") for pair in pairs), "<mask>"]
     special = tokens.SpecialTokens(0, 2, 1, (2, 2))
     added = [tokenizer.AddedToken(word) for word in (*words[:4], words[-1])]
-    return tokenizer.BytePairs(words, pairs, special, 3, added)
+    made = tokenizer.BytePairs(words, pairs, special, 3, added)
+    made.EAGER_CALLS = 50  # its program takes longer than these few texts
+    return made
 
 
 def roberta(seed=0):

@@ -93,9 +93,9 @@ def test_states_that_do_not_fit_are_read_by_the_pipeline(
 def test_a_run_has_the_same_numbers_wherever_its_states_are(
     trainable_layers, free, monkeypatch, eager, tmp_path
 ):
-    settings = tiny_settings(
-        tmp_path, **{**CACHED, "trainable_layers": trainable_layers}
-    )
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+    changes = {"trainable_layers": trainable_layers, "max_train_examples": 16}
+    settings = tiny_settings(tmp_path, **{**CACHED, **changes})
     expected = losses(settings)
     stand_in(monkeypatch, "CPU:0", free)
     monkeypatch.setattr(batches, "GPU_EVALUATION_TOKENS", 0)
@@ -116,7 +116,8 @@ def test_the_gpu_holds_no_states_of_a_phase_that_has_ended(
         loaded.append(weakref.ref(self))
 
     monkeypatch.setattr(resident_split.ResidentSplit, "__init__", watch)
-    experiment = glue.Glue(tiny_settings(tmp_path, **CACHED), warm=WarmState())
+    settings = tiny_settings(tmp_path, max_epochs=1, **CACHED)
+    experiment = glue.Glue(settings, warm=WarmState())
     result = experiment.train()
     gc.collect()
     assert result.network.programs  # for the next run
