@@ -68,6 +68,7 @@ def test_the_default_is_the_means_above_all_blocks_and_of_pairs_the_cosine():
     assert fit({}, task=PAIRS).states == States(2, "mean", "cosine")
 
 
+@pytest.mark.slow  # fits many regressions
 def test_other_states_are_read_where_they_are_clearly_better():
     strengths = {"mean, block 2": 1.0, "mean, block 1": 5.0}
     assert fit(strengths).states == States(1, "mean")

@@ -88,6 +88,7 @@ def test_its_states_are_those_of_tensorflow(output, dtype, precision, tmp_path):
     assert one.num_bytes == pytest.approx(other.num_bytes, abs=200)
 
 
+@pytest.mark.slow  # compiles with OpenVINO
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_text_hardly_depends_on_its_batch(precision, tmp_path, monkeypatch):
     skip_without_bfloat16(precision)
@@ -123,6 +124,7 @@ def test_it_runs_both_families_and_every_cut_in_one_pass(family, tmp_path):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.slow  # compiles with OpenVINO
 def test_the_precision_of_a_network_does_not_change_a_pass(tmp_path):
     options = {"engine": "openvino", "engine_precision": "float32"}
     half = small.encoder(precision="mixed_bfloat16")
@@ -292,6 +294,7 @@ def test_a_live_run_has_no_engine(tmp_path):
     assert not {"prefix_engine", "prefix_precision"} & {*hashed}
 
 
+@pytest.mark.slow  # compiles with OpenVINO
 def test_a_probe_predicts_by_its_engine_and_without_it(tmp_path, monkeypatch):
     """The logits are those that the run stored."""
     monkeypatch.setattr(trained, "FEWEST_COMPILED", 1)
