@@ -143,7 +143,12 @@ class Display:
         return f"time left unknown until a run like {label} is finished"
 
     def _estimate_left(self, run: Planned) -> float | None:
-        """The seconds that a run still takes; None if not known."""
+        """The seconds that a run still takes; None if not known.
+
+        Raises:
+            UserError: its epochs are not known here.
+        """
+        self._estimator.count(run)
         if run not in self.run_states.running:
             return self._estimator.estimate(run)
         lines = run.directory.epochs()
