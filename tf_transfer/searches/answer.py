@@ -178,8 +178,8 @@ def report(search: Any) -> Values:
     """Prints the answer, and writes the page.
 
     Returns:
-        The values of the templates; `scored`, the run of the answer, is None
-        if no run has ended.
+        The values of the templates, and `lines`, those of the page; `scored`,
+        the run of the answer, is None if no run has ended.
     """
     ranked = rank_approaches(search)
     values = {
@@ -216,7 +216,7 @@ def report(search: Any) -> Values:
     table = [advice.align(values["table"])] if values["table"] else []
     lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
     screen.say("\n" + "\n".join(lines))
-    return values
+    return {**values, "lines": content["lines"]}
 
 
 def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
