@@ -37,7 +37,7 @@ def trained(tmp_path_factory):
                 folder,
                 "--trainable_layers=1",
                 "--lr=3e-3",
-                "--max_epochs=6",
+                "--max_epochs=4",
                 "--clean=basic",
             )
         )
