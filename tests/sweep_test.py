@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import types
 
 import pytest
@@ -298,4 +299,7 @@ def test_the_time_left_of_a_running_run_is_that_of_its_epochs(tmp_path):
     finish_after(run, 20.0, epochs=2)  # 10 s each, of which one is left
     os.remove(run.directory.file("result.json"))
     shown.report("retried", other, {"reason": "SIGKILL"})
+    shutil.rmtree(run.directory.path)  # it has just been started
+    shown.report("started", run, {})
+    assert "1 running, 1 pending, about 64 s left" in stream.getvalue()
     assert "about 42 s left" in stream.getvalue()  # and all of the other

@@ -151,7 +151,7 @@ class Display:
         self._estimator.count(run)
         if run not in self.run_states.running:
             return self._estimator.estimate(run)
-        lines = run.directory.epochs()
+        lines = _read_epochs(run)
         if lines:
             spent = estimate.add_up(lines, "train_seconds")
             spent += estimate.add_up(lines, "eval_seconds")
@@ -187,11 +187,15 @@ def _describe_seconds(run: Planned, result: Record, wall: float) -> str:
     return f"{wall:.0f} s"
 
 
+def _read_epochs(run: Planned) -> list[Record]:
+    """The epochs of a run so far; none before it has a folder."""
+    with contextlib.suppress(OSError, UserError):
+        return run.directory.epochs()
+    return []
+
+
 def _progress(run: Planned) -> str:
-    try:
-        lines = run.directory.epochs()
-    except (OSError, UserError):
-        return ""
+    lines = _read_epochs(run)
     return f", epoch {lines[-1]['epoch']} finished" if lines else ""
 
 
