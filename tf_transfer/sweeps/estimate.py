@@ -338,7 +338,9 @@ class Estimator:
                 abs(math.log(pair[0])),
             ),
         )
-        return one.overhead + scale * one.seconds
+        # Tracing and saving grow with what trains, and loading does not.
+        overhead = one.overhead * min(1.0, math.sqrt(scale))
+        return overhead + scale * one.seconds
 
     def estimate_builds(self, runs: Iterable[Planned]) -> float | None:
         """The seconds to build the feature caches of runs; see `estimate`.
