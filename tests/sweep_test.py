@@ -291,7 +291,10 @@ def test_a_finished_run_says_where_its_seconds_went(tmp_path, monkeypatch):
     assert "1 of 2 finished, 1 pending, about 60 s left" in text
 
 
-def test_the_time_left_of_a_running_run_is_that_of_its_epochs(tmp_path):
+def test_the_time_left_of_a_running_run_is_that_of_its_epochs(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(display_lib.time, "monotonic", lambda: 100.0)
     first, run, other = plan_runs(tmp_path, 3, max_epochs=3)
     finish_after(first, 30.0, epochs=3)
     shown, stream = display(tmp_path, [first, run, other])

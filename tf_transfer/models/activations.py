@@ -1,7 +1,7 @@
 """Activations of the feed-forward layers, and their gradients for training.
 
-TensorFlow would differentiate each operation of a GELU, which takes half as
-long again. OpenVINO reads no gradient of our own, so blocks that only run have
+TensorFlow would differentiate each operation of a GELU, which takes a third
+longer. OpenVINO reads no gradient of our own, so blocks that only run have
 Keras's functions. The values of both are equal, bit for bit.
 """
 

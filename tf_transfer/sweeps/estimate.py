@@ -239,16 +239,11 @@ class Estimator:
 
     def count_all(self, runs: Iterable[Planned]) -> float:
         """The operations of runs, which share feature caches; see `count`."""
-        builds = self._list_builds(runs)
-        return sum(map(self.count_one, runs)) + sum(builds.values())
-
-    def _list_builds(self, runs: Iterable[Planned]) -> dict[str, float]:
-        """The operations of the largest pass of each family."""
         builds: dict[str, float] = {}
         for run in runs:
             work = self.count(run)
             builds[work.family] = max(work.build, builds.get(work.family, 0.0))
-        return builds
+        return sum(map(self.count_one, runs)) + sum(builds.values())
 
     def measure(self, run: Planned, wall: float | None = None) -> None:
         """Takes the seconds of a run, if this machine did it.
