@@ -279,7 +279,7 @@ def _normalise(
 
         dx = (d - mean(d) - n mean(d n)) / deviation
 
-    TensorFlow would differentiate each operation, which takes half as long again.
+    TensorFlow would differentiate each operation: half as long again.
     """
     # A list: OpenVINO reads no number here.
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
