@@ -30,7 +30,6 @@ TF-IDF baseline it writes the terms and weights, as JSON and NumPy's arrays.
 A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
 
-import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -50,7 +49,7 @@ from tf_transfer.data import (
 )
 from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.own import labels as labels_lib
+from tf_transfer.own import label_cells
 from tf_transfer.runs import export_folder
 from tf_transfer.runs.trained import choose_task, Predictor
 from tf_transfer.utils import files, formatting
@@ -233,9 +232,8 @@ def _read_labels(task: Task, table: Table, column: str) -> np.ndarray:
         return np.asarray(table.scores(column))
     if task.kind == "classes":
         return table.label_ids(column, [*map(normalize_cell, cells)], labels)
-    separator = task.separator or labels_lib.find_separator(cells, labels)
-    split = functools.partial(labels_lib.split_labels, separator=separator)
-    return table.label_sets(column, table.convert(column, split), labels)
+    read = label_cells.find_label_cells(cells, task.separator, labels).read
+    return table.label_sets(column, table.convert(column, read), labels)
 
 
 # === Writing ===

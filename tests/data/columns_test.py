@@ -2,6 +2,7 @@
 
 import math
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ from tf_transfer.data.columns import (
     "cells, word",
     [
         ((1, 1.0, "1", "1.0", " 1 "), "1"),
-        ((True, "True"), "true"),
+        ((True, "True", "TRUE", "true"), "true"),
+        ((Decimal("1.00"), Decimal(1)), "1"),
+        ((Decimal("1.50"),), "1.5"),
         ((None, float("nan"), ""), ""),
         (("-2.0", -2), "-2"),
         ((2.5, "2.5"), "2.5"),
@@ -103,11 +106,17 @@ def test_cells_that_are_no_words_are_named(cell, problem):
 
 def test_scores_are_numbers_or_texts_of_numbers():
     assert table_of(["1", 2.5, "-3e2"]).scores("a") == [1.0, 2.5, -300.0]
+    cells = [" .5 ", "5.", "+1E-1", Decimal("2.50"), 3]
+    assert table_of(cells).scores("a") == [0.5, 5.0, 0.1, 2.5, 3.0]
     assert table_of(["0", "5"]).scores("a", 0.0, 5.0) == [0.0, 5.0]
 
 
 @pytest.mark.parametrize(
-    "cell", ["x", "nan", "inf", math.inf, None, True, [1], 10**400]
+    "cell",
+    [
+        *("x", "nan", "inf", "5_0", "2021_05", "５", "0x10", "1 0", "1,5", "."),
+        *(math.inf, None, True, [1], 10**400, "1e999"),
+    ],
 )
 def test_a_cell_that_is_no_finite_number_is_named(cell):
     with pytest.raises(BadRows, match="line 2, column 'a': .* not a number"):

@@ -5,6 +5,7 @@ are `BadRows`, an error with file, line and column of each.
 """
 
 import dataclasses
+import decimal
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from tf_transfer.data import file_formats, texts as texts_lib
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
 
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 SHOWN_ROWS = 10  # bad rows that a message lists
 # What a spreadsheet writes where a formula has no value.
 EXCEL_ERRORS = (
@@ -179,10 +181,7 @@ class Table:
             kind = f"a score from {low:g} to {high:g}"
 
         def parse(cell: Any) -> float:
-            try:
-                score = math.nan if isinstance(cell, bool) else float(cell)
-            except (TypeError, ValueError, OverflowError):
-                score = math.nan
+            score = parse_number(cell)
             if not (math.isfinite(score) and low <= score <= high):
                 raise ValueError(f"{cell!r:.60} is not {kind}")
             return score
@@ -298,17 +297,37 @@ def concatenate_tables(tables: Sequence[Table]) -> Table:
     return joined
 
 
+def parse_number(cell: Any) -> float:
+    """The number in a cell; NaN where it holds none.
+
+    A number is what files call one: of Python's own, such as 5_0 or ５, none
+    is.
+    """
+    if isinstance(cell, str) and NUMBER.fullmatch(cell.strip()):
+        return float(cell)
+    is_number = isinstance(cell, int | float | decimal.Decimal)
+    if not is_number or isinstance(cell, bool):
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf
+
+
 def normalize_cell(cell: Any) -> str:
     """A label as text, independent of the format of its file.
 
-    1, 1.0, "1" and "1.0" are the same label; True and "True" are `true`.
+    1, 1.0, "1" and "1.0" are the same label, and so are True, "True" and
+    "TRUE", which are `true`.
     """
     if cell is None or cell != cell:
         return ""
+    if isinstance(cell, decimal.Decimal):  # 1.50 is 1.5
+        cell = format(cell.normalize(), "f")
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     text = str(cell).strip()
-    if text in ("True", "False"):
+    if text.lower() in ("true", "false"):
         return text.lower()
     # pandas writes whole numbers so if their column has an empty cell.
     return re.sub(r"^(-?[0-9]+)\.0$", r"\1", text)

@@ -1,121 +1,33 @@
-"""The labels of a user's table: in a cell, and in a column.
+"""The labels in the columns of a user's table; see also `label_cells`."""
 
-A cell holds one label, a list, or text with a separator.
-"""
-
-import ast
 import collections
 import functools
 import itertools
-import json
-import re
-from collections.abc import Iterable, Sequence
+import math
 from typing import Any
 
 import numpy as np
 
 from tf_transfer.data import card, tagged
-from tf_transfer.data.columns import normalize_cell, Table
+from tf_transfer.data.columns import normalize_cell, parse_number, Table
+from tf_transfer.own.label_cells import label_of, LabelCells, YES_NO
 from tf_transfer.own.task_file import TaskFile
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
 
 SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
 MOST_CLASSES = 1000  # a column with more different labels has no classes
-# The values of a column of 0 and 1.
-YES_NO = {"0": False, "1": True, "false": False, "true": True}
-
-# What may separate the labels of a cell; of equals, the first is chosen.
-SEPARATORS = ";|\n\t,；，、"
-# NumPy writes a list of texts without commas.
-_GAP = re.compile(r"""(['"])\s+(['"])""")
-
-
-# === In a cell ===
-
-
-def label_of(cell: Any) -> str:
-    """A label as text; see `normalize_cell`.
-
-    Raises:
-        ValueError: The cell is neither a text nor a number.
-    """
-    if not isinstance(cell, str | int | float | None):
-        raise ValueError(f"{cell!r:.60} is neither a text nor a number")
-    return normalize_cell(cell)
-
-
-def split_labels(cell: Any, separator: str) -> list[str]:
-    """The labels in a cell.
-
-    Args:
-        cell: A list; or the text of one, as Python, NumPy or JSON write it; or
-            text with a separator.
-        separator: The text between two labels; empty for none.
-
-    Raises:
-        ValueError: A label is neither a text nor a number.
-    """
-    items = _read_list(cell)
-    if isinstance(items, str) and separator:
-        items = items.split(separator)
-    if not isinstance(items, list | tuple | set):
-        items = [items]
-    return [*filter(None, map(label_of, items))]
-
-
-def find_separator(cells: Iterable[Any], labels: Sequence[str]) -> str:
-    """The separator whose labels recur most, on average; empty if none occurs.
-
-    Args:
-        cells: All cells of a column.
-        labels: Labels that have no separator inside.
-    """
-    texts = [text for text in map(_read_list, cells) if isinstance(text, str)]
-
-    def count_recurrence(separator: str) -> float:
-        words = [w for text in texts for w in split_labels(text, separator)]
-        return len(words) / max(len(set(words)), 1)
-
-    candidates = [
-        separator
-        for separator in SEPARATORS
-        if any(separator in text for text in texts)
-        and not any(separator in label for label in labels)
-    ]
-    return max(candidates, key=count_recurrence, default="")
-
-
-def _read_list(cell: Any) -> Any:
-    """The list that a text stands for; any other cell as it is."""
-    if not isinstance(cell, str):
-        return cell
-    text = cell.strip()
-    if not text.startswith(("[", "(", "{")):
-        return text
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            items = parse(_GAP.sub(r"\1, \2", text))
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(items, list | tuple | set):
-            return items
-    # A list without quotes, such as [a, b].
-    return re.sub(r"^\[(.*)\]$", r"\1", text, flags=re.DOTALL)
-
-
-# === In a column ===
 
 
 def parse_labels(
-    task_file: TaskFile, table: Table, separator: str
+    task_file: TaskFile, table: Table, cells: LabelCells
 ) -> list[Any]:
     """The label of each row: a word, a list of words, or a number.
 
     Args:
         task_file: The description of the task, which is not on entities.
         table: Rows of its files.
-        separator: The text between the labels of a cell; empty for none.
+        cells: How a cell holds several labels.
 
     Raises:
         BadRows: Labels are invalid.
@@ -130,8 +42,7 @@ def parse_labels(
     if len(names) > 1:
         columns = [table.convert(name, _parse_yes_no) for name in names]
         return [[*itertools.compress(names, row)] for row in zip(*columns)]
-    split = functools.partial(split_labels, separator=separator)
-    return table.convert(names[0], split)
+    return table.convert(names[0], cells.read)
 
 
 def _parse_class(task_file: TaskFile, cell: Any) -> str:
@@ -195,10 +106,8 @@ def find_labels(
 
 def _by_value(label: str) -> tuple[int, float, str]:
     """Sorts numbers by value, before all that are not numbers."""
-    try:
-        return (0, float(label), label)
-    except ValueError:
-        return (1, 0.0, label)
+    number = parse_number(label)
+    return (1, 0.0, label) if math.isnan(number) else (0, number, label)
 
 
 def find_scale(task_file: TaskFile, scores: np.ndarray) -> tuple[float, float]:

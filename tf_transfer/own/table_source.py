@@ -33,12 +33,12 @@ from tf_transfer.data.task import (
     choose_metrics,
     Examples,
     Sentences,
-    SEPARATOR,
     Source,
     Task,
     TWO_CLASSES,
 )
-from tf_transfer.own import labels as labels_lib
+from tf_transfer.own import label_cells, labels as labels_lib
+from tf_transfer.own.label_cells import LabelCells
 from tf_transfer.own.task_file import is_task_file, SPLITS, TaskFile
 from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import UserError
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
         labels: The label of each row: a word, a list of words, a number; or
             the tags of its words.
         groups: int64 [rows]; see `task.Examples`.
-        separator: The text between the labels of a cell; empty for none.
+        cells: How a cell holds several labels.
         ids: int64 [rows]. Their numbers in the files, from 0 on, those that
             are skipped counted; rising.
     """
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
     texts: list[list[str]]
     labels: list[Any]
     groups: np.ndarray | None
-    separator: str
+    cells: LabelCells
     ids: np.ndarray
 
 
@@ -124,7 +124,7 @@ class TableSource(Source):
         metric, *also = choose_metrics(task_file.kind, task_file.metric, count)
         separator, scale = "", None
         if task_file.kind == "labels":
-            separator = self._read("train").separator
+            separator = self._read("train").cells.separator
         if task_file.kind == "score":
             scores = np.asarray(self._read("train").labels, np.float64)
             scores = scores[self.drawn["train"]]
@@ -151,7 +151,8 @@ class TableSource(Source):
             labels = task_file.label
         if not labels:
             rows = self._read("train")
-            labels = labels_lib.find_labels(task_file, rows.labels)
+            labels = rows.cells.names if any(rows.labels) else ()
+            labels = labels or labels_lib.find_labels(task_file, rows.labels)
         is_tagging = task_file.kind == "entities"
         return entities.tag_names(labels) if is_tagging else labels
 
@@ -203,7 +204,8 @@ class TableSource(Source):
             texts = [[*map(" ".join, table.columns[words])]]
             groups = self._parse_groups(table)
             ids = np.arange(len(table))
-            return Rows(table, texts, table.columns[tags], groups, "", ids)
+            cells = LabelCells()
+            return Rows(table, texts, table.columns[tags], groups, cells, ids)
         parts: list[Table] = []
         bad: list[BadRow] = []
         for path in paths:
@@ -218,11 +220,11 @@ class TableSource(Source):
         while len(table):
             try:
                 texts = self._prepare_texts(table)
-                separator = self._find_separator(table, split)
-                labels = labels_lib.parse_labels(task_file, table, separator)
+                cells = self._find_label_cells(table, split)
+                labels = labels_lib.parse_labels(task_file, table, cells)
                 groups = self._parse_groups(table)
                 ids = _number_rows(paths, table, bad)
-                rows = Rows(table, texts, labels, groups, separator, ids)
+                rows = Rows(table, texts, labels, groups, cells, ids)
                 break
             except BadRows as error:  # others may be in another column
                 bad += error.rows
@@ -235,10 +237,14 @@ class TableSource(Source):
             raise BadRows(bad, advice)
         if bad:
             self._write_skipped(bad, f"{task_file.name}-{split}-skipped.csv")
-        if task_file.has_label_cells and all(
-            len(row) < 2 for row in rows.labels
+        if (
+            task_file.has_label_cells
+            and not rows.cells.names
+            and all(len(row) < 2 for row in rows.labels)
         ):
-            self._notify_of_labels(f"no cell of {split} has several labels")
+            label_cells.notify(
+                task_file, f"no cell of {split} has several labels"
+            )
         return rows
 
     def _write_skipped(self, bad: Sequence[BadRow], name: str) -> None:
@@ -279,31 +285,13 @@ class TableSource(Source):
 
     # === Labels ===
 
-    def _find_separator(self, table: Table, split: str) -> str:
-        """The text between the labels of a cell; empty for none.
-
-        Args:
-            table: The table of a split.
-            split: The split; other files have the separator of `train`.
-        """
-        task_file = self.task_file
-        if task_file.separator or not task_file.has_label_cells:
-            return task_file.separator
+    def _find_label_cells(self, table: Table, split: str) -> LabelCells:
+        """How a cell holds several labels; other splits are as `train`."""
+        if not self.task_file.has_label_cells:
+            return LabelCells()
         if split != "train":
-            return self._read("train").separator
-        cells = table.columns[task_file.label[0]]
-        separator = labels_lib.find_separator(cells, task_file.labels or ())
-        if separator not in ("", SEPARATOR):
-            self._notify_of_labels(f"labels are separated by {separator!r}")
-        return separator
-
-    def _notify_of_labels(self, message: str) -> None:
-        path, label = self.task_file.train.paths[0], self.task_file.label[0]
-        option = self.task_file.name_option("--label_separator", "separator")
-        screen.notify_once(
-            f"{path}, column {cut(label)!r}: {message}. {option} gives another "
-            "separator."
-        )
+            return self._read("train").cells
+        return label_cells.choose_label_cells(self.task_file, table)
 
     def _encode(self, rows: Rows, names: Sequence[str]) -> np.ndarray:
         """The labels of rows as numbers, of all labels; see `Examples`."""
