@@ -221,6 +221,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "test_fraction",
         "encoding",
         "skip_bad_rows",
+        "ignore_labels",
         "duplicates",
         "long_texts",  # where they are as before, and not otherwise
         "class_weights",

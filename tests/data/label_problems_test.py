@@ -37,10 +37,21 @@ def test_two_common_labels_that_differ_by_a_letter_are_two():
     assert problems_of({"cat": 50, "car": 40}) == []
 
 
-@pytest.mark.parametrize("name", ["NA", "null", "n/a"])
+@pytest.mark.parametrize(
+    "name", ["NA", "null", "n/a", "-", "?", "Unknown", "UNLABELED", "no_label"]
+)
 def test_a_label_that_stands_for_none_is_named(name):
     [problem] = problems_of({name: 30, "good": 40, "bad": 40})
     assert f"{name!r} (30 texts) may stand for a missing label" in problem
+    assert "--ignore_labels=" in problem
+
+
+@pytest.mark.parametrize("name", ["-1", "-100"])
+def test_a_negative_number_beside_0_1_2_is_named(name):
+    [problem] = problems_of({"0": 30, "1": 40, "2": 40, name: 20})
+    assert f"--ignore_labels={name} " in problem
+    assert problems_of({name: 50, "1": 60}) == []
+    assert problems_of({"0": 50, "1": 60, "-a": 70}) == []
 
 
 def test_labels_of_few_texts_are_listed():

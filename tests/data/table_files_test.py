@@ -168,6 +168,30 @@ def test_a_column_that_occurs_twice_matters_only_if_it_is_read(tmp_path):
         read(tmp_path, content)
 
 
+@pytest.mark.parametrize(
+    "name, content, where",
+    [
+        ("a.csv", "a,b\n1,2\na,b\n3,4\n", "line 3"),
+        ("a.tsv", "a\tb\n1\t2\na\tb\n3\t4\n", "line 3"),
+        (
+            "a.jsonl",
+            '{"a": "1", "b": "2"}\n{"a": "a", "b": "b"}\n{"a":"3","b":"4"}\n',
+            "line 2",
+        ),
+    ],
+)
+def test_a_row_that_repeats_the_header_is_bad(name, content, where, tmp_path):
+    with pytest.raises(UserError, match=f"{where}: repeats the header. Remove"):
+        read(tmp_path, content, name=name)
+    bad = []
+    table = read(tmp_path, content, name=name, bad_rows=bad)
+    assert table.columns == {"a": ["1", "3"], "b": ["2", "4"]} and len(bad) == 1
+
+
+def test_a_text_may_be_the_name_of_its_only_column(tmp_path):
+    assert read(tmp_path, "text\na\ntext\n").columns["text"] == ["a", "text"]
+
+
 def test_a_ragged_file_needs_the_columns_that_are_read(tmp_path):
     ragged = delimited.Dialect(is_ragged=True)
     content = "a,b,c\n1\n2,3\n4,5,6,7\n"

@@ -23,6 +23,7 @@ from tf_transfer.utils.errors import UserError
     "test_fraction",
     "encoding",
     "skip_bad_rows",
+    "ignore_labels",
     "duplicates",
     "group_column",
     "label_separator",
@@ -55,6 +56,7 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
     assert len(test) and not {*train.groups} & {*test.groups}
     split = examples(kind="labels", label_column="mood", label_separator="a")
     assert split[0].labels == ("d", "gl", "s")
+    assert examples(ignore_labels=task.labels[0])[0].labels == task.labels[1:]
     assert examples(metric="f1_macro")[0].metric == "f1_macro"
     assert len(examples(test_fraction=0.5)[2]) == 15
     doubled = {name: cells * 2 for name, cells in columns.items()}

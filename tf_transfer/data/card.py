@@ -1,6 +1,8 @@
 """A report card of a task's data, before anything is trained."""
 
 import itertools
+import re
+import shlex
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +21,11 @@ FEW = 5  # training texts; a label with fewer is hardly learned
 SHORTEST = 2  # letters that two spellings of a label have in common
 MOST_NUMBERS = 10  # classes that are numbers; more may be a score
 MISSING = ("na", "n/a", "nan", "null")  # labels that no row should have
-MAY_BE_MISSING = (*MISSING, "none", "-", "?")
+MAY_BE_MISSING = (
+    *(*MISSING, "none", "-", "?"),
+    *("unknown", "unlabeled", "unlabelled", "missing", "undefined", "empty"),
+    *("no label", "not labeled", "not labelled", "not available", "tbd"),
+)
 
 
 def describe_data(
@@ -116,9 +122,9 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
         return _find_alike(counts, "entities")
     problems = [
         f"{_quote(name)} ({counts[name]:,} texts) may stand for a missing "
-        "label. If so, remove these rows."
-        for name in counts
-        if name.lower() in MAY_BE_MISSING
+        f"label. If so, --ignore_labels={shlex.quote(name)} (`ignore_labels` "
+        "in a task file) leaves these rows out."
+        for name in _find_missing([*counts])
     ]
     problems += _find_alike(counts, "texts")
     few = [name for name, count in counts.items() if count < FEW]
@@ -153,6 +159,19 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
             f"several labels: {several:,}."
         )
     return problems
+
+
+def _find_missing(labels: Sequence[str]) -> list[str]:
+    """The labels that may stand for none: words, and -1 beside 0, 1, 2, ..."""
+    words = [re.sub(r"[\s_-]+", " ", name).strip() for name in labels]
+    found = [
+        name
+        for name, word in zip(labels, words)
+        if (word.lower() or "-") in MAY_BE_MISSING
+    ]
+    if "0" in labels and all(re.fullmatch("-?[0-9]+", name) for name in labels):
+        found += [name for name in labels if name.startswith("-")]
+    return found
 
 
 def _find_alike(counts: dict[str, int], unit: str) -> list[str]:

@@ -74,10 +74,25 @@ def read_table(
     else:
         rows = _read_excel(path, bad, wanted.needed)
         numbers, cells = _take_columns(path, rows, wanted, delimited.CSV, bad)
+    places = [(path, number) for number in numbers]
+    table = Table(path, places, cells, wanted.flags)
+    repeated = _find_headers(table)
+    bad += repeated
     if bad and bad_rows is None:
         raise BadRows(bad)
-    places = [(path, number) for number in numbers]
-    return Table(path, places, cells, wanted.flags)
+    return table.without(repeated) if repeated else table
+
+
+def _find_headers(table: Table) -> list[BadRow]:
+    """The rows that repeat the header, such as of files put together."""
+    header = tuple(table.columns)
+    if len(header) < 2:  # one cell may be a text like any other
+        return []
+    return [
+        BadRow(*place, "repeats the header", "Remove the row.")
+        for place, row in zip(table.places, zip(*table.columns.values()))
+        if row == header
+    ]
 
 
 # === Columns ===

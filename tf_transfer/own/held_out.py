@@ -85,6 +85,8 @@ class HeldOutSource(TableSource):
         lines = [table, task_file.duplicates]
         if task_file.skip_bad_rows:
             lines.append("skip_bad_rows")
+        if task_file.ignore_labels:
+            lines.append(f"without {task_file.ignore_labels!r}")
         if task_file.group:
             lines.append(f"groups of {task_file.group!r}")
         if task_file.folds:

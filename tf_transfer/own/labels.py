@@ -1,16 +1,23 @@
 """The labels in the columns of a user's table; see also `label_cells`."""
 
 import collections
+import contextlib
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tf_transfer.data import card, tagged
 from tf_transfer.data.columns import normalize_cell, parse_number, Table
-from tf_transfer.own.label_cells import label_of, LabelCells, YES_NO
+from tf_transfer.own.label_cells import (
+    label_of,
+    LabelCells,
+    split_labels,
+    YES_NO,
+)
 from tf_transfer.own.task_file import TaskFile
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
@@ -53,6 +60,21 @@ def _parse_class(task_file: TaskFile, cell: Any) -> str:
     if label.lower() in card.MISSING and not is_label:
         raise ValueError(f"{label!r} stands for no label")
     return label
+
+
+def find_ignored(task_file: TaskFile, cells: Sequence[Any]) -> str:
+    """The label of a row that stands for none; empty where no label does.
+
+    Args:
+        task_file: The description of the task, with `ignore_labels`.
+        cells: The row's cells in the columns of the labels.
+    """
+    labels = [*map(normalize_cell, cells)]
+    if task_file.has_label_cells:
+        with contextlib.suppress(ValueError):
+            labels += split_labels(cells[0], task_file.separator or ";")
+    found = [label for label in task_file.ignore_labels if label in labels]
+    return found[0] if found else ""
 
 
 def _parse_yes_no(cell: Any) -> bool:

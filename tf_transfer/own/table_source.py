@@ -216,14 +216,16 @@ class TableSource(Source):
             if not len(table) and len(bad) == before:
                 raise UserError(f"{path}: holds no examples.")
             parts.append(table)
-        table = concatenate_tables(parts)
+        whole = concatenate_tables(parts)
+        table = self._leave_out_ignored(whole, paths[0])
         while len(table):
             try:
                 texts = self._prepare_texts(table)
                 cells = self._find_label_cells(table, split)
                 labels = labels_lib.parse_labels(task_file, table, cells)
                 groups = self._parse_groups(table)
-                ids = _number_rows(paths, table, bad)
+                places = [*whole.places, *((r.path, r.number) for r in bad)]
+                ids = _number_rows(paths, table, places)
                 rows = Rows(table, texts, labels, groups, cells, ids)
                 break
             except BadRows as error:  # others may be in another column
@@ -246,6 +248,26 @@ class TableSource(Source):
                 task_file, f"no cell of {split} has several labels"
             )
         return rows
+
+    def _leave_out_ignored(self, table: Table, path: str) -> Table:
+        """The rows without a label of `ignore_labels`; counts the others."""
+        task_file = self.task_file
+        if not task_file.ignore_labels:
+            return table
+        labels = [
+            labels_lib.find_ignored(task_file, cells)
+            for cells in zip(*(table.columns[name] for name in task_file.label))
+        ]
+        counts = collections.Counter(labels)
+        listed = ", ".join(
+            f"{counts[label]:,} of {cut(label)!r}"
+            for label in task_file.ignore_labels
+        )
+        option = task_file.name_option("--ignore_labels", "ignore_labels")
+        screen.notify_once(f"{path}: {option}: rows left out: {listed}.")
+        if all(labels):
+            raise UserError(f"{path}: {option} leaves no rows.")
+        return table.take([row for row, one in enumerate(labels) if not one])
 
     def _write_skipped(self, bad: Sequence[BadRow], name: str) -> None:
         """Writes the bad rows into a file of `folder`, and prints where."""
@@ -464,12 +486,17 @@ class TableSource(Source):
 
 
 def _number_rows(
-    paths: Sequence[str], table: Table, bad: Sequence[BadRow]
+    paths: Sequence[str], table: Table, places: list[tuple[str, int]]
 ) -> np.ndarray:
-    """int64 [rows]. The number of each row in the files; see `Rows.ids`."""
-    if not bad:
+    """int64 [rows]. The numbers of rows of a table among those of its files.
+
+    Args:
+        paths: The files.
+        table: Some of their rows.
+        places: The file and the line of all of their rows.
+    """
+    if table.places == places:
         return np.arange(len(table))
-    lines = {*table.places, *((row.path, row.number) for row in bad)}
-    in_order = sorted(lines, key=lambda at: (paths.index(at[0]), at[1]))
+    in_order = sorted({*places}, key=lambda at: (paths.index(at[0]), at[1]))
     number_of = {line: number for number, line in enumerate(in_order)}
     return np.array([number_of[line] for line in table.places])

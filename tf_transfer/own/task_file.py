@@ -29,7 +29,7 @@ from tf_transfer.data.columns import normalize_cell
 from tf_transfer.data.task import find_metric_problem, KINDS, SEPARATOR
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut, split_names
+from tf_transfer.utils.formatting import cut, quote_names, split_names
 from tf_transfer.utils.json_files import Record
 
 # A key of many parts takes memory by the square of their number.
@@ -109,6 +109,10 @@ KEYS: dict[str, tuple[Any, str]] = {
         bool,
         "true or false: whether rows that cannot be used are left out",
     ),
+    "ignore_labels": (
+        Text | list[str | int | float | bool],
+        'the labels whose rows are left out, such as [-1, "unknown"]',
+    ),
 }
 
 
@@ -144,8 +148,9 @@ class TaskFile:
             own.
         train, validation, test: Where each split comes from.
         labels: The labels in their order; None to take those of the data.
-        id, group, duplicates, separator, encoding, skip_bad_rows: See `KEYS`.
-            An empty separator or encoding is that of the files' content.
+        id, group, duplicates, separator, encoding, skip_bad_rows,
+            ignore_labels: See `KEYS`. An empty separator or encoding is that
+            of the files' content.
     """
 
     path: str
@@ -164,6 +169,7 @@ class TaskFile:
     separator: str = ""
     encoding: str = ""
     skip_bad_rows: bool = False
+    ignore_labels: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -175,8 +181,9 @@ class TaskFile:
         values["encoding"] = values["encoding"] or "utf-8"
         if self.kind != "labels":  # which alone have a separator
             values["separator"] = SEPARATOR
-        if not values["skip_bad_rows"]:
-            del values["skip_bad_rows"]
+        for key in ("skip_bad_rows", "ignore_labels"):
+            if not values[key]:
+                del values[key]
         for split in SPLITS:
             values[split]["paths"] = [
                 *map(files.sha256, values[split]["paths"])
@@ -270,6 +277,7 @@ class _Reader:
             self._read_origin("validation"),
             self._read_origin("test"),
             labels=self._names("labels", convert) or None,
+            ignore_labels=self._names("ignore_labels", convert),
             **plain,
         )
         self._check(task)
@@ -287,6 +295,13 @@ class _Reader:
             self._fail("label", 'several columns need kind = "labels".')
         if task.labels and task.kind == "score":
             self._fail("labels", "a score has none. Leave it out.")
+        if task.ignore_labels and is_tagged:
+            self._fail("ignore_labels", "tags stay. Leave it out.")
+        both = {*task.ignore_labels} & {*(task.labels or ())}
+        if both:
+            self._fail(
+                "ignore_labels", f"{quote_names(sorted(both))} is in labels."
+            )
         problem = find_metric_problem(task.kind, task.metric)
         if problem:
             self._fail("metric", problem)
@@ -394,6 +409,7 @@ def from_flags(
     encoding: str = "",
     skip_bad_rows: bool = False,
     separator: str = "",
+    ignore_labels: str = "",
 ) -> TaskFile:
     """A task of one table, of which a fraction tests.
 
@@ -433,4 +449,10 @@ def from_flags(
         encoding=encoding,
         skip_bad_rows=skip_bad_rows,
         separator=separator,
+        ignore_labels=split_labels(ignore_labels),
     )
+
+
+def split_labels(value: str) -> tuple[str, ...]:
+    """The labels that a flag lists, with commas between."""
+    return tuple(filter(None, map(normalize_cell, split_names(value))))

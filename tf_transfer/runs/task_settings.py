@@ -217,6 +217,12 @@ class TaskSettings(RunSettings):
         "to a file in --out.",
         **TABLE,
     )
+    ignore_labels: str = texts_setting(
+        "",
+        "Of --data=FILE: labels, with commas between, that stand for none, "
+        "such as -1,unknown. Their rows are left out.",
+        **TABLE,
+    )
     label_separator: str = texts_setting(
         "",
         "Of --data=FILE and --kind=labels: the text between the labels of a "
@@ -274,6 +280,7 @@ class TaskSettings(RunSettings):
             self.encoding,
             self.skip_bad_rows,
             self.label_separator,
+            self.ignore_labels,
         )
 
     def unread(self) -> list[str]:

@@ -77,6 +77,8 @@ HELP = {
     "label_column": "The column of the labels.",
     "encoding": "Encoding of the file. Unset: detected.",
     "skip_bad_rows": "Leave out rows that cannot be used.",
+    "ignore_labels": "Labels, with commas between, that stand for none, such "
+    "as -1,unknown. Their rows are left out.",
     "group_column": "The column of the author or topic of a text. Its rows "
     "stay in one split and fold, and intervals resample it.",
     "duplicates": "`group` keeps texts that are the same, apart from case and "
@@ -100,6 +102,7 @@ CHANGES: dict[str, Record] = {
     "label_column": COLUMN,
     "encoding": {"needs": {}},
     "skip_bad_rows": {"needs": {}},
+    "ignore_labels": {"needs": {}},
     "group_column": {"needs": {}},
     "duplicates": {"hashed": True, "needs": {}},
     "test_fraction": {
@@ -228,6 +231,7 @@ class Settings(
             test=SplitOrigin(fraction=self.test_fraction, ids=self.test_ids),
             encoding=self.encoding,
             skip_bad_rows=self.skip_bad_rows,
+            ignore_labels=task_file.split_labels(self.ignore_labels),
             group=self.group_column,
             duplicates=self.duplicates,
             id=self.id_column,
