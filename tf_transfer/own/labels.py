@@ -19,6 +19,7 @@ from tf_transfer.own.label_cells import (
     YES_NO,
 )
 from tf_transfer.own.task_file import TaskFile
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
 
@@ -62,13 +63,28 @@ def _parse_class(task_file: TaskFile, cell: Any) -> str:
     return label
 
 
-def find_ignored(task_file: TaskFile, cells: Sequence[Any]) -> str:
-    """The label of a row that stands for none; empty where no label does.
+def leave_out_ignored(task_file: TaskFile, table: Table) -> Table:
+    """The rows without a label of `ignore_labels`; prints the others' number.
 
-    Args:
-        task_file: The description of the task, with `ignore_labels`.
-        cells: The row's cells in the columns of the labels.
+    Raises:
+        UserError: No row is left.
     """
+    ignored = task_file.ignore_labels
+    if not ignored:
+        return table
+    columns = [table.columns[name] for name in task_file.label]
+    labels = [_find_ignored(task_file, cells) for cells in zip(*columns)]
+    counts = collections.Counter(labels)
+    listed = ", ".join(f"{counts[one]:,} of {cut(one)!r}" for one in ignored)
+    option = task_file.name_option("--ignore_labels", "ignore_labels")
+    screen.notify_once(f"{table.path}: {option}: rows left out: {listed}.")
+    if all(labels):
+        raise UserError(f"{table.path}: {option} leaves no rows.")
+    return table.take([row for row, one in enumerate(labels) if not one])
+
+
+def _find_ignored(task_file: TaskFile, cells: Sequence[Any]) -> str:
+    """The label of a row that stands for none; empty where no label does."""
     labels = [*map(normalize_cell, cells)]
     if task_file.has_label_cells:
         with contextlib.suppress(ValueError):

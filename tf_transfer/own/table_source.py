@@ -217,7 +217,7 @@ class TableSource(Source):
                 raise UserError(f"{path}: holds no examples.")
             parts.append(table)
         whole = concatenate_tables(parts)
-        table = self._leave_out_ignored(whole, paths[0])
+        table = labels_lib.leave_out_ignored(task_file, whole)
         while len(table):
             try:
                 texts = self._prepare_texts(table)
@@ -248,26 +248,6 @@ class TableSource(Source):
                 task_file, f"no cell of {split} has several labels"
             )
         return rows
-
-    def _leave_out_ignored(self, table: Table, path: str) -> Table:
-        """The rows without a label of `ignore_labels`; counts the others."""
-        task_file = self.task_file
-        if not task_file.ignore_labels:
-            return table
-        labels = [
-            labels_lib.find_ignored(task_file, cells)
-            for cells in zip(*(table.columns[name] for name in task_file.label))
-        ]
-        counts = collections.Counter(labels)
-        listed = ", ".join(
-            f"{counts[label]:,} of {cut(label)!r}"
-            for label in task_file.ignore_labels
-        )
-        option = task_file.name_option("--ignore_labels", "ignore_labels")
-        screen.notify_once(f"{path}: {option}: rows left out: {listed}.")
-        if all(labels):
-            raise UserError(f"{path}: {option} leaves no rows.")
-        return table.take([row for row, one in enumerate(labels) if not one])
 
     def _write_skipped(self, bad: Sequence[BadRow], name: str) -> None:
         """Writes the bad rows into a file of `folder`, and prints where."""
