@@ -243,7 +243,7 @@ def test_the_first_sheet_of_excel_is_a_table(tmp_path, capsys):
     table = table_files.read_table(path)
     assert table.columns == {
         "text": ["one", "2", ""],
-        "label": ["1", "true", "x"],
+        "label": ["1", "TRUE", "x"],
     }
     assert "only its first sheet, 'Sheet', is read" in capsys.readouterr().err
     with pytest.raises(UserError, match="a.xlsx, row 5, column 'text': is em"):

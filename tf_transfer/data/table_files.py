@@ -3,8 +3,7 @@
 The file extension selects the format: `.tsv` and `.tab` have tabs and ordinary
 quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
 `.pq` are Parquet, `.xlsx` is Excel; any other file is CSV, as spreadsheets
-write it. `delimited` reads CSV and TSV. Parquet needs pyarrow, and Excel
-openpyxl.
+write it. `delimited` reads CSV and TSV, `excel` Excel. Parquet needs pyarrow.
 """
 
 import csv
@@ -12,14 +11,13 @@ import difflib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tf_transfer.data import delimited, file_formats
-from tf_transfer.data.columns import BadRow, BadRows, normalize_cell, Table
+from tf_transfer.data import delimited, excel, file_formats
+from tf_transfer.data.columns import BadRow, BadRows, Table
 from tf_transfer.data.delimited import Dialect, Rows
 from tf_transfer.data.file_formats import JSON_LINES
-from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, escape_formula, quote_names
 from tf_transfer.utils.json_files import Record
@@ -72,7 +70,7 @@ def read_table(
     elif extension in JSON_LINES:
         numbers, cells = _read_json(path, wanted, bad)
     else:
-        rows = _read_excel(path, bad, wanted.needed)
+        rows = excel.read_rows(path, bad, wanted.needed)
         numbers, cells = _take_columns(path, rows, wanted, delimited.CSV, bad)
     places = [(path, number) for number in numbers]
     table = Table(path, places, cells, wanted.flags)
@@ -277,54 +275,6 @@ def _read_parquet(path: str, wanted: Wanted) -> Content:
         raise
     except Exception as error:  # pyarrow's depend on what is damaged
         raise file_formats.damaged_error(path, "Parquet", error) from None
-
-
-# === Excel ===
-
-
-def _read_excel(path: str, bad: list[BadRow], needed: frozenset[str]) -> Rows:
-    """Yields the rows of the first sheet, as the text that CSV would have.
-
-    Args:
-        path: The file.
-        bad: Gets the rows with more cells than the header.
-        needed: Columns of the header; rows above it are left out.
-    """
-    try:
-        import openpyxl
-    except ImportError:
-        raise UserError(
-            f"{path}: Excel needs openpyxl: pip install 'tf_transfer[excel]'. "
-            "Or save the sheet as CSV."
-        ) from None
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheet, *others = book.worksheets
-        if others:
-            screen.notify_once(
-                f"{path}: only its first sheet, {sheet.title!r}, is read."
-            )
-        cells = enumerate(sheet.iter_rows(values_only=True), 1)
-        rows = ((number, _read_cells(row)) for number, row in cells)
-        filled = ((number, row) for number, row in rows if row)
-        width = 0  # of the header; empty cells may follow
-        for number, row in delimited.drop_titles(path, filled, needed):
-            width = width or len(row)
-            if len(row) > width:
-                problem = f"has {len(row)} cells, and the header has {width}"
-                bad.append(BadRow(path, number, problem, "Fix the row."))
-            else:
-                yield number, row + [""] * (width - len(row))
-    except Exception as error:  # openpyxl's depend on what is damaged
-        raise file_formats.damaged_error(path, "an Excel file", error) from None
-
-
-def _read_cells(cells: Iterable[Any]) -> list[str]:
-    """The cells of a row as texts, without empty ones at its end."""
-    row = [*map(normalize_cell, cells)]
-    while row and not row[-1]:
-        row.pop()
-    return row
 
 
 # === Writing ===
