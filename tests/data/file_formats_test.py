@@ -1,10 +1,14 @@
 """Files by their format: packed ones, other formats, lines of text."""
 
 import bz2
+import functools
 import gzip
 import json
 import lzma
+import sqlite3
 
+import pandas as pd
+import pyarrow
 import pytest
 
 from tf_transfer.data import file_formats, table_files, tagged
@@ -16,6 +20,13 @@ CSV = b"text,label\ngood film,a\nbad film,b\n"
 ROWS = {"text": ["good film", "bad film"], "label": ["a", "b"]}
 OBJECTS = [dict(zip(ROWS, row)) for row in zip(*ROWS.values())]
 LINES = "".join(f"{json.dumps(row)}\n" for row in OBJECTS).encode()
+PACK = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": functools.partial(pyarrow.compress, codec="zstd", asbytes=True),
+    "lz4": functools.partial(pyarrow.compress, codec="lz4", asbytes=True),
+}
 
 
 def write(path, content):
@@ -27,7 +38,7 @@ def read(path):
     return table_files.read_table(path, COLUMNS)
 
 
-@pytest.mark.parametrize("pack", [gzip, bz2, lzma], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("ending", PACK)
 @pytest.mark.parametrize(
     "name, content",
     [
@@ -37,10 +48,9 @@ def read(path):
         ("a.csv", CSV.replace(b",", b";").replace(b"film", b"caf\xe9")),
     ],
 )
-def test_a_packed_table_is_read(pack, name, content, tmp_path):
-    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[pack]
+def test_a_packed_table_is_read(ending, name, content, tmp_path):
     plain = read(write(tmp_path / name, content))
-    path = write(tmp_path / f"{name}.{ending}", pack.compress(content))
+    path = write(tmp_path / f"{name}.{ending}", PACK[ending](content))
     table = read(path)
     assert table.columns == plain.columns and len(table) == 2
     assert table.locate(1).startswith(f"{path}, line ")
@@ -58,12 +68,11 @@ def test_packed_words_with_tags_are_read(tmp_path):
     }
 
 
-@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("ending", PACK)
 @pytest.mark.parametrize("damage", [lambda c: c[:-9], lambda c: b"no" + c])
 def test_a_damaged_packed_table_is_named(damage, ending, tmp_path):
-    pack = {"gz": gzip, "bz2": bz2, "xz": lzma}[ending]
     path = tmp_path / f"a.csv.{ending}"
-    write(path, damage(pack.compress(CSV * 99)))
+    write(path, damage(PACK[ending](CSV * 99)))
     with pytest.raises(UserError, match=f"is not a .{ending} file, or damaged"):
         read(str(path))
 
@@ -84,11 +93,71 @@ def test_a_damaged_packed_table_is_named(damage, ending, tmp_path):
             b"\x1f\x8b\x08\0",
             "packed by gzip. Give it the extension .gz",
         ),
+        ("a.csv", b"BZh91AY&SY", "packed by bzip2. Give it the extension .bz2"),
+        ("a.csv", b"\xfd7zXZ\0", "packed by xz. Give it the extension .xz"),
+        ("a.csv", b"\x28\xb5\x2f\xfd", "packed by zstd. Give .* .zst"),
+        ("a.csv", b"\x04\x22\x4d\x18", "packed by lz4. Give .* .lz4"),
+        ("a.csv", b"ARROW1\0\0", "is Feather .*Give .* .feather"),
+        ("a.csv", b"7z\xbc\xaf", "is an archive. Unpack it"),
+        ("a.csv", b"a.txt".ljust(257, b"\0") + b"ustar", "is an archive"),
+        ("a.dta", b"\x73\1\1\0", "is Stata. .*pandas.read_stata"),
+        ("a.sav", b"$FL2@(#)", "is SPSS. .*pandas.read_spss"),
+        ("a.csv", b"%PDF-1.7", "is a document. Write it as CSV"),
+        ("a.csv", b"\n<!DOCTYPE html>", "is a web page.*Download"),
+        ("a.csv", b"version https://git-lfs.github.com", "git lfs pull"),
+        (
+            "a.ods",
+            b"PK\x03\x04".ljust(30, b"\0")
+            + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+            "is an OpenDocument file. Save it as .xlsx or as CSV",
+        ),
     ],
 )
 def test_a_file_of_another_format_says_what_it_is(name, start, words, tmp_path):
     path = write(tmp_path / name, start + bytes(range(256)))
     with pytest.raises(UserError, match=words):
+        read(path)
+
+
+def write_sqlite(path):
+    with sqlite3.connect(path) as base:
+        pd.DataFrame(ROWS).to_sql("texts", base, index=False)
+
+
+@pytest.mark.parametrize(
+    "name, save, words",
+    [
+        ("a.dta", pd.DataFrame.to_stata, "is Stata. .*pandas.read_stata"),
+        ("a.pkl", pd.DataFrame.to_pickle, "is a pickle. .*pandas.read_pickle"),
+        ("a.csv", pd.DataFrame.to_pickle, "is a pickle. .*pandas.read_pickle"),
+        (
+            "a.db",
+            lambda _, path: write_sqlite(path),
+            "SQLite .*sqlite3 -header",
+        ),
+    ],
+)
+def test_what_a_library_wrote_says_how_to_make_a_csv(
+    name, save, words, tmp_path
+):
+    path = str(tmp_path / name)
+    save(pd.DataFrame(ROWS), path)
+    with pytest.raises(UserError, match=words):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.feather", "a.arrow", "a.ipc"])
+def test_feather_is_read(name, tmp_path):
+    path = str(tmp_path / name)
+    pd.DataFrame(ROWS).to_feather(path)
+    assert read(path).columns == ROWS
+    assert read(path).locate(1) == f"{path}, row 2"
+    assert task_file.is_table("nowhere.feather")
+
+
+def test_a_damaged_feather_file_is_named(tmp_path):
+    path = write(tmp_path / "a.feather", b"ARROW1\0\0" + bytes(99))
+    with pytest.raises(UserError, match="is not Feather, or damaged"):
         read(path)
 
 
@@ -136,21 +205,24 @@ def test_the_extension_names_the_format(path, extension, is_plain):
 
 
 @pytest.mark.parametrize(
-    "content, is_array",
+    "content, is_document",
     [
         ('[{"a": 1}]', True),
         ("\ufeff [\n {", True),
+        ("[[1], [2]]", True),
+        ('{"a": [{}], "b": {}}', False),
+        ('{"a": [{"b": 1}]}', True),
+        ('{\n"a": {"0": 1}}', True),
         ("[]", False),
-        ('{"a": [{}]}', False),
+        ('{"a": [1, 2]}', False),  # a row, such as of words
+        ('{"a": {"b": 1}}\n{"a": {"b": 1}}', False),
         ("[1]\n[{", False),
     ],
 )
-def test_an_array_of_objects_is_known_by_its_beginning(
-    content, is_array, tmp_path
-):
+def test_a_document_of_json_is_told_from_lines(content, is_document, tmp_path):
     path = write(tmp_path / "a.json", content.encode())
-    assert file_formats.is_json_array(path) == is_array
-    kind = "row" if is_array else "line"
+    assert file_formats.is_json_document(path) == is_document
+    kind = "row" if is_document else "line"
     assert file_formats.name_row(path, 3) == f"{path}, {kind} 3"
 
 

@@ -161,11 +161,17 @@ def test_a_missing_column_is_an_error_with_advice(
     assert str(error.value) == f"{where} {advice}"
 
 
-def test_a_column_that_occurs_twice_matters_only_if_it_is_read(tmp_path):
+def test_a_column_that_occurs_twice_matters_only_if_it_is_read(
+    tmp_path, capsys
+):
     content = "a,b,a\n1,2,3\n"
     assert read(tmp_path, content, {"b": ""}).columns == {"b": ["2"]}
     with pytest.raises(UserError, match="has 2 columns 'a'. Rename all but"):
-        read(tmp_path, content)
+        read(tmp_path, content, {"a": ""})
+    assert read(tmp_path, content, {"b": ""}, takes_all=True).columns == {
+        "b": ["2"]
+    }
+    assert "column 'a' occurs twice. It is left out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,24 @@
 """The format of a table's file: extension, packing, first bytes, encoding.
 
-The extension names the format; `.gz`, `.bz2` or `.xz` behind it is unpacked.
-Text is UTF-8, or what its bytes or `--encoding` say.
+The extension names the format; `.gz`, `.bz2`, `.xz`, `.zst` or `.lz4` behind it
+is unpacked. A file of another format is known by its first bytes. Text is
+UTF-8, or what its bytes or `--encoding` say.
 """
 
 import bz2
 import codecs
 import contextlib
+import functools
 import gzip
 import io
+import json
 import lzma
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, IO
+from typing import Any, IO, NamedTuple
 
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -23,30 +27,95 @@ from tf_transfer.utils.formatting import cut
 TABS = (".tsv", ".tab")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
+ARROW = (".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
-EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *EXCEL)
+EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *ARROW, *EXCEL)
+
+
+def _open_arrow(file: IO[bytes], codec: str) -> IO[bytes]:
+    import pyarrow
+
+    return pyarrow.CompressedInputStream(file, codec)
+
+
 # Functions that unpack an open file, by the file extension.
 UNPACK: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
+    ".zst": functools.partial(_open_arrow, codec="zstd"),
+    ".lz4": functools.partial(_open_arrow, codec="lz4"),
 }
-# First bytes of a file, extensions that fit them, and the problem of others.
-SIGNATURES: tuple[tuple[bytes, tuple[str, ...], str], ...] = (
-    (
-        b"\xd0\xcf\x11\xe0",
-        (),
-        "is an Excel file of before 2007 (.xls), or has a password. Save it as "
-        ".xlsx without a password, or as CSV.",
+
+
+class Signature(NamedTuple):
+    """How files of a format begin.
+
+    Attributes:
+        start: A regular expression of their first bytes.
+        name: What such a file is.
+        extensions: Those of files that are read.
+        pandas: The function of pandas that reads such a file.
+        advice: What to do instead.
+    """
+
+    start: bytes
+    name: str
+    extensions: tuple[str, ...] = ()
+    pandas: str = ""
+    advice: str = ""
+
+
+SIGNATURES = (
+    Signature(rb"PAR1", "Parquet", PARQUET),
+    Signature(rb"ARROW1|FEA1", "Feather (Arrow)", ARROW),
+    Signature(rb"\x1f\x8b", "packed by gzip", (".gz",)),
+    Signature(rb"BZh[1-9]1AY&SY", "packed by bzip2", (".bz2",)),
+    Signature(rb"\xfd7zXZ", "packed by xz", (".xz",)),
+    Signature(rb"\x28\xb5\x2f\xfd", "packed by zstd", (".zst",)),
+    Signature(rb"\x04\x22\x4d\x18", "packed by lz4", (".lz4",)),
+    Signature(
+        rb"\xd0\xcf\x11\xe0",
+        "an Excel file of before 2007 (.xls), or has a password",
+        advice="Save it as .xlsx without a password, or as CSV.",
     ),
-    (
-        b"PK\3\4",
-        EXCEL,
-        "is an Excel file or a ZIP archive. Give it the extension .xlsx, or "
-        "unpack it.",
+    Signature(
+        rb"PK\x03\x04.{26}mimetypeapplication/vnd.oasis",
+        "an OpenDocument file",
+        advice="Save it as .xlsx or as CSV.",
     ),
-    (b"PAR1", PARQUET, "is Parquet. Give it the extension .parquet."),
-    (b"\x1f\x8b", (".gz",), "is packed by gzip. Give it the extension .gz."),
+    Signature(rb"PK\x03\x04.{26}mimetypeapplication", "no table"),
+    Signature(rb"PK\x03\x04", "an Excel file or a ZIP archive", EXCEL),
+    Signature(
+        rb"7z\xbc\xaf|Rar!\x1a|.{257}ustar", "an archive", advice="Unpack it."
+    ),
+    Signature(
+        rb"SQLite format 3\x00",
+        "an SQLite database",
+        advice="To make a CSV of a table: sqlite3 -header -csv {path} "
+        "'SELECT * FROM name' > table.csv",
+    ),
+    Signature(
+        rb"<stata_dta>|[\x69-\x73][\x01\x02]\x01\x00",
+        "Stata",
+        pandas="read_stata",
+    ),
+    Signature(rb"\x80[\x02-\x05]", "a pickle", pandas="read_pickle"),
+    Signature(rb"\$FL[23]@", "SPSS", pandas="read_spss"),
+    Signature(rb"\x00{12}\xc2\xea\x81\x60", "SAS", pandas="read_sas"),
+    Signature(rb"\x89HDF", "HDF5", pandas="read_hdf"),
+    Signature(rb"\x93NUMPY", "an array of NumPy", advice="Write it as CSV."),
+    Signature(rb"%PDF-|\{\\rtf", "a document", advice="Write it as CSV."),
+    Signature(
+        rb"(?i)\s*<(!doctype )?html",
+        "a web page, perhaps in place of a download",
+        advice="Download the file again.",
+    ),
+    Signature(
+        rb"version https://git-lfs",
+        "a pointer of Git LFS in place of the file",
+        advice="Fetch the file: git lfs pull",
+    ),
 )
 
 
@@ -58,13 +127,26 @@ def extension_of(path: str) -> str:
 
 def is_plain(path: str) -> bool:
     """Whether a file is delimited text, by its extension."""
-    return extension_of(path) not in (*JSON_LINES, *PARQUET, *EXCEL)
+    others = (*JSON_LINES, *PARQUET, *ARROW, *EXCEL)
+    return extension_of(path) not in others
 
 
-def is_json_array(path: str) -> bool:
-    """Whether a JSON file is one array of objects."""
+def is_json_document(path: str) -> bool:
+    """Whether a JSON file is one array or object that holds all rows.
+
+    Such an object has objects inside, or an array of objects or arrays.
+    """
     with open_unpacked(path) as file:
-        return bool(re.match(rb"(\xef\xbb\xbf)?\s*\[\s*\{", file.read(20)))
+        content = file.read().decode("utf-8-sig", "replace").strip()
+    if re.match(r"\[\s*[\[{]", content):
+        return True
+    try:
+        document = json.loads(content)  # where lines are rows, it ends soon
+    except (ValueError, RecursionError):
+        return False
+    values = document.values() if isinstance(document, dict) else []
+    inside = [v[0] if v and isinstance(v, list) else v for v in values]
+    return any(isinstance(v, dict | list) and v for v in inside)
 
 
 def name_row(path: str, number: int) -> str:
@@ -73,20 +155,31 @@ def name_row(path: str, number: int) -> str:
     An item of a JSON array has a number, too.
     """
     extension = extension_of(path)
-    has_lines = extension not in (*PARQUET, *EXCEL)
+    has_lines = extension not in (*PARQUET, *ARROW, *EXCEL)
     if extension in JSON_LINES:
-        has_lines = not is_json_array(path)
+        has_lines = not is_json_document(path)
     return f"{path}, {'line' if has_lines else 'row'} {number}"
 
 
 def check_signature(path: str) -> None:
     """Raises `UserError` for a file of another format than its extension's."""
     with files.open_regular(path) as file:
-        start = file.read(4)
-    for signature, extensions, problem in SIGNATURES:
-        is_other = not path.lower().endswith(extensions)
-        if is_other and start.startswith(signature):
-            raise UserError(f"{path}: {problem}")
+        start = file.read(512)
+    for signature in SIGNATURES:
+        if not re.match(signature.start, start, re.DOTALL):
+            continue
+        if signature.extensions and path.lower().endswith(signature.extensions):
+            return
+        advice = signature.advice.format(path=shlex.quote(path))
+        if signature.extensions:
+            advice = f"Give it the extension {signature.extensions[0]}."
+        if signature.pandas:
+            advice = (
+                "To make a CSV of it, in Python: import pandas; "
+                f"pandas.{signature.pandas}({path!r})"
+                '.to_csv("table.csv", index=False)'
+            )
+        raise UserError(f"{path}: is {signature.name}. {advice}".rstrip())
 
 
 @contextlib.contextmanager

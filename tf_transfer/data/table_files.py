@@ -1,9 +1,10 @@
-"""Tables: the one reader of CSV, TSV, JSON lines, Parquet, Excel; the writer.
+"""Tables: the one reader of CSV, TSV, JSON, Parquet, Excel; the writer.
 
 The file extension selects the format: `.tsv` and `.tab` have tabs and ordinary
-quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
-`.pq` are Parquet, `.xlsx` is Excel; any other file is CSV, as spreadsheets
-write it. `delimited` reads CSV and TSV, `excel` Excel. Parquet needs pyarrow.
+quotes, `.jsonl`, `.ndjson` and `.json` are JSON, `.parquet` and `.pq` Parquet,
+`.feather`, `.arrow` and `.ipc` Feather, `.xlsx` is Excel; any other file is
+CSV, as spreadsheets write it. `delimited` reads CSV and TSV, `json_tables`
+JSON, and `excel` Excel.
 """
 
 import csv
@@ -11,13 +12,14 @@ import difflib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tf_transfer.data import delimited, excel, file_formats
+from tf_transfer.data import delimited, excel, file_formats, json_tables
 from tf_transfer.data.columns import BadRow, BadRows, Table
 from tf_transfer.data.delimited import Dialect, Rows
 from tf_transfer.data.file_formats import JSON_LINES
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, escape_formula, quote_names
 from tf_transfer.utils.json_files import Record
@@ -65,8 +67,8 @@ def read_table(
     if dialect is not None:
         rows = delimited.read_rows(path, encoding, dialect, bad, wanted.needed)
         numbers, cells = _take_columns(path, rows, wanted, dialect, bad)
-    elif extension in file_formats.PARQUET:
-        numbers, cells = _read_parquet(path, wanted)
+    elif extension in (*file_formats.PARQUET, *file_formats.ARROW):
+        numbers, cells = _read_arrow(path, wanted)
     elif extension in JSON_LINES:
         numbers, cells = _read_json(path, wanted, bad)
     else:
@@ -128,7 +130,14 @@ class Wanted(NamedTuple):
         """
         names = [name for name in self.flags if name in header]
         if self.takes_all:
-            names = [*dict.fromkeys(header)]
+            for name in dict.fromkeys(header):
+                if name in names:
+                    continue
+                if header.count(name) == 1 or not self.flags:
+                    names.append(name)
+                else:
+                    _notify_of_column(where, name, "occurs twice")
+            names.sort(key=header.index)
         for name in names:
             if header.count(name) > 1:
                 raise UserError(
@@ -194,25 +203,14 @@ def _take_columns(
     return numbers, dict(zip(names, columns))
 
 
-# === JSON lines ===
+# === JSON ===
 
 
 def _read_json(path: str, wanted: Wanted, bad: list[BadRow]) -> Content:
     numbers: list[int] = []
     rows: list[Record] = []
     header: dict[str, None] = {}
-    lines = file_formats.read_lines(path)
-    if file_formats.is_json_array(path):
-        lines = _split_array(path)
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = _parse_object(line)
-        except ValueError as error:
-            problem, advice = error.args
-            bad.append(BadRow(path, number, problem, advice, text=line))
-            continue
+    for number, row in json_tables.read_rows(path, bad, wanted.needed):
         numbers.append(number)
         rows.append(row)
         header.update(dict.fromkeys(row))
@@ -224,57 +222,44 @@ def _read_json(path: str, wanted: Wanted, bad: list[BadRow]) -> Content:
     return numbers, {name: [row.get(name) for row in rows] for name in names}
 
 
-def _split_array(path: str) -> Iterator[str]:
-    """Yields the items of a JSON file that is one array, each in a line."""
+# === Parquet and Feather ===
+
+
+def _read_arrow(path: str, wanted: Wanted) -> Content:
+    """The columns of a file that pyarrow reads."""
+    from pyarrow import feather, parquet
+
+    is_parquet = file_formats.extension_of(path) in file_formats.PARQUET
+    cells: dict[str, list[Any]] = {}
     try:
-        items = json.loads("\n".join(file_formats.read_lines(path)))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is not JSON ({error}). Fix it.") from None
-    yield from map(json.dumps, items)
-
-
-def _parse_object(line: str) -> Record:
-    """The object of a line; raises `ValueError` of a problem and an advice."""
-    try:
-        row = json.loads(line)
-        if "\\ud" in line.lower():  # perhaps half of a surrogate pair
-            json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"has half a character ({error.object[error.start]!a}), such as of "
-            "a cut emoji",
-            "Remove it.",
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"is not JSON ({error})",
-            "Give one object per line, or an array of objects.",
-        ) from None
-    if not isinstance(row, dict):
-        raise ValueError(
-            "is not a JSON object",
-            'Give one per line, such as {"text": "...", "label": "..."}.',
-        )
-    return row
-
-
-# === Parquet ===
-
-
-def _read_parquet(path: str, wanted: Wanted) -> Content:
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            names = wanted.choose(path, file.schema_arrow.names)
-            table = file.read(names)
-            table.validate()
-            cells = {name: table.column(name).to_pylist() for name in names}
-            return [*range(1, table.num_rows + 1)], cells
+        if is_parquet:
+            with parquet.ParquetFile(path) as file:
+                names = wanted.choose(path, file.schema_arrow.names)
+                table = file.read(names)
+        else:
+            table = feather.read_table(path)
+            names = wanted.choose(path, table.column_names)
+        table.validate()
+        for name in names:
+            try:
+                cells[name] = table.column(name).to_pylist()
+            except (OverflowError, ValueError) as error:  # of a far date
+                if name in wanted.flags:
+                    raise
+                _notify_of_column(path, name, f"cannot be read ({error})")
+        return [*range(1, table.num_rows + 1)], cells
     except UserError:
         raise
     except Exception as error:  # pyarrow's depend on what is damaged
-        raise file_formats.damaged_error(path, "Parquet", error) from None
+        name = "Parquet" if is_parquet else "Feather"
+        raise file_formats.damaged_error(path, name, error) from None
+
+
+def _notify_of_column(path: str, name: str, problem: str) -> None:
+    """Prints that a column that is not needed is left out."""
+    screen.notify_once(
+        f"{path}: column {cut(name)!r} {problem}. It is left out."
+    )
 
 
 # === Writing ===
