@@ -10,9 +10,10 @@ import pytest
 
 from tests.support import answering, own_data, quick, tweets_table
 from tests.support.tweets_table import files_of, parsed
-from tf_transfer import experiment, predict
+from tf_transfer import experiment
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
+from tf_transfer.runs import input_texts
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
@@ -116,9 +117,9 @@ def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):
     task = tweets.Tweets(settings).data.task
     path = tmp_path / "new.csv"
     path.write_text("text,number\n a b,x%20y\n")
-    [[text]] = predict.read_file(task, settings, str(path)).rows.texts
+    [[text]] = input_texts.read_file(task, settings, str(path)).rows.texts
     assert text == "x y: a b"
-    [[text]] = predict.read_texts(task, settings, ["c"]).rows.texts
+    [[text]] = input_texts.read_texts(task, settings, ["c"]).rows.texts
     assert text == "c"
 
 

@@ -12,7 +12,8 @@ Parquet or Excel. The texts of a table of `tf_transfer.tweets` are prepared as
 the run's were. The answers are the columns of the table and, behind them,
 `predicted_label` and its probability `predicted_score`; of a task on scores,
 `predicted_score`; of entities, `predicted_tags`. They are CSV, or JSON lines if
-the file extension of `--output` says so.
+the file extension of `--output` says so. A row with an empty text has an empty
+answer, or is left out with `--skip_bad_rows`.
 
 Entities: the table has a column with lists of words, or it is a file with one
 word per line, as CoNLL's. The answers are JSON lines. `--text` is a sentence
@@ -32,25 +33,15 @@ A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.data import (
-    entities,
-    file_formats,
-    table_files,
-    tagged,
-    texts as texts_lib,
-)
-from tf_transfer.data.columns import normalize_cell, Table
+from tf_transfer.data import file_formats, table_files
 from tf_transfer.data.task import Examples, Sentences, Task
-from tf_transfer.own import label_cells
-from tf_transfer.runs import export_folder
+from tf_transfer.runs import export_folder, input_texts
 from tf_transfer.runs.trained import choose_task, Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
@@ -69,6 +60,12 @@ def define_flags() -> None:
     flags.DEFINE_string("input", None, "A table of texts.")
     flags.DEFINE_string(
         "encoding", "", "Of --input, a CSV or TSV. Unset: the run's."
+    )
+    flags.DEFINE_bool(
+        "skip_bad_rows",
+        False,
+        "Of --input: leave out rows that cannot be read, or whose text is "
+        "empty. Unset: a row with an empty text has an empty answer.",
     )
     flags.DEFINE_string(
         "label_column",
@@ -111,131 +108,6 @@ def define_flags() -> None:
     )
 
 
-# === Reading ===
-
-
-class Texts(NamedTuple):
-    """What is to be answered.
-
-    Attributes:
-        source: The file, or `--text`.
-        columns: The cells of its columns.
-        rows: Its rows, with labels if a column has them.
-    """
-
-    source: str
-    columns: dict[str, list[Any]]
-    rows: Examples | Sentences
-
-
-def read_texts(task: Task, settings: Any, texts: Sequence[str]) -> Texts:
-    """Reads one text or pair, or sentences whose words are to be tagged.
-
-    Args:
-        task: The task that answers.
-        settings: Those of the run.
-        texts: The values of `--text`.
-
-    Raises:
-        UserError: There are too few or too many texts, or one is empty.
-    """
-    if task.is_tagging:
-        columns = {task.texts[0]: [*texts]}
-    elif len(texts) == len(task.texts):
-        columns = {name: [text] for name, text in zip(task.texts, texts)}
-    else:
-        raise UserError(
-            f"--text: task {task.name} takes {len(task.texts)} of them, and "
-            f"{len(texts)} are given."
-        )
-    count = len(columns[task.texts[0]])
-    places = [("--text", number + 1) for number in range(count)]
-    table = Table("--text", places, columns)
-    return _make_rows(task, settings, table, "")
-
-
-def read_file(
-    task: Task,
-    settings: Any,
-    path: str,
-    encoding: str = "",
-    label_column: str = "",
-) -> Texts:
-    """Reads a table, without TensorFlow.
-
-    Args:
-        task: The task that answers.
-        settings: Those of the run.
-        path: The file.
-        encoding: The encoding of a CSV or TSV; empty for the run's.
-        label_column: The column of the labels; empty for none. A file with one
-            word per line has them in its last.
-
-    Raises:
-        UserError: Naming the file, and the line or the column.
-    """
-    if label_column in task.texts:
-        raise UserError(f"--label_column={label_column}: is one of the texts.")
-    names = [*task.texts, settings.keyword_column]
-    columns: dict[str, str | None] = dict.fromkeys(filter(None, names), "")
-    if label_column:
-        columns[label_column] = "--label_column"
-    if task.is_tagging and label_column:
-        table = tagged.read_table(path, task.texts[0], label_column)
-        types = entities.types_of(task.labels or ())
-        tagged.check_types(table, table.columns[label_column], types)
-    elif task.is_tagging and file_formats.is_plain(path):
-        table = tagged.read_columns(path, {task.texts[0]: 0})
-    else:
-        encoding = encoding or settings.encoding
-        table = table_files.read_table(path, columns, encoding, takes_all=True)
-    if not len(table):
-        raise UserError(f"{path}: holds no texts.")
-    return _make_rows(task, settings, table, label_column)
-
-
-def _make_rows(
-    task: Task, settings: Any, table: Table, label_column: str
-) -> Texts:
-    """The texts of a table, prepared as those of the run; see `read_file`."""
-    source, ids = table.path, np.arange(len(table))
-    if task.is_tagging:
-        words = table.words(task.texts[0])
-        tags = table.columns.get(label_column)
-        if tags is None:
-            tags = [["O"] * len(sentence) for sentence in words]
-        columns = {**table.columns, task.texts[0]: words}
-        return Texts(source, columns, Sentences(ids, words, tags))
-    keywords = [""] * len(table)
-    if settings.keyword_column in table.columns:
-        keywords = [
-            *map(normalize_cell, table.columns[settings.keyword_column])
-        ]
-    is_cleaned = settings.clean == "basic"
-    texts = [
-        [
-            texts_lib.make_text(text, keyword, is_cleaned)
-            for text, keyword in zip(table.texts(name), keywords)
-        ]
-        for name in task.texts
-    ]
-    labels = None
-    if label_column:
-        labels = _read_labels(task, table, label_column)
-    return Texts(source, table.columns, Examples(ids, texts, labels))
-
-
-def _read_labels(task: Task, table: Table, column: str) -> np.ndarray:
-    """The labels in a table; see `Examples`."""
-    cells, labels = table.columns[column], task.labels or ()
-    if task.kind == "score":
-        return np.asarray(table.scores(column))
-    if task.kind == "classes":
-        return table.label_ids(column, [*map(normalize_cell, cells)], labels)
-    read = label_cells.find_label_cells(cells, task.separator, labels).read
-    return table.label_sets(column, table.convert(column, read), labels)
-
-
 # === Writing ===
 
 
@@ -268,7 +140,7 @@ def choose_extension(task: Task, path: str, output: str | None) -> str:
 
 def write_answers(
     predictor: Predictor,
-    texts: Texts,
+    texts: input_texts.Texts,
     output: str | None,
     extension: str,
     probabilities: bool = False,
@@ -296,7 +168,8 @@ def write_answers(
                 f"{texts.source}: has a column '{name}' already, which the "
                 "answers would replace. Rename it."
             )
-    content = table_files.write_table({**texts.columns, **answers}, extension)
+    spread = {name: texts.spread(name, answers[name]) for name in answers}
+    content = table_files.write_table({**texts.columns, **spread}, extension)
     if output is None:
         print(content.decode(), end="")
     else:
@@ -355,6 +228,8 @@ def _check_flags(values: flags.FlagValues) -> None:
             f"--label_column={values.label_column}: is a column of --input. "
             "Give the file."
         )
+    if values.skip_bad_rows and not values.input:
+        raise UserError("--skip_bad_rows: is of --input. Give the file.")
     # Bytes of the command line that were not decoded.
     if any("\ud800" <= c <= "\udfff" for text in values.text for c in text):
         raise UserError(
@@ -401,10 +276,15 @@ def main() -> None:
     extension = choose_extension(task, path, values.output)
     texts = None
     if values.text:
-        texts = read_texts(task, settings, values.text)
+        texts = input_texts.read_texts(task, settings, values.text)
     elif path:
-        texts = read_file(
-            task, settings, path, values.encoding, values.label_column
+        texts = input_texts.read_file(
+            task,
+            settings,
+            path,
+            values.encoding,
+            values.label_column,
+            values.skip_bad_rows,
         )
     if not settings.is_sparse:
         command_line.import_tensorflow()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support import own_data
-from tf_transfer import predict
 from tf_transfer.data.task import Task
 from tf_transfer.own import label_cells, table_source, task_file
+from tf_transfer.runs import input_texts
 from tf_transfer.utils.errors import UserError
 
 SETS = [["a", "b"], ["a"], ["b", "c d"], ["a", "c d"], [], ["b"]]
@@ -275,7 +275,7 @@ def test_predictions_are_scored_by_labels_of_the_same_form(
     settings = types.SimpleNamespace(
         keyword_column="", encoding="", clean="none"
     )
-    rows = predict.read_file(task, settings, path, "", "tags").rows
+    rows = input_texts.read_file(task, settings, path, "", "tags").rows
     assert rows.labels.tolist() == [[1, 1], [0, 1]]
 
 

@@ -1,13 +1,14 @@
 """Texts and files are read and answered, as `predict.main` does it."""
 
 from tf_transfer import predict
+from tf_transfer.runs import input_texts
 
 
 def predict_texts(predictor, texts, output=None):
     """Answers the values of `--text`."""
     task, settings = predictor.task, predictor.experiment.settings
     extension = predict.choose_extension(task, "", output)
-    given = predict.read_texts(task, settings, texts)
+    given = input_texts.read_texts(task, settings, texts)
     predict.write_answers(predictor, given, output, extension)
 
 
@@ -17,11 +18,14 @@ def predict_file(
     output=None,
     probabilities=False,
     label_column="",
+    skip_bad_rows=False,
 ):
     """Answers a file, and scores the answers where a column has labels."""
     task, settings = predictor.task, predictor.experiment.settings
     extension = predict.choose_extension(task, path, output)
-    given = predict.read_file(task, settings, path, "", label_column)
+    given = input_texts.read_file(
+        task, settings, path, "", label_column, skip_bad_rows
+    )
     logits = predict.write_answers(
         predictor, given, output, extension, probabilities
     )
