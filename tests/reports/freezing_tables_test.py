@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.reports import made_up
 from tests.support import commands
 from tf_transfer.freezing import tables
@@ -16,6 +18,7 @@ AVERAGING = "authors' averaging"
 
 def write(trials=TRIALS, task="mrpc", lr=1e-5, untrained="", **changes):
     """Runs by number of trained blocks, of an encoder of four."""
+    changes.setdefault("majorities", {"accuracy": 0.3})
     settings = {"lr": lr, "untrained": untrained, "frozen_prefix": "live"}
     if changes.get("cached"):
         settings |= {"frozen_prefix": "cached", "cache_dtype": "float16"}
@@ -111,6 +114,22 @@ def test_the_qualities_and_the_level_are_those_asked_for():
 def test_what_the_majority_baseline_passes_is_marked():
     trials = write({"all": [80], 0: [79]}, majorities={"accuracy": 0.75})
     assert list(find_points(trials)) == ["≥ 90 %*", "≥ 95 %"]
+
+
+@pytest.mark.parametrize(
+    "majorities, mark", [({"accuracy": 0.8}, "†"), ({}, "‡")]
+)
+def test_a_full_model_that_did_not_train_is_no_base(majorities, mark):
+    trials = write({"all": [80, 80], 1: [79, 79]}, majorities=majorities)
+    point = find_points(trials)["≥ 90 %" if not majorities else "≥ 90 %*"]
+    shown = [
+        point[n] for n in ("tuned, here", f"here, {AVERAGING}", "interval")
+    ]
+    assert shown == [mark] * 3
+    study = made_up.collect(PAPER, trials, published=PUBLISHED)
+    [*_, layers] = tables.list_tables(study)
+    assert "80.00 ± 0.00" in [*layers.frame["score, here"]]
+    assert "here 0, without MRPC" in tables.list_tables(study)[2].caption
 
 
 def test_rates_caches_and_kinds_of_full_models_are_curves_of_their_own():

@@ -3,6 +3,7 @@
 import os
 
 import pandas as pd
+import pytest
 
 from tests.reports import made_up
 from tests.support import commands
@@ -18,6 +19,7 @@ FINALS = {"all": 70, "4": 68, "3": 67, "2": 66, "1": 65}
 
 def write(finals=FINALS, task="rte", lr=None, seconds=100.0, **changes):
     """Two seeds half a point around final scores, four epochs each."""
+    changes.setdefault("majorities", {"accuracy": 0.3})
     records = []
     for layers, final in finals.items():
         rate = lr or (2e-5 if layers == "all" else 1e-3)
@@ -68,11 +70,35 @@ def test_the_final_score_is_that_of_the_last_epoch():
         more = 4 if task == "rte" else 0
         records += write({"all": 70 + more, "4": 68}, task)
     for record in records:
-        record["test"] = 0.1  # of the selected epoch
+        record["test"] = 0.5  # of the selected epoch
     rows = fill(records)["table_b"]
     assert find(rows, task="RTE")["last 4, here"] == "-6.00"
     row = find(rows, task="CoLA, STS-B, MRPC, RTE, mean")
     assert (row["last 4, published"], row["last 4, here"]) == ("-2.36", "-3.00")
+
+
+@pytest.mark.parametrize(
+    "majorities, mark", [({"accuracy": 0.7}, "†"), ({}, "‡")]
+)
+def test_nothing_is_saved_or_lost_by_a_model_that_did_not_train(
+    majorities, mark
+):
+    finals = {"all": 80, "4": 69.5, "3": 79}
+    study = collect(write(finals, majorities=majorities))
+    made = {table.name: table for table in tables.list_tables(study)}
+    for name in ("table_a", "table_b"):
+        row = find(made[name].frame.to_dict("records"), task="RTE")
+        assert row["last 4, here"] == mark and mark in made[name].note
+        assert (row["last 3, here"] == mark) == (mark == "‡")
+    assert mark in [*made["table_c"].frame.here]
+    assert not made["table_9"].note  # scores stand as they are
+
+
+def test_both_are_at_a_rate_that_both_were_tried_at():
+    low = write({"all": 70, "4": 60}, lr=1e-5, validation=0.9)
+    high = write({"4": 68}, lr=1e-3, validation=0.95)
+    row = find(fill(low, high)["table_b"], task="RTE")
+    assert row["last 4, here"] == "-10.00"
 
 
 def test_a_run_that_the_limit_ended_has_no_stopping_point():

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 
 from tf_transfer.freezing import operating
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
-from tf_transfer.reports import figures, tables
+from tf_transfer.reports import figures, run_groups, tables
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.figures import Figure
@@ -64,8 +64,19 @@ class Key(NamedTuple):
     runs: str
 
 
-# Scores in points by number of trained blocks, and of `all`.
-Curves = Mapping[Key, operating.Trials]
+class Curve(NamedTuple):
+    """Scores in points by number of trained blocks, and of `all`.
+
+    Attributes:
+        trials: the scores.
+        mark: of `tables.NOTES`, if the full model is no base to compare with.
+    """
+
+    trials: operating.Trials
+    mark: str
+
+
+Curves = Mapping[Key, Curve]
 # By task and number of trained blocks: the authors' mean, plain mean, standard
 # deviation, number of trials, and of those that their averaging kept.
 Published = Mapping[str, Mapping[int | str, Sequence[float]]]
@@ -106,7 +117,8 @@ def list_curves(runs: pd.DataFrame) -> Curves:
         for (variant, frozen), (untrained, full) in variants:
             both = pd.concat([full, frozen]).groupby("tuned", sort=False)
             key = Key(TITLES.get(task, task), lr, variant + untrained)
-            curves[key] = both.score.agg(list).to_dict()
+            trials = both.score.agg(list).to_dict()
+            curves[key] = Curve(trials, tables.find_mark([full]))
     return curves
 
 
@@ -161,7 +173,7 @@ def table_4(parts: Mapping[str, int], published: Record) -> pd.DataFrame:
 def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
     """Scores at every number of trained blocks, published or run."""
     rows = []
-    for key, trials in curves.items():
+    for key, (trials, _) in curves.items():
         means = published.get(key.task, {})
         numbers = {*means, *trials} - {ALL}
         for tuned in (ALL, *sorted(numbers, reverse=True)):
@@ -217,15 +229,29 @@ def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
 
 
 def find_enough(curves: Curves) -> int | None:
-    """The fewest blocks that keep 90 % on every task except CoLA, or None."""
+    """The fewest blocks that keep 90 % on every task except CoLA, or None.
+
+    Full models that are no base to compare with do not count.
+    """
     most = 0
-    for key, trials in curves.items():
+    for key, (trials, mark) in curves.items():
+        if key.task == OUTLIER or mark:
+            continue
         point = operating.operating_point(trials, QUALITY, authors_mean)
-        if key.task != OUTLIER:
-            if point is None:
-                return None
-            most = max(most, point)
+        if point is None:
+            return None
+        most = max(most, point)
     return most
+
+
+def name_enough(curves: Curves) -> str:
+    """What `find_enough` finds, and the tasks that it leaves out."""
+    text = _name_blocks(find_enough(curves))
+    left_out = {key.task: None for key, (_, mark) in curves.items() if mark}
+    if left_out:
+        text += f", without {', '.join(left_out)}, whose full model is "
+        text += run_groups.FAILED
+    return text
 
 
 # === Ours ===
@@ -247,7 +273,7 @@ def table_of_points(
         level: of the interval, by the plain mean; it needs two trials.
     """
     rows = []
-    for key, trials in curves.items():
+    for key, (trials, mark) in curves.items():
         full = plain_mean(trials[ALL])
         means = take_means(published, key.task)
         for quality in qualities:
@@ -263,9 +289,9 @@ def table_of_points(
             if min(map(len, trials.values())) > 1:
                 ends = operating.interval(trials, quality, level)
                 interval = " to ".join(map(_name_blocks, ends))
-            row |= tables.pair("tuned", theirs, _name_blocks(point))
-            row[f"here, {AUTHORS}"] = _name_blocks(authors)
-            row["interval"] = interval
+            row |= tables.pair("tuned", theirs, mark or _name_blocks(point))
+            row[f"here, {AUTHORS}"] = mark or _name_blocks(authors)
+            row["interval"] = mark or interval
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -319,7 +345,7 @@ def list_tables(
             "tables_6_to_9",
             "Tables 6 to 9: test scores with all, enough and no blocks tuned. "
             "Enough keep 90 % on every task except CoLA: published "
-            f"{enough}, here {_name_blocks(ours)}. {source}",
+            f"{enough}, here {name_enough(curves)}. {source}",
             tables_6_to_9(layers, points),
         ),
         Table(
@@ -342,14 +368,15 @@ def list_figures(study: Study) -> list[Figure]:
     """The paper's figure; none of a search."""
     encoder, published = read_published(study)
     curves: dict[str, dict[str, figures.Curve]] = {}
-    for key, trials in list_curves(study.runs).items():
+    for key, (trials, mark) in list_curves(study.runs).items():
         means = take_means(published, key.task)
         of_task = curves.setdefault(key.task, {})
         if means:
             theirs = figures.Curve(_relate(means), DOTTED)
             of_task[f"published, {encoder}"] = theirs
-        style = {"color": figures.colour_of(key.runs)}
-        of_task[key.runs] = figures.Curve(_relate(trials), style)
+        if not mark:
+            style = {"color": figures.colour_of(key.runs)}
+            of_task[key.runs] = figures.Curve(_relate(trials), style)
     label = "relative score, points"
     panels = [figures.Panel(*panel, label) for panel in curves.items()]
     if not panels:
@@ -359,7 +386,9 @@ def list_figures(study: Study) -> list[Figure]:
             "figure",
             "The paper's figure: test score less that of the full model "
             "against the number of tuned blocks, mean and standard deviation "
-            "over trials. Dotted: the authors' trials by their averaging",
+            "over trials; none of a full model that is not shown to be above "
+            "the majority baseline. Dotted: the authors' trials by their "
+            "averaging",
             panels,
             "tuned blocks",
             dress=_dress,

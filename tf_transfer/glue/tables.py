@@ -9,13 +9,13 @@ the better performance scores".
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import figures, run_frame as runs_lib, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
-from tf_transfer.utils.json_files import Record
 
 LARGE = {"MNLI": "mnli", "QQP": "qqp", "QNLI": "qnli", "SST-2": "sst2"}
 SMALL = {"CoLA": "cola", "STS-B": "stsb", "MRPC": "mrpc", "RTE": "rte"}
@@ -29,6 +29,8 @@ EMPTY = (
 
 # The runs of a task and an approach; none where nothing was run.
 TaskRuns = Mapping[tuple[str, str], pd.DataFrame]
+# The runs of some last blocks, and of fine-tuning.
+Pair = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def find_runs(study: Study) -> TaskRuns:
@@ -39,6 +41,20 @@ def find_runs(study: Study) -> TaskRuns:
             wanted = {"trainable_layers": layers}
             task_runs[task, name] = tables.find_runs(study, flag, wanted)
     return task_runs
+
+
+def find_pairs(study: Study) -> dict[str, dict[str, Pair]]:
+    """By task and last blocks, the runs that a claim would compare."""
+    base = {"trainable_layers": APPROACHES[BASE]}
+    return {
+        task: {
+            name: tables.find_pair(
+                study, flag, {"trainable_layers": layers}, base
+            )
+            for name, layers in LAST.items()
+        }
+        for task, flag in TASKS.items()
+    }
 
 
 def stopping_time(runs: pd.DataFrame) -> float:
@@ -69,64 +85,73 @@ def list_epochs(runs: pd.DataFrame) -> pd.DataFrame:
 # === Tables ===
 
 
-def table_a(task_runs: TaskRuns, published: Record) -> pd.DataFrame:
+def table_a(study: Study) -> pd.DataFrame:
     """The time that the last blocks save, in percent of fine-tuning's."""
-    times = _measure(task_runs, stopping_time)
-    saved = 100 - 100 * times.div(times[BASE], axis=0)
-    return _add_means(saved, published)
+
+    def save(last: pd.DataFrame, base: pd.DataFrame) -> float:
+        return 100 - 100 * stopping_time(last) / stopping_time(base)
+
+    return _compare(study, "time_saved", save)
 
 
-def table_b(task_runs: TaskRuns, published: Record) -> pd.DataFrame:
+def table_b(study: Study) -> pd.DataFrame:
     """The final score of the last blocks less fine-tuning's, in points."""
-    scores = _measure(task_runs, final_score)
-    return _add_means(scores.sub(scores[BASE], axis=0), published)
+
+    def subtract(last: pd.DataFrame, base: pd.DataFrame) -> float:
+        return final_score(last) - final_score(base)
+
+    return _compare(study, "score_difference", subtract)
 
 
-def _measure(
-    task_runs: TaskRuns, take_mean: Callable[[pd.DataFrame], float]
+def _compare(
+    study: Study, published: str, compare: Callable[..., float]
 ) -> pd.DataFrame:
-    """A mean of the runs of each task (row) and approach (column), or nan."""
-    values = pd.Series(
-        {key: take_mean(runs) for key, runs in task_runs.items()}
-    )
-    return values.unstack(sort=False)
-
-
-def _add_means(here: pd.DataFrame, published: Record) -> pd.DataFrame:
     """Published numbers and ours, of each task and the mean of four.
 
     Rows without any are left out.
+
+    Args:
+        study: whose runs are ours.
+        published: the name of the paper's numbers.
+        compare: function of the runs of last blocks and of fine-tuning.
     """
-    for tasks in (LARGE, SMALL):
-        mean = here.loc[[*tasks]].mean(skipna=False)
-        here.loc[f"{', '.join(tasks)}, mean"] = mean
+    pairs = find_pairs(study)
+    values = {
+        (task, name): compare(*pair)
+        for task, of_task in pairs.items()
+        for name, pair in of_task.items()
+    }
     rows = []
-    for task, values in here.iterrows():
-        printed = published.get(task, {})
-        row = {"task": task}
+    lines = {task: [task] for task in TASKS}
+    lines |= {f"{', '.join(m)}, mean": [*m] for m in (LARGE, SMALL)}
+    for title, tasks in lines.items():
+        printed = study.published[published].get(title, {})
+        row = {"task": title}
         for name in LAST:
-            ours = tables.number(values[name])
-            theirs = str(printed.get(name, ""))
-            row |= tables.pair(name, theirs, ours)
-        if printed or values[[*LAST]].notna().any():
+            mean = float(np.mean([values[task, name] for task in tasks]))
+            groups = [runs for task in tasks for runs in pairs[task][name]]
+            ours = tables.show_difference(mean, groups)
+            row |= tables.pair(name, str(printed.get(name, "")), ours)
+        if printed or any(row[f"{name}, here"] for name in LAST):
             rows.append(row)
     return pd.DataFrame(rows)
 
 
-def table_c(task_runs: TaskRuns, published: list[Record]) -> pd.DataFrame:
+def table_c(study: Study) -> pd.DataFrame:
     """The last 4 blocks less fine-tuning within the same time, in points."""
-    gains = []
-    for point in published:
-        base = task_runs[point["task"], BASE]
-        last = task_runs[point["task"], "last 4"]
+    pairs, gains = find_pairs(study), []
+    for point in study.published["fixed_times"]:
+        pair = pairs[point["task"]]["last 4"]
         name = "interpolated_score"
         if "whole epochs" in point["time"]:
             name = "score_within"
-        seconds = point["epochs"] * base.seconds_per_epoch.mean()
-        gain = tables.mean(runs_lib.measure_runs(name, last, seconds))
-        gain -= tables.mean(runs_lib.measure_runs(name, base, seconds))
-        gains.append(tables.number(gain, 2, "+"))
-    return pd.DataFrame(published).assign(here=gains)
+        seconds = point["epochs"] * pair[1].seconds_per_epoch.mean()
+        last, base = (
+            tables.mean(runs_lib.measure_runs(name, runs, seconds))
+            for runs in pair
+        )
+        gains.append(tables.show_difference(last - base, pair, sign="+"))
+    return pd.DataFrame(study.published["fixed_times"]).assign(here=gains)
 
 
 def table_of_epochs(task_runs: TaskRuns, task: str) -> pd.DataFrame:
@@ -146,21 +171,21 @@ def table_of_epochs(task_runs: TaskRuns, task: str) -> pd.DataFrame:
 
 def list_tables(study: Study) -> list[Table]:
     """Tables A to C, and those of the tables 2 to 9 whose task was run."""
-    task_runs, published = find_runs(study), study.published
+    task_runs = find_runs(study)
     made = [
         Table(
             "table_a",
             "Table A, numbers of the paper's text: training time saved "
             "against fine-tuning, in %, both to the stopping point and at the "
             "rate that is better on validation. " + EMPTY,
-            table_a(task_runs, published["time_saved"]),
+            table_a(study),
         ),
         Table(
             "table_b",
             "Table B, numbers of the paper's text: test score at the stopping "
             'point less that of fine-tuning, in points. The paper writes "%"; '
             "points are our reading. " + EMPTY,
-            table_b(task_runs, published["score_difference"]),
+            table_b(study),
         ),
         Table(
             "table_c",
@@ -168,7 +193,7 @@ def list_tables(study: Study) -> list[Table]:
             "less that of fine-tuning within the same time, in points. Times "
             "are epochs of fine-tuning; those without seconds are ours. "
             "Empty: not run",
-            table_c(task_runs, published["fixed_times"]),
+            table_c(study),
         ),
     ]
     for number, task in enumerate(TASKS, 2):

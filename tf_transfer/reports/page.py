@@ -471,7 +471,7 @@ def _find_numbers(frame: pd.DataFrame) -> list[bool]:
     return [
         pd.api.types.is_numeric_dtype(column)
         or all(
-            re.match(r"[-+]?\d|$", show_cell(value))
+            re.match(r"[-+]?\d|$|[†‡]$", show_cell(value))
             for value in column.head(MOST_SHOWN)
         )
         for _, column in frame.items()

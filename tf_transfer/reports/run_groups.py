@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from tf_transfer.data.task import ALLOWED
 from tf_transfer.reports import (
     claims,
     estimates,
@@ -406,6 +407,13 @@ def did_not_train(runs: pd.DataFrame) -> bool:
         score.mean() - majority, math.sqrt(total), freedom
     )
     return above.error > 0 and above.p_above() > 1 - estimates.LEVEL
+
+
+def has_baseline(runs: pd.DataFrame) -> bool:
+    """Whether the majority baseline is known; a correlation has none."""
+    return bool(
+        runs.metric.isin(ALLOWED["score"]).all() or runs.majority.notna().all()
+    )
 
 
 def count_texts(runs: pd.DataFrame) -> int:

@@ -24,6 +24,12 @@ from tf_transfer.utils.json_files import Record
 Values = Iterable[float | None]  # one for each run; some are not known
 NAMES = {"id": "row", "standard_deviation": "standard deviation"}
 HERE = re.compile(r"\bhere\b")  # in the title of a column of runs' values
+# What stands in place of a difference that no claim would rest on.
+NOTES = {
+    "†": "a model, or the one that it is compared with, is "
+    + groups_lib.FAILED,
+    "‡": "the majority baseline of one of them is not known",
+}
 RATES = ("precision", "recall", "f1", "probability")  # shown in points
 
 
@@ -47,6 +53,13 @@ class Table:
     def title(self) -> str:
         """The beginning of the caption, such as `Table 2`."""
         return re.split("[:,]", self.caption)[0]
+
+    @property
+    def note(self) -> str:
+        """What the marks of its cells mean; empty without any."""
+        cells = {*self.frame.astype(str).to_numpy().ravel()}
+        used = [mark for mark in NOTES if mark in cells]
+        return " ".join(f"{mark}: {NOTES[mark]}." for mark in used)
 
     def keep_runs(self) -> Self:
         """The table without the rows that no run has filled.
@@ -135,6 +148,56 @@ def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
     except groups_lib.NotFound:
         return study.runs.iloc[:0]
     return group.runs
+
+
+def find_pair(
+    study: Any, task: str, first: claims.Settings, second: claims.Settings
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The runs of two rows that are compared, chosen as a claim would.
+
+    Both are at rates that both were tried at; see `run_groups.find_groups`.
+
+    Args:
+        study: their `study.Study`.
+        task: as in the column `task`.
+        first, second: settings of the rows.
+
+    Returns:
+        Runs of each; none of both, if a claim would find none.
+    """
+    nothing = study.runs.iloc[:0]
+    if study.paper is None:
+        return nothing, nothing
+    try:
+        one, other = groups_lib.find_groups(
+            study.groups.get(task, []), study.paper, [first, second]
+        )
+    except groups_lib.NotFound:
+        return nothing, nothing
+    return one.runs, other.runs
+
+
+def find_mark(groups: Iterable[pd.DataFrame]) -> str:
+    """The mark of `NOTES` in place of what compares runs; empty for none."""
+    for runs in groups:
+        if groups_lib.did_not_train(runs):
+            return "†"
+        if not groups_lib.has_baseline(runs):
+            return "‡"
+    return ""
+
+
+def show_difference(
+    value: float, groups: Iterable[pd.DataFrame], sign: str = ""
+) -> str:
+    """A difference, saving or gain, or the mark in its place; see `find_mark`.
+
+    Args:
+        value: the difference; nan if it is not known.
+        groups: the runs that are compared.
+        sign: see `number`.
+    """
+    return "" if pd.isna(value) else find_mark(groups) or number(value, 2, sign)
 
 
 # === The errors of a run ===

@@ -7,8 +7,8 @@ like that of a run whose head is `ensemble` and whose adaptation is `mean`.
 """
 
 import collections
+import functools
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -108,37 +108,51 @@ def compare(study: Study, table: Record) -> pd.DataFrame:
         table: dict of `task`, `metrics` and `rows`. A row has `model`,
             `strategy`, `settings` and, where the text compares the row,
             `gains`: dicts of `over` (model and strategy of another row) and
-            the published gain by metric.
+            the published gain by metric; also `both`, settings of the two
+            rows, with a `reading` that says so. A gain is of the runs that a
+            claim would compare, whose rates agree.
 
     Returns:
         For each metric, a line for each row, or for each of its gains.
     """
-    runs_of = {}
-    for row in table["rows"]:
-        name = f"{row['model']}, {row['strategy']}"
-        runs_of[name] = tables.find_runs(study, table["task"], row["settings"])
+    settings_of = {
+        f"{row['model']}, {row['strategy']}": row["settings"]
+        for row in table["rows"]
+    }
+    find_pair = functools.partial(tables.find_pair, study, table["task"])
     lines = []
     for metric, title in table["metrics"].items():
-        for row, (name, runs) in zip(table["rows"], runs_of.items()):
-            score = runs_lib.measure_runs(metric, runs)
+        for row, (name, settings) in zip(table["rows"], settings_of.items()):
+            runs = tables.find_runs(study, table["task"], settings)
             for gain in row.get("gains", [{}]):
-                line = {
-                    "measure": title,
-                    "model and strategy": name.strip(", "),
-                }
-                line["n"] = str(len(runs) or "")
-                line["here"] = tables.spread(score)
-                line["gain over"] = gain.get("over", "")
-                difference = math.nan
-                if line["gain over"]:
-                    base = runs_of[line["gain over"]]
-                    difference = tables.mean(score) - tables.mean(
-                        runs_lib.measure_runs(metric, base)
+                over, ours = gain.get("over", ""), ""
+                if over:
+                    both = gain.get("both", {})
+                    pair = find_pair(
+                        {**settings, **both}, {**settings_of[over], **both}
                     )
-                ours = tables.number(difference, sign="+")
-                line |= tables.pair("gain", gain.get(metric, ""), ours)
-                lines.append(line)
+                    score, base = (
+                        tables.mean(runs_lib.measure_runs(metric, runs))
+                        for runs in pair
+                    )
+                    ours = tables.show_difference(score - base, pair, sign="+")
+                lines.append(
+                    {
+                        "measure": title,
+                        "model and strategy": name.strip(", "),
+                        "n": str(len(runs) or ""),
+                        "here": tables.show(metric, runs),
+                        "gain over": _name_gain(gain),
+                        **tables.pair("gain", gain.get(metric, ""), ours),
+                    }
+                )
     return pd.DataFrame(lines)
+
+
+def _name_gain(gain: Record) -> str:
+    """The row that a gain is over, and the reading of both rows."""
+    words = [gain.get("over", ""), gain.get("reading", "")]
+    return ", ".join(filter(None, words))
 
 
 # === The ensemble of experiment B ===
