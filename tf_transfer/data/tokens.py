@@ -24,13 +24,14 @@ class SpecialTokens:
 
     A text is packed as `start` A `end`, a pair as `start` A `*between` B
     `end`. Where the family has segments, segment 1 begins behind the first
-    token of `between`.
+    token of `between`; an encoder of one segment has no other one.
     """
 
     start: int
     end: int
     pad: int
     between: tuple[int, ...]
+    has_one_segment: bool = False
 
 
 @dataclasses.dataclass
@@ -177,7 +178,7 @@ def pack(
         first, second = truncate(row[0], row[1], room)
     parts = [[special.start], first, between, second, [special.end]]
     packed = np.concatenate(parts).astype(np.int32)  # an empty part is float
-    if len(row) == 1:
+    if len(row) == 1 or special.has_one_segment:
         return packed, len(packed)
     return packed, 1 + len(first) + min(1, len(between))
 

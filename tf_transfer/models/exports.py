@@ -112,7 +112,7 @@ def keras_preset(
         keras_tokenizer(encoder.tokenizer), sequence_length=max_length
     )
     classifier = classifier_class(
-        encoder.backbone,
+        _add_segment(encoder),
         num_classes=len(bias),
         preprocessor=preprocessor,
         dropout=0.0,
@@ -121,6 +121,24 @@ def keras_preset(
     if encoder.family == "roberta":
         classifier.pooled_dense.set_weights(encoder.pooler.get_weights())
     classifier.save_to_preset(folder)
+
+
+def _add_segment(encoder: Encoder) -> Any:
+    """The backbone; if it has one segment, with two that are equal.
+
+    keras-hub gives the second text of a pair segment 1.
+    """
+    backbone = encoder.backbone
+    if encoder.family == "roberta" or backbone.num_segments > 1:
+        return backbone
+    config = {**backbone.get_config(), "num_segments": 2}
+    wider = type(backbone).from_config(config)
+    for layer in wider.layers:
+        weights = backbone.get_layer(layer.name).get_weights()
+        if layer.name == backbone.segment_embedding.name:
+            weights = [np.repeat(weights[0], 2, axis=0)]
+        layer.set_weights(weights)
+    return wider
 
 
 def _output_layer(
@@ -275,7 +293,7 @@ def _write_tokenizer(
         "unk_token": words[tokenizer.unknown],
         "added_tokens_decoder": added,
     }
-    if encoder.family == "roberta":  # has one segment
+    if encoder.family == "roberta" or special.has_one_segment:
         config["model_input_names"] = ["input_ids", "attention_mask"]
     if isinstance(tokenizer, BytePairs):
         ids = {token: number for number, token in enumerate(words)}

@@ -159,7 +159,8 @@ def load(
                 source, dropout=dropout, dtype=precision
             )
             tokenizer = _convert_tokenizer(
-                _keras_class(family, "Tokenizer").from_preset(source)
+                _keras_class(family, "Tokenizer").from_preset(source),
+                getattr(backbone, "num_segments", 1) == 1,
             )
     if keep_blocks is not None:
         _check_keep(keep_blocks, backbone.num_layers)
@@ -264,7 +265,7 @@ def _load_transformers(
     return encoder
 
 
-def _convert_tokenizer(theirs: Any) -> "Tokenizer":
+def _convert_tokenizer(theirs: Any, has_one_segment: bool) -> "Tokenizer":
     """The tokeniser with the vocabulary and settings of keras-hub's."""
     from tf_transfer.data.tokens import SpecialTokens
     from tf_transfer.models.tokenizer import AddedToken, BytePairs, WordPieces
@@ -279,7 +280,13 @@ def _convert_tokenizer(theirs: Any) -> "Tokenizer":
     end = theirs.sep_token_id
     return WordPieces(
         theirs.get_vocabulary(),
-        SpecialTokens(theirs.cls_token_id, end, theirs.pad_token_id, (end,)),
+        SpecialTokens(
+            theirs.cls_token_id,
+            end,
+            theirs.pad_token_id,
+            (end,),
+            has_one_segment,
+        ),
         theirs.token_to_id(theirs.oov_token),
         [AddedToken(token) for token in theirs.special_tokens],
         lowercase=bool(theirs.lowercase),

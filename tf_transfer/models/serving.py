@@ -263,4 +263,6 @@ def pack(
     # The longer loses until both are equal; then the second loses first.
     first, second = tensorflow_text.RoundRobinTrimmer(room).trim(pieces)
     packed = tf.concat([start, first, between, second, end], axis=1)
+    if special.has_one_segment:
+        return packed, packed.row_lengths()
     return packed, first.row_lengths() + 1 + min(1, len(special.between))

@@ -109,6 +109,9 @@ def read_config(folder: str) -> Config:
     """
     config = rename_keys(read_keys(folder, "config.json", CONFIG))
     model_type = TYPES[config["model_type"]]
+    segments = config.get("type_vocab_size", 2)
+    if model_type.has_segments and segments < 1:
+        raise refuse(folder, "config.json", "type_vocab_size", segments)
     activation = config.get("hidden_act", "gelu")
     hidden, first = config["hidden_size"], 0
     if model_type.begins_behind_pad:
@@ -124,7 +127,7 @@ def read_config(folder: str) -> Config:
     return Config(
         model_type,
         sizes,
-        config.get("type_vocab_size", 2),
+        segments,
         config.get("embedding_size", hidden),
         OTHER_NAMES.get(activation, activation),
         float(config.get("layer_norm_eps", 1e-12)),

@@ -251,7 +251,7 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
         splits_chinese = fields.get("normalizer.handle_chinese_chars", True)
         return WordPieces(
             vocabulary,
-            SpecialTokens(start, end, pad, (end,)),
+            SpecialTokens(start, end, pad, (end,), config.segments == 1),
             unknown,
             added_tokens,
             settings.get("do_lower_case", lowercase),
