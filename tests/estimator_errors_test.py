@@ -1,13 +1,18 @@
 """What an estimator cannot fit is a ValueError that says why."""
 
+import datetime
+import decimal
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 import sklearn.exceptions
+from sklearn.base import clone
 
 import tf_transfer
 from tests.support.estimator_texts import COLUMNS, make_options, TEAMS, TEXTS
+from tf_transfer.own import memory_source
 
 
 @pytest.fixture
@@ -48,7 +53,11 @@ def test_invalid_input_is_a_value_error(texts, labels, message, options):
     "name, value, message",
     [
         ("lr", -1.0, "--lr"),
-        ("random_state", None, "random_state"),
+        ("random_state", "7", "random_state: '7' is no seed"),
+        ("random_state", np.random.default_rng(0), "random_state: Generator"),
+        ("random_state", 1.5, "--seed=1.5"),
+        ("model", [], "model: .. is no encoder"),
+        ("model", 5, "model: 5 is no encoder"),
         ("features", "words", "features"),
     ],
 )
@@ -63,6 +72,77 @@ def test_an_error_of_the_texts_names_no_task_that_the_user_has_not(options):
     labels = ["a", "b", "c"] * 2
     with pytest.raises(ValueError, match="^texts: .*folds"):
         classifier.set_params(features="frozen").fit(TEXTS[:6], labels)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"max_epoch": 1}, "'max_epoch' is not .*train. Is 'max_epochs' meant"),
+        ({"random_state": 1}, "'random_state' .*Give it to TextClassifier it"),
+        ({"xyz": 1}, "'xyz' is not .*See: python -m tf_transfer.train --help"),
+        ({7: 1}, "7 is not a setting"),
+        (["patience"], "settings: .'patience'. is not a dictionary"),
+        ({"patience": "two"}, "--patience=two: give a whole number"),
+    ],
+)
+def test_an_unknown_setting_is_named(settings, message, options):
+    classifier = tf_transfer.TextClassifier(**options)
+    with pytest.raises(ValueError, match=message):
+        classifier.set_params(settings=settings).fit(TEXTS, TEAMS)
+    assert clone(classifier).get_params()["settings"] == settings
+
+
+def test_an_unknown_setting_of_a_search_is_named(tmp_path):
+    search = tf_transfer.TextSearch(
+        "tiny", settings={"aproaches": "1"}, out=tmp_path
+    )
+    with pytest.raises(ValueError, match="of tf_transfer.search. Is 'approach"):
+        search.fit(TEXTS, TEAMS)
+
+
+DAY = datetime.date(2021, 5, 1)
+DATES = [
+    [DAY, datetime.date(2021, 5, 2)],
+    [datetime.datetime(2021, 5, 1, 7), datetime.datetime(2022, 5, 1)],
+    [datetime.time(7), datetime.time(8)],
+    pd.to_datetime(["2021-05-01", "2021-05-02"]),
+    pd.Series(pd.to_datetime(["2021-05-01", "2021-05-02"], utc=True)),
+    pd.DataFrame({"y": pd.to_datetime(["2021-05-01", "2021-05-02"])}),
+    pd.to_timedelta([1, 2], unit="D"),
+    pd.period_range("2021-05", periods=2, freq="M"),
+    np.array(["2021-05-01", "2021-05-02"], "datetime64[D]"),
+    np.array(["2021-05-01", "2021-05-02"], "datetime64[ns]"),
+    [np.datetime64("2021-05-01"), np.datetime64("2021-05-02")],
+    ["2021-05-01", DAY],
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("dates", DATES)
+def test_dates_are_neither_texts_nor_labels_nor_scores(dates, options):
+    for name in ("TextClassifier", "TextRegressor"):
+        estimator = getattr(tf_transfer, name)(**options)
+        with pytest.raises(ValueError, match=r"y, row [01]: .* is a date or"):
+            estimator.fit(["a", "b"], dates)
+        with pytest.raises(ValueError, match=r"X, row [01]: .* is not a text"):
+            estimator.fit(dates, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "text", ["5_0", "2021_05", "infinity", "nan", "\uff15", "one", "", b"5"]
+)
+def test_a_text_is_a_score_if_files_have_it_as_a_number(text, options):
+    regressor = tf_transfer.TextRegressor(**options)
+    scores = ["1", "2.5", text] if isinstance(text, str) else [b"1", text, b"2"]
+    with pytest.raises(ValueError, match=r"y, row [02]: .* is not a number"):
+        regressor.fit(["a", "b", "c"], scores)
+
+
+def test_scores_may_be_texts_and_decimals():
+    expected = [1.0, -2.5, 1e3]
+    for cells in (["1", " -2.5 ", "1e3"], [*map(decimal.Decimal, expected)]):
+        scores = memory_source.read_scores([["a", "b", "c"]], cells)
+        assert scores.tolist() == expected
 
 
 def test_scores_of_other_types_are_a_value_error(options):

@@ -263,6 +263,55 @@ def test_parameters_may_be_numpy_s_and_the_caller_s_generators_stay(options):
     np.testing.assert_array_equal(np.random.rand(2), expected)
 
 
+@pytest.fixture
+def tfidf(tmp_path):
+    """A classifier that is fitted without an encoder."""
+    return tf_transfer.TextClassifier(features="tfidf", out=tmp_path)
+
+
+def test_paths_may_be_pathlib_s(tfidf, tmp_path, options):
+    texts = clone(tfidf).set_params(out=str(tmp_path)).fit(TEXTS, TEAMS)
+    paths = tfidf.set_params(settings={"cache_dir": tmp_path / "cache"})
+    assert paths.fit(TEXTS, TEAMS).directory_ == texts.directory_
+    assert paths.get_params()["out"] == tmp_path
+    loaded = pickle.loads(pickle.dumps(clone(paths).fit(TEXTS, TEAMS)))
+    assert loaded.predict(TEXTS[:2]).tolist() == (
+        texts.predict(TEXTS[:2]).tolist()
+    )
+    assert train.Settings(data=tmp_path).data == str(tmp_path)
+    missing = tmp_path / "missing"
+    for model in (missing, [missing]):
+        classifier = tf_transfer.TextClassifier(**{**options, "model": model})
+        with pytest.raises(ValueError, match=f"model={missing}: no such fold"):
+            classifier.fit(TEXTS, TEAMS)
+
+
+def test_a_random_state_draws_the_seed_of_each_fit(tfidf, monkeypatch):
+    seeds = []
+
+    def stop(self, source, parameters):
+        seeds.append(parameters["random_state"])
+        raise Interrupted("Seen.")
+
+    monkeypatch.setattr(tf_transfer.TextClassifier, "_train", stop)
+
+    def seeds_of(random_state):
+        seeds.clear()
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                tfidf.set_params(random_state=random_state).fit(TEXTS, TEAMS)
+        return [*seeds]
+
+    draw = np.random.RandomState(7)
+    expected = [draw.randint(2**31 - 1) for _ in range(2)]
+    assert seeds_of(np.random.RandomState(7)) == expected
+    np.random.seed(7)
+    assert seeds_of(None) == expected
+    assert np.random.randint(2**31 - 1) == draw.randint(2**31 - 1)
+    assert seeds_of(np.int64(3)) == [3, 3]
+    assert clone(tfidf.set_params(random_state=draw)).random_state is not draw
+
+
 def test_a_signal_ends_a_search_over_a_grid(options, monkeypatch):
     def stop(*arguments, **keywords):
         raise Interrupted("Stopped and saved.")

@@ -11,15 +11,14 @@ of the directory, not the weights.
 """
 
 import dataclasses
-import hashlib
-import json
+import difflib
 import numbers
 import os
 import random
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -30,32 +29,18 @@ from sklearn.utils.validation import check_is_fitted
 from tf_transfer import experiment, search, train
 from tf_transfer.data import table_files
 from tf_transfer.data.columns import normalize_cell
-from tf_transfer.data.task import choose_metrics, Examples, Source, Task
+from tf_transfer.data.task import choose_metrics, Examples, Task
+from tf_transfer.own import memory_source
+from tf_transfer.own.memory_source import MemorySource
 from tf_transfer.runs import run_comparison
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
 
+Path = str | os.PathLike[str]
 NAME = "texts"  # of the task, in the folders of its runs
 GROUPS = "group of the text"  # column of a table
-
-
-class _TextSource(Source):
-    """Texts and labels in memory, as the source of a run's training set."""
-
-    def __init__(self, task: Task, examples: Examples) -> None:
-        self.task, self._examples = task, examples
-        labels = np.asarray(examples.labels).tolist()
-        content = [task.record, examples.texts, labels]
-        if examples.groups is not None:
-            content.append(examples.groups.tolist())
-        digest = hashlib.sha256(json.dumps(content).encode())
-        self.identity = f"memory sha256:{digest.hexdigest()}"
-
-    def read(self, split: str) -> Examples:
-        """The texts, which are all of `train`."""
-        return self._examples
 
 
 class TextEstimator(sklearn.base.BaseEstimator):
@@ -74,7 +59,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
         batch_size: Texts of a batch.
         max_length: The longest text in tokens.
         validation_fraction: The fraction of the texts that selects the epoch.
-        random_state: The seed of initial weights, order and dropout.
+        random_state: The seed of initial weights, order and dropout. A
+            `RandomState`, or None for NumPy's own, draws one for each fit.
         out: The root of the run directories.
         settings: Further fields of `train.Settings`, by name; None for none.
         verbose: Whether to print what the command prints.
@@ -87,7 +73,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
 
     def __init__(
         self,
-        model: str | Sequence[str] = "minilm",
+        model: Path | Sequence[Path] = "minilm",
         *,
         features: str = "bert",
         trainable_layers: str | int = 2,
@@ -97,8 +83,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
         batch_size: int = 32,
         max_length: int = 256,
         validation_fraction: float = 0.1,
-        random_state: int = 0,
-        out: str = "runs",
+        random_state: int | np.random.RandomState | None = 0,
+        out: Path = "runs",
         settings: Mapping[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -118,6 +104,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
 
     # What answers, once it is asked.
     _predictor: Any = None
+    _settings_class: ClassVar[type] = train.Settings
 
     def _fit(
         self,
@@ -134,15 +121,19 @@ class TextEstimator(sklearn.base.BaseEstimator):
             groups: See `TextClassifier.fit`.
             **task: Fields of `Task`.
         """
-        parameters = {  # a grid may come from NumPy
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in self.get_params().items()
-        }
-        if parameters["random_state"] is None:
-            raise ValueError("Give a number as random_state.")
-        parameters |= parameters.pop("settings") or {}
+        parameters = {n: _convert(v) for n, v in self.get_params().items()}
+        # Before the states of the generators: None draws from NumPy's.
+        parameters["random_state"] = _draw_seed(self.random_state)
+        parameters.pop("settings")
+        parameters |= self._read_settings()
+        model = parameters["model"]
+        if not isinstance(model, Collection) or not len(model):
+            raise ValueError(
+                f"model: {model!r:.60} is no encoder. Give a name, a folder or "
+                "a list of these."
+            )
         states = random.getstate(), np.random.get_state()
-        source = _TextSource(
+        source = MemorySource(
             Task(
                 NAME,
                 folder="",
@@ -155,7 +146,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
                 np.arange(len(targets)),
                 texts,
                 targets,
-                _number_groups(groups, texts),
+                memory_source.number_groups(groups, texts),
             ),
         )
         try:
@@ -173,7 +164,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self._predictor = None
         return self
 
-    def _train(self, source: _TextSource, parameters: Record) -> str:
+    def _train(self, source: MemorySource, parameters: Record) -> str:
         """Trains a run, and warns if the TF-IDF baseline scores more.
 
         Args:
@@ -204,12 +195,41 @@ class TextEstimator(sklearn.base.BaseEstimator):
             warnings.warn(warning, stacklevel=4)
         return path
 
+    def _read_settings(self) -> Record:
+        """The further settings, whose names are checked.
+
+        Raises:
+            ValueError: There is no such setting.
+        """
+        settings, cls = self.settings, self._settings_class
+        if settings is None:
+            return {}
+        if not isinstance(settings, Mapping):
+            raise ValueError(
+                f"settings: {settings!r:.60} is not a dictionary. Give values "
+                "by the names of settings, such as {'patience': 2}."
+            )
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in names:
+                near = difflib.get_close_matches(str(name), names, 1)
+                advice = f"See: python -m {cls.__module__} --help"
+                if name in self.get_params():
+                    advice = f"Give it to {type(self).__name__} itself."
+                elif near:
+                    advice = f"Is {near[0]!r} meant?"
+                raise ValueError(
+                    f"settings: {name!r:.60} is not a setting of "
+                    f"{cls.__module__}. {advice}"
+                )
+        return {name: _convert(value) for name, value in settings.items()}
+
     def _logits(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "directory_")
-        texts = _columns(X)
+        texts = memory_source.read_columns(X)
         if self._predictor is None:
             with screen.silence(not self.verbose):
-                folder = (self.settings or {}).get("cache_dir", "")
+                folder = self._read_settings().get("cache_dir", "")
                 run = experiment.open_run(self.directory_, folder)
                 self._predictor = run.predictor()
         wanted = len(self._predictor.task.texts)
@@ -259,8 +279,8 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
             ValueError: the texts, the labels, the groups or a parameter are
                 invalid.
         """
-        texts = _columns(X)
-        cells, classes = _read_targets(texts, y)
+        texts = memory_source.read_columns(X)
+        cells, classes = memory_source.read_targets(texts, y)
         if len(classes) < 2:
             raise ValueError(
                 f"y has one class only: {classes[0]!r}. A classifier needs two."
@@ -309,7 +329,8 @@ class TextSearch(TextClassifier):
     Args:
         model: See `TextEstimator`.
         budget: The time of a fit, such as 90s, 30m, 2h or 1h30m.
-        random_state: The seed of the split into training, validation and test.
+        random_state: The seed of the split into training, validation and test;
+            see `TextEstimator`.
         out: The root of the folders of searches.
         settings: Further fields of `search.Settings`, by name, such as
             `approaches` and `max_loss`; None for none.
@@ -325,11 +346,11 @@ class TextSearch(TextClassifier):
 
     def __init__(
         self,
-        model: str | Sequence[str] = "minilm",
+        model: Path | Sequence[Path] = "minilm",
         *,
         budget: str = "30m",
-        random_state: int = 0,
-        out: str = "searches",
+        random_state: int | np.random.RandomState | None = 0,
+        out: Path = "searches",
         settings: Mapping[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -340,7 +361,9 @@ class TextSearch(TextClassifier):
         self.settings = settings
         self.verbose = verbose
 
-    def _train(self, source: _TextSource, parameters: Record) -> str:
+    _settings_class = search.Settings
+
+    def _train(self, source: MemorySource, parameters: Record) -> str:
         """Searches; see `TextEstimator._train`.
 
         Workers of other processes read the texts, so a table holds them.
@@ -411,11 +434,8 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
             ValueError: the texts, the scores, the groups or a parameter are
                 invalid.
         """
-        texts = _columns(X)
-        cells, _ = _read_targets(texts, y)
-        scores = sklearn.utils.check_array(
-            cells, ensure_2d=False, dtype=np.float64, input_name="y"
-        )
+        texts = memory_source.read_columns(X)
+        scores = memory_source.read_scores(texts, y)
         metric, *also = choose_metrics("score", "", 0)
         return self._fit(
             texts,
@@ -432,68 +452,34 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         return self._logits(X)[:, 0]
 
 
-def _columns(X: Any) -> list[list[str]]:
-    """The columns of texts: one, or two of pairs."""
-    cells = np.asarray(X, dtype=object)
-    if cells.ndim == 0 or not cells.size:
-        raise ValueError("X holds no texts. Give a list of texts, or of pairs.")
-    columns = cells.reshape(len(cells), -1).T.tolist()
-    if len(columns) > 2 or cells.ndim > 2:
-        raise ValueError(
-            f"X has the shape {cells.shape}. Give [n] texts or [n, 2] pairs."
-        )
-    for column in columns:
-        for row, text in enumerate(column):
-            if not isinstance(text, str):
-                raise ValueError(f"X, row {row}: {text!r:.60} is not a text.")
-    return columns
-
-
-def _read_targets(
-    texts: list[list[str]], y: Any
-) -> tuple[list[Any], list[Any]]:
-    """The labels or scores, and the different ones, sorted.
+def _convert(value: Any) -> Any:
+    """A parameter as settings have it: paths are texts, NumPy's are Python's.
 
     Args:
-        texts: The columns of texts.
-        y: [n], or one column of a data frame.
+        value: Any; of a list or tuple, its items are converted.
+    """
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic):  # of a grid
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [*map(_convert, value)]
+    return value
+
+
+def _draw_seed(random_state: Any) -> Any:
+    """The seed of a fit; a number as it is.
 
     Raises:
-        ValueError: There are more or fewer than texts, one is missing, or they
-            have several types.
+        ValueError: Nothing can be drawn from it.
     """
-    # As an array of a type, NumPy would make texts of numbers and of nan.
-    cells = sklearn.utils.column_or_1d(np.asarray(y, object), warn=True)
-    sklearn.utils.check_consistent_length(texts[0], cells)
-    missing = np.flatnonzero(pd.isna(cells))
-    if len(missing):
-        raise ValueError(
-            f"y has missing labels, the first in row {missing[0]}."
-        )
+    if isinstance(random_state, numbers.Number):
+        return _convert(random_state)
     try:
-        return cells.tolist(), sorted({*cells})
-    except TypeError:
-        names = sorted({type(cell).__name__ for cell in cells})
+        generator = sklearn.utils.check_random_state(random_state)
+    except ValueError:
         raise ValueError(
-            f"y has labels without an order, of the types {', '.join(names)}. "
-            "Give texts alone, or numbers alone."
+            f"random_state: {random_state!r:.60} is no seed. Give a number, a "
+            "numpy.random.RandomState or None."
         ) from None
-
-
-def _number_groups(
-    groups: Any, texts: Sequence[Sequence[str]]
-) -> np.ndarray | None:
-    """int64 [n]. The groups of `fit` as numbers; None without groups."""
-    if groups is None:
-        return None
-    sklearn.utils.check_consistent_length(texts[0], groups)
-    values = sklearn.utils.column_or_1d(np.asarray(groups, dtype=object))
-    numbers, names = pd.factorize(values)
-    if numbers.min() < 0:
-        raise ValueError("groups has missing values. Give each text a group.")
-    if len(names) < 2:
-        raise ValueError(
-            f"groups has one value only: {names[0]!r}. Give texts of another, "
-            "or no groups."
-        )
-    return numbers
+    return int(generator.randint(np.iinfo(np.int32).max))

@@ -5,6 +5,7 @@ import enum
 import functools
 import math
 import operator
+import os
 import re
 import types
 from collections.abc import Collection, Mapping, Sequence
@@ -195,11 +196,13 @@ class Fields:
             setattr(cls, name, field)
 
     def __post_init__(self) -> None:
-        """Accepts `dropout=0` from a notebook."""
+        """Accepts `dropout=0` and paths of `pathlib` from a notebook."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is float and type(value) is int:
                 object.__setattr__(self, field.name, float(value))
+            elif field.type is str and isinstance(value, os.PathLike):
+                object.__setattr__(self, field.name, os.fspath(value))
 
     @property
     def reader(self) -> Reader:
