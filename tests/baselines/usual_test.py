@@ -141,6 +141,71 @@ def test_of_very_many_characters_words_alone_are_counted(monkeypatch):
     assert fit(draw_parts()).chosen["analyzer"] == "word"
 
 
+@pytest.mark.parametrize(
+    "bad, good",
+    [
+        ("👎", "👍👍"),
+        ("7", "1"),
+        ("a b", "c d"),
+        ("?", "!!"),
+        ("😡" * 30, "😀" * 30),
+        ("ක", "খ"),
+    ],
+)
+def test_characters_are_counted_where_there_are_no_words(bad, good, capsys):
+    labels = np.arange(12) % 2
+    texts = [[(bad, good)[label] for label in labels]]
+    examples = Examples(np.arange(12), texts, labels)
+    model = fit(examples)
+    assert model.chosen["analyzer"] == "char_wb"
+    assert ((model.logits(examples)[:, 0] > 0) == labels).all()
+    assert (
+        "TF-IDF counts characters: the texts have no" in capsys.readouterr().out
+    )
+
+
+def test_characters_are_counted_in_pairs_and_for_scores():
+    marks = np.array(["👎", "👍👍"])
+    labels = np.arange(24) % 2
+    columns = [[*marks[labels]], [*marks[1 - labels]]]
+    pairs = Examples(np.arange(24), columns, labels)
+    assert ((fit(pairs).logits(pairs)[:, 0] > 0) == labels).all()
+    stars = Task("t", "", ("text",), "y", None, "spearman").scaled()
+    examples = Examples(np.arange(24), columns[:1], 1.0 * labels)
+    answers = usual.Usual(stars).fit(examples).logits(examples)[:, 0]
+    assert np.corrcoef(answers, labels)[0, 1] > 0.99
+
+
+def test_of_very_many_characters_without_words_characters_are_counted(
+    monkeypatch,
+):
+    monkeypatch.setattr(usual, "MOST_CHARACTERS", 10)
+    examples = Examples(np.arange(12), [["👎", "👍"] * 6], np.arange(12) % 2)
+    assert fit(examples).chosen["analyzer"] == "char_wb"
+
+
+def test_texts_without_characters_are_refused():
+    examples = Examples(np.arange(12), [[" ", "\n"] * 6], np.arange(12) % 2)
+    with pytest.raises(UserError, match="nothing can be learned from these te"):
+        fit(examples)
+
+
+def test_a_very_long_word_is_cut_wherever_it_is_read(monkeypatch):
+    """40 texts of 300,000 letters would take minutes."""
+    monkeypatch.setattr(usual, "LONGEST_WORD", 20)
+    assert usual.cut_words("a" * 19 + " b\u3000" + "c" * 99) == (
+        "a" * 19 + " b\u3000" + "c" * 20
+    )
+    examples = draw_parts()
+    longer = [text + "x" * 20 + "y" * 50 for text in examples.texts[0]]
+    examples = Examples(examples.ids, [longer], examples.labels)
+    model = fit(examples)
+    assert "y" not in "".join(model._vectorizer.get_feature_names_out())
+    cut = [text.rstrip("y") for text in longer]
+    others = Examples(examples.ids, [cut], examples.labels)
+    np.testing.assert_array_equal(model.logits(others), model.logits(examples))
+
+
 # === As arrays ===
 
 

@@ -3,7 +3,8 @@
 Users of scikit-learn try it first: logistic regression, and ridge regression
 for a score. Cross-validation within the training set chooses what is counted
 (words, words and pairs of words, or characters within words) and the
-regularisation. A pair's features are those of both texts, their difference,
+regularisation. Where texts have no words, as emojis have none, characters are
+counted. A pair's features are those of both texts, their difference,
 their product and its sum, the cosine. For entities, each word gets its most
 frequent tag of the training set.
 """
@@ -12,6 +13,7 @@ import collections
 import itertools
 import json
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
@@ -23,7 +25,7 @@ from tf_transfer.baselines import linear
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.training.checkpoint import Arrays
-from tf_transfer.utils import json_files
+from tf_transfer.utils import json_files, screen
 from tf_transfer.utils.errors import UserError
 
 FOLDS = 3
@@ -37,6 +39,7 @@ NGRAMS: tuple[tuple[Analyzer, tuple[int, int]], ...] = (
 )
 MOST_TERMS = 100_000  # the most frequent ones; more take memory and minutes
 MOST_CHARACTERS = 20_000_000  # of all texts; of more, words alone are counted
+LONGEST_WORD = 10_000  # characters; the parts of a longer word take minutes
 MOST_SEARCHED = 10_000  # texts on which the settings are chosen
 
 Chosen = TypedDict(
@@ -75,7 +78,8 @@ class Usual:
         """
         import threadpoolctl
 
-        texts, labels = [*itertools.chain(*examples.texts)], examples.labels
+        texts = [*map(cut_words, itertools.chain(*examples.texts))]
+        labels = examples.labels
         assert labels is not None
         # The steps of a solver are short: threads would wait for each other.
         with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
@@ -95,7 +99,8 @@ class Usual:
 
     def logits(self, examples: Examples) -> np.ndarray:
         """Float32 [examples, units]; float64 of scores with a scale."""
-        weights = self._vectorizer.transform(itertools.chain(*examples.texts))
+        texts = map(cut_words, itertools.chain(*examples.texts))
+        weights = self._vectorizer.transform(texts)
         return self.model.answer(self.task, self._join_pair(weights))
 
     @property
@@ -111,7 +116,8 @@ class Usual:
         """Sets `chosen` and the vectoriser; returns the features of the texts.
 
         Args:
-            texts, labels, groups: Those of the examples.
+            texts: Those of the examples, see `cut_words`.
+            labels, groups: Those of the examples.
 
         Raises:
             UserError: There are fewer groups than folds.
@@ -131,12 +137,16 @@ class Usual:
                 FOLDS, labels[rows], classifier=self.task.kind == "classes"
             )
             folds = [*kfold.split(rows, labels[rows])]
-        best, features = -math.inf, None
+        best, features, problem = -math.inf, None, None
+        is_long = sum(map(len, texts)) > MOST_CHARACTERS
         for analyzer, ngram_range in NGRAMS:
-            is_long = sum(map(len, texts)) > MOST_CHARACTERS
-            if is_long and analyzer != "word":
+            if is_long and analyzer != "word" and problem is None:
                 continue
-            counts, terms = count_terms(texts, analyzer, ngram_range)
+            try:
+                counts, terms = count_terms(texts, analyzer, ngram_range)
+            except ValueError as error:  # there is no such term
+                problem = error
+                continue
             transformer = text.TfidfTransformer().fit(counts)
             weights = self._join_pair(transformer.transform(counts))
             for strength in STRENGTHS:
@@ -151,6 +161,13 @@ class Usual:
                         "strength": strength,
                     }
                     self._set_terms(terms, transformer.idf_)
+        if features is None and problem:
+            raise problem
+        if problem:
+            screen.say(
+                "TF-IDF counts characters: the texts have no words of two "
+                "letters or digits."
+            )
         return features
 
     def _set_terms(self, terms: Any, idf: np.ndarray) -> None:
@@ -262,6 +279,13 @@ def count_terms(
     totals = np.asarray(counts.sum(axis=0))[0]
     columns = np.sort(np.argsort(-totals, kind="stable")[:MOST_TERMS])
     return counts[:, columns], counter.get_feature_names_out()[columns]
+
+
+def cut_words(text: str) -> str:
+    """A text whose words have at most `LONGEST_WORD` characters each."""
+    if len(text) <= LONGEST_WORD:
+        return text
+    return re.sub(rf"(\S{{{LONGEST_WORD}}})\S+", r"\1", text)
 
 
 class MostFrequentTags:

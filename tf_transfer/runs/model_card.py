@@ -107,14 +107,20 @@ def write_card(predictor: Any, form: str, folder: str, serve: Any) -> str:
 
 def write_baseline_card(predictor: Any, folder: str) -> str:
     """The text of a model card for a baseline; see `write_card`."""
+    from tf_transfer.baselines import usual  # scikit-learn takes seconds
+
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
     lines = _describe_run(predictor, config, folder)
-    use = TFIDF_USE.format(features=FEATURES[len(task.texts) - 1])
     if task.is_tagging:
-        use = TAGS_USE
-    elif task.units == 1 and task.labels:
+        return _join(lines, TAGS_USE)
+    lines.append(
+        f"- Words longer than {usual.LONGEST_WORD:,} characters were cut. The "
+        "lines below cut none."
+    )
+    if task.units == 1 and task.labels:
         lines.append(f"- A number above 0 answers {task.labels[1]}.")
+    use = TFIDF_USE.format(features=FEATURES[len(task.texts) - 1])
     return _join(lines, use)
 
 
