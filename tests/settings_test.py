@@ -278,8 +278,11 @@ def test_a_flag_gives_a_value_of_its_type():
         "--norerun",
         "--trainable_layers=2",
     )
-    assert settings == glue.Settings(
-        lr=3e-4, batch_size=7, bias_correction=True, trainable_layers="2"
+    assert (
+        settings
+        == glue.Settings(
+            lr=3e-4, batch_size=7, bias_correction=True, trainable_layers="2"
+        ).resolve()
     )
 
 

@@ -57,7 +57,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         lr: The learning rate; None for the usual one.
         max_epochs: The epochs; None for the usual number.
         batch_size: Texts of a batch.
-        max_length: The longest text in tokens.
+        max_length: The longest text in tokens; None for the usual length.
         validation_fraction: The fraction of the texts that selects the epoch.
         random_state: The seed of initial weights, order and dropout. A
             `RandomState`, or None for NumPy's own, draws one for each fit.
@@ -81,7 +81,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         lr: float | None = None,
         max_epochs: int | None = None,
         batch_size: int = 32,
-        max_length: int = 256,
+        max_length: int | None = None,
         validation_fraction: float = 0.1,
         random_state: int | np.random.RandomState | None = 0,
         out: Path = "runs",

@@ -216,7 +216,9 @@ def open_search(settings: Settings, began: float) -> "Search":
     if settings.models:
         ranking = train.rank(settings, train.split_names(settings.models))
         screen.say(ranking.text)
-        settings = dataclasses.replace(settings, model=ranking.model, models="")
+        settings = dataclasses.replace(
+            settings, model=ranking.model, models=""
+        ).resolve()
     from tf_transfer.searches.controller import Search  # loads pandas and scipy
 
     return Search(settings, began)

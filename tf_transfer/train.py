@@ -68,7 +68,6 @@ FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
 RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 RECIPE = {
     "task": "",
-    "max_length": 256,
     "batch_size": 32,
     "max_epochs": None,
     "bias_correction": True,
@@ -89,7 +88,8 @@ HELP = {
     "(docs/probe.md); or "
     "`tfidf`, a linear model of words or characters, without an encoder.",
     "max_length": "Longest text (or pair) in tokens; batches are padded to "
-    "their own longest text.",
+    "their own longest text. Unset: 256, or the number of the encoder's "
+    "positions if that is smaller.",
     "max_epochs": "Epochs, of which the best on validation is the result. "
     f"Unset: {EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
     "updates.",
@@ -196,6 +196,7 @@ class Settings(
 
     scales_scores = True
     has_contrastive = True
+    usual_length = 256
 
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read.
@@ -218,8 +219,12 @@ class Settings(
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained; a refit's selection."""
-        is_last = self.refit or self.is_contrastive
-        return {**super().defaults(), **({"select": "last"} if is_last else {})}
+        values = super().defaults()
+        if self.models:  # each encoder has its own
+            values.pop("max_length", None)
+        if self.refit or self.is_contrastive:
+            values["select"] = "last"
+        return values
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""

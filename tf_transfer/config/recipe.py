@@ -49,8 +49,9 @@ class Recipe(fields.Fields):
         needs={"own_data": ("", "table")},
     )
     max_length: int = texts_setting(
-        128,
-        "Longest text (or pair) in tokens.",
+        None,
+        "Longest text (or pair) in tokens. Unset: 128, or the number of the "
+        "encoder's positions if that is smaller.",
         at_least=8,
         at_most=2**16,
         read_by=Reader.ENCODER,

@@ -191,7 +191,7 @@ class Settings(
 
     def defaults(self) -> Record:
         """Epochs and the pooler's dropout, by the family of the encoder."""
-        values: Record = {}
+        values = super().defaults()
         is_roberta = loading.is_roberta(self.model)
         if self.max_epochs is None:
             values["max_epochs"] = EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT

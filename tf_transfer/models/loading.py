@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SEED_OF_WEIGHTS = 1  # separates these draws from those of heads and dropout
 MOST_BLOCKS = 1000
+POSITIONS = 512  # of `tiny`, `minilm` and all presets
 # Sizes of a backbone in `config.json`: of transformers, and of keras-hub. Those
 # of a `cost.Shape` come first, in its order.
 SIZES = (
@@ -120,6 +121,23 @@ def read_shape(model: str, keep_blocks: int = 0) -> Shape:
         shape = presets.find_shape(model)
     _check_keep(keep_blocks, shape.blocks)
     return dataclasses.replace(shape, blocks=keep_blocks or shape.blocks)
+
+
+def find_positions(model: str) -> int | None:
+    """Number of tokens that an encoder has positions for; fetches nothing.
+
+    None if its folder is damaged, which `identify` reports.
+    """
+    if model in ("tiny", "minilm") or not os.path.isdir(model):
+        return POSITIONS
+    with contextlib.suppress(UserError, OSError):
+        config = _read_config(model)
+        positions = _read_sizes(config)["max_position_embeddings"]
+        if json_files.is_valid(positions, Size):
+            model_type = TYPES.get(str(config.get("model_type")))
+            first = model_type.first_position(config) if model_type else 0
+            return positions - first
+    return None
 
 
 def load(

@@ -113,9 +113,7 @@ def read_config(folder: str) -> Config:
     if model_type.has_segments and segments < 1:
         raise refuse(folder, "config.json", "type_vocab_size", segments)
     activation = config.get("hidden_act", "gelu")
-    hidden, first = config["hidden_size"], 0
-    if model_type.begins_behind_pad:
-        first = config.get("pad_token_id", 1) + 1
+    hidden, first = config["hidden_size"], model_type.first_position(config)
     sizes = {
         "vocabulary_size": config["vocab_size"],
         "num_layers": config["num_hidden_layers"],

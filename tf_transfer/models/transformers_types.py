@@ -30,6 +30,17 @@ class ModelType:
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    def first_position(self, config: Mapping[str, Any]) -> int:
+        """The position of the first token in the table of positions.
+
+        Args:
+            config: the content of `config.json`.
+        """
+        if not self.begins_behind_pad:
+            return 0
+        pad = config.get("pad_token_id")
+        return 1 + (pad if isinstance(pad, int) else 1)
+
 
 TYPES = {
     "bert": ModelType("BertTokenizer", has_segments=True, has_pooler=True),

@@ -17,8 +17,9 @@ from tf_transfer.config.fields import (
 from tf_transfer.config.recipe import GRADIENT_HEAD
 from tf_transfer.data import registry
 from tf_transfer.data.task import KINDS
-from tf_transfer.models import methods
+from tf_transfer.models import loading, methods
 from tf_transfer.own import task_file
+from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.utils.json_files import Record
@@ -62,6 +63,7 @@ class RunSettings(settings_lib.Settings):
 
     task = ""
     usual_rates: ClassVar[Rates | None] = None
+    usual_length = 128  # tokens of a text without --max_length
 
     def __init_subclass__(
         cls,
@@ -96,11 +98,27 @@ class RunSettings(settings_lib.Settings):
         return [self.task_name]
 
     def defaults(self) -> Record:
-        """The learning rate, by what is trained."""
-        if self.lr is not None or self.usual_rates is None:
-            return {}
-        usual = self.usual_rates.of(self.blocks or self.phases[-1])
-        return {"lr": methods.load(self.method).lr or usual}
+        """The learning rate, by what is trained; the length of texts."""
+        values: Record = {}
+        if self.max_length is None:
+            values["max_length"] = self._find_length()
+        if self.lr is None and self.usual_rates is not None:
+            usual = self.usual_rates.of(self.blocks or self.phases[-1])
+            values["lr"] = methods.load(self.method).lr or usual
+        return values
+
+    def _find_length(self) -> int:
+        """The usual length, or that of the encoder if it is shorter."""
+        length = self.usual_length
+        if self.reads("max_length"):
+            most = loading.find_positions(self.model)
+            if most is not None and most < length:
+                screen.notify_once(
+                    f"--max_length: {most} tokens, not the usual {length}, "
+                    f"since {self.model} has no more positions."
+                )
+                return most
+        return length
 
     def hashed(self) -> Record:
         """The settings that can change a number, by name."""
