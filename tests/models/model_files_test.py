@@ -53,24 +53,24 @@ def shard(folder):
 @pytest.mark.parametrize(
     "name", ["original.safetensors", "model-00002-of-00002.safetensors"]
 )
-def test_another_file_of_weights_is_named_and_not_read(folder, name, caplog):
+def test_another_file_of_weights_is_named_and_not_read(folder, name, capsys):
     words, identity = words_of(folder), loading.identify(str(folder), "")
     other = {n: array + 1 for n, array in read_arrays(folder).items()}
     write(folder / name, other)
     np.testing.assert_array_equal(words_of(folder), words)
-    assert f"Not read: {name}." in caplog.text
+    assert capsys.readouterr().err.endswith(f"Not read: {name}.\n")
     assert loading.identify(str(folder), "") == identity
     size = (folder / "model.safetensors").stat().st_size
     assert loading.size_on_disk(str(folder), "") == size
 
 
-def test_the_index_names_the_files_with_the_weights(folder, caplog):
+def test_the_index_names_the_files_with_the_weights(folder, capsys):
     words = words_of(folder)
     arrays = shard(folder)
     old = {n: array + 1 for n, array in arrays.items()}
     write(folder / "model-00003-of-00003.safetensors", old)
     np.testing.assert_array_equal(words_of(folder), words)
-    assert "Not read: model-00003-of-00003.safetensors." in caplog.text
+    assert "Not read: model-00003-of-00003.saf" in capsys.readouterr().err
 
 
 def test_one_file_has_precedence_over_an_index(folder):
@@ -112,6 +112,20 @@ def test_a_damaged_index_is_refused(tmp_path, content):
 def test_weights_of_keras_alone_are_none_of_transformers(folder):
     (folder / "model.safetensors").rename(folder / "model.weights.h5")
     with pytest.raises(UserError, match="is not a model folder"):
+        loading.identify(str(folder), "")
+
+
+@pytest.mark.parametrize("name", sorted(model_files.OTHER_WEIGHTS))
+def test_weights_of_another_library_are_named(folder, name):
+    (folder / "model.safetensors").rename(folder / name)
+    with pytest.raises(UserError, match=f"{name} is not read: save_pretrained"):
+        loading.identify(str(folder), "")
+
+
+def test_a_broken_link_is_the_file_that_is_missing(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError, match="model.safetensors'"):
         loading.identify(str(folder), "")
 
 

@@ -13,12 +13,11 @@ from typing import Annotated, Any, TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from absl import logging
 
 from tf_transfer.models import model_files, presets
 from tf_transfer.models.cost import Shape
 from tf_transfer.models.transformers_types import rename_keys, TYPES
-from tf_transfer.utils import files as files_lib, json_files, wheels
+from tf_transfer.utils import files as files_lib, json_files, screen, wheels
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -249,11 +248,10 @@ def _load_transformers(
     from tf_transfer.models.tokenizer import WordPieces
 
     if unread := model_files.list_unread_weights(folder):
-        logging.warning(
-            "--model=%s: the weights are in %s. Not read: %s.",
-            folder,
-            ", ".join(_list_weights(folder)),
-            ", ".join(unread),
+        screen.notify_once(
+            f"--model={folder}: the weights are in "
+            f"{', '.join(_list_weights(folder))}. Not read: "
+            f"{', '.join(unread)}."
         )
     config = transformers_folder.read_config(folder)
     tokenizer = transformers_tokenizer.read_tokenizer(folder, config)
@@ -346,10 +344,17 @@ def _check_folder(model: str) -> None:
     if "config.json" in names and _is_transformers_folder(model):
         is_complete = bool(model_files.SAFETENSORS & names)
     if not is_complete:
+        advice = ""
+        if others := sorted(model_files.OTHER_WEIGHTS & names):
+            advice = (
+                f" {others[0]} is not read: save_pretrained of transformers "
+                "makes model.safetensors of it."
+            )
         raise UserError(
             f"--model={model}: is not a model folder. A Keras preset holds "
             "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
-            "folder holds config.json and model.safetensors."
+            "folder holds config.json and model.safetensors, or its index and "
+            f"the files that it names.{advice}"
         )
     for name in model_files.OTHER_FILES:
         model_files.refuse_pointer(model, name)

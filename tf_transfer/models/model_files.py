@@ -13,6 +13,11 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SAFETENSORS = {WEIGHTS, INDEX}  # one of them is in a folder of transformers
 KERAS_WEIGHTS = "model.weights.h5"
 KERAS_FILES = {"config.json", KERAS_WEIGHTS, "tokenizer.json"}
+# Files of transformers' weights that only other libraries read.
+OTHER_WEIGHTS = {
+    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+    *("tf_model.h5", "flax_model.msgpack"),
+}
 # Files that are read, apart from config.json and weights.
 OTHER_FILES = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
@@ -39,7 +44,7 @@ def find_weights(folder: str) -> tuple[list[str], dict[str, str]]:
     Raises:
         UserError: the index names a file that the folder does not have.
     """
-    if os.path.exists(os.path.join(folder, WEIGHTS)):
+    if os.path.lexists(os.path.join(folder, WEIGHTS)):  # or a broken link
         return [WEIGHTS], {}
     index = json_files.read(os.path.join(folder, INDEX), WeightsIndex)
     file_of = index["weight_map"]
