@@ -16,6 +16,7 @@ from tf_transfer.utils.errors import UserError
 
 ENTRIES = (
     "cache",
+    "data",
     "freezing",
     "glue",
     "methods",

@@ -14,8 +14,11 @@ FILES = {
 }
 PAPERS = experiments.FOLDERS
 EXPERIMENTS = (*(f"{name}/experiment" for name in PAPERS), "train")
-COMMANDS = ("cache", "predict", "report", "search", "sweep")
-ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, "train", *COMMANDS))
+COMMANDS = ("cache", "data/__main__", "predict", "report", "search", "sweep")
+ENTRIES = tuple(
+    f"tf_transfer.{name.replace('/', '.')}"
+    for name in (*PAPERS, "train", *COMMANDS)
+)
 
 # The rooms from the bottom up. A room imports itself and those that are listed,
 # directly or inside of a function.
@@ -116,8 +119,9 @@ def files_of(room):
     return [
         name
         for name in FILES
-        if name == f"tf_transfer/{room}.py"
-        or name.startswith(f"tf_transfer/{room}/")
+        if f"{name}/".startswith(f"tf_transfer/{room}/")
+        or name == f"tf_transfer/{room}.py"
+        if name.removesuffix(".py").removeprefix("tf_transfer/") not in COMMANDS
     ]
 
 

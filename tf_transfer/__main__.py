@@ -25,6 +25,7 @@ GROUPS = {
     "The five papers": PAPERS,
     "Beside the papers": tuple(sorted({*FOLDERS} - {*PAPERS})),
     "Many runs": ("sweep", "report", "cache"),
+    "Their data": ("data",),
 }
 
 
@@ -46,6 +47,8 @@ def _summary(name: str) -> str:
     path = f"{name}.py"
     if name in FOLDERS:
         path = f"{name}/experiment.py"
+    elif name == "data":
+        path = "data/__main__.py"
     source = pkgutil.get_data("tf_transfer", path) or b""
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 

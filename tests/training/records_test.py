@@ -305,3 +305,5 @@ def test_a_config_tells_machines_apart_whose_processors_compute(
     config = run.config()
     told = machine.start_of_machine() if is_told else None
     assert config["machine"] == config["starts"][0]["machine"] == told
+    is_gpu = {"driver", "cuda", "cudnn"} <= config["versions"].keys()
+    assert is_gpu is not is_told

@@ -382,10 +382,14 @@ def describe_origin(summary: Summary) -> str:
     )
     commits = ", ".join(commit[:10] for commit in made["commits"])
     # An ensemble is of runs that count already.
-    trained = sum(not run.get("members") for run in summary["runs"])
-    origin = (
-        f"{formatting.count(trained, 'run')}, reported on {made['on']}. "
-        f"Machine: {made['machine']}. {packages}."
+    runs = [run for run in summary["runs"] if not run.get("members")]
+    hours = sum(run["seconds"] or 0 for run in runs) / 3600
+    memory = max(run["memory"] or 0 for run in runs)
+    origin = f"{formatting.count(len(runs), 'run')}, {hours:.1f} h of training"
+    if memory:
+        origin += f", up to {formatting.size(memory)} of memory"
+    origin += (
+        f"; reported on {made['on']}. Machine: {made['machine']}. {packages}."
     )
     if commits:
         origin += f" Commit {commits}."

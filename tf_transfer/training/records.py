@@ -266,6 +266,7 @@ class RunDirectory:
         if any("CPU" not in name for name in devices.names):
             # A GPU's name determines its speed, on whichever machine.
             now["machine"] = None
+            now["versions"] = now["versions"] | machine.gpu_versions()
         versions = recorded.get("versions") or now["versions"]
         changed = [
             name

@@ -1,6 +1,6 @@
 """The machine of a run, and the runs that share it.
 
-Imports TensorFlow only to check that it can use a GPU.
+Imports TensorFlow only where there is a GPU.
 """
 
 import contextlib
@@ -78,6 +78,34 @@ def git_commit() -> str | None:
     except OSError:
         return None
     return commit + ("+" if changed.stdout.strip() else "")
+
+
+@functools.cache
+def gpu_versions() -> dict[str, str | None]:
+    """Versions of the GPU's driver, and of the libraries of TensorFlow's build.
+
+    None stands for a version that is not known.
+    """
+    import tensorflow as tf
+
+    build = tf.sysconfig.get_build_info()
+    driver = None
+    with contextlib.suppress(OSError):
+        listed = subprocess.run(
+            [
+                "nvidia-smi",
+                "--query-gpu=driver_version",
+                "--format=csv,noheader",
+            ],
+            capture_output=True,
+            text=True,
+        ).stdout
+        driver = listed.partition("\n")[0].strip() or None
+    return {
+        "driver": driver,
+        "cuda": build.get("cuda_version"),
+        "cudnn": build.get("cudnn_version"),
+    }
 
 
 # === The machine ===

@@ -1,0 +1,83 @@
+"""The data sets' files: checks that they are those that our runs read.
+
+    python -m tf_transfer.data --check=glue
+    python -m tf_transfer.data --check=/data
+
+Compares every file below a folder whose name docs/data.md lists with its
+SHA-256 sum there, and names those that differ. Other files are not looked at.
+"""
+
+import os
+import pkgutil
+from collections.abc import Iterator
+
+from absl import flags
+
+from tf_transfer.config import command_line
+from tf_transfer.utils import files, formatting
+from tf_transfer.utils.errors import UserError
+
+
+def define_flags() -> None:
+    """Defines this command's flags."""
+    flags.DEFINE_string("check", "", "The folder whose files are compared.")
+
+
+def read_sums() -> dict[str, str]:
+    """The SHA-256 sums of the data sets' files, by folder and name."""
+    content = pkgutil.get_data("tf_transfer.data", "checksums.txt") or b""
+    lines = [line.split(maxsplit=1) for line in content.decode().splitlines()]
+    return {path: sha256 for sha256, path in lines}
+
+
+def compare(folder: str) -> Iterator[tuple[str, bool]]:
+    """Yields (path, whether it is as expected) of the known files of a folder.
+
+    Args:
+        folder: Any folder at or above `CoLA`, `cs224n`, `tweets`, ...
+    """
+    for path, sha256 in read_sums().items():
+        for root, _, names in os.walk(folder):
+            place = os.path.join(os.path.abspath(root), os.path.basename(path))
+            is_named = os.path.basename(path) in names
+            if is_named and place.endswith(os.path.join(os.sep, path)):
+                yield place, files.sha256(place) == sha256
+
+
+def check(folder: str) -> None:
+    """Prints every known file of a folder, and whether it is as expected.
+
+    Raises:
+        UserError: There is none, or one differs.
+    """
+    if not folder:
+        raise UserError("--check: give the folder of a data set.")
+    if not os.path.isdir(folder):
+        raise UserError(f"--check={folder}: is no folder.")
+    different, count = [], 0
+    for path, is_same in compare(folder):
+        count += 1
+        print(f"{'as expected' if is_same else 'DIFFERS':11}  {path}")
+        different += [] if is_same else [path]
+    if not count:
+        raise UserError(
+            f"--check={folder}: holds no file that docs/data.md lists, such as "
+            "CoLA/train.tsv."
+        )
+    if different:
+        raise UserError(
+            f"--check={folder}: {formatting.count(len(different), 'file')} of "
+            f"{count} not as in docs/data.md: {', '.join(different)}. Runs on "
+            "them are of other data."
+        )
+    print(f"{formatting.count(count, 'file')} as in docs/data.md.")
+
+
+def main() -> None:
+    """Reads the flag and compares."""
+    check(flags.FLAGS.check)
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.start(main)
