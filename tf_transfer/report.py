@@ -115,7 +115,8 @@ def main(argv: Sequence[str]) -> None:
         from tf_transfer.training import tensorboard
 
         tensorboard.write_columns(root)
-        print(f"To look closer: tensorboard --logdir {root}")
+        words = "tensorboard", "--logdir", root
+        print(f"To look closer: {formatting.quote_command(*words)}")
 
 
 def _print_advice(page: "Page") -> None:

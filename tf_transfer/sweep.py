@@ -26,6 +26,7 @@ from tf_transfer.sweeps import estimate, execute, grid, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import quote_command
 
 
 def define_flags() -> None:
@@ -143,7 +144,8 @@ def main(argv: list[str]) -> None:
         run_states = execute.run_all(
             selected, values.out, pool, values.retry_failed
         )
-    print(f"Side by side: python -m tf_transfer.report {values.out}")
+    words = "python", "-m", "tf_transfer.report", values.out
+    print(f"Side by side: {quote_command(*words)}")
     if run_states.select(State.FAILED):
         sys.exit(1)
 

@@ -37,7 +37,6 @@ import dataclasses
 import functools
 import math
 import os
-import shlex
 from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
@@ -323,7 +322,8 @@ class Train(experiment.Experiment):
             return super().execute()
         ranking = rank(self.settings, split_names(self.settings.models))
         command = self.command(models="", model=ranking.model)
-        screen.say(f"\n{ranking.text}\nTo train it: {shlex.join(command)}")
+        words = formatting.quote_command(*command)
+        screen.say(f"\n{ranking.text}\nTo train it: {words}")
 
     def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""

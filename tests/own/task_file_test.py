@@ -105,3 +105,12 @@ def test_a_pattern_and_a_list_name_several_files(tmp_path):
     one, other = (source.read("train") for source in sources)
     assert one.texts == other.texts == [columns["body"]]
     assert sources[0].identity == sources[1].identity
+
+
+@pytest.mark.parametrize("name", ["[b]", "a*", "what?"])
+def test_a_pattern_is_one_of_files_not_of_the_folder(name, tmp_path):
+    folder = tmp_path / name
+    folder.mkdir()
+    path = own_data.write_task(folder, train="new*.csv", test=None)
+    found = task_file.read_task_file(path)
+    assert found.train.paths == (str(folder / "news.csv"),)

@@ -17,6 +17,7 @@ from tf_transfer.sweeps import estimate, execute, grid
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import quote_command
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
@@ -245,6 +246,6 @@ def run_studies(settings: "Settings") -> None:
     if len(tasks) > 1:
         print(format_report(settings, runs, ("operating_points",)))
     print(
-        "All tables, the figure and the paper's claims: python -m "
-        f"tf_transfer.report {settings.out}"
+        "All tables, the figure and the paper's claims: "
+        + quote_command("python", "-m", "tf_transfer.report", settings.out)
     )

@@ -348,10 +348,13 @@ class _Reader:
     def _find(self, key: str, name: str) -> list[str]:
         """The files of a name or pattern, relative to the task file."""
         folder = os.path.dirname(self.path)
-        path = os.path.join(folder, os.path.expanduser(name))
+        name = os.path.expanduser(name)
+        path = os.path.join(folder, name)
         if os.path.isfile(path):
             return [path]
-        matches = glob.glob(path) if glob.has_magic(name) else []
+        matches = []
+        if glob.has_magic(name):
+            matches = glob.glob(os.path.join(glob.escape(folder), name))
         paths = sorted(filter(os.path.isfile, matches))
         if not paths:
             self._fail(key, f"{cut(name)}: no such file.")

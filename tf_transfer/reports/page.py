@@ -199,10 +199,11 @@ def _describe_not_run(
         parts.append(f"{rows} of the tables that are here")
     if not parts:
         return ""
+    command = formatting.quote_command(
+        "python", "-m", "tf_transfer.sweep", f"experiments/{study.experiment}"
+    )
     return (
-        f"Not run: {'; '.join(parts)}. "
-        f"`python -m tf_transfer.sweep experiments/{study.experiment}` runs "
-        "all that the paper has."
+        f"Not run: {'; '.join(parts)}. `{command}` runs all that the paper has."
     )
 
 

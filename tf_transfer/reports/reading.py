@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 from collections.abc import Iterable
 from typing import TypedDict
 
@@ -19,7 +18,7 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.formatting import cut, quote_command
 from tf_transfer.utils.json_files import Record
 
 # Times are compared only between runs that agree in these.
@@ -119,7 +118,8 @@ def list_failed(root: str) -> list[str]:
     for path in sorted(pathlib.Path(root).rglob(".sweep/failed/*.json")):
         with contextlib.suppress(OSError, UserError):
             record = json_files.read(str(path), Failure)
-            lines.append(f"{shlex.join(record['command'])}: {record['reason']}")
+            command = quote_command(*record["command"])
+            lines.append(f"{command}: {record['reason']}")
     return lines
 
 

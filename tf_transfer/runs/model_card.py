@@ -3,7 +3,6 @@
 import functools
 import math
 import os
-import shlex
 import timeit
 from collections.abc import Sequence
 from typing import Any
@@ -124,12 +123,13 @@ def write_baseline_card(predictor: Any, folder: str) -> str:
     return _join(lines, use)
 
 
-def _find_command(predictor: Any, config: Record) -> list[str]:
+def _find_command(predictor: Any, config: Record) -> str:
     """The command of a run; of this package by its module, not by a path."""
     program, *words = config["starts"][-1]["command"]
     if "tf_transfer" in program.split(os.sep)[-3:]:
-        return ["python", "-m", predictor.experiment.command_module, *words]
-    return [program, *words]
+        module = predictor.experiment.command_module
+        return formatting.quote_command("python", "-m", module, *words)
+    return formatting.quote_command(program, *words)
 
 
 def _describe_run(predictor: Any, config: Record, folder: str) -> list[str]:
@@ -147,7 +147,7 @@ def _describe_run(predictor: Any, config: Record, folder: str) -> list[str]:
         f"- Data: {config['key']['data_identity']}.",
         f"- Trained: {config['approach']}.",
         f"- Size on disk: {formatting.size(_measure_size(folder))}.",
-        f"- Command: `{shlex.join(_find_command(predictor, config))}`",
+        f"- Command: `{_find_command(predictor, config)}`",
         *(f"- {line}" for line in _list_scores(predictor.directory)),
     ]
     if predictor.temperature != 1:

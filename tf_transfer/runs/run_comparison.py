@@ -17,6 +17,7 @@ from tf_transfer.runs.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import quote_command
 
 if TYPE_CHECKING:
     from tf_transfer.reports.finished_runs import Scored
@@ -76,11 +77,12 @@ def print_answer(experiment: Any, result: Result) -> None:
 
 
 def _predict_command(path: str, task: Task) -> str:
-    """The command that predicts with the run of a directory."""
-    texts = " ".join(["--text=..."] * len(task.texts))
+    """The command that predicts with a run, and a line on its other input."""
+    texts = ["--text=..."] * len(task.texts)
+    words = "python", "-m", "tf_transfer.predict", f"--run={path}", *texts
     return (
-        f"python -m tf_transfer.predict --run={path} {texts}, or --input=FILE "
-        "--output=FILE"
+        f"{quote_command(*words)}\n"
+        "In place of --text: --input=FILE --output=FILE"
     )
 
 

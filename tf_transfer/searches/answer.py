@@ -9,7 +9,6 @@ over for now. The words are in `reports/templates/search.txt.jinja`, the page in
 import dataclasses
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +30,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.record_types import Answer
 from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.run_paths import ANSWER
-from tf_transfer.utils import files, screen
+from tf_transfer.utils import files, formatting, screen
 from tf_transfer.utils.json_files import Record
 
 FILE = "search.html"
@@ -202,7 +201,9 @@ def report(search: Any) -> Values:
     for name, command in commands.items():
         lines.append(f"{name}: {command}")
     if PREDICT in commands:
-        lines[-1] += ", or --input=FILE --output=FILE, or --export=FOLDER"
+        lines.append(
+            "In place of --text: --input=FILE --output=FILE, or --export=FOLDER"
+        )
 
     out, run = search.settings.out, ""
     path = os.path.join(out, FILE)
@@ -301,7 +302,8 @@ def _list_commands(model: Planned, chosen: advice.Row) -> dict[str, str]:
     predict = ["python", "-m", "tf_transfer.predict", f"--run={path}"]
     for _ in model.experiment.data.task.texts:
         predict.append("--text=...")
-    return {TRAIN: shlex.join(words), PREDICT: shlex.join(predict)}
+    quote = formatting.quote_command
+    return {TRAIN: quote(*words), PREDICT: quote(*predict)}
 
 
 # === Lines and page ===

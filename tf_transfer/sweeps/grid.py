@@ -37,7 +37,7 @@ from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.formatting import cut, quote_command
 from tf_transfer.utils.json_files import hash_json, Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
@@ -166,12 +166,12 @@ def _check(path: str, grid: Any) -> None:
     flags = grid.get("flags", {})
     axes = [pair for _, block in _list_blocks(grid) for pair in block.items()]
     names = [name for name, _ in axes]
+    words = "python", "-m", "tf_transfer.sweep", path, "--out=..."
     for name in ("out", "rerun"):
         check(
             name not in (*flags, *names),
             name,
-            "belongs to the sweep, not to its grid: "
-            f"python -m tf_transfer.sweep {path} --out=...",
+            "belongs to the sweep, not to its grid: " + quote_command(*words),
         )
     if best_of := grid.get("best_of", ""):
         is_axis = all(best_of in block for _, block in _list_blocks(grid))

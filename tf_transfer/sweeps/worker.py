@@ -36,6 +36,7 @@ from tf_transfer.runs.warm import WarmState
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
+from tf_transfer.utils.formatting import quote_command
 from tf_transfer.utils.json_files import Record
 
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
@@ -102,7 +103,7 @@ class Worker:
             saved; or `broken`, by an error that is not the run's: do nothing
             else in this process.
         """
-        words = " ".join(("python -m", order.module, *order.words))
+        words = quote_command("python", "-m", order.module, *order.words)
         with files.open_to_append(order.log) as log:
             log.write(f"\n=== {time.strftime('%F %T')} {words}\n".encode())
             log.flush()
