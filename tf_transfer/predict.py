@@ -25,8 +25,10 @@ the fitted temperature, too.
 `--export` writes a TensorFlow SavedModel that takes raw strings and returns
 labels; import tensorflow_text before you load it. `--format=hugging_face`
 writes a folder for transformers, `--format=keras_preset` one for keras-hub; a
-model card describes the training, the scores, the size and the speed. Of the
-TF-IDF baseline it writes the terms and weights, as JSON and NumPy's arrays.
+model card describes the training, the scores, the size and the speed. For a run
+with `--keyword_column` or `--clean`, the card has the Python that prepares
+texts. Of the TF-IDF baseline, terms and weights are written, as JSON and
+NumPy's arrays.
 
 A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """

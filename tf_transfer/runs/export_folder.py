@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import tempfile
 
 from tf_transfer.runs import model_card
@@ -14,6 +15,7 @@ from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 FORMATS = ("saved_model", "hugging_face", "keras_preset")
+PATTERNS = re.compile(r"[*?\[\\]")  # what TensorFlow matches files by
 SPARE = 16e6  # bytes of an export besides its weights
 
 
@@ -50,6 +52,16 @@ def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
             f"this run has --long_texts={long_texts}. Give "
             "--format=saved_model."
         )
+    path = os.path.abspath(folder)
+    is_loaded_by_pattern = form == "saved_model" and isinstance(
+        predictor, NetworkPredictor
+    )
+    if is_loaded_by_pattern and (found := PATTERNS.search(path)):
+        raise UserError(
+            f"--export={folder}: its path ({path}) has a {found[0]}, which "
+            "TensorFlow takes for a pattern when it loads a SavedModel. Give a "
+            "folder without it."
+        )
     with files.staged(folder) as stage:
         if isinstance(predictor, NetworkPredictor):
             text = _export_network(predictor, folder, stage, form)
@@ -59,6 +71,11 @@ def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
         path = os.path.join(stage, "README.md")
         files.write_atomically(path, text.encode())
     print(f"Written to {folder}")
+    if prepared := model_card.list_preparation(predictor.experiment.settings):
+        print(
+            f"{' and '.join(prepared)}: not in the exported model. Prepare "
+            "texts by make_text first; its README.md has the Python."
+        )
 
 
 def _export_network(

@@ -69,6 +69,12 @@ def read_texts(task: Task, settings: Any, texts: Sequence[str]) -> Texts:
             f"--text: task {task.name} takes {len(task.texts)} of them, and "
             f"{len(texts)} are given."
         )
+    if settings.keyword_column:
+        print(
+            f"--text: is read without the keyword that a row of --input has "
+            f"in its column '{settings.keyword_column}'.",
+            file=sys.stderr,
+        )
     count = len(columns[task.texts[0]])
     places = [("--text", number + 1) for number in range(count)]
     table = Table("--text", places, columns)

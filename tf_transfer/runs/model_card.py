@@ -22,11 +22,45 @@ answer = model.signatures["serving_default"]({inputs})
 print(answer[{output!r}].numpy())""",
     "hugging_face": """from transformers import pipeline
 
-pipeline("text-classification", model=".")("...", truncation=True)""",
+print(pipeline("text-classification", model=".")({inputs}, truncation=True))""",
     "keras_preset": """import keras_hub
 
-keras_hub.models.TextClassifier.from_preset(".").predict(["..."])""",
+classifier = keras_hub.models.TextClassifier.from_preset(".")
+print(classifier.predict({inputs}))""",
 }
+# Of one text, and of a pair.
+INPUTS = {
+    "saved_model": (
+        'text_1=tf.constant(["..."])',
+        'text_1=tf.constant(["..."]), text_2=tf.constant(["..."])',
+    ),
+    "hugging_face": ('"..."', '{"text": "...", "text_pair": "..."}'),
+    "keras_preset": ('["..."]', '(["..."], ["..."])'),
+}
+# Of a pair where an odd number of tokens is left for both texts: BERT's rule
+# gives the last one to the first text, transformers' own to the longer.
+CUT_PAIR_USE = """import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+model = AutoModelForSequenceClassification.from_pretrained(".").eval()
+tokenizer = AutoTokenizer.from_pretrained(".")
+backend = tokenizer.backend_tokenizer
+room = {max_length} - tokenizer.num_special_tokens_to_add(pair=True)
+
+
+def encode(*pair):
+    texts = [backend.encode(text, add_special_tokens=False) for text in pair]
+    first, second = map(len, texts)
+    texts[0].truncate(max(room - second, (room + 1) // 2))
+    texts[1].truncate(max(room - first, room // 2))
+    encoded = backend.post_process(*texts)
+    inputs = {{"input_ids": encoded.ids, "token_type_ids": encoded.type_ids}}
+    names = inputs.keys() & {{*tokenizer.model_input_names}}
+    return {{name: torch.tensor([inputs[name]]) for name in names}}
+
+
+print(model(**encode("...", "...")).logits)"""
+WORDS_INPUT = 'words=tf.constant([["...", "..."]])'
 # The same for a baseline, of entities and of texts.
 TAGS_USE = """import json
 import numpy as np
@@ -87,21 +121,24 @@ def write_card(predictor: Any, form: str, folder: str, serve: Any) -> str:
     lines = _describe_run(predictor, config, folder)
     lines += [
         f"- Encoder: {settings['model']}, {config['key']['model_identity']}.",
-        f"- Texts are cut at {settings['max_length']} tokens.",
+        f"- {_describe_cut(predictor)}",
     ]
     outputs = {"score": "score", "entities": "tags"}
-    texts = [
-        f'text_{n}=tf.constant(["..."])' for n, _ in enumerate(task.texts, 1)
-    ]
-    words_only = 'words=tf.constant([["...", "..."]])'
+    inputs = INPUTS[form][len(task.texts) - 1]
     if form in NOTES:
         lines.append(f"- Tokens: {NOTES[form].format(**settings)}")
     lines += _describe_speed(serve, predictor.devices.names)
-    use = USES[form].format(
-        inputs=words_only if task.is_tagging else ", ".join(texts),
+    use = USES[form]
+    special = predictor.network.encoder.special
+    room = settings["max_length"] - 2 - len(special.between)
+    if form == "hugging_face" and len(task.texts) == 2 and room % 2:
+        use = CUT_PAIR_USE
+    use = use.format(
+        inputs=WORDS_INPUT if task.is_tagging else inputs,
         output=outputs.get(task.kind, "label"),
+        max_length=settings["max_length"],
     )
-    return _join(lines, use)
+    return _join(lines, _prepare_texts(predictor, use))
 
 
 def write_baseline_card(predictor: Any, folder: str) -> str:
@@ -121,6 +158,56 @@ def write_baseline_card(predictor: Any, folder: str) -> str:
         lines.append(f"- A number above 0 answers {task.labels[1]}.")
     use = TFIDF_USE.format(features=FEATURES[len(task.texts) - 1])
     return _join(lines, use)
+
+
+def list_preparation(settings: Any) -> list[str]:
+    """The flags by which `predict` prepares texts, which no export does.
+
+    Cleaning needs Python: TensorFlow has neither its HTML entities nor the
+    letters of its regular expressions.
+
+    Args:
+        settings: Those of the run.
+    """
+    flags = []
+    if settings.keyword_column:
+        flags.append(f"--keyword_column={settings.keyword_column}")
+    if settings.clean != "none":
+        flags.append(f"--clean={settings.clean}")
+    return flags
+
+
+def _prepare_texts(predictor: Any, use: str) -> str:
+    """Python that uses an export, with texts as the run reads them."""
+    settings = predictor.experiment.settings
+    if not list_preparation(settings):
+        return use
+    arguments = ['"..."']
+    if settings.keyword_column:
+        arguments.append('keyword="..."')
+    if settings.clean == "basic":
+        arguments.append("clean=True")
+    imports, _, rest = use.partition("\n\n")
+    return (
+        f"{imports}\nfrom tf_transfer.data.texts import make_text\n\n"
+        f"text = make_text({', '.join(arguments)})\n"
+        + rest.replace('"..."', "text")
+    )
+
+
+def _describe_cut(predictor: Any) -> str:
+    """A sentence on what an export reads of a long text."""
+    settings = predictor.experiment.settings
+    length = settings.max_length
+    if predictor.task.is_tagging:
+        return (
+            f"Words behind the first {length} tokens of a sentence get no "
+            "entity. Cut longer sentences first, as tf_transfer.predict does."
+        )
+    kept = ""
+    if settings.long_texts == "head_tail" and len(predictor.task.texts) == 1:
+        kept = ": their beginning and end are read (--long_texts=head_tail)"
+    return f"Texts are cut at {length} tokens{kept}."
 
 
 def _find_command(predictor: Any, config: Record) -> str:
@@ -150,6 +237,11 @@ def _describe_run(predictor: Any, config: Record, folder: str) -> list[str]:
         f"- Command: `{_find_command(predictor, config)}`",
         *(f"- {line}" for line in _list_scores(predictor.directory)),
     ]
+    if flags := list_preparation(predictor.experiment.settings):
+        lines.append(
+            f"- Texts: the run has {' and '.join(flags)}, which the exported "
+            "model has not. Prepare each text by `make_text`, as below."
+        )
     if predictor.temperature != 1:
         lines.append(
             f"- Calibrated: logits are divided by {predictor.temperature:.4f}, "

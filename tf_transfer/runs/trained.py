@@ -73,7 +73,8 @@ class Result:
     def model(self, task: str = "") -> "TextModel | WordModel":
         """The trained model as a Keras model that takes strings.
 
-        It returns probabilities, or the score itself. The model of a run that
+        It takes texts as the encoder reads them; see `Predictor.answer`. It
+        returns probabilities, or the score itself. The model of a run that
         labels words takes words and returns the probabilities of their tags.
 
         Args:
@@ -132,6 +133,8 @@ class Predictor:
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself.
 
+        It takes texts as the encoder reads them; see `answer`.
+
         Raises:
             UserError: the run has no encoder.
         """
@@ -186,6 +189,9 @@ class Predictor:
 
     def answer(self, *columns: list[str]) -> list[tuple[str, float]]:
         """(label, score) of each text, or of each pair of texts.
+
+        Texts are as the encoder reads them. For a run with --keyword_column
+        or --clean, `data.texts.make_text` prepares them.
 
         Args:
             columns: the texts; for pairs all first texts and all second texts.
