@@ -1,6 +1,7 @@
 """The approaches of a study, each at its rate, and rows that compare them."""
 
 import dataclasses
+import os
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -311,7 +312,8 @@ def average(
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with `text` and `trains`: what they read and train, in words.
 
-    A text is the task, with the size where it was run on several files.
+    A text is the task, with the size where it was run on several files, and
+    with the file where those of one size are not the same file.
 
     Args:
         runs: of a study, see `runs_lib.runs_frame`.
@@ -322,10 +324,26 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         text=runs.task + pd.Series(sizes, runs.index).where(files > 1, ""),
         trains=[*map(name_approach, runs.approach, runs.cached)],
     )
+    for text, members in runs.groupby("text"):
+        # Equal texts that a command finds elsewhere are no other file.
+        sources = members.groupby("data_identity").data.first()
+        if sources.nunique() > 1:
+            names = members.data_identity.map(shorten_paths(sources))
+            texts = [f"{text[:-1]}, {name})" for name in names]
+            runs.loc[members.index, "text"] = texts
     for _, members in runs.groupby(["text", "trains"]):
         named = [_leave_out(settings, UNNAMED) for settings in members.settings]
         runs.loc[members.index, "trains"] += describe_differences(named)
     return runs
+
+
+def shorten_paths(paths: "pd.Series[str]") -> "pd.Series[str]":
+    """Paths from the folder that all of them are in."""
+    try:
+        folder = os.path.commonpath([*paths])
+    except ValueError:  # not all of them are absolute
+        return paths
+    return paths.map(lambda path: path and os.path.relpath(path, folder or "."))
 
 
 def describe_differences(

@@ -43,7 +43,7 @@ STYLE: dict[str, Any] = {
 GREY = "#7F7F7F"
 MOST_POINTS = 14  # of the figure of costs
 
-Profiles = Mapping[str, Record]  # by task; `depth_profile.json`
+Profiles = Mapping[str, Record]  # by task and files; `depth_profile.json`
 Handles = dict[str, Any]  # what a legend shows, by its label
 Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
 
@@ -322,12 +322,12 @@ def _mark(
 
 
 def profiles_of(runs: pd.DataFrame) -> Profiles:
-    """The depth profiles of a study's probes, the first of each task.
+    """The depth profiles of a study's probes, the first of each text.
 
     Args:
-        runs: see `run_frame.runs_frame`.
+        runs: see `approaches.label_runs`.
     """
-    profiles = runs.set_index("task").record.str.get("profile").dropna()
+    profiles = runs.set_index("text").record.str.get("profile").dropna()
     return profiles.groupby(level=0).first().to_dict()
 
 

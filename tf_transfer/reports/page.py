@@ -349,7 +349,7 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
         {
             "experiment": runs.experiment,
             "study": runs.study,
-            "task": runs.task,
+            "task": runs.text,
             "approach": runs.approach,
             "cached": runs.cached,
             "lr": runs.lr.map("{:g}".format),

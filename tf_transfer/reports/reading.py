@@ -330,7 +330,7 @@ def _make_record(
         **{name: result[name] for name in COPIED},
         "max_epochs": config["settings"]["max_epochs"],
         "model": config["settings"]["model"],
-        "data": config["settings"]["data"],
+        "data": _find_source(config["settings"], result["task"]),
         "path": path,
         "experiment": key["module"],
         "cached": result["prefix_seconds"] is not None,
@@ -354,6 +354,17 @@ def _make_record(
         "trace_seconds": trace_seconds,
         "memory": memory or None,
     }
+
+
+def _find_source(settings: Record, task: str) -> str:
+    """The data as a command names it: a task file, a table or a data set.
+
+    Args:
+        settings: of the run.
+        task: the name of its task, which is not that of a task file.
+    """
+    given = settings.get("task") or task
+    return settings["data"] if given == task else given
 
 
 def _list_passes(result: Record, epochs: Iterable[Record]) -> list[Record]:
