@@ -12,10 +12,15 @@ import tensorflow as tf
 
 from tests import own_tasks_test
 from tests.support import commands, own_data, quick
-from tf_transfer import experiment, predict, train
+from tf_transfer import experiment, train
 from tf_transfer.data import table_files, texts as texts_lib
 from tf_transfer.data.task import Task
-from tf_transfer.runs import export_folder, model_card, trained
+from tf_transfer.runs import (
+    export_folder,
+    input_texts,
+    model_card,
+    trained,
+)
 from tf_transfer.training import strategy
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
@@ -117,7 +122,7 @@ def untrained(folder, **changes):
 def predict_logits(predictor, path):
     """The logits of `predict --input`."""
     settings = predictor.experiment.settings
-    texts = predict.read_file(predictor.task, settings, path)
+    texts = input_texts.read_file(predictor.task, settings, path)
     with quick.eagerly():
         return predictor.logits(texts.rows)
 
@@ -177,7 +182,7 @@ def test_the_settings_that_are_read_are_known(tmp_path, eager):
     predictor, path = untrained(tmp_path, keyword_column="keyword")
     run, task = predictor.experiment, predictor.task
     recorder = Recorder(run.settings)
-    rows = predict.read_file(task, recorder, path, "utf-8").rows
+    rows = input_texts.read_file(task, recorder, path, "utf-8").rows
     run.settings = run.data.settings = recorder
     run.data.encode(rows, task, predictor.network.encoder, "texts")
     predictor.text_model()
@@ -208,7 +213,7 @@ def test_the_python_of_the_card_prepares_texts(changes, form, tmp_path, eager):
     code = model_card._prepare_texts(predictor, model_card.USES[form])
     prepared = prepare(code, texts, columns)
     settings = predictor.experiment.settings
-    rows = predict.read_file(predictor.task, settings, path).rows
+    rows = input_texts.read_file(predictor.task, settings, path).rows
     assert prepared == rows.texts
     needs = {"keyword_column", "clean"} & {*changes}
     flags = [f"--{name}={value}" for name, value in changes.items()]
@@ -235,10 +240,10 @@ def test_entities_are_exported_to_a_saved_model_alone(form, tmp_path):
 def test_a_text_by_itself_has_no_keyword(capsys):
     task = Task("t", "", ("text",), "label", ("a", "b"), "accuracy")
     settings = types.SimpleNamespace(keyword_column="word", clean="none")
-    predict.read_texts(task, settings, ["a"])
+    input_texts.read_texts(task, settings, ["a"])
     assert "--text: is read without the keyword" in capsys.readouterr().err
     settings.keyword_column = ""
-    predict.read_texts(task, settings, ["a"])
+    input_texts.read_texts(task, settings, ["a"])
     assert not capsys.readouterr().err
 
 

@@ -34,7 +34,7 @@ from tf_transfer.own import memory_source
 from tf_transfer.own.memory_source import MemorySource
 from tf_transfer.runs import run_comparison
 from tf_transfer.training.records import RunDirectory
-from tf_transfer.utils import files, json_files, screen
+from tf_transfer.utils import files, formatting, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
 
@@ -213,7 +213,8 @@ class TextEstimator(sklearn.base.BaseEstimator):
         for name in settings:
             if name not in names:
                 near = difflib.get_close_matches(str(name), names, 1)
-                advice = f"See: python -m {cls.__module__} --help"
+                words = ("python", "-m", cls.__module__, "--help")
+                advice = f"See: {formatting.quote_command(*words)}"
                 if name in self.get_params():
                     advice = f"Give it to {type(self).__name__} itself."
                 elif near:

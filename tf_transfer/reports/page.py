@@ -392,9 +392,7 @@ def describe_origin(summary: Summary) -> str:
     origin += (
         f"; reported on {made['on']}. Machine: {made['machine']}. {packages}."
     )
-    if commits:
-        origin += f" Commit {commits}."
-    return origin
+    return f"{origin} Commit {commits}." if commits else origin
 
 
 # === Rendering ===

@@ -78,6 +78,8 @@ def read_texts(task: Task, settings: Any, texts: Sequence[str]) -> Texts:
     count = len(columns[task.texts[0]])
     places = [("--text", number + 1) for number in range(count)]
     table = Table("--text", places, columns)
+    for name in task.texts:  # each is asked for: none may be empty
+        (table.words if task.is_tagging else table.texts)(name)
     return _make_rows(task, settings, table, "")
 
 
