@@ -79,7 +79,7 @@ def test_a_messy_table_trains_with_one_flag_and_every_defect_is_named(
     skipped = tmp_path / "runs" / "tickets-train-skipped.csv"
     for line in (
         f"{path}: cells are separated by semicolons; read as utf-8.",
-        f"{path}: skipped 6 rows; they are in {skipped}.",
+        f"{path}: skipped 6 rows, written to {skipped}.",
     ):
         assert line in refused + err  # each once in a process
     assert table_files.read_table(str(skipped)).columns["problem"] == [

@@ -105,6 +105,19 @@ def test_the_dates_of_strict_open_xml_are_dates(tmp_path):
     assert table_files.read_table(path).columns["day"] == ["2026-03-01"]
 
 
+def test_a_file_without_styles_is_read_without_a_warning(tmp_path, recwarn):
+    path = write(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    del parts["xl/styles.xml"]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(
+                name, re.sub(rb"<[^<]*styles.xml[^>]*>", b"", part)
+            )
+    assert len(table_files.read_table(path)) == 30 and not len(recwarn)
+
+
 def test_a_zip_that_is_no_workbook_is_named(tmp_path):
     path = tmp_path / "a.xlsx"
     with zipfile.ZipFile(path, "w") as archive:

@@ -116,7 +116,7 @@ def test_bad_rows_are_left_out_and_written(tmp_path, capsys):
     assert source.read_all("train").texts == [["a", "b", "g", "h"]]
     skipped = tmp_path / "out" / "a-train-skipped.csv"
     printed = capsys.readouterr().err
-    assert printed == f"{path}: skipped 5 rows; they are in {skipped}.\n"
+    assert printed == f"{path}: skipped 5 rows, written to {skipped}.\n"
     written = table_files.read_table(str(skipped)).columns
     assert written["number"] == ["4", "5", "6", "7", "8"]
     assert written["problem"][-1] == "'NA' stands for no label"

@@ -5,6 +5,7 @@ Needs openpyxl.
 
 import io
 import re
+import warnings
 import zipfile
 from typing import Any
 
@@ -41,9 +42,11 @@ def read_rows(path: str, bad: list[BadRow], needed: frozenset[str]) -> Rows:
         ) from None
     unread: set[str] = set()  # formats
     try:
-        book = openpyxl.load_workbook(
-            _translate_strict(path), read_only=True, data_only=True
-        )
+        with warnings.catch_warnings():  # of files without styles, and others
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(
+                _translate_strict(path), read_only=True, data_only=True
+            )
         sheet, *others = book.worksheets
         if others:
             screen.notify_once(

@@ -40,7 +40,7 @@ from tf_transfer.data.task import (
 from tf_transfer.own import label_cells, labels as labels_lib
 from tf_transfer.own.label_cells import LabelCells
 from tf_transfer.own.task_file import is_task_file, SPLITS, TaskFile
-from tf_transfer.utils import files, screen
+from tf_transfer.utils import files, formatting, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -260,7 +260,8 @@ class TableSource(Source):
         files.write_atomically(target, table_files.write_table(columns, ".csv"))
         paths = ", ".join(dict.fromkeys(columns["path"]))
         screen.notify_once(
-            f"{paths}: skipped {len(bad):,} rows; they are in {target}."
+            f"{paths}: skipped {formatting.count(len(bad), 'row')}, written to "
+            f"{target}."
         )
 
     def _columns(self) -> dict[str, str | None]:
