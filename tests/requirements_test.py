@@ -3,6 +3,7 @@
 import ast
 import configparser
 import pathlib
+import re
 import sys
 from importlib import metadata
 
@@ -135,3 +136,13 @@ def test_an_import_of_another_package_is_found(brought, tmp_path):
 def test_what_requirements_bring_has_their_own_but_not_other_extras(brought):
     assert {"pytest", "numpy", "keras-hub", "packaging"} <= brought
     assert not {"coverage", "torch", "mypy"} & brought
+
+
+def test_the_lock_file_has_a_release_that_each_requirement_takes():
+    path = ROOT / "requirements" / "linux-x86_64.txt"
+    text = path.read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([\w.-]+)==(\S+) \\\n    --hash", text, re.M))
+    for requirement in read_requirements("test", "dev"):
+        release = locked[normalise(requirement.name)]
+        assert requirement.specifier.contains(release), requirement
+    assert "://" not in text  # of no index

@@ -3,6 +3,7 @@
     python -m tf_transfer.report runs
     python -m tf_transfer.report runs --out=report --margin=0.5
     python -m tf_transfer.report runs other_machine/report/summary.json
+    python -m tf_transfer.report runs --archive=study.zip
 
 Prints what to train and what each approach scores and costs. Writes report.html
 (one file that needs no other), report.md, summary.json, figures as PNG and SVG,
@@ -73,6 +74,12 @@ def define_flags() -> None:
         "marks, and summary.json and figures into its folder, or into the "
         "folder that the first mark names.",
     )
+    flags.DEFINE_string(
+        "archive",
+        "",
+        "ZIP file: also pack what a report reads of the runs, without weights. "
+        "Unpacked, the folder in it gives the same report.",
+    )
 
 
 def main(argv: Sequence[str]) -> None:
@@ -110,6 +117,8 @@ def main(argv: Sequence[str]) -> None:
     write(page, summary, out)
     if values.document:
         write_document(values.document, page, summary)
+    if values.archive:
+        _pack(roots, summary, values.archive)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
     if os.path.isdir(root):
         from tf_transfer.training import tensorboard
@@ -117,6 +126,19 @@ def main(argv: Sequence[str]) -> None:
         tensorboard.write_columns(root)
         words = "tensorboard", "--logdir", root
         print(f"To look closer: {formatting.quote_command(*words)}")
+
+
+def _pack(
+    roots: Sequence[str], summary: summary_lib.Summary, path: str
+) -> None:
+    """Writes and prints the archive of a folder of runs."""
+    from tf_transfer.reports import archive
+
+    if len(roots) > 1 or not os.path.isdir(roots[0]):
+        raise UserError(f"--archive={path}: packs one folder of runs. Give it.")
+    content = summary_lib.to_json(summary).encode()
+    count = archive.pack(roots[0], content, path)
+    print(f"{formatting.count(count, 'run')} packed: {path}")
 
 
 def _print_advice(page: "Page") -> None:
