@@ -304,6 +304,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "unused_days",
         "experiment",
         "document",
+        "archive",
         "probes",
         "probe_texts",
         "runs",
@@ -313,6 +314,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
         # Of pip's, uv's and hf's, the part before a hyphen.
         others = {"no", "use", "resolution", "extra", "local"}
+        others |= {"generate", "python", "custom"}
         assert not named - defined - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
             path = os.path.join(commands_lib.ROOT, module.replace(".", "/"))
