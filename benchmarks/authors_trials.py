@@ -3,6 +3,9 @@
     python -m benchmarks.authors_trials elsa_trials.csv --out=runs_of_authors
     python -m tf_transfer.report runs_of_authors
 
+`--search=elsa_search_trials.csv` takes the full models from the search of the
+rate, on which the paper's table 5 rests, at the rates of the other trials.
+
 The table has one line per trial, with the columns `model,task,metric,
 frozen_blocks,trained_blocks,seed,score`: the raw results in the authors' public
 repository (github ljj7975/transformers, commit 4c40497c). Settings and rates
@@ -15,14 +18,17 @@ import argparse
 import csv
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_transfer.freezing import experiment as freezing
+from tf_transfer.freezing.operating import ALL
 from tf_transfer.reports import claims, reading
 from tf_transfer.training import records, run_paths
 from tf_transfer.utils import files
+from tf_transfer.utils.json_files import Record
 
 RECORDED_BY = "the authors of the paper (ljj7975/transformers 4c40497c)"
 PRESETS = {
@@ -49,18 +55,27 @@ UNTRAINED = "unknown"
 UNKNOWN = reading.TIMING_ENVIRONMENT
 
 
-def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
+def write_all(
+    lines: Iterable[dict[str, str]],
+    out: str,
+    search: Iterable[dict[str, str]] = (),
+) -> int:
     """Writes a run directory for each trial; returns how many.
 
     Args:
         lines: of the table, by column.
         out: folder of the run directories.
+        search: lines of the table of the search. With any, the full models
+            are those of the search.
     """
     paper_file = claims.find_file("experiments", "freezing")
     assert paper_file is not None  # it is part of the checkout
     paper = claims.read_paper(paper_file)
     published = claims.read_published("experiments", "freezing")
     parts, rates = published["parameters"], published["rates"]
+    if full_models := [*_take_full_models(search, published)]:
+        frozen = [line for line in lines if line["trained_blocks"] != ALL]
+        lines = full_models + frozen
     count = 0
     for line, metrics in _join_development_sets(lines):
         sizes = dict(paper.sizes[TASKS[line["task"]]])
@@ -69,6 +84,22 @@ def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
         write(line, metrics, lr, sizes, parts[line["model"]], out)
         count += 1
     return count
+
+
+def _take_full_models(
+    search: Iterable[dict[str, str]], published: Record
+) -> Iterator[dict[str, str]]:
+    """Yields the search's trials at the rates of the frozen trials.
+
+    WNLI and other metrics than the paper's have no frozen trials.
+    """
+    metrics, rates = published["metrics"], published["rates"]
+    for line in search:
+        rate = rates[line["model"]].get(line["task"], math.nan) * rates["unit"]
+        if math.isclose(float(line["lr"]), rate) and (
+            line["metric"] == metrics[line["task"]]
+        ):
+            yield {**line, "trained_blocks": ALL}
 
 
 def _join_development_sets(
@@ -193,14 +224,21 @@ def write(
     )
 
 
+def read_table(path: str) -> list[dict[str, str]]:
+    """The lines of a table of `elsa_trials`, by column."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", help="such as elsa_trials.csv")
     parser.add_argument("--out", default="runs_of_authors")
+    parser.add_argument("--search", help="such as elsa_search_trials.csv")
     given = parser.parse_args()
-    with open(given.table, encoding="utf-8", newline="") as file:
-        count = write_all(csv.DictReader(file), given.out)
+    search = read_table(given.search) if given.search else []
+    count = write_all(read_table(given.table), given.out, search)
     print(f"{count} trials in {given.out}")
 
 

@@ -1,32 +1,30 @@
-"""The Elsa authors' score of each trial, as one table.
+"""The Elsa authors' score of each trial, as two tables.
 
     git clone https://github.com/ljj7975/transformers
     git -C transformers checkout 4c40497c
-    python -m benchmarks.elsa_trials transformers --out=elsa_trials.csv
+    python -m benchmarks.elsa_trials transformers
 
-Reads `exp_results/<model>/<task>/<trained>-<metric>.txt`, which has the seed
+`elsa_trials.csv` has the trials of each number of trained blocks. It is made
+from `exp_results/<model>/<task>/<trained>-<metric>.txt`, which has the seed
 and the score of one trial per line. `<trained>` is `base` if everything trains,
 `no_layer` if no block does, and otherwise the blocks that train, numbered from
-0, such as `11_10`. The table has the columns `COLUMNS`; `authors_trials` makes
-run directories of it.
+0, such as `11_10`. `elsa_search_trials.csv` has the earlier trials that search
+the rate of the full models, from `exp_results/baseline/<model>/<task>/
+<rate>_<metric>.txt`. `authors_trials` makes run directories of the tables.
 """
 
 import argparse
 import csv
+import itertools
 import os
 from collections.abc import Iterator
 
 from tf_transfer.utils.errors import UserError
 
-COLUMNS = (
-    "model",
-    "task",
-    "metric",
-    "frozen_blocks",
-    "trained_blocks",
-    "seed",
-    "score",
-)
+SETTINGS = {
+    "elsa_trials.csv": ("frozen_blocks", "trained_blocks"),
+    "elsa_search_trials.csv": ("lr",),
+}
 BLOCKS = {
     "bert-base": 12,
     "roberta-base": 12,
@@ -45,6 +43,16 @@ METRICS = {
     "QNLI": ("accuracy", "acc"),
     "RTE": ("accuracy", "acc"),
 }
+# Of the search. Its tasks have all of their metrics.
+ACCURACY = ("accuracy", "acc")
+SEARCHED = {
+    **{task: [metric] for task, metric in METRICS.items()},
+    "MRPC": [ACCURACY, METRICS["MRPC"]],
+    "QQP": [ACCURACY, METRICS["QQP"]],
+    "STS-B": [("pearson", "pearson"), METRICS["STS-B"]],
+    "WNLI": [ACCURACY],
+}
+RATES = ("1e-5", "2e-5", "3e-5", "4e-5", "5e-5")
 
 
 def name_trained(blocks: int, trained: int) -> str:
@@ -93,40 +101,62 @@ def list_rows(folder: str) -> Iterator[tuple[str | int, ...]]:
                     )
 
 
-def write_table(folder: str, out: str) -> int:
-    """Writes the table; returns the number of trials.
+def list_searched(folder: str) -> Iterator[tuple[str, ...]]:
+    """The rows of the search: by model, task, metric, rate, and as stored.
 
     Args:
         folder: of a checkout of the repository.
-        out: path of the table.
+    """
+    for model, task in itertools.product(sorted(BLOCKS), sorted(SEARCHED)):
+        for (metric, ending), lr in itertools.product(SEARCHED[task], RATES):
+            name = f"baseline/{model}/{task}/{lr}_{ending}.txt"
+            path = os.path.join(folder, "exp_results", name)
+            for seed, score in read_trials(path):
+                yield model, task, metric, lr, seed, f"{float(score):.6f}"
+
+
+def write_tables(folder: str, out: str) -> list[int]:
+    """Writes both tables; returns the number of trials of each.
+
+    Args:
+        folder: of a checkout of the repository.
+        out: folder of the tables.
 
     Raises:
-        UserError: the folder has no trials.
+        UserError: the folder has no trials for a table.
     """
-    rows = list(list_rows(folder))
-    if not rows:
+    tables: list[list[tuple[str | int, ...]]] = [
+        list(list_rows(folder)),
+        list(list_searched(folder)),
+    ]
+    if not all(tables):
         raise UserError(
             f"{folder}: has no trials in exp_results. Give the folder of a "
             "checkout of github ljj7975/transformers, commit 4c40497c."
         )
-    with open(out, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(rows)
-    return len(rows)
+    for (name, settings), rows in zip(SETTINGS.items(), tables):
+        path = os.path.join(out, name)
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(
+                ("model", "task", "metric", *settings, "seed", "score")
+            )
+            writer.writerows(rows)
+    return [len(rows) for rows in tables]
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="a checkout of ljj7975/transformers")
-    parser.add_argument("--out", default="elsa_trials.csv")
+    parser.add_argument("--out", default=".", help="folder of the tables")
     given = parser.parse_args()
     try:
-        count = write_table(given.folder, given.out)
+        counts = write_tables(given.folder, given.out)
     except UserError as error:
         raise SystemExit(str(error)) from None
-    print(f"{count} trials in {given.out}")
+    for name, count in zip(SETTINGS, counts):
+        print(f"{count} trials in {os.path.join(given.out, name)}")
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
     assert output.count("Fewest tuned blocks") == 3
     last = output.rpartition("Fewest tuned blocks")[2]
     tasks = {line.split()[0] for line in last.splitlines()[3:] if line.strip()}
-    assert {"wnli", "RTE"} <= tasks
+    assert {"WNLI", "RTE"} <= tasks
 
 
 @pytest.mark.slow

@@ -284,7 +284,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     }
     defined |= {"dry_run", "flops", "jobs", "only", "limit", "retry_failed"}
     defined |= {"hang_minutes", "worker_gb", "runs_per_gpu", "yes"}
-    defined |= {"margin", "nodrop_last"}
+    defined |= {"margin", "nodrop_last", "search"}
     defined |= {"attack", "attack_seed", "epochs", "fault", "faults", "gpu"}
     defined |= {"engine", "ray_address", "address", "head"}
     defined |= {

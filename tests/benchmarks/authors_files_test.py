@@ -4,13 +4,12 @@ The folders are made up in the layout of the repositories. The marked tests
 rebuild such folders from our copies of the results.
 """
 
-import csv
 import os
 from collections import defaultdict
 
 import pytest
 
-from benchmarks import elsa_trials, hart_split
+from benchmarks import authors_trials, elsa_trials, hart_split
 from tf_transfer.utils.errors import UserError
 
 HEADER = "id,keyword,location,text,target\n"
@@ -67,38 +66,64 @@ def test_elsa_trials_are_one_row_each(tmp_path):
         tmp_path, "roberta-large/STS-B/no_layer-spearmanr.txt", ["11\t0.1\n"]
     )
     write_trials(tmp_path, "bert-base/STS-B/base-pearson.txt", ["1\t0.9\n"])
-    out = tmp_path / "trials.csv"
-    assert elsa_trials.write_table(str(tmp_path), str(out)) == 4
-    assert out.read_text().splitlines() == [
+    write_trials(
+        tmp_path,
+        "baseline/roberta-base/WNLI/4e-5_acc.txt",
+        ["2\t0.5\n", "1\n", "3\t0.1234567\n"],
+    )
+    counts = elsa_trials.write_tables(str(tmp_path), str(tmp_path))
+    assert counts == [4, 2]
+    assert (tmp_path / "elsa_trials.csv").read_text().splitlines() == [
         "model,task,metric,frozen_blocks,trained_blocks,seed,score",
         "bert-base,CoLA,matthews,0,all,1,0.600000",
         "bert-base,CoLA,matthews,10,2,2,0.441235",
         "bert-base,CoLA,matthews,10,2,1,0.500000",
         "roberta-large,STS-B,spearman,24,0,11,0.100000",
     ]
+    assert (tmp_path / "elsa_search_trials.csv").read_text().splitlines() == [
+        "model,task,metric,lr,seed,score",
+        "roberta-base,WNLI,accuracy,4e-5,2,0.500000",
+        "roberta-base,WNLI,accuracy,4e-5,3,0.123457",
+    ]
 
 
-def test_a_folder_without_trials_is_named(tmp_path):
+def test_a_folder_without_the_trials_of_a_table_is_named(tmp_path):
+    write_trials(tmp_path, "bert-base/CoLA/base-mcc.txt", ["1\t0.6\n"])
     with pytest.raises(UserError, match="no trials in exp_results.*4c40497c"):
-        elsa_trials.write_table(str(tmp_path), str(tmp_path / "trials.csv"))
+        elsa_trials.write_tables(str(tmp_path), str(tmp_path))
 
 
 @pytest.mark.shared
-def test_our_table_of_elsa_is_that_of_the_script(tmp_path, shared_data):
-    path = os.path.join(shared_data, "..", "papers", "elsa_trials.csv")
-    with open(path, encoding="utf-8") as file:
-        expected = file.read()
+def test_our_tables_of_elsa_are_those_of_the_script(tmp_path, shared_data):
+    papers = os.path.join(shared_data, "..", "papers")
     trials = defaultdict(list)
-    for row in csv.DictReader(expected.splitlines()):
-        blocks = elsa_trials.BLOCKS[row["model"]]
-        trained = blocks - int(row["frozen_blocks"])
-        ending = elsa_trials.METRICS[row["task"]][1]
-        name = f"{elsa_trials.name_trained(blocks, trained)}-{ending}.txt"
-        trials[row["model"], row["task"], name].append(
-            f"{row['seed']}\t{row['score']}\n"
+    endings = {
+        (task, metric): ending
+        for task, metrics in elsa_trials.SEARCHED.items()
+        for metric, ending in metrics
+    }
+    for name in elsa_trials.SETTINGS:
+        for row in authors_trials.read_table(os.path.join(papers, name)):
+            model, task = row["model"], row["task"]
+            ending = endings[task, row["metric"]]
+            if "lr" in row:
+                place = f"baseline/{model}/{task}/{row['lr']}_{ending}.txt"
+            else:
+                blocks = elsa_trials.BLOCKS[model]
+                trained = blocks - int(row["frozen_blocks"])
+                trained = elsa_trials.name_trained(blocks, trained)
+                place = f"{model}/{task}/{trained}-{ending}.txt"
+            trials[place].append(f"{row['seed']}\t{row['score']}\n")
+    for place, lines in trials.items():
+        write_trials(tmp_path, place, lines)
+    counts = elsa_trials.write_tables(str(tmp_path), str(tmp_path))
+    assert counts == [2578, 1298]
+    for name in elsa_trials.SETTINGS:
+        made, ours = (
+            [
+                {**row, "score": float(row["score"])}
+                for row in authors_trials.read_table(os.path.join(folder, name))
+            ]
+            for folder in (tmp_path, papers)
         )
-    for names, lines in trials.items():
-        write_trials(tmp_path, os.path.join(*names), lines)
-    out = tmp_path / "trials.csv"
-    assert elsa_trials.write_table(str(tmp_path), str(out)) == 2578
-    assert out.read_text() == expected
+        assert made == ours

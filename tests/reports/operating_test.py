@@ -133,3 +133,38 @@ def test_published_scores_are_those_of_the_trials(shared_data):
         mean = operating.authors_mean(scores)
         assert authors == pytest.approx(mean, abs=0.006)
         assert plain == pytest.approx(operating.plain_mean(scores), abs=0.006)
+
+
+@pytest.mark.shared
+def test_published_full_models_are_the_best_of_the_search(shared_data):
+    published = claims.read_published("experiments", "freezing")
+    searches = collections.defaultdict(lambda: collections.defaultdict(list))
+    path = os.path.join(shared_data, "..", "papers", "elsa_search_trials.csv")
+    with open(path, encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == published["metrics"][row["task"]]:
+                rate = round(float(row["lr"]) / published["rates"]["unit"])
+                score = 100 * float(row["score"])
+                searches[row["model"], row["task"]][rate].append(score)
+    assert len(searches) == 40
+    for (model, task), trials in searches.items():
+        best = published["full_models"][model][task]
+        for name, mean in (
+            ("", operating.plain_mean),
+            ("authors_", operating.authors_mean),
+        ):
+            means = {rate: mean(scores) for rate, scores in trials.items()}
+            chosen = means[best[f"{name}rate"]]
+            assert best[f"{name}mean"] == pytest.approx(chosen, abs=0.006)
+            if task != "MNLI-MM":  # it has the rate of MNLI
+                assert chosen > max(means.values()) - 1e-3  # of rounded scores
+        # Frozen trials have the rate that the authors' averaging prefers.
+        if task in published["rates"][model]:
+            rate = published["rates"][model][task]
+            assert best["authors_rate"] == rate
+        threshold = (
+            0.9 * (1 + operating.TIE) * max(trials[best["authors_rate"]])
+        )
+        kept = [s for s in trials[best["authors_rate"]] if s > threshold]
+        assert best["kept"] == len(kept)
+        assert best["trials"] == len(trials[best["rate"]])
