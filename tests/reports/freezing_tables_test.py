@@ -179,10 +179,61 @@ def test_a_search_has_no_tables():
     assert fill(write({"all": [70]}, validation_fraction=0.1)) == {}
 
 
-def test_the_figure_has_the_published_curve():
+def draw(*groups):
+    """Curves of each panel of the figure, by title."""
+    study = made_up.collect(PAPER, *groups, published=PUBLISHED)
+    return {
+        axis.get_title(): len(axis.containers)
+        for figure in tables.list_figures(study)
+        for axis in figure.render.args[0].axes
+    }
+
+
+def test_the_figure_has_both_families_base_above_large():
+    """Ours is next to the encoders of its size."""
+    assert draw(write()) == {"MRPC, base": 3, "MRPC, large": 2}
+    large = draw(write(model="roberta_large_en"))
+    assert large == {"MRPC, base": 2, "MRPC, large": 3}
     study = made_up.collect(PAPER, write(), published=PUBLISHED)
     [figure] = tables.list_figures(study)
-    assert b"published, bert-base" in figure.svg
-    own_task = made_up.collect(PAPER, write(task="mine"), published=PUBLISHED)
-    [figure] = tables.list_figures(own_task)
-    assert b"published" not in figure.svg
+    for label in (b"published, BERT", b"published, RoBERTa", b"here, live"):
+        assert label in figure.svg
+
+
+def test_a_task_without_published_trials_has_a_panel_of_its_own():
+    assert draw(write(task="mine")) == {"mine": 1}
+
+
+def test_the_figure_leaves_out_what_has_no_base():
+    failed = {"majorities": {"accuracy": 0.9}}
+    assert draw(write(**failed)) == {"MRPC, base": 2, "MRPC, large": 2}
+    assert draw(write(task="mine", **failed)) == {}
+
+
+def test_shares_with_nothing_trained_stand_next_to_each_encoder():
+    """Of 0 and 50 the authors keep 50, which is 61.7 % of 81."""
+    frame = [write(task=task) for task in ("cola", "sst2", "mrpc", "stsb")]
+    rows = {row["task"]: row for row in fill(*frame)["nothing_trained"]}
+    assert list(rows) == ["CoLA", "SST-2", "MRPC", "STS-B", "mean"]
+    assert rows["CoLA"]["bert-base"] == "50.4"  # 29.36 of 58.26
+    assert rows["CoLA"]["roberta-large"] == "0.0"
+    assert rows["mean"]["mean, published"] == "62.7"
+    assert {row["here"] for row in rows.values()} == {"61.7"}
+
+
+@pytest.mark.parametrize(
+    "trials, majorities, here",
+    [
+        (TRIALS, {"accuracy": 0.9}, "†"),
+        (TRIALS, {}, "‡"),
+        ({"all": [80, 82], 1: [70, 71]}, {"accuracy": 0.3}, ""),
+        ({0: [50, 51], 1: [70, 71]}, {"accuracy": 0.3}, ""),
+    ],
+)
+def test_a_share_without_its_models_is_empty(trials, majorities, here):
+    """A mean needs all of its tasks: nothing counts as zero."""
+    cola = write(task="cola")
+    sst2 = write(trials, "sst2", majorities=majorities)
+    rows = {row["task"]: row for row in fill(cola, sst2)["nothing_trained"]}
+    assert rows["CoLA"]["here"] == "61.7"
+    assert rows["SST-2"]["here"] == rows["mean"]["here"] == here

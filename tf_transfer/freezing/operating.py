@@ -6,6 +6,7 @@ whose mean score is at least q times the mean of `all`, as in the paper: "at
 least 90% of the full model quality".
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -39,6 +40,18 @@ def authors_mean(scores: Sequence[float]) -> float:
     threshold = AUTHORS_SHARE * (1 + TIE) * max(scores, default=0.0)
     kept = [score for score in scores if score > max(threshold, 0.0)]
     return plain_mean(kept or [0.0])
+
+
+def keep_share(trials: Trials) -> float:
+    """The percentage of the full score that is left if no block trains.
+
+    nan without trials of both, or if the full model scores 0. By the authors'
+    averaging.
+    """
+    full = authors_mean(trials.get(ALL, ()))
+    if 0 not in trials or not full:
+        return math.nan
+    return 100 * authors_mean(trials[0]) / full
 
 
 def operating_point(

@@ -10,147 +10,32 @@ of the paper's is shown next to its BERT-base.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from tf_transfer.freezing import operating
+from tf_transfer.freezing import curves as curves_lib, operating
+from tf_transfer.freezing.curves import Curve, Curves, Published, TITLES
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
 from tf_transfer.reports import figures, run_groups, tables
-from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
 from tf_transfer.utils.json_files import Record
 
-ENCODERS = {
-    "bert_base_en_uncased": "bert-base",
-    "roberta_base_en": "roberta-base",
-    "bert_large_en_uncased": "bert-large",
-    "roberta_large_en": "roberta-large",
-}
-TITLES = {
-    "cola": "CoLA",
-    "sst2": "SST-2",
-    "mrpc": "MRPC",
-    "stsb": "STS-B",
-    "qqp": "QQP",
-    "mnli": "MNLI",
-    "mnli-mm": "MNLI-MM",
-    "qnli": "QNLI",
-    "rte": "RTE",
-    "wnli": "WNLI",
-}
+# The tasks on which the paper has all encoders.
+SHARED = ("CoLA", "SST-2", "MRPC", "STS-B")
+SIZES = ("base", "large")  # the figure has one above the other
 QUALITY = 0.9  # of the paper's operating points
 OUTLIER = "CoLA"  # which the paper's number of blocks leaves out
-MISMATCHED = "mismatched_accuracy"
 AUTHORS = "authors' averaging"
-DOTTED = {"color": "#000000", "linestyle": ":", "marker": ""}
+DOTTED = {"linestyle": ":", "marker": ""}
+FAMILIES = {
+    "BERT": {**DOTTED, "color": "#000000"},
+    "RoBERTa": {**DOTTED, "color": "#D55E00"},
+}
 UNKNOWN = (math.nan,) * 5
-
-
-class Key(NamedTuple):
-    """What the runs of a curve have in common.
-
-    Attributes:
-        task: as the paper calls it.
-        lr: learning rate.
-        runs: whether frozen blocks are live or how they are cached, and what
-            the full model leaves untrained.
-    """
-
-    task: str
-    lr: float
-    runs: str
-
-
-class Curve(NamedTuple):
-    """Scores in points by number of trained blocks, and of `all`.
-
-    Attributes:
-        trials: the scores.
-        mark: of `tables.NOTES`, if the full model is no base to compare with.
-    """
-
-    trials: operating.Trials
-    mark: str
-
-
-Curves = Mapping[Key, Curve]
-# By task and number of trained blocks: the authors' mean, plain mean, standard
-# deviation, number of trials, and of those that their averaging kept.
-Published = Mapping[str, Mapping[int | str, Sequence[float]]]
-
-
-def list_curves(runs: pd.DataFrame) -> Curves:
-    """The curves of a study: one for each rate, cache and kind of full model.
-
-    A rate is chosen by the search, on validation. These runs have none: to
-    choose among theirs would be to look at the test. MNLI has two curves where
-    both its development sets were scored.
-
-    Args:
-        runs: of a study; those that train all or the last blocks count.
-    """
-    runs = runs[runs.approach.str.fullmatch(r"fine_tuning|last_\d+")]
-    mismatched = runs[runs.task == "mnli"].assign(
-        task="mnli-mm", score=lambda mnli: mnli.metrics.str[MISMATCHED]
-    )
-    runs = pd.concat([runs, mismatched.dropna(subset="score")])
-    order = {task: number for number, task in enumerate(TITLES)}
-    runs = runs.sort_values("task", key=lambda t: t.map(order), kind="stable")
-    names = runs.approach.replace("fine_tuning", f"last_{ALL}")
-    runs = runs.assign(
-        tuned=[_number(name.removeprefix("last_")) for name in names],
-        variant=[
-            _name_variant(*row) for row in zip(runs.approach, runs.settings)
-        ],
-    )
-    curves = {}
-    columns = ["task", "data_identity", "lr"]
-    for (task, _, lr), group in runs.groupby(columns, sort=False):
-        is_full = group.tuned == ALL
-        variants = itertools.product(
-            group[~is_full].groupby("variant"),
-            group[is_full].groupby("variant"),
-        )
-        for (variant, frozen), (untrained, full) in variants:
-            both = pd.concat([full, frozen]).groupby("tuned", sort=False)
-            key = Key(TITLES.get(task, task), lr, variant + untrained)
-            trials = both.score.agg(list).to_dict()
-            curves[key] = Curve(trials, tables.find_mark([full]))
-    return curves
-
-
-def _name_variant(approach: str, settings: Settings) -> str:
-    """How frozen blocks ran, or what a full model leaves untrained."""
-    if approach != "fine_tuning":
-        dtype = settings.get("cache_dtype", "")
-        return f"{settings['frozen_prefix']} {dtype}".strip()
-    untrained = settings.get("untrained")
-    return f", untrained {untrained}" if untrained else ""
-
-
-def read_published(study: Study) -> tuple[str, Published]:
-    """The paper's encoder next to which a study is shown, and its scores."""
-    encoder = ENCODERS.get(study.model, "bert-base")
-    published = {
-        task: {_number(n): means for n, means in cells.items()}
-        for task, cells in study.published["scores"][encoder].items()
-    }
-    return encoder, published
-
-
-def take_means(published: Published, task: str) -> operating.Trials:
-    """The authors' means on a task as if each was one trial; or {}."""
-    means = published.get(task, {})
-    return {number: [mean] for number, (mean, *_) in means.items()}
-
-
-def _number(text: str) -> int | str:
-    return ALL if text == ALL else int(text)
 
 
 # === The paper's tables ===
@@ -275,6 +160,35 @@ def name_enough(curves: Curves) -> str:
     return text
 
 
+def table_of_shares(
+    curves: Curves, scores: Mapping[str, Published]
+) -> pd.DataFrame:
+    """What is left of the full score if no block trains, in percent.
+
+    Args:
+        curves: see `curves.list_curves`; the first of each task counts.
+        scores: see `curves.read_published`.
+    """
+    first = {key.task: curve for key, curve in [*curves.items()][::-1]}
+    rows, marks = [], []
+    for task in SHARED:
+        trials, mark = first.get(task, Curve({}, ""))
+        published = [
+            operating.keep_share(curves_lib.take_means(means, task))
+            for means in scores.values()
+        ]
+        here = math.nan if mark else operating.keep_share(trials)
+        rows.append([*published, tables.mean(published), here])
+        marks.append(mark)
+    columns = [*scores, "mean, published", "here"]
+    frame = pd.DataFrame(rows, [*SHARED], columns)
+    frame.loc["mean"] = frame.mean(skipna=False)
+    shown = frame.map(lambda share: tables.number(share, 1))
+    marks.append(max(marks))
+    shown["here"] = [mark or share for mark, share in zip(marks, shown["here"])]
+    return shown.reset_index(names="task")
+
+
 # === Ours ===
 
 
@@ -288,7 +202,7 @@ def table_of_points(
     """The fewest trained blocks that keep a share of the full score.
 
     Args:
-        curves, published: see `list_curves` and `Published`.
+        curves, published: see `curves.list_curves` and `Published`.
         majorities: scores of the majority baseline in points, by task.
         qualities: the shares.
         level: of the interval, by the plain mean; it needs two trials.
@@ -296,7 +210,7 @@ def table_of_points(
     rows = []
     for key, (trials, mark) in curves.items():
         full = plain_mean(trials[ALL])
-        means = take_means(published, key.task)
+        means = curves_lib.take_means(published, key.task)
         for quality in qualities:
             point = operating.operating_point(trials, quality)
             authors = operating.operating_point(trials, quality, authors_mean)
@@ -331,16 +245,17 @@ def list_tables(
 ) -> list[Table]:
     """The paper's tables 4 to 9, then ours; none of a search."""
     published = study.published
-    curves = list_curves(study.runs)
+    curves = curves_lib.list_curves(study.runs)
     if not curves:
         return []
-    encoder, scores = read_published(study)
+    encoder = curves_lib.name_encoder(study)
+    scores = curves_lib.read_published(study)
     tasks = study.runs.task.replace(TITLES)
     majorities = study.runs.majority.groupby(tasks).max()
     enough = published["operating_points"]["trained_blocks"][encoder]
     ours = find_enough(curves)
     points = [enough] if ours is None else [enough, ours]
-    layers = table_of_layers(curves, scores)
+    layers = table_of_layers(curves, scores[encoder])
     source = (
         f"Published: {encoder}, from the authors' later trials; the printed "
         "digits are lost. Their averaging: see table 5. Empty: not run"
@@ -376,11 +291,22 @@ def list_tables(
             tables_6_to_9(layers, points),
         ),
         Table(
+            "nothing_trained",
+            "Percentage of the full model's score with pooler and head alone "
+            "trained, on the tasks that the paper has for all encoders. The "
+            f"paper's mean: {published['nothing_trained_share']}; the tasks "
+            "and trials of its mean are not known. Published: the authors' "
+            "later trials, by their averaging, as here. Empty: not run",
+            table_of_shares(curves, scores),
+        ),
+        Table(
             "operating_points",
             "Fewest tuned blocks whose mean keeps a share of the full score. "
             f"The interval holds {100 * level:g} % of resampled trials. "
             f"*: the majority baseline keeps it. {source}",
-            table_of_points(curves, scores, majorities, qualities, level),
+            table_of_points(
+                curves, scores[encoder], majorities, qualities, level
+            ),
         ),
         Table(
             "layers",
@@ -393,19 +319,26 @@ def list_tables(
 
 def list_figures(study: Study) -> list[Figure]:
     """The paper's figure; none of a search."""
-    encoder, published = read_published(study)
-    curves: dict[str, dict[str, figures.Curve]] = {}
-    for key, (trials, mark) in list_curves(study.runs).items():
-        means = take_means(published, key.task)
-        of_task = curves.setdefault(key.task, {})
-        if means:
-            theirs = figures.Curve(_relate(means), DOTTED)
-            of_task[f"published, {encoder}"] = theirs
-        if not mark:
-            style = {"color": figures.colour_of(key.runs)}
-            of_task[key.runs] = figures.Curve(_relate(trials), style)
-    label = "relative score, points"
-    panels = [figures.Panel(*panel, label) for panel in curves.items()]
+    curves = curves_lib.list_curves(study.runs)
+    scores = curves_lib.read_published(study)
+    of_size = curves_lib.name_encoder(study).split("-")[1]
+    panels = []
+    for task, size in itertools.product({key.task: 0 for key in curves}, SIZES):
+        drawn = {}
+        for name, style in FAMILIES.items():
+            encoder = f"{name.lower()}-{size}"
+            if means := curves_lib.take_means(scores[encoder], task):
+                theirs = figures.Curve(_relate(means), style)
+                drawn[f"published, {name}"] = theirs
+        for key, (trials, mark) in curves.items():
+            if (key.task, of_size, mark) == (task, size, ""):
+                style = {"color": figures.colour_of(key.runs)}
+                ours = figures.Curve(_relate(trials), style)
+                drawn[f"here, {key.runs}"] = ours
+        if drawn:
+            is_known = task in TITLES.values()
+            title = f"{task}, {size}" if is_known else task
+            panels.append(figures.Panel(title, drawn, "relative score, points"))
     if not panels:
         return []
     return [
@@ -413,9 +346,10 @@ def list_figures(study: Study) -> list[Figure]:
             "figure",
             "The paper's figure: test score less that of the full model "
             "against the number of tuned blocks, mean and standard deviation "
-            "over trials; none of a full model that is not shown to be above "
-            "the majority baseline. Dotted: the authors' trials by their "
-            "averaging",
+            "over trials. Base encoders are above large ones. Here: "
+            f"{study.model}; none of a full model that is not shown to be "
+            "above the majority baseline. Dotted: the authors' later trials "
+            "by their averaging",
             panels,
             "tuned blocks",
             dress=_dress,
