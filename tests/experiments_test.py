@@ -55,8 +55,8 @@ GRIDS = sorted(
 )
 
 
-# The grids of Elsa's four encoders differ in the encoder, and have most runs.
-LARGE = ("bert_large", "roberta_base", "roberta_large")
+# Elsa's grids differ in the encoder, and have most runs.
+LARGE = ("bert_large", "further", "roberta_base", "roberta_large")
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """docs/freezing.md says what the study does and shows."""
 
 import dataclasses
+import itertools
 import os
 import re
 
 from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
-from tf_transfer.freezing import experiment as freezing, studies
+from tf_transfer.freezing import curves, experiment as freezing, studies
 from tf_transfer.reports import claims, summary as summary_lib
+from tf_transfer.sweeps import grid as grid_lib
 
 
 def read_choices():
@@ -63,3 +65,56 @@ def test_the_page_names_the_output_of_the_runs_that_it_shows():
     assert is_said == (
         heads != {command_line.parse(freezing.Settings, ()).resolve().loss_head}
     )
+
+
+FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
+# Published full models without frozen trials, which the page names.
+NOT_FILLED = {
+    *(("roberta-base", "WNLI"), ("bert-large", "WNLI")),
+    *(("roberta-large", task) for task in ("QQP", "MNLI", "QNLI", "WNLI")),
+}
+
+
+def list_cells(path):
+    """The encoder, task and trained blocks of each number that a grid has."""
+    grid = grid_lib.read_grid(path)
+    blocks = grid["axes"]
+    for axes in blocks if isinstance(blocks, list) else [blocks]:
+        with open(os.path.join(commands.ROOT, grid["flagfile"])) as file:
+            flags = re.findall(r"--model=(\w+)", file.read())
+        [model] = axes.get("model", flags)
+        tasks = [curves.TITLES[task] for task in axes["task"]]
+        numbers = map(str, axes["trainable_layers"])
+        yield from itertools.product([curves.ENCODERS[model]], tasks, numbers)
+
+
+def test_the_grids_fill_the_published_cells_but_those_that_the_page_names():
+    published = claims.read_published(os.path.dirname(FOLDER), "freezing")
+    wanted = {
+        (encoder, task, number)
+        for encoder, tasks in published["scores"].items()
+        for task, numbers in tasks.items()
+        for number in numbers
+    }
+    wanted |= {
+        (encoder, task, "all")
+        for encoder in published["scores"]
+        for task in published["full_models"][encoder]
+    }
+    # MNLI's runs are scored on both of its development sets.
+    wanted = {cell for cell in wanted if cell[1] != "MNLI-MM"}
+    paper = {
+        cell
+        for path in grid_lib.list_files(FOLDER)
+        for cell in list_cells(path)
+    }
+    further = {*list_cells(os.path.join(FOLDER, "further.json"))}
+    assert not paper & further
+    left = {cell[:2] for cell in wanted - paper - further}
+    assert left == NOT_FILLED
+    four = {"CoLA", "SST-2", "MRPC", "STS-B"}
+    assert {task for _, task, _ in further} == {"QQP", "MNLI", "QNLI", "RTE"}
+    for encoder in curves.ENCODERS.values():
+        tasks = {task for name, task, _ in paper if name == encoder}
+        everything = {*curves.TITLES.values()} - {"MNLI-MM"}
+        assert tasks == (everything if encoder == "bert-base" else four)

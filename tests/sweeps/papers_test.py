@@ -20,7 +20,7 @@ TIMES = ("seconds", "seconds_per_epoch", "score_within", "interpolated_score")
 @pytest.fixture(
     scope="module",
     params=[
-        # 9,300 runs are planned for seconds; those of others are found alike
+        # 5,900 runs are planned for seconds; those of others are found alike
         pytest.param(name, marks=pytest.mark.slow if name == "freezing" else ())
         for name in planned_runs.PAPERS
     ],
