@@ -84,7 +84,7 @@ def table_of_layers(curves: Curves, published: Published) -> pd.DataFrame:
 def table_5(
     layers: pd.DataFrame, searched: Record, unit: float
 ) -> pd.DataFrame:
-    """Full models, and their rates.
+    """Full models, and their rates; published ones that were not run, too.
 
     Args:
         layers: see `table_of_layers`.
@@ -92,6 +92,8 @@ def table_5(
         unit: of its rates.
     """
     full = layers[layers.tuned == ALL].rename(columns={"lr": "lr, here"})
+    others = [task for task in searched if task not in {*full.task}]
+    full = pd.concat([full, pd.DataFrame({"task": others})]).fillna("")
     full.insert(1, "lr, published", "")
     cells = [
         _show_searched(searched[task], unit) if task in searched else {}
