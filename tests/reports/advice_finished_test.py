@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tf_transfer.reports import advice, estimates, finished_runs
+from tf_transfer.reports import advice, decisions, estimates, finished_runs
 from tf_transfer.reports.finished_runs import Scored
 
 # === Finished runs ===
@@ -95,13 +95,13 @@ def test_the_cheapest_baseline_without_a_shown_gain_is_named(compare):
         words=scored(150, 200, "tfidf", 1.0),
     )
     [last, *_] = rows
-    assert advice.find_floor(last, rows).name == "probe"
+    assert decisions.find_floor(last, rows).name == "probe"
     rows = compare(
         last=scored(180, seconds=34.0),
         probe=scored(180, 200, "probe", 9.0),
         words=scored(180, 200, "tfidf", 1.0),
     )
-    assert advice.find_floor(rows[0], rows).name == "words"
+    assert decisions.find_floor(rows[0], rows).name == "words"
 
 
 def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column(compare):
@@ -150,18 +150,18 @@ def test_nothing_is_recommended_that_is_not_likely_above_the_majority(
 
 
 def test_a_row_at_the_majority_is_never_the_cheap_choice():
-    row = advice.Row("last", is_reference=True)
-    cheap = advice.Row(
+    row = decisions.Row("last", is_reference=True)
+    cheap = decisions.Row(
         "words",
         difference=estimates.Estimate(-0.1, 0.1, 99.0).ranged(),
         time=estimates.Ranged(5.0),
         lead=estimates.Estimate(0.1, 2.0, 99.0).ranged(),
     )
-    assert advice.choose([row, cheap], 1.0) is row
+    assert decisions.choose([row, cheap], 1.0) is row
     shown = dataclasses.replace(
         cheap, lead=estimates.Estimate(9.0, 2.0, 99.0).ranged()
     )
-    assert advice.choose([row, shown], 1.0) is shown
+    assert decisions.choose([row, shown], 1.0) is shown
 
 
 def test_a_score_below_chance_is_an_alarm_with_causes(compare):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import advice, approaches
+from tf_transfer.reports import advice, approaches, decisions
 
 PAPER = made_up.make_paper()
 
@@ -31,8 +31,8 @@ def make_rows(*groups):
 
 
 def choose(*groups, margin=1.0):
-    rows = advice.take_headline(make_rows(*groups))
-    return advice.choose(rows, margin).name
+    rows = decisions.take_headline(make_rows(*groups))
+    return decisions.choose(rows, margin).name
 
 
 def read_table(*groups, margin=1.0):
@@ -107,7 +107,7 @@ def test_the_sentence_says_loss_cost_and_how_sure():
 
 def test_one_approach_is_compared_with_nothing():
     assert make_rows(ALL)[0].note == ""
-    assert advice.take_headline(make_rows(ALL)) == []
+    assert decisions.take_headline(make_rows(ALL)) == []
     assert advice.advise(make_rows(ALL)).startswith("No two approaches")
 
 
@@ -123,7 +123,7 @@ def test_a_mean_is_over_the_tasks_that_every_approach_has():
         make_runs([60, 60.2, 59.8], "all", "mrpc"),
         make_runs([60, 60.2, 59.8], "2", "mrpc"),
     )
-    means = advice.take_headline(rows)
+    means = decisions.take_headline(rows)
     assert [(row.name, row.task) for row in means] == [
         ("everything", "mean of 2 tasks"),
         ("last 2", "mean of 2 tasks"),
@@ -145,7 +145,7 @@ def test_a_part_of_the_data_is_in_no_mean():
         ]
 
     rows = make_rows(ALL, TWO, part(ALL), part(make_runs([70, 71, 72], "2")))
-    headline = advice.take_headline(rows)
+    headline = decisions.take_headline(rows)
     assert {row.task for row in headline} == {"rte (2,767 texts)"}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tf_transfer.data import metrics
-from tf_transfer.reports import advice, finished_runs
+from tf_transfer.reports import decisions, finished_runs
 from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.finished_runs import Scored
 
@@ -120,7 +120,7 @@ def test_f1_is_next_to_that_of_the_majority_baseline(positives, expected):
 
 
 def test_folds_are_paired_also_where_they_are_few():
-    row = advice.Row(
+    row = decisions.Row(
         "ours",
         difference=Ranged(3.0),
         gains={"probe": Ranged(20.0, 15.0, 25.0)},

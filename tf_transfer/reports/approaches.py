@@ -10,13 +10,14 @@ import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import (
-    advice,
+    decisions,
     estimates,
     run_frame as runs_lib,
     run_groups as groups_lib,
 )
-from tf_transfer.reports.advice import name_approach, Row
+from tf_transfer.reports.advice import name_approach
 from tf_transfer.reports.claims import plain, Settings
+from tf_transfer.reports.decisions import Row
 from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.run_frame import drop_missing
 from tf_transfer.reports.run_groups import count_texts, did_not_train, Group
@@ -259,11 +260,11 @@ def _make_row(members: Sequence[Approach]) -> Row:
         one.trainable_parameters.mean() / base.trainable_parameters.mean()
         for one, base in pairs
     ]
-    measure, time_of = "seconds", advice.TIME
+    measure, time_of = "seconds", decisions.TIME
     if any(runs_lib.is_cut_off(runs) for pair in pairs for runs in pair):
-        measure, time_of = "seconds_per_epoch", advice.PER_EPOCH
+        measure, time_of = "seconds_per_epoch", decisions.PER_EPOCH
     time = average(pairs, measure)
-    if time_of == advice.PER_EPOCH and row.is_baseline:  # it has no epochs
+    if time_of == decisions.PER_EPOCH and row.is_baseline:  # it has no epochs
         time = UNKNOWN
     return dataclasses.replace(
         row,

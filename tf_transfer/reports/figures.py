@@ -15,7 +15,7 @@ import matplotlib.figure
 import pandas as pd
 from matplotlib.axes import Axes
 
-from tf_transfer.reports import advice
+from tf_transfer.reports import advice, decisions
 from tf_transfer.reports.estimates import Ranged
 from tf_transfer.utils.json_files import Record
 
@@ -222,7 +222,7 @@ def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:
 # === Score against cost ===
 
 
-def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
+def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
     """Difference to the reference against cost, a point for each approach.
 
     Args:
@@ -232,7 +232,7 @@ def draw_costs(rows: Sequence[advice.Row], margin: float) -> Figure | None:
     Returns:
         Nothing without a comparison, or if there are too many.
     """
-    rows = advice.take_headline(rows)
+    rows = decisions.take_headline(rows)
     points = [row for row in rows if row.difference.is_known]
     if not 1 <= len(points) <= MOST_POINTS:
         return None

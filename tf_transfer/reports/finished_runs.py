@@ -14,8 +14,9 @@ import scipy.stats
 
 from tf_transfer.data import entities, metrics
 from tf_transfer.reports import estimates
-from tf_transfer.reports.advice import MOST_FREQUENT_TAG, name_approach, Row
+from tf_transfer.reports.advice import MOST_FREQUENT_TAG, name_approach
 from tf_transfer.reports.contrast import FEWEST_SEEDS
+from tf_transfer.reports.decisions import Row
 from tf_transfer.reports.estimates import Ranged, UNKNOWN
 from tf_transfer.reports.predictions import draw, read_arrays
 from tf_transfer.training.records import RunDirectory

@@ -16,6 +16,7 @@ import pandas as pd
 from tf_transfer.reports import (
     advice,
     approaches,
+    decisions,
     figures,
     finished_runs,
     run_frame as runs_lib,
@@ -254,7 +255,7 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
     return table, figure
 
 
-def _mark_probe(row: advice.Row) -> advice.Row:
+def _mark_probe(row: decisions.Row) -> decisions.Row:
     """A row that says of the probe that no paper has it."""
     if row.name.startswith(advice.PROBE):
         return dataclasses.replace(row, name=f"{row.name} (not in the paper)")

@@ -19,10 +19,10 @@ import pandas as pd
 
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
-    advice,
     approaches as approaches_lib,
     claims,
     contrast,
+    decisions,
     run_frame as runs_lib,
     run_groups,
     verdicts as verdicts_lib,
@@ -57,7 +57,7 @@ class Study:
     paper: claims.Paper | None = None
     published: Record = dataclasses.field(default_factory=dict)
     verdicts: Sequence[Verdict] = ()
-    margin: float = advice.MARGIN
+    margin: float = decisions.MARGIN
     distinct: str = ""
 
     @functools.cached_property
@@ -73,7 +73,7 @@ class Study:
         )
 
     @functools.cached_property
-    def rows(self) -> list[advice.Row]:
+    def rows(self) -> list[decisions.Row]:
         """See `approaches.make_rows`."""
         return approaches_lib.make_rows(self.approaches)
 
@@ -125,7 +125,7 @@ def module_of(experiment: str) -> ModuleType | None:
 def collect(
     summary: Record,
     folder: str = "experiments",
-    margin: float = advice.MARGIN,
+    margin: float = decisions.MARGIN,
 ) -> list[Study]:
     """The studies of a summary, by experiment, the largest first.
 

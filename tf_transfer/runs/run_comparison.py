@@ -34,7 +34,7 @@ def print_answer(experiment: Any, result: Result) -> None:
         result: the finished run.
     """
     from tf_transfer.data import error_analysis
-    from tf_transfer.reports import advice, finished_runs
+    from tf_transfer.reports import advice, decisions, finished_runs
 
     run = finished_runs.open_scored(result.directory, "validation")
     run = run or finished_runs.open_scored(result.directory)
@@ -53,7 +53,7 @@ def print_answer(experiment: Any, result: Result) -> None:
     choice = advice.advise(rows) if len(rows) > 1 else advice.warn(rows)
     if choice:
         choice = f"{task.name}: {choice}\n"
-    answering = paths[advice.choose(rows, advice.MARGIN).name]
+    answering = paths[decisions.choose(rows, decisions.MARGIN).name]
     majority = ""
     if not math.isnan(run.majority):  # no scores
         majority = (

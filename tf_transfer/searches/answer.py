@@ -18,6 +18,7 @@ import pandas as pd
 from tf_transfer.data.error_analysis import describe_confusions
 from tf_transfer.reports import (
     advice,
+    decisions,
     figures,
     finished_runs,
     page as reports_page,
@@ -95,7 +96,7 @@ def rank_approaches(search: Any) -> list[Row]:
 
 def recommend(
     search: Any, ranked: Sequence[Row]
-) -> tuple[list[advice.Row], advice.Row]:
+) -> tuple[list[decisions.Row], decisions.Row]:
     """The rows of the approaches and the baselines, and the one to use.
 
     That is the answer or a baseline, by the rule of `advice`; the reference is
@@ -151,7 +152,7 @@ def recommend(
             row = dataclasses.replace(row, validation=validation)
         rows.append(row)
     compared = [row for row in rows if row.name in candidates]
-    return rows, advice.choose(compared, search.settings.max_loss)
+    return rows, decisions.choose(compared, search.settings.max_loss)
 
 
 def is_sound_refit(refit: Planned, row: Row | None) -> bool:
@@ -223,7 +224,7 @@ def report(search: Any) -> Values:
 def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
     """The values of the templates on what to use; none if nothing ran."""
     max_loss = search.settings.max_loss
-    rows: list[advice.Row] = []
+    rows: list[decisions.Row] = []
     if ranked or search.score_floor():
         rows, chosen = recommend(search, ranked)
     if not rows:
@@ -285,7 +286,7 @@ def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
     return {"approach": name, "seconds": seconds}
 
 
-def _list_commands(model: Planned, chosen: advice.Row) -> dict[str, str]:
+def _list_commands(model: Planned, chosen: decisions.Row) -> dict[str, str]:
     """The commands that train the answer and that predict, by name.
 
     Args:
