@@ -30,7 +30,6 @@ HEADS = {
     "bilstm": "BiLSTM",
     "densenet": "DenseNet",
     "highway": "Highway LSTM",
-    "highway_cells": "Highway LSTM from cell to cell",
     "bimpm": "BiMPM",
     "bimpm_without_context": "BiMPM without its first BiLSTM",
     "sim_transformer": "Sim-Transformer",

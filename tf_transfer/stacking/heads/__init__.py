@@ -27,7 +27,6 @@ HEADS: dict[str, dict[str, str]] = {
         "dense": "tf_transfer.models.heads.dense:DenseHead",
         "densenet": ".densenet:DenseNetHead",
         "highway": ".highway:HighwayLSTMHead",
-        "highway_cells": ".highway:HighwayCellsHead",
     },
     "pairs": {
         "dense": "tf_transfer.models.heads.dense:DenseHead",
@@ -63,9 +62,7 @@ SIZES = {
         "width of the first of its two layers (0: the encoder's).",
         least=0,
     ),
-    "lstm_units": Size(
-        ("bilstm", "highway", "highway_cells"), 256, "units in each direction."
-    ),
+    "lstm_units": Size(("bilstm", "highway"), 256, "units in each direction."),
     "lstm_layers": Size(("bilstm",), 1, "layers, one on the other.", most=100),
     "reads_embeddings": Size(
         ("densenet",),
