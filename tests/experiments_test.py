@@ -5,16 +5,20 @@ import dataclasses
 import glob
 import json
 import os
+import re
+import shlex
 
 import pytest
 
-from tests.support import commands, cs224n_runs, stacking_data
+from tests.support import commands, cs224n_runs, run_files, stacking_data
+from tests.sweeps import fakes
+from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.reports import claims, reading
 from tf_transfer.reports.run_frame import CACHING
 from tf_transfer.stacking import heads as stacking_heads
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import grid as grid_lib, states
 from tf_transfer.tweets import experiment as tweets
 
 
@@ -211,6 +215,39 @@ def test_every_row_that_hart_publishes_has_a_file_of_flags(monkeypatch):
     published = claims.read_published("experiments", "tweets")
     for row in published["table_1"] + published["table_2"]:
         assert count_filling(row, keys, paper) == 1, row["settings"]
+
+
+@pytest.mark.parametrize("paper", ["glue", "multitask", "stacking", "tweets"])
+def test_the_command_of_a_flag_file_finds_its_run_finished_after_the_sweep(
+    paper, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    swept = {
+        run.identity: run
+        for name in GRIDS
+        if name.startswith(f"experiments/{paper}/")
+        for run in grid_lib.expand_all(
+            os.path.join(commands.ROOT, name), "runs"
+        )
+    }
+    experiment_class = experiment_lib.load(paper)
+    for path in sorted(glob.glob(f"flags/{paper}/*.flags")):
+        with open(path) as file:
+            command = re.search(r"^#   python -m \S+ (.*)$", file.read(), re.M)
+        if command is None:  # a file that others include
+            continue
+        words = shlex.split(command[1])
+        settings = command_line.parse(experiment_class.Settings, words)
+        own = grid_lib.Planned(experiment_class(settings), tuple(words), {})
+        run = swept.get(own.identity)
+        assert run is not None, path
+        fakes.finish(
+            run,
+            phases=[run_files.phase(run.settings.max_epochs)],
+            stop_reason="max_epochs",
+        )
+        assert states.RunStates("runs", [own]).result(own), path
 
 
 def _write_data(folder):
