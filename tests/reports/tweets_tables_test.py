@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 import scipy.stats
 
@@ -165,6 +166,39 @@ def test_the_figures_are_boxes_of_folds_and_of_trials(study):
     assert not tables.list_figures(alone)
 
 
+def read_panel(axis):
+    """The author's values of each row, and the lowest and highest of ours."""
+    theirs, ours = [], []
+    for line in axis.lines:
+        points = list(line.get_xdata())
+        if line.get_marker() == "d":
+            theirs.append(points)
+        else:
+            ours += [x for x in points if np.isfinite(x)]
+    return theirs, (min(ours), max(ours))
+
+
+def test_figure_2_has_all_his_runs_in_his_two_panels_and_in_ours():
+    scores = [79.0, 81.0, 83.0, 85.0, 87.0]
+    [study] = collect(write(FROZEN, [57.3, 57.3, 57.3]), write(ALL, scores))
+    [figure] = tables.list_figures(study)
+    axes = figure.render.args[0].axes
+    assert [axis.get_xlabel() for axis in axes] == [
+        "accuracy, points",
+        "paper's F1, points",
+        "standard F1 (ours), points",
+    ]
+    rows = PUBLISHED["table_2"][:2]
+    for axis, metric, lower in zip(
+        axes, ("accuracy", "f1_hart", "f1"), (0, 3, 10)
+    ):
+        theirs, ours = read_panel(axis)
+        assert theirs == [row["points"][metric] for row in rows]
+        assert all(len(points) == 10 for points in theirs)
+        # The frozen model answers with one class: its scores are no result.
+        assert ours == pytest.approx((79.0 - lower, 87.0 - lower))
+
+
 def test_a_group_is_called_as_in_the_paper(study):
     assert set(study.runs.approach) == {
         *("unfrozen", "frozen", "last two blocks"),
@@ -182,6 +216,18 @@ def test_the_mean_of_his_folds_is_the_printed_one():
             mean = sum(points) / 10
             assert mean == pytest.approx(row[metric], abs=0.01)
             assert mean == pytest.approx(row[f"printed_{metric}"], abs=0.051)
+
+
+def test_the_mean_of_his_runs_is_the_printed_one():
+    """The F1 of table 2 is the mixture; the standard one is not printed."""
+    for row in PUBLISHED["table_2"]:
+        means = {name: sum(v) / 10 for name, v in row["points"].items()}
+        assert means["accuracy"] == pytest.approx(row["accuracy"], abs=0.01)
+        assert means["f1"] == pytest.approx(row["f1"], abs=0.01)
+        for metric, printed in (("accuracy", "accuracy"), ("f1_hart", "f1")):
+            assert means[metric] == pytest.approx(
+                row[f"printed_{printed}"], abs=0.051
+            )
 
 
 # === Claims ===
