@@ -6,11 +6,13 @@ Each approach has the rate that is better on validation: "we will only compare
 the better performance scores".
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from tf_transfer.reports import figures, run_frame as runs_lib, tables
 from tf_transfer.reports.figures import Figure
@@ -20,6 +22,12 @@ from tf_transfer.reports.tables import Table
 LARGE = {"MNLI": "mnli", "QQP": "qqp", "QNLI": "qnli", "SST-2": "sst2"}
 SMALL = {"CoLA": "cola", "STS-B": "stsb", "MRPC": "mrpc", "RTE": "rte"}
 TASKS = {**LARGE, **SMALL}  # in the order of the tables 2 to 9
+CURVES = {  # the tasks of the figures of score against time
+    3: ("MNLI", "QQP"),
+    4: ("QNLI", "SST-2"),
+    5: ("CoLA", "STS-B"),
+    6: ("MRPC", "RTE"),
+}
 BASE = "fine-tuning"
 LAST = {"last 4": "4", "last 3": "3", "last 2": "2", "last 1": "1"}
 APPROACHES = {BASE: "all", **LAST}  # with `--trainable_layers`
@@ -212,42 +220,74 @@ def list_tables(study: Study) -> list[Table]:
 
 
 def list_figures(study: Study) -> list[Figure]:
-    """The paper's figure 2, and its figures 3 to 6 as one; of what was run."""
-    task_runs = find_runs(study)
+    """The paper's figures 2 to 6, with panels of what was run."""
+    return [*_draw_rates(study), *_draw_curves(study)]
+
+
+def _draw_rates(study: Study) -> Iterator[Figure]:
+    """Yields figure 2: score and training time of each task at both rates."""
+    scores, times = {}, {}
+    rates: set[float] = set()
     live = study.runs[~study.runs.cached]
-    rates, curves = {}, {}
-    for task, name in task_runs:
-        is_so = live.approach == _name_approach(name)
-        runs = live[is_so & (live.task == TASKS[task])]
-        if runs.lr.nunique() > 1:
-            rates[task, name] = _list_points(runs.groupby("lr"), "lr", "score")
-        epochs = list_epochs(task_runs[task, name]).groupby("epoch")
-        curves[task, name] = _list_points(epochs, "seconds", "test")
-    drawn = [
-        (
+    for task, flag in TASKS.items():
+        for name in APPROACHES:
+            is_so = live.approach == _name_approach(name)
+            runs = live[is_so & (live.task == flag)]
+            if runs.lr.nunique() > 1:
+                rates |= {*runs.lr}
+                timed = runs[runs.timed].groupby("lr")
+                scores[task, name] = _list_points(
+                    runs.groupby("lr"), "lr", "score"
+                )
+                times[task, name] = _list_points(timed, "lr", "seconds")
+    panels = [
+        *_make_panels(scores, "test score, points"),
+        *_make_panels(times, "training time, s"),
+    ]
+    if panels:
+        yield figures.draw_panels(
             "figure_2",
-            "Figure 2, as far as can be inferred: test score at each learning "
-            "rate, mean and standard deviation over seeds. The paper's points "
-            "are lost",
-            _make_panels(rates),
+            "Figure 2, as far as can be inferred: test score and training "
+            "time at each learning rate, mean and standard deviation over "
+            "seeds. The paper's points are lost",
+            sorted(panels, key=lambda panel: [*TASKS].index(panel.title)),
             "learning rate",
-            figures.SCALES["log"],
-        ),
-        (
-            "figures_3_to_6",
-            "Figures 3 to 6: test score after each epoch against training "
-            "time, up to the last epoch that all seeds ran; bars are one "
-            "standard deviation. The paper's points are lost",
-            _make_panels(curves),
-            "training time, s",
-            figures.SCALES["zero"],
-        ),
-    ]
-    return [
-        figures.draw_panels(name, caption, panels, xlabel, dress=dress)
-        for name, caption, panels, xlabel, dress in drawn
-        if panels
-    ]
+            dress=functools.partial(_mark_rates, rates=sorted(rates)),
+        )
+
+
+def _mark_rates(axis: Axes, rates: list[float]) -> None:
+    """A logarithmic axis with a tick at each rate alone."""
+    axis.set_xscale("log")
+    axis.set_xticks(rates, [tables.rate(rate) for rate in rates])
+    axis.minorticks_off()
+
+
+def _draw_curves(study: Study) -> Iterator[Figure]:
+    """Yields figures 3 to 6, of two tasks each: score against time."""
+    task_runs = find_runs(study)
+    for number, tasks in CURVES.items():
+        curves = {
+            (task, name): _list_points(
+                list_epochs(task_runs[task, name]).groupby("epoch"),
+                "seconds",
+                "test",
+            )
+            for task in tasks
+            for name in APPROACHES
+        }
+        panels = _make_panels(curves, "test score, points")
+        if panels:
+            yield figures.draw_panels(
+                f"figure_{number}",
+                f"Figure {number}, {' and '.join(tasks)}: test score after "
+                "each epoch against training time, up to the last epoch that "
+                "all seeds ran; bars are one standard deviation. The paper's "
+                "points are lost",
+                panels,
+                "training time, s",
+                dress=figures.start_at_zero,
+            )
 
 
 def _name_approach(name: str) -> str:
@@ -260,12 +300,12 @@ def _list_points(groups: Any, x: str, y: str) -> list[figures.Point]:
     return [
         (tables.deviation(group[x]), tables.deviation(group[y]))
         for _, group in groups
-        if group[x].any()
+        if group[x].any() and group[y].any()
     ]
 
 
 def _make_panels(
-    points: Mapping[tuple[str, str], list[figures.Point]],
+    points: Mapping[tuple[str, str], list[figures.Point]], ylabel: str
 ) -> list[figures.Panel]:
     """A panel for each task, a curve for each approach; none without any."""
     panels: dict[str, dict[str, figures.Curve]] = {}
@@ -274,4 +314,4 @@ def _make_panels(
             colour = figures.colour_of(_name_approach(approach))
             curve = figures.Curve(curve_points, {"color": colour})
             panels.setdefault(task, {})[approach] = curve
-    return [figures.Panel(*panel) for panel in panels.items()]
+    return [figures.Panel(*panel, ylabel) for panel in panels.items()]

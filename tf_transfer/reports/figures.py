@@ -138,10 +138,9 @@ def use_whole_numbers(axis: Axes) -> None:
     axis.locator_params("x", integer=True)
 
 
-SCALES: Mapping[str, Callable[[Axes], object]] = {
-    "log": lambda axis: axis.set_xscale("log"),
-    "zero": lambda axis: axis.set_xlim(left=0),
-}
+def start_at_zero(axis: Axes) -> None:
+    """A horizontal axis that begins at 0."""
+    axis.set_xlim(left=0)
 
 
 def reaches(values: Sequence[Ranged]) -> list[list[float]] | None:
