@@ -66,6 +66,7 @@ ROOMS = {
     "sweeps": (
         "experiment",
         "runs",
+        "reports",
         "training",
         "models",
         "data",

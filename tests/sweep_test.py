@@ -161,12 +161,14 @@ def test_a_dry_run_needs_neither_texts_nor_weights(tmp_path, monkeypatch):
         code, output = call(path, "--dry_run", "--flops=30e12", out)
         assert code == 0 and f"{count} runs, {count} of them" in output
         assert re.search(r"Operations: \d", output)
+        assert ("\n  table_2 | " in output) == os.path.isdir(path)
         missing = "Not known which runs are finished: "
         assert (missing in output) == ("glue" not in path)
         for name in grid_lib.list_files(path):
             is_named = re.search(f"{name} +\\d+ +\\d.* h\n", output)
             assert bool(is_named) == os.path.isdir(path)
-    assert os.listdir(tmp_path) == [".sweep"]
+    assert {*os.listdir(tmp_path)} <= {".sweep", "cache"}
+    assert {*glob.glob("cache/*", root_dir=tmp_path)} <= {"cache/matplotlib"}
     code, _ = call("experiments/tweets/grid.json", out)
     assert code == 1  # the texts are not here
 

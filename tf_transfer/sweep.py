@@ -17,12 +17,13 @@ Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
 import math
+import os
 import sys
 
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import estimate, execute, grid, subset
+from tf_transfer.sweeps import estimate, execute, grid, plan, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils.errors import UserError
@@ -40,7 +41,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "dry_run",
         False,
-        "List the runs with their operations and their time, and stop. It "
+        "List the runs with their operations and their time, of a paper's "
+        "folder also the cells of its tables that they fill, and stop. It "
         "needs neither texts of published data sets nor weights.",
     )
     flags.DEFINE_float(
@@ -129,6 +131,12 @@ def main(argv: list[str]) -> None:
     if values.dry_run:
         jobs = values.jobs or 1
         print(estimate.describe_costs(run_states, jobs, values.flops))
+        if os.path.isdir(path):
+            from tf_transfer.sweeps import rehearsal  # it loads pandas
+
+            counted = plan.select_values(selected)
+            if cells := rehearsal.describe_cells(path, counted):
+                print(f"\n{cells}")
         return
     with execute.open_pool(
         selected,

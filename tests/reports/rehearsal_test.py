@@ -7,97 +7,23 @@ it compares is as it says, or is not.
 
 import copy
 import dataclasses
-import json
 
 import pytest
 
 from tests.reports import made_up
 from tests.support import commands, planned_runs
-from tf_transfer.data import glue
 from tf_transfer.reports import (
     contrast,
     run_frame as runs_lib,
     run_groups,
     verdicts,
 )
+from tf_transfer.sweeps import rehearsal
 
-METRICS = {
-    "tweets": ("accuracy", "f1", "f1_hart"),
-    "stacking": ("accuracy", "f1", "token_f1"),
-    "multitask": (
-        "overall",
-        "sentiment_accuracy",
-        "paraphrase_accuracy",
-        "similarity_pearson",
-    ),
-}
 SCORES = ("score", "last_score", "score_within", "interpolated_score")
-EPOCHS = 10
 LUCK = (-0.00003, 0.00001, 0.00002)  # of the seeds, a share of the value
 # Joined from the predictions of three runs when a report reads them.
 ENSEMBLES = ("ensemble_accuracy", "ensemble_f1")
-
-
-def make_record(paper, run, number):
-    """The record of a planned run: 40 points and 100 s after each epoch.
-
-    What a claim compares scores some 70, so that its rate is the best.
-    """
-    settings, name = run.settings, run.experiment.name
-    task = planned_runs.task_of(run)
-    metrics = METRICS.get(name) or (glue.TASKS[task].metric,)
-    model = "" if settings.is_sparse else settings.model
-    key = {"data_identity": task, "model_identity": model}
-    key = {**planned_runs.key_of(run), **key, "module": name}
-    sizes = dict(paper.sizes.get(task, {}))
-    if whole := sizes.pop("train_and_validation", 0):
-        sizes["validation"] = round(whole * settings.validation_fraction)
-        sizes["train"] = whole - sizes["validation"]
-    if size := getattr(settings, "max_train_examples", 0):
-        sizes["train"] = size
-    folds = getattr(settings, "folds", 0) if settings.is_sparse else 0
-    blocks = 0
-    if model:
-        blocks = 24 if "large" in model else 12
-    record = {
-        "path": f"{name}/{number}",
-        "experiment": name,
-        "task": task,
-        "data": settings.data,
-        "model": model,
-        "blocks": blocks,
-        "metric": metrics[0],
-        "approach": settings.approach,
-        "cached": False,
-        "lr": float(settings.lr or 0),
-        "seed": settings.seed,
-        "sizes": sizes,
-        "max_epochs": settings.max_epochs,
-        "key": json.loads(json.dumps(key, default=str)),
-        "timing_environment": {"machine": "here", "mixed": False},
-        "started": 1000.0 * number,
-        "epochs": [
-            {"validation": 0.4, "test": 0.4, "seconds": 100.0 * (epoch + 1)}
-            for epoch in range(EPOCHS)
-        ],
-        "passes": [],
-        "folds": [dict.fromkeys(metrics, 0.4) for _ in range(folds)] or None,
-        "validation": 0.4,
-        "test": 0.4,
-        "metrics": dict.fromkeys(metrics, 0.4),
-        "majorities": {},
-        "one_answer": False,
-        "epochs_run": EPOCHS,
-        "stop_reason": "patience" if settings.patience else "max_epochs",
-        "seconds": 1000.0,
-        "seconds_per_epoch": 100.0,
-        "prefix_seconds": None,
-        "prefix_build_seconds": None,
-        "memory": None,
-        "trainable_parameters": 1,
-        "total_parameters": 1,
-    }
-    return record
 
 
 def set_measure(record, measure, value):
@@ -179,7 +105,7 @@ def test_every_claim_is_decided_by_its_paper_s_one_command(name, monkeypatch):
     paper = planned_runs.read_paper(name)
     undecidable = {*planned_runs.read_undecidable(name), *ENSEMBLES}
     records = [
-        make_record(paper, run, number)
+        rehearsal.make_record(paper, run, number)
         for number, run in enumerate(planned_runs.plan_runs(name))
     ]
     runs = runs_lib.runs_frame(records, paper.varied)

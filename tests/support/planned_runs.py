@@ -3,13 +3,11 @@
 They need neither data nor weights.
 """
 
-import dataclasses
 import os
 import tomllib
 
 from tests.support import commands
-from tf_transfer.config import settings as settings_lib
-from tf_transfer.reports import claims, reading
+from tf_transfer.reports import claims
 from tf_transfer.sweeps import grid, plan
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
@@ -30,12 +28,7 @@ def plan_runs(name):
     """
     runs = grid.expand_all(os.path.join(FOLDER, name), "runs")
     first = [run for run in runs if not run.searched]
-    best = {run.group: run.axes.get("lr") for run in reversed(first)}
-    waiting = [
-        run
-        for run in runs
-        if run.searched and run.axes["lr"] == best[run.group]
-    ]
+    waiting = [run for run in plan.select_values(runs) if run.searched]
     return [*plan.order_runs(first), *plan.order_runs(waiting)]
 
 
@@ -43,21 +36,3 @@ def read_undecidable(name):
     """The claims that these runs do not decide, and why."""
     with open(os.path.join(FOLDER, name, "claims.toml"), "rb") as file:
         return tomllib.load(file).get("undecidable", {})
-
-
-def key_of(run):
-    """The settings of a planned run, as the record of the run has them.
-
-    A user's table keeps the task's name, and nothing that a file decides.
-    """
-    settings = run.settings
-    key = settings_lib.Settings.hashed(settings)
-    if not settings.is_sparse:
-        key = reading.complete_key(key, dataclasses.asdict(settings))
-    return {**key, "max_epochs": settings.max_epochs}
-
-
-def task_of(run):
-    """The task under which a report has the run."""
-    names = {"multitask": "cs224n", "tweets": "tweets"}
-    return names.get(run.experiment.name, run.settings.task)

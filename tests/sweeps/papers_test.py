@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import commands, planned_runs
 from tf_transfer.reports import claims
+from tf_transfer.sweeps import rehearsal
 
 LEAST = 3  # seeds of a group
 # A claim about time compares groups whose runs were timed in turn: their mean
@@ -34,9 +35,9 @@ def paper(request):
         planned = planned_runs.plan_runs(request.param)
     runs = [
         (
-            planned_runs.task_of(run),
+            run.settings.task_name,
             "" if run.settings.is_sparse else run.settings.model,
-            planned_runs.key_of(run),
+            rehearsal.list_settings(run),
             number,
         )
         for number, run in enumerate(planned)

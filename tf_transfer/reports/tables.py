@@ -61,18 +61,20 @@ class Table:
         used = [mark for mark in NOTES if mark in cells]
         return " ".join(f"{mark}: {NOTES[mark]}." for mark in used)
 
-    def keep_runs(self) -> Self:
-        """The table without the rows that no run has filled.
+    @property
+    def columns_of_runs(self) -> list[str]:
+        """The columns that runs fill: those whose titles say `here`.
 
-        Runs fill the columns whose titles say `here`; where none does, all but
-        the first, which names the row.
+        Where none does, all but the first, which names the row.
         """
-        frame = self.frame
-        ours = [c for c in frame.columns if HERE.search(str(c))]
-        if not ours:
-            ours = list(frame.columns[1:])
-        is_filled = (frame[ours].notna() & (frame[ours] != "")).any(axis=1)
-        return dataclasses.replace(self, frame=frame[is_filled])
+        columns = list(self.frame.columns)
+        return [c for c in columns if HERE.search(str(c))] or columns[1:]
+
+    def keep_runs(self) -> Self:
+        """The table without the rows that no run has filled."""
+        ours = self.frame[self.columns_of_runs]
+        is_filled = (ours.notna() & (ours != "")).any(axis=1)
+        return dataclasses.replace(self, frame=self.frame[is_filled])
 
 
 # === Formats of cells ===

@@ -413,14 +413,7 @@ def describe_costs(
         finished = run_states.select(State.FINISHED)
     except UserError as error:
         problem = f"\nNot known which runs are finished: {error}"
-    values = {r.group: r.axes[r.searched] for r in finished if r.searched}
-    runs = [
-        run
-        for run in run_states.runs
-        if not run.searched
-        or values.setdefault(run.group, run.axes[run.searched])
-        == run.axes[run.searched]
-    ]
+    runs = plan.select_values(run_states.runs, finished)
     pending = [run for run in runs if run not in finished]
     count = f"{len(runs)} runs, {len(pending)} of them pending."
     estimator = Estimator()

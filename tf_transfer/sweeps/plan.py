@@ -165,3 +165,20 @@ def feature_texts(settings: Any) -> tuple[Hashable, ...]:
         settings.pass_precision,
         settings.cache_dtype,
     )
+
+
+def select_values(
+    runs: Iterable[Planned], finished: Iterable[Planned] = ()
+) -> list[Planned]:
+    """The runs, those that wait for a search at one of its values each.
+
+    It is the value of finished ones, or the first.
+    """
+    values = {r.group: r.axes[r.searched] for r in finished if r.searched}
+    return [
+        run
+        for run in runs
+        if not run.searched
+        or values.setdefault(run.group, run.axes[run.searched])
+        == run.axes[run.searched]
+    ]
