@@ -6,7 +6,6 @@ a `reading` are another reading of the row above them. All are in points.
 
 import functools
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,7 @@ WORDS = {
     "pcgrad": "PCGrad",
 }
 # What else a name has, where it is not the usual value.
-OPTIONS = {
+OPTIONS: dict[str, tuple[claims.Setting, str]] = {
     "pairs": ("sbert", "pairs {}"),
     "targets": ("exact", "targets {}"),
     "short_batches": ("mean", "short batches {}"),
@@ -156,5 +155,5 @@ def _has(ours: claims.Settings, wanted: claims.Settings) -> bool:
     return all(claims.is_same(ours.get(n, v), v) for n, v in wanted.items())
 
 
-def _say(value: Any) -> str:
-    return WORDS.get(value, str(claims.plain(value)))
+def _say(value: claims.Setting) -> str:
+    return WORDS.get(str(value), str(claims.plain(value)))

@@ -12,8 +12,7 @@ import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -40,7 +39,10 @@ LISTS = (
 READING_KEYS = ("name", "words", "without", "measures")
 KINDS = ("difference", "equal")
 OVER = ("mean", "each", "most", "some")
-Settings = Mapping[str, Any]  # settings and their values
+# A value of a setting; of a paper also a list of the values that it has.
+Scalar = str | int | float | bool | None
+Setting = Scalar | Sequence[Scalar]
+Settings = Mapping[str, Setting]  # by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -370,13 +372,13 @@ def list_differences(
     return [*dict.fromkeys(clauses)]
 
 
-def _describe(paper: Paper, name: str, ours: Any, theirs: Any) -> str:
+def _describe(paper: Paper, name: str, ours: Setting, theirs: Setting) -> str:
     """A difference from a paper: `batch_size 8 (paper: 1)`."""
     origin = ORIGINS[paper.origins.get(name, "ours")]
     return f"{name} {show(ours)} ({origin}: {show(theirs)})"
 
 
-def _list_values(paper: Paper, name: str, usual: Any) -> list[Any]:
+def _list_values(paper: Paper, name: str, usual: Setting) -> list[Setting]:
     """All values of a setting in a paper, those of its claims included."""
     values = [*usual] if isinstance(usual, list) else [usual]
     for claim in paper.claims:
@@ -388,7 +390,7 @@ def _list_values(paper: Paper, name: str, usual: Any) -> list[Any]:
     return values
 
 
-def show(value: Any) -> str:
+def show(value: Setting) -> str:
     """A setting in words; of a list, each of its values."""
     if isinstance(value, list | tuple):
         return " or ".join(dict.fromkeys(map(show, value)))
@@ -406,12 +408,12 @@ def size_of(sizes: Mapping[str, int], split: str) -> int:
     return sizes.get(split, 0)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Setting) -> Setting:
     """A number as people write it; anything else as it is."""
     return f"{value:g}" if isinstance(value, float) else value
 
 
-def is_same(ours: Any, theirs: Any) -> bool:
+def is_same(ours: Setting, theirs: Setting) -> bool:
     """Whether a setting is as wanted; of a list, whether it is one of them."""
     if isinstance(theirs, list | tuple):
         return any(is_same(ours, value) for value in theirs)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import jinja2
 import markupsafe
@@ -25,10 +25,11 @@ from tf_transfer.reports import (
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import module_of, Study
 from tf_transfer.reports.summary import Summary
-from tf_transfer.reports.tables import Table
+from tf_transfer.reports.tables import Table, Value
 from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 
+_Shown = TypeVar("_Shown", Table, Figure)
 SAMPLE = "sample"  # of `--data`
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
@@ -203,9 +204,8 @@ def _describe_not_run(
     command = formatting.quote_command(
         "python", "-m", "tf_transfer.sweep", f"experiments/{study.experiment}"
     )
-    return (
-        f"Not run: {'; '.join(parts)}. `{command}` runs all that the paper has."
-    )
+    listed = "; ".join(parts)
+    return f"Not run: {listed}. `{command}` runs all that the paper has."
 
 
 def _advise(study: Study) -> str:
@@ -222,7 +222,7 @@ def _advise(study: Study) -> str:
     return sentence
 
 
-def _prefix(name: str, shown: Sequence[Any]) -> list[Any]:
+def _prefix(name: str, shown: Sequence[_Shown]) -> list[_Shown]:
     """Tables or figures whose files begin with the name of a section."""
     return [dataclasses.replace(x, name=f"{name}_{x.name}") for x in shown]
 
@@ -453,7 +453,7 @@ def make_environment(escapes: bool) -> jinja2.Environment:
     return environment
 
 
-def show_cell(value: Any) -> str:
+def show_cell(value: Value) -> str:
     """A cell of a table as text; an unknown value is empty."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -462,7 +462,7 @@ def show_cell(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _split_interval(value: Any) -> markupsafe.Markup:
+def _split_interval(value: Value) -> markupsafe.Markup:
     """A cell as HTML; an interval goes to a line of its own where it must."""
     text = show_cell(value)
     if match := INTERVAL.fullmatch(text):
@@ -493,7 +493,7 @@ def _inline(text: str) -> markupsafe.Markup:
     )
 
 
-def _escape_markdown(text: Any) -> str:
+def _escape_markdown(text: Value) -> str:
     """A text that neither ends a table's cell nor begins a tag or a link."""
     text = show_cell(text).replace("&", "&amp;").replace("<", "&lt;")
     text = text.replace("\\", "\\\\").replace("|", "\\|")

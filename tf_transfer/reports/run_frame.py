@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -273,9 +273,9 @@ def choose_split(groups: Sequence[pd.DataFrame]) -> str:
 # === Measures ===
 
 
-def drop_missing(values: Iterable[Any]) -> list[float]:
+def drop_missing(values: Iterable[float | None]) -> list[float]:
     """The values that are known."""
-    return [float(v) for v in values if not pd.isna(v)]
+    return [float(v) for v in values if v is not None and not math.isnan(v)]
 
 
 def measure_runs(

@@ -22,7 +22,7 @@ from tf_transfer.reports import (
     reading,
     run_frame as runs_lib,
 )
-from tf_transfer.reports.claims import Settings
+from tf_transfer.reports.claims import Setting, Settings
 from tf_transfer.reports.estimates import Cell
 from tf_transfer.utils import selection
 
@@ -34,6 +34,7 @@ FAILED = "not shown to be above the majority baseline"
 IN_TURN = 1 / 3  # of the span of starts, see `were_timed_in_turn`
 
 _K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,7 +81,9 @@ def split_tasks(runs: pd.DataFrame) -> dict[str, list[Group]]:
     }
 
 
-def group_by(values: Iterable[Any], key: Callable[[Any], _K]) -> dict[_K, list]:
+def group_by(
+    values: Iterable[_V], key: Callable[[_V], _K]
+) -> dict[_K, list[_V]]:
     """Lists of the values that have the same key."""
     lists = collections.defaultdict(list)
     for value in values:
@@ -102,7 +105,7 @@ def _filter(groups: Iterable[Group], wanted: Settings) -> list[Group]:
     ]
 
 
-def resolve(value: Any, blocks: int) -> Any:
+def resolve(value: Setting, blocks: int) -> Setting:
     """`L/4` as a number of blocks, rounded up; `last 2` as `11-12`."""
     if isinstance(value, str) and value.startswith("L/"):
         return str(-(-blocks // int(value[2:])))

@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,10 @@ from tf_transfer.reports import (
     run_groups as groups_lib,
 )
 from tf_transfer.reports.estimates import Ranged
+from tf_transfer.reports.study import Study
 from tf_transfer.utils.json_files import Record
 
+Value = str | float | None  # of a cell
 Values = Iterable[float | None]  # one for each run; some are not known
 NAMES = {"id": "row", "standard_deviation": "standard deviation"}
 HERE = re.compile(r"\bhere\b")  # in the title of a column of runs' values
@@ -127,14 +129,14 @@ def rate(value: float) -> str:
 # === The rows of a paper's table ===
 
 
-def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
+def find_runs(study: Study, task: str, wanted: claims.Settings) -> pd.DataFrame:
     """The runs of one row of a paper's table, of a study on one task.
 
     They are chosen by the rule of claims: settings that the row does not name
     are the paper's where the study has these.
 
     Args:
-        study: their `study.Study`.
+        study: theirs.
         task: as in the column `task`.
         wanted: settings of the row.
 
@@ -153,14 +155,17 @@ def find_runs(study: Any, task: str, wanted: claims.Settings) -> pd.DataFrame:
 
 
 def find_pair(
-    study: Any, task: str, first: claims.Settings, second: claims.Settings
+    study: Study,
+    task: str,
+    first: claims.Settings,
+    second: claims.Settings,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The runs of two rows that are compared, chosen as a claim would.
 
     Both are at rates that both were tried at; see `run_groups.find_groups`.
 
     Args:
-        study: their `study.Study`.
+        study: theirs.
         task: as in the column `task`.
         first, second: settings of the rows.
 
@@ -264,6 +269,6 @@ def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
     return spread(runs_lib.measure_runs(metric, runs), sign=sign)
 
 
-def pair(title: str, published: Any, here: Any) -> Record:
+def pair(title: str, published: Value, here: Value) -> Record:
     """Cells of two neighbouring columns: the paper's value, and ours."""
     return {f"{title}, published": published, f"{title}, here": here}

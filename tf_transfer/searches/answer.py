@@ -10,7 +10,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,9 @@ from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.training.run_paths import ANSWER
 from tf_transfer.utils import files, formatting, screen
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from tf_transfer.searches.controller import Search
 
 FILE = "search.html"
 TRAIN, PREDICT = "Train it again", "To predict"
@@ -69,7 +72,7 @@ class Row:
         return self.choice.approach
 
 
-def rank_approaches(search: Any) -> list[Row]:
+def rank_approaches(search: "Search") -> list[Row]:
     """The best setting of each approach, the answer first.
 
     The answer is the best setting, or the cheapest within `--max_loss` of it.
@@ -95,7 +98,7 @@ def rank_approaches(search: Any) -> list[Row]:
 
 
 def recommend(
-    search: Any, ranked: Sequence[Row]
+    search: "Search", ranked: Sequence[Row]
 ) -> tuple[list[decisions.Row], decisions.Row]:
     """The rows of the approaches and the baselines, and the one to use.
 
@@ -174,7 +177,7 @@ def is_sound_refit(refit: Planned, row: Row | None) -> bool:
 # === The answer ===
 
 
-def report(search: Any) -> Values:
+def report(search: "Search") -> Values:
     """Prints the answer, and writes the page.
 
     Returns:
@@ -221,7 +224,7 @@ def report(search: Any) -> Values:
     return {**values, "lines": content["lines"]}
 
 
-def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
+def _describe_answer(search: "Search", ranked: Sequence[Row]) -> Values:
     """The values of the templates on what to use; none if nothing ran."""
     max_loss = search.settings.max_loss
     rows: list[decisions.Row] = []
@@ -260,7 +263,7 @@ def _describe_answer(search: Any, ranked: Sequence[Row]) -> Values:
     }
 
 
-def _list_untried(search: Any) -> list[str]:
+def _list_untried(search: "Search") -> list[str]:
     """The approaches without a run, variants apart."""
     approaches = search.ladder.approaches.values() if search.ladder else ()
     tried = {choice.approach for choice in search.runs}
@@ -271,7 +274,9 @@ def _list_untried(search: Any) -> list[str]:
     ]
 
 
-def _describe_shortage(search: Any, ranked: Sequence[Row]) -> Values | None:
+def _describe_shortage(
+    search: "Search", ranked: Sequence[Row]
+) -> Values | None:
     """The cheapest approach and the `seconds` of one epoch of it.
 
     Returns:

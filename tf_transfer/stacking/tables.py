@@ -57,8 +57,8 @@ SUMS = (
 
 def name_approach(approach: str, settings: Settings) -> str:
     """The head and the adaptation, in words."""
-    head = HEADS.get(settings["head"], settings["head"])
-    return f"{head}, {ADAPTATIONS[settings['adaptation']]}"
+    head, adaptation = str(settings["head"]), str(settings["adaptation"])
+    return f"{HEADS.get(head, head)}, {ADAPTATIONS[adaptation]}"
 
 
 # === The paper's tables ===
