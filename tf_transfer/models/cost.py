@@ -12,9 +12,6 @@ import dataclasses
 
 from tf_transfer.models.freezing import Trainable
 
-# Poolings that read nothing of the top block but its [CLS].
-CLS_ONLY = ("cls", "cls_state", "last4")
-
 
 @dataclasses.dataclass(frozen=True)
 class Shape:

@@ -16,6 +16,7 @@ import hashlib
 import importlib.metadata
 import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -175,6 +176,7 @@ class Encoder:
         last: int,
         training: bool,
         cls_only: bool = False,
+        collect: Callable[[tf.Tensor], None] | None = None,
     ) -> tf.Tensor:
         """Runs blocks `first` to `last`, counted from 1, both included.
 
@@ -187,6 +189,7 @@ class Encoder:
                 then that block computes nothing else, which is about a
                 twentieth of its products. It has no effect on the blocks
                 below.
+            collect: called with the states above each block that is run.
 
         Returns:
             float [batch, length, hidden]; length 1 with `cls_only`, if block
@@ -202,6 +205,8 @@ class Encoder:
                 cls_only and number == top,
                 self.added.get(number),
             )
+            if collect is not None:
+                collect(x)
         return x
 
     def __call__(

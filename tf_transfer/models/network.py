@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from tf_transfer.models import freezing, prefix as prefix_lib
-from tf_transfer.models.cost import CLS_ONLY
 from tf_transfer.models.encoder import Encoder
-from tf_transfer.models.heads.pooled import LAST, take_block_means
+from tf_transfer.models.heads import CLS_ONLY
+from tf_transfer.models.heads.pooled import LAST
 from tf_transfer.models.prefix import FrozenPrefix
 
 # What a head reads of a text, and which output of a prefix of all blocks is
@@ -138,54 +138,80 @@ class Network:
             The head's inputs, and those of `further_inputs` by name.
         """
         head, encoder = self.heads[name], self.encoder
-        source = prefix or FrozenPrefix(
-            0, "tokens", encoder.compute_dtype, self._cls_from(head.pooling)
-        )
-        if head.pooling == "block_means":  # of a probe
-            source = FrozenPrefix(
-                len(encoder.blocks), "pooled_blocks", encoder.compute_dtype
-            )
-            [vectors] = prefix_lib.run(encoder, batch, [source])
-            x = take_block_means(vectors, encoder.hidden)
-        elif prefix is None:
+        if prefix is None:
             x = encoder.embed(batch["ids"], batch["segments"], training)
         else:
             # A mean stays as precise as when it is computed here.
             is_mean = prefix.output == "mean"
-            x = tf.cast(
-                batch["states"],
-                tf.float32 if is_mean else encoder.compute_dtype,
+            dtype = tf.float32 if is_mean else encoder.compute_dtype
+            x = tf.cast(batch["states"], dtype)
+        further = {}
+        for further_name in getattr(head, "further_inputs", ()):
+            is_embedded = further_name == "embedded"
+            further[further_name] = x if is_embedded else batch[further_name]
+        if prefix is None or prefix.output == "tokens":
+            x = self._run_and_pool(
+                head.pooling, x, batch["mask"], training, prefix
             )
-        embedded = x
-        if source.output == "tokens":
-            x, cls_states = source.unpack(x)
-            x, cls_states = prefix_lib.run_blocks(
-                encoder,
-                x,
-                batch["mask"],
-                source.cut + 1,
-                len(encoder.blocks),
-                training,
-                head.pooling in CLS_ONLY,
-                source.cls_from,
-                cls_states,
-            )
-            if head.pooling == "mean":
-                x = prefix_lib.mean_pool(x, batch["mask"])
-            elif head.pooling == "last4":
-                x = tf.concat(cls_states, axis=1)
-            elif head.pooling in ("cls", "cls_state"):
-                x = x[:, 0]
-        inputs = [x]
         if head.pooling == "tokens":
-            inputs.append(batch["mask"])
-        elif head.pooling == "cls":
+            return [x, batch["mask"]], further
+        if head.pooling == "cls":
             dropout = getattr(head, "pooler_dropout", None)
             if dropout is not None:
                 x = dropout(x, training=training)
-            inputs = [encoder.pooler(x)]
-        further = {
-            name: embedded if name == "embedded" else batch[name]
-            for name in getattr(head, "further_inputs", ())
-        }
-        return inputs, further
+            x = encoder.pooler(x)
+        return [x], further
+
+    def _run_and_pool(
+        self,
+        pooling: str,
+        x: tf.Tensor,
+        mask: tf.Tensor,
+        training: bool,
+        prefix: FrozenPrefix | None,
+    ) -> tf.Tensor:
+        """Runs the blocks that a prefix has not run, and pools their states.
+
+        Args:
+            pooling: see `heads.pooled.PooledHead`; or `tokens`.
+            x: the output of `prefix`, or the states below block 1.
+            mask: bool [texts, length]. False on padding.
+            training: whether dropout is active.
+            prefix: what has been run already, or None.
+
+        Returns:
+            float [texts, length, hidden] for `tokens`, else [texts, width].
+        """
+        encoder = self.encoder
+        cut = 0
+        collected: list[tf.Tensor] = []
+        if prefix is not None:
+            cut = prefix.cut
+            x, collected = prefix.unpack(x)
+
+        def collect(states: tf.Tensor) -> None:
+            if pooling == "last4":
+                collected.append(states[:, 0])
+            elif pooling == "block_means":
+                collected.append(prefix_lib.mean_pool(states, mask))
+
+        collect(x)
+        x = encoder.run_blocks(
+            x,
+            mask,
+            cut + 1,
+            len(encoder.blocks),
+            training,
+            pooling in CLS_ONLY,
+            collect,
+        )
+        if pooling == "tokens":
+            return x
+        if pooling == "mean":
+            return prefix_lib.mean_pool(x, mask)
+        if pooling == "last4":
+            return tf.concat(collected[-LAST:], axis=1)
+        if pooling == "block_means":
+            means = tf.concat(collected, axis=1)
+            return tf.cast(means, encoder.compute_dtype)
+        return x[:, 0]

@@ -84,16 +84,13 @@ class FrozenPrefix:
             states: [batch, num_cls + length, hidden], the output `tokens`.
 
         Returns:
-            The states [batch, length, hidden], and a list of the states of
-            [CLS], each [batch, hidden], above the blocks from `cls_from` to
-            the cut.
+            The states [batch, length, hidden] above the cut, and a list of
+            the states of [CLS], each [batch, hidden], above the blocks from
+            `cls_from` to below the cut.
         """
         num_cls = self.num_cls
         x = states[:, num_cls:] if num_cls else states
-        cls_states = [states[:, index] for index in range(num_cls)]
-        if self.cls_from and self.cut >= self.cls_from:
-            cls_states.append(x[:, 0])
-        return x, cls_states
+        return x, [states[:, index] for index in range(num_cls)]
 
     def select(self, states: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
         """The output.
@@ -184,42 +181,8 @@ def run(
         for prefix in prefixes
         if prefix.cut == top
     )
-    for number in range(1, top + 1):
-        x = encoder.run_blocks(x, mask, number, number, False, cls_only)
-        states.append(x)
+    encoder.run_blocks(x, mask, 1, top, False, cls_only, states.append)
     return [prefix.select(states, mask) for prefix in prefixes]
-
-
-def run_blocks(
-    encoder: Encoder,
-    x: tf.Tensor,
-    mask: tf.Tensor,
-    first: int,
-    last: int,
-    training: bool,
-    cls_only: bool,
-    cls_from: int,
-    cls_states: Sequence[tf.Tensor],
-) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Runs blocks, and collects [CLS] above those from `cls_from` on.
-
-    Args:
-        encoder, x, mask, first, last, training, cls_only: see
-            `Encoder.run_blocks`.
-        cls_from: number of a block, or 0 to collect none.
-        cls_states: states of [CLS], [batch, hidden] each, above blocks that
-            were run before.
-
-    Returns:
-        The states above block `last`, and `cls_states` with those collected
-        here behind them.
-    """
-    cls_states = list(cls_states)
-    for number in range(first, last + 1):
-        x = encoder.run_blocks(x, mask, number, number, training, cls_only)
-        if 0 < cls_from <= number:
-            cls_states.append(x[:, 0])
-    return x, cls_states
 
 
 def mean_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

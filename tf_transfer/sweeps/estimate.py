@@ -16,7 +16,7 @@ from typing import Any
 from tf_transfer.data import batches
 from tf_transfer.data.task import Task
 from tf_transfer.experiment import Experiment
-from tf_transfer.models import cost, loading
+from tf_transfer.models import cost, heads, loading
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
@@ -171,7 +171,7 @@ def _count_phase(
     for name, size in sizes.items():
         # Texts of a pair that do not see each other are rows of their own.
         rows = experiment.data.texts_per_row(size.task)
-        cls_only = experiment.pooling_of(size.task) in cost.CLS_ONLY
+        cls_only = experiment.pooling_of(size.task) in heads.CLS_ONLY
         whole = cost.count_forward(shape, length, cls_only)
         trained = cost.count_training(
             shape, length, cls_only, trainable, is_cached

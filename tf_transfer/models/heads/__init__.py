@@ -1,1 +1,5 @@
 """What a task puts on an encoder. A file has a head, or several alike."""
+
+# Poolings that read nothing of the top block but its [CLS]. It is here so that
+# a sweep's plan needs no Keras.
+CLS_ONLY = ("cls", "cls_state", "last4")
