@@ -46,6 +46,15 @@ message_type {
 """
 UNKNOWN = 2  # the type of a piece
 UNIGRAM = 1  # the type of a model
+# The first tokens of the classes of transformers that read a model's file, and
+# how many of its pieces these replace.
+FIRST_TOKENS = {
+    "XLMRobertaTokenizer": (("<s>", "<pad>", "</s>", "<unk>"), 3),
+    "CamembertTokenizer": (
+        ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
+        1,
+    ),
+}
 
 
 class SentencePieces(Tokenizer):
@@ -107,8 +116,17 @@ class SentencePieces(Tokenizer):
         return tf.where(ids == len(self.vocabulary), self.unknown, ids)
 
 
-def read_model(content: bytes) -> tuple[list[tuple[str, float]], bytes]:
-    """The pieces of a model's file with their scores, and its table.
+def read_model(
+    content: bytes, title: str
+) -> tuple[list[tuple[str, float]], bytes]:
+    """Reads a model's file as a class of transformers does.
+
+    Args:
+        content: of the file.
+        title: the class, one of `FIRST_TOKENS`.
+
+    Returns:
+        The tokens by id, with their scores; and the table of characters.
 
     Raises:
         ValueError: the model is not a unigram model.
@@ -117,7 +135,10 @@ def read_model(content: bytes) -> tuple[list[tuple[str, float]], bytes]:
     model.ParseFromString(content)
     if model.trainer.model_type not in (0, UNIGRAM):  # 0: not in the file
         raise ValueError("its SentencePiece model is not a unigram model")
-    pieces = [(piece.piece, piece.score) for piece in model.pieces]
+    first, replaced = FIRST_TOKENS[title]
+    pieces = [(token, 0.0) for token in first]
+    pieces += [(one.piece, one.score) for one in model.pieces[replaced:]]
+    pieces.append(("<mask>", 0.0))
     return pieces, model.normalizer.charsmap
 
 

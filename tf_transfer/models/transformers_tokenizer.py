@@ -8,7 +8,7 @@ a BERT may have RoBERTa's.
 
 import base64
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tf_transfer.data.tokens import SpecialTokens
@@ -173,18 +173,43 @@ NEEDED = {
     "BPE": ("pre_tokenizer.type", "model.vocab"),
     "Unigram": ("pre_tokenizer.type", "model.vocab"),
 }
-PAIR_SHAPES = {"WordPiece": ".A.A.", "BPE": ".A..A.", "Unigram": ".A..A."}
-POST_PROCESSORS = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
-# The first ids of the classes that read a file of SentencePiece, and how many
-# of its pieces these replace. `<mask>` is the last id.
-SENTENCE_PIECES = "sentencepiece.bpe.model"
-FIRST_IDS = {
-    "XLMRobertaTokenizer": (("<s>", "<pad>", "</s>", "<unk>"), 3),
-    "CamembertTokenizer": (
-        ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
-        1,
+# Keys of `tokenizer_config.json` that have precedence over these fields.
+FIELD_OF_KEY = {
+    "do_lower_case": "normalizer.lowercase",
+    "strip_accents": "normalizer.strip_accents",
+    "tokenize_chinese_chars": "normalizer.handle_chinese_chars",
+    "add_prefix_space": "pre_tokenizer.add_prefix_space",
+}
+# The class of each kind, and which of its arguments a field is.
+TOKENIZERS: dict[str, tuple[Callable[..., Tokenizer], dict[str, str]]] = {
+    "WordPiece": (
+        WordPieces,
+        {
+            "normalizer.lowercase": "lowercase",
+            "normalizer.strip_accents": "strip_accents",
+            "normalizer.handle_chinese_chars": "splits_chinese",
+            "model.max_input_chars_per_word": "longest",
+        },
+    ),
+    "BPE": (
+        BytePairs,
+        {
+            "model.merges": "merges",
+            "pre_tokenizer.add_prefix_space": "adds_space",
+        },
+    ),
+    "Unigram": (
+        SentencePieces,
+        {
+            "model.scores": "scores",
+            "model.charsmap": "charsmap",
+            "model.source": "source",
+        },
     ),
 }
+PAIR_SHAPES = {"WordPiece": ".A.A.", "BPE": ".A..A.", "Unigram": ".A..A."}
+POST_PROCESSORS = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
+SENTENCE_PIECES = "sentencepiece.bpe.model"
 
 
 def read_tokenizer(folder: str, config: Config) -> Tokenizer:
@@ -198,7 +223,7 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     Raises:
         UserError: a key or value is not known here, or a file is missing.
     """
-    settings: dict[str, Any] = {}
+    settings: Record = {}
     for name, keys in SETTINGS_FILES.items():
         if os.path.exists(os.path.join(folder, name)):
             settings |= read_keys(folder, name, keys)
@@ -217,10 +242,41 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     if content:
         fields, added = _read_tokenizer_json(folder, content, kind)
     else:
-        fields = _read_vocabulary(folder, title.removesuffix("Fast"), kind)
+        fields = VOCABULARY_READERS[kind](folder, title)
         added = _read_added(folder, settings)
+    if kind == "Unigram":
+        name = "tokenizer.json" if content else SENTENCE_PIECES
+        file = files.read_bytes(os.path.join(folder, name))
+        fields["model.source"] = (title, name, file)
+    for key, field in FIELD_OF_KEY.items():
+        if key in settings and field in TOKENIZER[kind]:
+            value, allowed = {key: settings[key]}, TOKENIZER[kind][field]
+            check_keys(folder, "tokenizer_config.json", value, {key: allowed})
+            fields[field] = settings[key]
+    return _make_tokenizer(folder, config, kind, settings, fields, added)
 
-    ids = {**fields["model.vocab"]}
+
+def _make_tokenizer(
+    folder: str,
+    config: Config,
+    kind: str,
+    settings: Record,
+    fields: Record,
+    added: Mapping[int, AddedToken],
+) -> Tokenizer:
+    """Makes a tokeniser of what the files of a folder have.
+
+    Args:
+        folder, config: see `read_tokenizer`.
+        kind: one of `TOKENIZERS`.
+        settings: the keys of `SETTINGS_FILES`.
+        fields: those of `TOKENIZER` and `TOKENIZERS`.
+        added: the added tokens by id.
+
+    Raises:
+        UserError: the vocabulary does not fit the encoder.
+    """
+    ids: dict[str, int] = {**fields["model.vocab"]}
     tokens = {}
     for number, one in added.items():
         ids[one.content] = number
@@ -244,41 +300,16 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
 
     start, end = ids[names["cls_token"]], ids[names["sep_token"]]
     pad, unknown = ids[names["pad_token"]], ids[names["unk_token"]]
-    added_tokens = tuple(tokens.values())
-    if kind == "WordPiece":
-        lowercase = fields.get("normalizer.lowercase", True)
-        strips_accents = fields.get("normalizer.strip_accents")
-        splits_chinese = fields.get("normalizer.handle_chinese_chars", True)
-        return WordPieces(
-            vocabulary,
-            SpecialTokens(start, end, pad, (end,), config.segments == 1),
-            unknown,
-            added_tokens,
-            settings.get("do_lower_case", lowercase),
-            settings.get("strip_accents", strips_accents),
-            settings.get("tokenize_chinese_chars", splits_chinese),
-            fields.get("model.max_input_chars_per_word", 100),
-        )
-    special_ids = SpecialTokens(start, end, pad, (end, end))
-    adds_space = fields.get("pre_tokenizer.add_prefix_space", False)
-    adds_space = settings.get("add_prefix_space", adds_space)
-    if kind == "BPE":
-        merges = fields["model.merges"]
-        return BytePairs(
-            vocabulary, merges, special_ids, unknown, added_tokens, adds_space
-        )
-    if settings.get("add_prefix_space") is False:
-        name = "tokenizer_config.json"
-        raise refuse(folder, name, "add_prefix_space", False)
-    name = "tokenizer.json" if content else SENTENCE_PIECES
-    return SentencePieces(
-        vocabulary,
-        special_ids,
-        unknown,
-        added_tokens,
-        fields["model.scores"],
-        fields["model.charsmap"],
-        (title, name, files.read_bytes(os.path.join(folder, name))),
+    is_bert = kind == "WordPiece"
+    between = (end,) if is_bert else (end, end)
+    has_one_segment = is_bert and config.segments == 1
+    make, arguments = TOKENIZERS[kind]
+    return make(
+        vocabulary=vocabulary,
+        special=SpecialTokens(start, end, pad, between, has_one_segment),
+        unknown=unknown,
+        added=tuple(tokens.values()),
+        **{arguments[f]: v for f, v in fields.items() if f in arguments},
     )
 
 
@@ -310,7 +341,7 @@ def _check_ids(
 
 def _read_tokenizer_json(
     folder: str, content: Record, kind: str
-) -> tuple[dict[str, Any], dict[int, AddedToken]]:
+) -> tuple[Record, dict[int, AddedToken]]:
     """The fields of `tokenizer.json` by section, and added tokens by id."""
     name = "tokenizer.json"
     fields: Record = {}
@@ -350,7 +381,9 @@ def _unpack(section: Record) -> Record:
     return fields | {"type": ", ".join(types)}
 
 
-def _number_pieces(pieces: Iterable[Sequence[Any]], charsmap: bytes) -> Record:
+def _number_pieces(
+    pieces: Iterable[tuple[str, float]], charsmap: bytes
+) -> Record:
     """The fields of SentencePiece's tokens; of equal ones the first's id."""
     ids: dict[str, int] = {}
     scores = []
@@ -409,23 +442,35 @@ def _make_added(folder: str, token: Record) -> AddedToken:
     )
 
 
-def _read_vocabulary(folder: str, title: str, kind: str) -> Record:
-    """The fields of the older files: ids of tokens, and what makes tokens."""
-    if kind == "WordPiece":
-        lines = _read_lines(folder, "vocab.txt")
-        return {"model.vocab": {token: n for n, token in enumerate(lines)}}
-    if kind == "Unigram":
-        content = files.read_bytes(_find(folder, SENTENCE_PIECES))
-        pieces, charsmap = sentence_pieces.read_model(content)
-        first, replaced = FIRST_IDS[title]
-        pieces = [*((token, 0.0) for token in first), *pieces[replaced:]]
-        return _number_pieces([*pieces, ("<mask>", 0.0)], charsmap)
-    merges = []
-    for line in _read_lines(folder, "merges.txt"):
-        if line and not line.startswith("#version"):
-            merges.append(line)
+# === Older files: ids of tokens, and what makes tokens ===
+
+
+def _read_vocab_txt(folder: str, title: str) -> Record:
+    lines = _read_lines(folder, "vocab.txt")
+    return {"model.vocab": {token: n for n, token in enumerate(lines)}}
+
+
+def _read_merges(folder: str, title: str) -> Record:
+    lines = _read_lines(folder, "merges.txt")
+    merges = [x for x in lines if x and not x.startswith("#version")]
     ids = json_files.read(_find(folder, "vocab.json"), dict[str, int])
     return {"model.vocab": ids, "model.merges": merges}
+
+
+def _read_sentence_pieces(folder: str, title: str) -> Record:
+    content = files.read_bytes(_find(folder, SENTENCE_PIECES))
+    pieces, charsmap = sentence_pieces.read_model(
+        content, title.removesuffix("Fast")
+    )
+    return _number_pieces(pieces, charsmap)
+
+
+# By kind: functions of the folder and the class of transformers.
+VOCABULARY_READERS = {
+    "WordPiece": _read_vocab_txt,
+    "BPE": _read_merges,
+    "Unigram": _read_sentence_pieces,
+}
 
 
 def _read_lines(folder: str, name: str) -> list[str]:
