@@ -49,7 +49,7 @@ def train(settings):
     """`Trained` with these settings."""
     moved, evaluated = [], []
     train_pass = trainer.Trainer._train_pass
-    predict = steps.ObjectiveProgram.predict
+    open_evaluation = steps.ObjectiveProgram.open_evaluation
 
     def values(network):
         return {
@@ -65,13 +65,15 @@ def train(settings):
             {name for name in before if (before[name] != after[name]).any()}
         )
 
-    def watch_predict(self, split):
+    def watch_evaluation(self, split):
         evaluated.append(self.objective.name)
-        return predict(self, split)
+        return open_evaluation(self, split)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer.Trainer, "_train_pass", watch_pass)
-        patch.setattr(steps.ObjectiveProgram, "predict", watch_predict)
+        patch.setattr(
+            steps.ObjectiveProgram, "open_evaluation", watch_evaluation
+        )
         result = multitask.run(settings).record
     return Trained(settings, result, moved, evaluated)
 

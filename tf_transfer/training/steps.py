@@ -156,32 +156,36 @@ class ObjectiveProgram:
                 own dropout masks.
 
         Returns:
-            The loss, and its gradient for each weight of the optimizer.
+            This replica's part of the mean loss of the batch, float32 [], and
+            its gradient for each weight of the optimizer.
         """
+        objective, labels = self.objective, batch["labels"]
+        shares = batch["weights"]
         weights = [weight.value for weight in self.optimizer.weights]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
+        with (
+            tf.GradientTape(watch_accessed_variables=False) as tape,
+            self.network.seeds.at(seed, numbers["step"], replica, index),
+        ):
             tape.watch(weights)
-            with self.network.seeds.at(seed, numbers["step"], replica, index):
-                loss = self.objective.weight * self._compute_loss(batch)
+            if objective.fit_regression is not None:
+                vectors = self._embed(batch, training=True)
+                loss = objectives.contrastive_loss(labels, vectors, shares)
+            else:
+                logits = self.network.logits(
+                    objective.name,
+                    batch,
+                    training=True,
+                    prefix=objective.prefix,
+                )
+                if self.options.short_batches == "scaled":
+                    # An example counts 1 / batch_size, also in a short batch.
+                    shares = tf.sign(shares) / self.options.batch_size
+                loss = tf.reduce_sum(objective.loss(labels, logits) * shares)
+            loss *= objective.weight
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
         return loss, [tf.convert_to_tensor(g) for g in gradients]
-
-    def _compute_loss(self, batch: Batch) -> tf.Tensor:
-        """float32 []. This replica's part of the mean loss of a batch."""
-        objective, labels = self.objective, batch["labels"]
-        shares = batch["weights"]
-        if objective.fit_regression is not None:
-            vectors = self._embed(batch, training=True)
-            return objectives.contrastive_loss(labels, vectors, shares)
-        logits = self.network.logits(
-            objective.name, batch, training=True, prefix=objective.prefix
-        )
-        if self.options.short_batches == "scaled":
-            # An example counts 1 / batch_size, also in a short batch.
-            shares = tf.sign(shares) / self.options.batch_size
-        return tf.reduce_sum(objective.loss(labels, logits) * shares)
 
     def _embed(self, batch: Batch, training: bool) -> tf.Tensor:
         """What a contrastive loss compares, and a fitted head reads."""
@@ -198,7 +202,9 @@ class ObjectiveProgram:
         objective = self.objective
         if objective.fit_regression is None:
             return 0.0
-        vectors, seconds = self._run(self._compute_vectors, objective.train)
+        evaluation = self.open_evaluation(objective.train)
+        seconds = evaluation.trace(self._compute_vectors)
+        vectors = evaluation.predict(self._compute_vectors)
         weights = objective.fit_regression(vectors, objective.train.labels)
         with self.devices.strategy.scope():
             self.network.heads[objective.name].dense.set_weights(weights)
@@ -231,8 +237,9 @@ class ObjectiveProgram:
         logits = {}
         for kind, prefix, split in self.objective.scored_splits:
             if kind in kinds:
-                output, seconds = self.predict(split)
-                progress.trace_seconds += seconds
+                evaluation = self.open_evaluation(split)
+                progress.trace_seconds += evaluation.trace(self._predict)
+                output = evaluation.predict(self._predict)
                 if not np.isfinite(output).all():
                     raise NotFiniteError(f"{kind} output", progress.total_steps)
                 logits[f"{kind}_{prefix}logits"] = output
@@ -240,18 +247,8 @@ class ObjectiveProgram:
                 metrics[kind] |= {prefix + n: v for n, v in values.items()}
         return metrics, logits
 
-    def predict(self, split: EncodedSplit) -> tuple[np.ndarray, float]:
-        """Logits of a split; see `_run`."""
-        return self._run(self._predict, split)
-
-    def _run(
-        self, program: Any, split: EncodedSplit
-    ) -> tuple[np.ndarray, float]:
-        """The output of a program for a split; see `EvaluationBatches.predict`.
-
-        Returns:
-            The output, and the seconds of tracing, which may be 0.
-        """
+    def open_evaluation(self, split: EncodedSplit) -> EvaluationBatches:
+        """The batches of a split, which one phase makes once."""
         if id(split) not in self._evaluation:
             self._evaluation[id(split)] = EvaluationBatches(
                 self.devices,
@@ -259,9 +256,7 @@ class ObjectiveProgram:
                 self.network.encoder.special.pad,
                 self.options.max_length,
             )
-        evaluation = self._evaluation[id(split)]
-        trace_seconds = evaluation.trace(program)
-        return evaluation.predict(program), trace_seconds
+        return self._evaluation[id(split)]
 
     @tf.autograph.experimental.do_not_convert  # traces faster
     def _predict_batch(self, batch: Batch) -> tf.Tensor:
@@ -429,49 +424,45 @@ class Pass:
     def _run_step(
         self, number: tf.Tensor, choice: tf.Tensor, feeds: list[dict[str, Any]]
     ) -> tf.Tensor:
-        """A step on all replicas: float32 [2], loss and gradient norm."""
-
-        def run(indices: list[int]) -> tf.Tensor:
-            strategy = self.devices.strategy
-            taken = tuple(take_batch(feeds[index], number) for index in indices)
-            loss, norm = strategy.run(
-                lambda *batches: self._step(tuple(indices), batches), taken
-            )
-            loss = strategy.reduce("SUM", loss, axis=None)
-            norm = strategy.reduce("MEAN", norm, axis=None)
-            return tf.stack([loss, norm])
-
-        all_indices = list(range(len(self.programs)))
-        if not self.combination.is_sampled:
-            return run(all_indices)
-        branches = [functools.partial(run, [index]) for index in all_indices]
-        return tf.switch_case(choice, branches)
-
-    def _step(
-        self, indices: tuple[int, ...], batches: tuple[Batch, ...]
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """One replica's step: loss and gradient norm.
+        """A step on all replicas: float32 [2], loss and gradient norm.
 
         The numbers that a step reads and counts stay on the host, outside the
         program that XLA compiles.
         """
-        # A head that is not in the step stands still, and so do its moments.
-        groups = [""]
-        completed = []
-        for index, batch in zip(indices, batches):
-            program = self.programs[index]
-            groups.append(program.objective.name)
-            completed.append(program.complete(batch))
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        loss, norm = self._update(
-            completed,
-            tf.identity(self.programs[0].network.seeds.seed),
-            self.optimizer.read_numbers(groups),
-            tf.convert_to_tensor(replica),
-            indices,
-        )
-        self.optimizer.count(groups)
-        return loss, norm
+
+        def run(indices: tuple[int, ...]) -> tf.Tensor:
+            # A head that is not in the step stands still, and so do its
+            # moments.
+            programs = [self.programs[index] for index in indices]
+            groups = ["", *(program.objective.name for program in programs)]
+
+            def run_replica(*batches: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+                completed = []
+                for program, batch in zip(programs, batches):
+                    completed.append(program.complete(batch))
+                context = tf.distribute.get_replica_context()
+                loss, norm = self._update(
+                    completed,
+                    tf.identity(programs[0].network.seeds.seed),
+                    self.optimizer.read_numbers(groups),
+                    tf.convert_to_tensor(context.replica_id_in_sync_group),
+                    indices,
+                )
+                self.optimizer.count(groups)
+                return loss, norm
+
+            strategy = self.devices.strategy
+            taken = tuple(take_batch(feeds[index], number) for index in indices)
+            loss, norm = strategy.run(run_replica, taken)
+            loss = strategy.reduce("SUM", loss, axis=None)
+            norm = strategy.reduce("MEAN", norm, axis=None)
+            return tf.stack([loss, norm])
+
+        all_indices = tuple(range(len(self.programs)))
+        if not self.combination.is_sampled:
+            return run(all_indices)
+        branches = [functools.partial(run, (index,)) for index in all_indices]
+        return tf.switch_case(choice, branches)
 
     def _compute_update(
         self,
@@ -481,11 +472,17 @@ class Pass:
         replica: tf.Tensor,
         indices: tuple[int, ...],
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Loss and gradients of each objective, then one update."""
+        """One replica's update: loss, and norm of the gradient.
+
+        Args:
+            batches: one per objective in the step; see
+                `ObjectiveProgram.complete`.
+            seed, numbers, replica: see `ObjectiveProgram._compute_gradients`.
+            indices: the objectives' numbers in the pass.
+        """
         losses, gradients = [], []
         for batch, index in zip(batches, indices):
-            program = self.programs[index]
-            loss, gradient = program.compute_gradients(
+            loss, gradient = self.programs[index].compute_gradients(
                 batch, seed, numbers, replica, index
             )
             losses.append(loss)
