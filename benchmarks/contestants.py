@@ -23,9 +23,15 @@ from tf_transfer.data import batches
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.feature_cache.feature_cache import FeatureCache
 from tf_transfer.glue import experiment as glue
-from tf_transfer.models import cost, encoder as encoder_lib, freezing, loading
+from tf_transfer.models import (
+    cost,
+    dropout,
+    encoder as encoder_lib,
+    freezing,
+    loading,
+)
 from tf_transfer.models.prefix import FrozenPrefix
-from tf_transfer.training import dropout, joint, steps
+from tf_transfer.training import joint, steps
 from tf_transfer.training.objectives import Objective, TrainingOptions
 from tf_transfer.training.optimizer import AdamOptions, BertAdam
 

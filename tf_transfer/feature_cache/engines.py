@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+import keras
 import numpy as np
 import tensorflow as tf
 import tqdm
@@ -210,7 +211,9 @@ def compile_openvino(
     """
 
     @functools.partial(tf.function, autograph=False)
-    def program(ids: Any, segments: Any, mask: Any) -> list[tf.Tensor]:
+    def program(
+        ids: tf.Tensor, segments: tf.Tensor, mask: tf.Tensor
+    ) -> list[tf.Tensor]:
         return function({"ids": ids, "segments": segments, "mask": mask})
 
     specs = [tf.TensorSpec([None, None], tf.int32)] * 2
@@ -239,7 +242,7 @@ def compile_openvino(
 
 
 def put_below(
-    head: Any,
+    head: keras.layers.Layer,
     compute: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
 ) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
     """A function from a batch to a head's logits, for a TensorFlow program.
@@ -284,7 +287,8 @@ def _compile(function: Any, hint: str) -> Callable[..., Any]:
     # Shared, they would be read from TensorFlow's memory, which may be freed.
     model = openvino.convert_model(function, share_weights=False)
     properties = {"INFERENCE_PRECISION_HINT": hint}
-    return core.compile_model(model, "CPU", properties)
+    compiled: Callable[..., Any] = core.compile_model(model, "CPU", properties)
+    return compiled
 
 
 def _measure_error(output: np.ndarray, expected: tf.Tensor) -> float:

@@ -17,7 +17,7 @@ import importlib.metadata
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 import keras_hub
@@ -27,6 +27,9 @@ from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models import activations, blocks, keras_private
 from tf_transfer.models.activations import ACTIVATIONS
 from tf_transfer.models.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tf_transfer.models.methods.added import AddedWeights
 
 
 class Encoder:
@@ -54,7 +57,7 @@ class Encoder:
         added: what a method adds to blocks, by number; see `methods.added`.
     """
 
-    backbone: Any
+    backbone: keras_hub.models.Backbone
     tokenizer: Tokenizer
     family: str
     blocks: list[keras.layers.Layer]
@@ -66,12 +69,15 @@ class Encoder:
     pooler: keras.layers.Layer
 
     def __init__(
-        self, backbone: Any, tokenizer: Tokenizer, seed: int = 0
+        self,
+        backbone: keras_hub.models.Backbone,
+        tokenizer: Tokenizer,
+        seed: int = 0,
     ) -> None:
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.blocks = list(backbone.transformer_layers)
-        self.added: dict[int, Any] = {}
+        self.added: dict[int, AddedWeights] = {}
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
         self.special = tokenizer.special
@@ -132,7 +138,7 @@ class Encoder:
     @property
     def compute_dtype(self) -> str:
         """In which the blocks compute."""
-        return self.pooler.compute_dtype
+        return str(self.pooler.compute_dtype)
 
     def embed(
         self,
@@ -229,7 +235,9 @@ class Encoder:
         return _hash_code()
 
 
-def make_pooler(backbone: Any, seed: int) -> keras.layers.Dense:
+def make_pooler(
+    backbone: keras_hub.models.Backbone, seed: int
+) -> keras.layers.Dense:
     """A pooler of initial weights, for a model that comes without one."""
     pooler = keras.layers.Dense(
         backbone.hidden_dim,

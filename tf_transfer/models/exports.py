@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 import safetensors.numpy
 
@@ -87,8 +88,6 @@ def keras_preset(
     max_length: int,
 ) -> None:
     """Writes keras-hub's text classifier; see `hugging_face`."""
-    import keras_hub
-
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder = network.encoder
     activation = encoder.activation
@@ -123,7 +122,7 @@ def keras_preset(
     classifier.save_to_preset(folder)
 
 
-def _add_segment(encoder: Encoder) -> Any:
+def _add_segment(encoder: Encoder) -> keras_hub.models.Backbone:
     """The backbone; if it has one segment, with two that are equal.
 
     keras-hub gives the second text of a pair segment 1.
@@ -174,7 +173,7 @@ def _output_layer(
 # === transformers' names ===
 
 
-def _dense(prefix: str, layer: Any) -> Arrays:
+def _dense(prefix: str, layer: keras.layers.Layer) -> Arrays:
     """A dense layer; transformers' kernels are [outputs, inputs]."""
     kernel, bias = added.matrix(layer)
     return {f"{prefix}.weight": kernel.T, f"{prefix}.bias": bias}
@@ -254,10 +253,10 @@ def _write_config(
     _write_tokenizer(encoder, path, max_length)
 
 
-def keras_tokenizer(tokenizer: Tokenizer) -> Any:
+def keras_tokenizer(
+    tokenizer: Tokenizer,
+) -> keras_hub.models.BertTokenizer | keras_hub.models.RobertaTokenizer:
     """keras-hub's tokenizer of this vocabulary; some of its ids differ."""
-    import keras_hub
-
     if isinstance(tokenizer, BytePairs):
         ids = {token: n for n, token in enumerate(tokenizer.vocabulary)}
         return keras_hub.models.RobertaTokenizer(ids, tokenizer.merges)

@@ -8,7 +8,7 @@ pooler, the method says which weights train.
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tf_transfer.models.methods.base_method import Method
 from tf_transfer.models.methods.own_weights import FULL
@@ -64,11 +64,11 @@ class Trainable:
     def includes(self, component: str) -> bool:
         """Whether a component, as in `Component.name`, is not frozen."""
         if component in ("embeddings", "pooler"):
-            return getattr(self, component)
+            return bool(getattr(self, component))
         kind, _, number = component.partition(" ")
         return kind == "head" or self.first <= int(number) <= self.last
 
-    def weights_of(self, component: "Component") -> list[Any]:
+    def weights_of(self, component: "Component") -> list["keras.Variable"]:
         """The weights of a component that train."""
         name = component.name
         if not self.includes(name):
@@ -147,7 +147,7 @@ class Component:
     added: Sequence["keras.Layer"]
 
     @property
-    def weights(self) -> list[Any]:
+    def weights(self) -> list["keras.Variable"]:
         """All of them."""
         return [
             weight
@@ -180,7 +180,7 @@ def components(network: "Network") -> list[Component]:
 
 def find_trained(
     network: "Network", trainables: Sequence[Trainable]
-) -> dict[str, Any]:
+) -> dict[str, "keras.Variable"]:
     """The weights that any of `trainables` trains, by path, bottom first.
 
     Raises:
@@ -198,7 +198,7 @@ def find_trained(
     return by_path
 
 
-def freeze(network: "Network", trainable: Trainable) -> list[Any]:
+def freeze(network: "Network", trainable: Trainable) -> list["keras.Variable"]:
     """Sets `.trainable` of every weight, and returns those that train.
 
     Call it before the optimizer is built and the step is traced.
@@ -239,7 +239,7 @@ def count_trained(network: "Network", trainable: Trainable) -> int:
     return _count(find_trained(network, [trainable]).values())
 
 
-def _count(weights: Iterable[Any]) -> int:
+def _count(weights: Iterable["keras.Variable"]) -> int:
     return sum(math.prod(weight.shape) for weight in weights)
 
 

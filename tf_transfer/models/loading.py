@@ -22,6 +22,8 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
+    import keras_hub
+
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.tokenizer import Tokenizer
 
@@ -131,7 +133,7 @@ def find_positions(model: str) -> int | None:
         return POSITIONS
     with contextlib.suppress(UserError, OSError):
         config = _read_config(model)
-        positions = _read_sizes(config)["max_position_embeddings"]
+        positions: int = _read_sizes(config)["max_position_embeddings"]
         if json_files.is_valid(positions, Size):
             model_type = TYPES.get(str(config.get("model_type")))
             first = model_type.first_position(config) if model_type else 0
@@ -193,7 +195,9 @@ def _check_keep(keep_blocks: int, blocks: int) -> None:
         )
 
 
-def _drop_blocks(backbone: Any, keep_blocks: int) -> Any:
+def _drop_blocks(
+    backbone: "keras_hub.models.Backbone", keep_blocks: int
+) -> "keras_hub.models.Backbone":
     """A backbone of the first blocks, with the weights of another one."""
     config = {**backbone.get_config(), "num_layers": keep_blocks}
     first_blocks = type(backbone).from_config(config)
@@ -281,7 +285,9 @@ def _load_transformers(
     return encoder
 
 
-def _convert_tokenizer(theirs: Any, has_one_segment: bool) -> "Tokenizer":
+def _convert_tokenizer(
+    theirs: "keras_hub.models.Tokenizer", has_one_segment: bool
+) -> "Tokenizer":
     """The tokeniser with the vocabulary and settings of keras-hub's."""
     from tf_transfer.data.tokens import SpecialTokens
     from tf_transfer.models.tokenizer import AddedToken, BytePairs, WordPieces
@@ -403,7 +409,7 @@ def _read_config(folder: str) -> Record:
     """The fields of `config.json`, with those of a backbone in a preset."""
     model_files.refuse_pointer(folder, "config.json")
     path = os.path.join(folder, "config.json")
-    config = json_files.read(path, Record)
+    config: Record = json_files.read(path, Record)
     if str(config.get("model_type")) in TYPES:
         return rename_keys(config)
     nested = config.get("config")

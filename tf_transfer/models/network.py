@@ -1,13 +1,16 @@
 """The network: an encoder with heads on it."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tf_transfer.models import freezing, prefix as prefix_lib
+from tf_transfer.models.dropout import DropoutSeeds
 from tf_transfer.models.encoder import Encoder
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.heads import CLS_ONLY
 from tf_transfer.models.heads.pooled import LAST
 from tf_transfer.models.prefix import FrozenPrefix
@@ -35,9 +38,10 @@ class Network:
     Attributes:
         uses_pooler: whether any head reads the pooler. One that no head reads
             is no component of the network: it could not be trained.
-        seeds: of its dropout, once it trains: `training.dropout.DropoutSeeds`.
-        hashes: of weights that no run has moved, by which; kept by
-            `training.trainer`, since they take as long as a small run.
+        frozen_hashes: of all weights that no run has moved, by the paths of
+            those that trained. The trainer keeps them: to hash takes as long
+            as a small run.
+        prefix_hashes: `prefix.hash_prefixes`, by the cut of the run.
         programs: what was traced over it, by what shapes that; see
             `training.programs`.
     """
@@ -48,15 +52,21 @@ class Network:
         heads: dict[str, keras.layers.Layer],
         scales: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        self.seeds: Any = None
-        self.hashes: dict[Any, Any] = {}
-        self.programs: dict[Any, Any] = {}
+        self.frozen_hashes: dict[frozenset[str], str] = {}
+        self.prefix_hashes: dict[int, Sequence[str]] = {}
+        # Of `training.programs.PhasePrograms`, which are above this room.
+        self.programs: dict[Hashable, Any] = {}
         self.encoder = encoder
-        self.heads: dict[str, Any] = dict(heads)
+        self.heads = dict(heads)
         self.scales = dict(scales or {})
         self.uses_pooler = any(
             head.pooling == "cls" for head in self.heads.values()
         )
+
+    @functools.cached_property
+    def seeds(self) -> DropoutSeeds:
+        """Those of its dropout; ask for them first in the strategy's scope."""
+        return DropoutSeeds(self.layers)
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
@@ -68,16 +78,18 @@ class Network:
         ]
 
     @property
-    def weights(self) -> list[Any]:
+    def weights(self) -> list[keras.Variable]:
         """Every weight, bottom first."""
         return [weight for layer in self.layers for weight in layer.weights]
 
-    def prefix(self, name: str, trainable: Any, dtype: str) -> FrozenPrefix:
+    def prefix(
+        self, name: str, trainable: Trainable, dtype: str
+    ) -> FrozenPrefix:
         """What is frozen below all that trains, as the head `name` needs it.
 
         Args:
             name: of the head.
-            trainable: `freezing.Trainable`.
+            trainable: what trains.
             dtype: to which the output of the prefix is rounded.
         """
         pooling = self.heads[name].pooling

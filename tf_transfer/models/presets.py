@@ -66,7 +66,7 @@ def find_handle(model: str) -> str:
             f"--model={model}: no such folder or preset. Give a folder, "
             f"`minilm`, `tiny`, or one of {names}."
         )
-    return read_presets()[model]["kaggle_handle"]
+    return str(read_presets()[model]["kaggle_handle"])
 
 
 def find_shape(model: str) -> Shape:
@@ -87,7 +87,7 @@ def find_cached(model: str) -> str:
     from kagglehub import cache, handle
 
     name = find_handle(model).removeprefix("kaggle://")
-    return cache.get_cached_path(handle.parse_model_handle(name))
+    return str(cache.get_cached_path(handle.parse_model_handle(name)))
 
 
 def check_reachable(model: str) -> None:

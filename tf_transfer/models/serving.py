@@ -3,8 +3,7 @@
 Tokenizing is in the graph.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -55,7 +54,7 @@ class ServingModel(keras.Model):
         """float32 [batch, ..., units] of string tensors."""
         raise NotImplementedError
 
-    def call(self, inputs: Any) -> tf.Tensor:
+    def call(self, inputs: tf.Tensor | Sequence[tf.Tensor]) -> tf.Tensor:
         """Probabilities float32 [batch, ..., labels], or scores [batch, 1]."""
         texts = inputs if isinstance(inputs, (tuple, list)) else [inputs]
         return self.activate(self.logits(*texts))
@@ -93,7 +92,7 @@ class ServingModel(keras.Model):
             return {"probabilities": output, "tags": tags}
         return {"probabilities": output, "label": label}
 
-    def signatures(self) -> dict[str, Any]:
+    def signatures(self) -> dict[str, Callable[..., dict[str, tf.Tensor]]]:
         """The serving signature, from the inputs to `logits` and `answers`."""
         specs = {
             name: tf.TensorSpec([None] * self._rank, tf.string, name=name)

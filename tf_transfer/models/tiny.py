@@ -6,11 +6,13 @@ so that any English text has ids. It is not pretrained: its scores mean nothing.
 
 import functools
 import string
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tf_transfer.data.tokens import SpecialTokens
 
 if TYPE_CHECKING:
+    import keras_hub
+
     from tf_transfer.models.tokenizer import WordPieces
 
 BLOCKS = 3
@@ -57,7 +59,9 @@ def tokenizer() -> "WordPieces":
     )
 
 
-def build(dropout: float, dtype: str = "float32") -> tuple[Any, "WordPieces"]:
+def build(
+    dropout: float, dtype: str = "float32"
+) -> tuple["keras_hub.models.BertBackbone", "WordPieces"]:
     """Builds backbone and tokeniser.
 
     Args:

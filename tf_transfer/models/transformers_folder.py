@@ -112,8 +112,9 @@ def read_config(folder: str) -> Config:
     segments = config.get("type_vocab_size", 2)
     if model_type.has_segments and segments < 1:
         raise refuse(folder, "config.json", "type_vocab_size", segments)
-    activation = config.get("hidden_act", "gelu")
-    hidden, first = config["hidden_size"], model_type.first_position(config)
+    activation: str = config.get("hidden_act", "gelu")
+    hidden: int = config["hidden_size"]
+    first = model_type.first_position(config)
     sizes = {
         "vocabulary_size": config["vocab_size"],
         "num_layers": config["num_hidden_layers"],

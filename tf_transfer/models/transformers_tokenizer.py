@@ -9,7 +9,6 @@ a BERT may have RoBERTa's.
 import base64
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models import sentence_pieces
@@ -494,6 +493,6 @@ def _find(folder: str, name: str) -> str:
     return path
 
 
-def _content(token: Any) -> str:
+def _content(token: str | Record) -> str:
     """The text of a token that has attributes, or has none."""
-    return token["content"] if isinstance(token, Mapping) else token
+    return token if isinstance(token, str) else str(token["content"])

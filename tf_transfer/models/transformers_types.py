@@ -6,7 +6,8 @@ layers, a sum and a LayerNorm. `TYPES` has a row for each `model_type`.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+
+from tf_transfer.utils.json_files import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ModelType:
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def first_position(self, config: Mapping[str, Any]) -> int:
+    def first_position(self, config: Record) -> int:
         """The position of the first token in the table of positions.
 
         Args:
@@ -72,7 +73,7 @@ TYPES = {
 }
 
 
-def rename_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+def rename_keys(config: Record) -> Record:
     """The content of `config.json` under BERT's names."""
     keys = TYPES[config["model_type"]].keys
     return {keys.get(key, key): value for key, value in config.items()}

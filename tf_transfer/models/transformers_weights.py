@@ -1,8 +1,8 @@
 """The weights of an encoder by the names that `transformers` gives them."""
 
+import contextlib
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -42,7 +42,7 @@ def name_layers(
         yield f"{here}.output.LayerNorm", layers.feedforward_norm
 
 
-def tables(encoder: Encoder) -> dict[str, Any]:
+def tables(encoder: Encoder) -> dict[str, keras.Variable]:
     """The embedding tables [rows, width], without RoBERTa's one segment."""
     backbone = encoder.backbone
     if encoder.family == "roberta":
@@ -128,18 +128,19 @@ class _Weights:
     def __init__(self, folder: str, model_type: ModelType) -> None:
         self._folder = folder
         self._type = model_type
-        self._files: list[Any] = []
-        self._by_name: dict[str, Any] = {}
+        self._files = contextlib.ExitStack()
+        self._by_name: dict[str, safetensors.safe_open] = {}
         self._prefix = ""
 
     def __enter__(self) -> "_Weights":
         names, file_of = model_files.find_weights(self._folder)
         for name in names:
             path = os.path.join(self._folder, name)
-            file = safetensors.safe_open(path, "numpy")
-            self._files.append(file.__enter__())
-            weights = file.keys()
-            for weight in weights:
+            file = self._files.enter_context(
+                safetensors.safe_open(path, "numpy")
+            )
+            names_in_file = file.keys()  # no mapping: it has no iterator
+            for weight in names_in_file:
                 if file_of.get(weight, name) == name:
                     self._by_name[weight] = file
         for name in self._by_name:
@@ -147,9 +148,8 @@ class _Weights:
                 self._prefix = name.removesuffix(WORDS)
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        for file in self._files:
-            file.__exit__(*error)
+    def __exit__(self, *error: BaseException | None) -> None:
+        self._files.close()
 
     @property
     def has_pooler(self) -> bool:
@@ -166,14 +166,17 @@ class _Weights:
                 "folder complete?"
             )
         name = self._prefix + name
-        return self._by_name[name].get_tensor(name).astype(np.float32)
+        array: np.ndarray = self._by_name[name].get_tensor(name)
+        return array.astype(np.float32)
 
     def _rename(self, name: str) -> str:
         for bert, other in self._type.weights.items():
             name = name.replace(bert, other)
         return name
 
-    def assign(self, variable: Any, name: str, array: np.ndarray) -> None:
+    def assign(
+        self, variable: keras.Variable, name: str, array: np.ndarray
+    ) -> None:
         if tuple(variable.shape) != array.shape:
             raise UserError(
                 f"--model={self._folder}: {name} has the shape {array.shape}, "

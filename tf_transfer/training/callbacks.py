@@ -3,20 +3,27 @@
 Subclass `Callback` and hand an instance to an experiment's `run`.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 import tqdm
 
+from tf_transfer.config.settings import Settings
 from tf_transfer.training import tensorboard
+from tf_transfer.training.joint import JointPlan
+from tf_transfer.training.objectives import Phase
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import machine, screen
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from tf_transfer.training.trainer import Trainer
 
 SECONDS_PER_BEAT = 1.0
 
@@ -24,27 +31,29 @@ SECONDS_PER_BEAT = 1.0
 class Callback:
     """Hooks of a `trainer.Trainer`; by default each does nothing.
 
-    The chief alone calls them. `trainer.progress` has the position of the run,
-    and `trainer.network` is the network that trains.
+    `trainer.progress` has the position of the run, and `trainer.network` is the
+    network that trains.
     """
 
-    def on_train_begin(self, trainer: Any) -> None:
+    def on_train_begin(self, trainer: "Trainer") -> None:
         """A process begins a run, or resumes it."""
 
-    def on_build(self, trainer: Any) -> None:
+    def on_build(self, trainer: "Trainer") -> None:
         """The frozen blocks have run on a text, to store their output."""
 
-    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+    def on_pass_begin(
+        self, trainer: "Trainer", phase: Phase, plan: JointPlan
+    ) -> None:
         """A pass over the data begins, or is resumed.
 
         Args:
             trainer: the trainer.
-            phase: `objectives.Phase`.
+            phase: the phase that trains.
             plan: the batches of the whole pass.
         """
 
     def on_steps_end(
-        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+        self, trainer: "Trainer", losses: np.ndarray, counts: np.ndarray
     ) -> None:
         """Some steps were trained, `trainer.progress` counts them.
 
@@ -54,13 +63,13 @@ class Callback:
             counts: int32 [steps]. The examples of each.
         """
 
-    def on_record(self, trainer: Any, line: Record) -> None:
+    def on_record(self, trainer: "Trainer", line: Record) -> None:
         """A line of `epochs.jsonl` is about to be written; add to it here."""
 
-    def on_train_end(self, trainer: Any, result: Record) -> None:
+    def on_train_end(self, trainer: "Trainer", result: Record) -> None:
         """The run is over; `result` has the fields of `result.json`."""
 
-    def on_close(self, trainer: Any) -> None:
+    def on_close(self, trainer: "Trainer") -> None:
         """The process ends its work on the run, after errors as well."""
 
 
@@ -81,17 +90,19 @@ class PeakMemory(Callback):
         self._gpus = [f"GPU:{index}" for index in range(count)]
         self._own = 0
 
-    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+    def on_pass_begin(
+        self, trainer: "Trainer", phase: Phase, plan: JointPlan
+    ) -> None:
         self._own = 0
         for gpu in self._gpus:
             tf.config.experimental.reset_memory_stats(gpu)
 
     def on_steps_end(
-        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+        self, trainer: "Trainer", losses: np.ndarray, counts: np.ndarray
     ) -> None:
         self._own = max(self._own, machine.own_memory() or 0)
 
-    def on_record(self, trainer: Any, line: Record) -> None:
+    def on_record(self, trainer: "Trainer", line: Record) -> None:
         peak = 0
         for gpu in self._gpus:
             peak += tf.config.experimental.get_memory_info(gpu)["peak"]
@@ -106,7 +117,9 @@ class ProgressBar(Callback):
     def __init__(self) -> None:
         self._bar = tqdm.tqdm(disable=True)
 
-    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+    def on_pass_begin(
+        self, trainer: "Trainer", phase: Phase, plan: JointPlan
+    ) -> None:
         progress = trainer.progress
         self._bar = tqdm.tqdm(
             total=int(plan.counts.sum()),
@@ -119,17 +132,17 @@ class ProgressBar(Callback):
         )
 
     def on_steps_end(
-        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+        self, trainer: "Trainer", losses: np.ndarray, counts: np.ndarray
     ) -> None:
         progress = trainer.progress
         loss = progress.loss_sum / progress.examples
         self._bar.set_postfix_str(f"loss {loss:.4f}")
         self._bar.update(int(counts.sum()))
 
-    def on_close(self, trainer: Any) -> None:
+    def on_close(self, trainer: "Trainer") -> None:
         self._bar.close()
 
-    def on_record(self, trainer: Any, line: Record) -> None:
+    def on_record(self, trainer: "Trainer", line: Record) -> None:
         self._bar.close()
         screen.say(_format_line(line))
 
@@ -147,7 +160,7 @@ class TensorBoard(Callback):
     def __init__(
         self,
         directory: RunDirectory,
-        settings: Any,
+        settings: Settings,
         task: str,
         metric: str,
     ) -> None:
@@ -159,16 +172,17 @@ class TensorBoard(Callback):
                 self._hyperparameters[name] = getattr(settings, name)
         self._hyperparameters |= {"frozen_prefix": prefix, "task": task}
         self._metric = metric
-        self._file: Any = None
+        self._open = contextlib.ExitStack()
 
-    def on_train_begin(self, trainer: Any) -> None:
+    def on_train_begin(self, trainer: "Trainer") -> None:
         # Later steps in an older file were never saved in a checkpoint.
         done = trainer.progress.total_steps
         self._file = tensorboard.RunEvents(self._directory.path)
+        self._open.callback(self._file.close)
         self._file.start(done + 1 if done else 0, self._hyperparameters)
 
     def on_steps_end(
-        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+        self, trainer: "Trainer", losses: np.ndarray, counts: np.ndarray
     ) -> None:
         optimizer, step = trainer.optimizer, trainer.progress.total_steps
         loss = np.average(losses, weights=counts)
@@ -177,7 +191,7 @@ class TensorBoard(Callback):
         self._file.scalar("train/lr", rate, step)
         self._file.flush()
 
-    def on_record(self, trainer: Any, line: Record) -> None:
+    def on_record(self, trainer: "Trainer", line: Record) -> None:
         step = trainer.progress.total_steps
         for kind in ("validation", "test"):
             for name, value in (line[kind] or {}).items():
@@ -187,14 +201,13 @@ class TensorBoard(Callback):
         self._file.scalar("time/trace_seconds", line["trace_seconds"], step)
         self._file.flush()
 
-    def on_train_end(self, trainer: Any, result: Record) -> None:
+    def on_train_end(self, trainer: "Trainer", result: Record) -> None:
         self._file.log_result(
             result, self._metric, trainer.progress.total_steps
         )
 
-    def on_close(self, trainer: Any) -> None:
-        if self._file is not None:
-            self._file.close()
+    def on_close(self, trainer: "Trainer") -> None:
+        self._open.close()
 
 
 class TimeLimit(Callback):
@@ -211,10 +224,12 @@ class TimeLimit(Callback):
         self._epoch_began = time.monotonic()
         self._longest = 0.0
 
-    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+    def on_pass_begin(
+        self, trainer: "Trainer", phase: Phase, plan: JointPlan
+    ) -> None:
         self._epoch_began = time.monotonic()
 
-    def on_record(self, trainer: Any, line: Record) -> None:
+    def on_record(self, trainer: "Trainer", line: Record) -> None:
         now = time.monotonic()
         self._longest = max(self._longest, now - self._epoch_began)
         trainer.is_out_of_time = now + self._longest > self._end
@@ -233,17 +248,17 @@ class Heartbeat(Callback):
         self._has_trained = False
         self._last = 0.0
 
-    def on_build(self, trainer: Any) -> None:
+    def on_build(self, trainer: "Trainer") -> None:
         self._beat()
 
     def on_steps_end(
-        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+        self, trainer: "Trainer", losses: np.ndarray, counts: np.ndarray
     ) -> None:
         if not self._has_trained:  # other runs wait for its feature cache
             self._has_trained, self._last = True, 0.0
         self._beat()
 
-    def on_record(self, trainer: Any, line: Record) -> None:
+    def on_record(self, trainer: "Trainer", line: Record) -> None:
         self._beat()
 
     def _beat(self) -> None:

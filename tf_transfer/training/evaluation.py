@@ -1,7 +1,5 @@
 """Predictions of a whole split, in large batches."""
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
@@ -53,11 +51,15 @@ class EvaluationBatches:
         batch = next(iter(self._batches))
         return {name: values.numpy() for name, values in batch.items()}
 
-    def trace(self, program: Any) -> float:
+    def trace(
+        self, program: tf.types.experimental.PolymorphicFunction
+    ) -> float:
         """Traces a prediction program once; see `tracing.trace`."""
         return tracing.trace(program, self._spec)
 
-    def predict(self, program: Any) -> np.ndarray:
+    def predict(
+        self, program: tf.types.experimental.PolymorphicFunction
+    ) -> np.ndarray:
         """Runs a prediction program over the whole split.
 
         Args:

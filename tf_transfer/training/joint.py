@@ -11,7 +11,7 @@ an epoch, and merges the gradients of a step.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -42,7 +42,7 @@ class JointPlan:
 
     def start_at(self, step: int) -> "JointPlan":
         """The rest of the plan from `step` on."""
-        done: Any = [step] * len(self.plans)
+        done = np.full(len(self.plans), step)
         choices = self.choices
         if choices is not None:
             done = np.bincount(choices[:step], minlength=len(self.plans))

@@ -7,7 +7,7 @@ phase with one objective.
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ import tensorflow as tf
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.prefix import FrozenPrefix
+from tf_transfer.training.joint import Sum
 from tf_transfer.training.optimizer import AdamOptions
 
 Metrics = dict[str, float]
@@ -141,7 +142,7 @@ class Phase:
     head_scale: float = 1.0
     is_eligible: Callable[[Metrics], bool] | None = None
     summarize: Callable[[Metrics], Metrics] | None = None
-    combination: Any = None
+    combination: Sum | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,9 +156,9 @@ class TrainingOptions:
     schedule: str
     warmup_fraction: float
     seed: int
+    checkpoint_minutes: float
     uses_xla: bool = False
     short_batches: str = "mean"  # as --short_batches of `multitask`
-    checkpoint_minutes: float = 5.0
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

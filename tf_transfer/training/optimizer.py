@@ -16,8 +16,9 @@ beta powers are those of the correction, and 0 turns the correction off.
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TypedDict
 
+import keras
 import tensorflow as tf
 
 UNDECAYED = ("gamma", "beta", "bias")
@@ -34,6 +35,22 @@ class AdamOptions:
     bias_correction: bool = False
     clip_norm: float = 1.0
     idle_heads: str = "still"
+
+
+class UpdateNumbers(TypedDict):
+    """The numbers of an update, all scalars.
+
+    Attributes:
+        step: int64. Updates before it.
+        rate: float32. The learning rate.
+        decay: float32. The weight decay of each group that moves.
+        powers: float32. For each group that moves the powers of both betas.
+    """
+
+    step: tf.Tensor
+    rate: tf.Tensor
+    decay: dict[str, tf.Tensor]
+    powers: dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class LearningRate:
@@ -93,7 +110,7 @@ class BertAdam:
 
     def __init__(
         self,
-        weights: Sequence[Any],
+        weights: Sequence[keras.Variable],
         rate: Callable[[tf.Tensor], tf.Tensor],
         options: AdamOptions,
         scales: Sequence[float] | None = None,
@@ -135,7 +152,7 @@ class BertAdam:
 
     def read_numbers(
         self, groups: Collection[str] | None = None
-    ) -> dict[str, Any]:
+    ) -> UpdateNumbers:
         """The numbers of the next update; they are variables on the host.
 
         A step, in a replica's context, is `read_numbers`, `update` and `count`.
@@ -143,9 +160,6 @@ class BertAdam:
         Args:
             groups: which groups of weights move; unset, all.
 
-        Returns:
-            Dict of scalars: `step` and `rate`; and for each group that moves
-            `decay`, and `powers`, those of both betas.
         """
         options, step = self.options, tf.identity(self.step)
         correction = float(options.bias_correction)
@@ -169,7 +183,7 @@ class BertAdam:
         }
 
     def update(
-        self, gradients: Sequence[tf.Tensor], numbers: dict[str, Any]
+        self, gradients: Sequence[tf.Tensor], numbers: UpdateNumbers
     ) -> tf.Tensor:
         """Moves the weights; XLA may compile it.
 
@@ -212,10 +226,10 @@ class BertAdam:
 
     def _update(
         self,
-        strategy: Any,
+        strategy: tf.distribute.Strategy,
         gradients: Sequence[tf.Tensor],
         norm: tf.Tensor,
-        numbers: dict[str, Any],
+        numbers: UpdateNumbers,
     ) -> None:
         """Updates every replica's copy in the same way, across replicas."""
         update = strategy.extended.update
@@ -270,7 +284,12 @@ class BertAdam:
             grad=gradient,
         )
 
-    def _count(self, strategy: Any, groups: set[str], idle: set[str]) -> None:
+    def _count(
+        self,
+        strategy: tf.distribute.Strategy,
+        groups: set[str],
+        idle: set[str],
+    ) -> None:
         del strategy
         self.step.assign_add(1)
         for group in sorted(groups):
@@ -280,12 +299,14 @@ class BertAdam:
             self.updates[group].assign_add(tf.cast(began, tf.int64))
 
 
-def decays(weight: Any) -> bool:
+def decays(weight: keras.Variable) -> bool:
     """Whether weight decay applies: not to LayerNorm and biases."""
     return weight.path.split("/")[-1] not in UNDECAYED
 
 
-def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:
+def _shared(
+    name: str, value: float | list[float], dtype: tf.DType = tf.float32
+) -> tf.Variable:
     """A variable of which all replicas have the same value.
 
     It is on the host unless a strategy places it. The rate and the seeds of
@@ -302,7 +323,7 @@ def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:
         )
 
 
-def _slot(weight: Any, name: str) -> tf.Variable:
+def _slot(weight: keras.Variable, name: str) -> tf.Variable:
     return tf.Variable(
         tf.zeros(weight.shape, tf.float32), trainable=False, name=name
     )

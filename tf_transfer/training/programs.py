@@ -9,8 +9,8 @@ uses them again if nothing differs that shapes them.
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -23,6 +23,7 @@ from tf_transfer.training.optimizer import BertAdam, LearningRate
 from tf_transfer.training.progress import Progress
 from tf_transfer.training.steps import KINDS, ObjectiveProgram, Pass, Scores
 from tf_transfer.training.strategy import Devices
+from tf_transfer.utils.json_files import Record
 
 MOST_PROGRAMS = 4  # of a network: each has an optimizer with its moments
 
@@ -49,7 +50,7 @@ class PhasePrograms:
         self,
         network: Network,
         phase: Phase,
-        weights: Sequence[Any],
+        weights: Sequence[keras.Variable],
         devices: Devices,
         options: TrainingOptions,
         warms_up: bool,
@@ -104,7 +105,7 @@ class PhasePrograms:
 
     def evaluate(
         self, phase: Phase, one_pass: Pass, progress: Progress
-    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    ) -> tuple[Record, dict[str, np.ndarray]]:
         """Metrics by kind of split, and logits by name, of all objectives.
 
         A head that no gradient trains is fitted before. If only heads train,
@@ -144,7 +145,7 @@ def prepare(
     network: Network,
     number: int,
     phase: Phase,
-    weights: Sequence[Any],
+    weights: Sequence[keras.Variable],
     devices: Devices,
     options: TrainingOptions,
 ) -> PhasePrograms:
@@ -184,7 +185,7 @@ def prepare(
         dataclasses.replace(adam, weight_decay=float(bool(adam.weight_decay))),
         tf.config.functions_run_eagerly(),
     )
-    programs = network.programs.pop(key, None)
+    programs: PhasePrograms | None = network.programs.pop(key, None)
     with devices.strategy.scope():
         if programs is None:
             programs = PhasePrograms(

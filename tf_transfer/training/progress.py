@@ -1,7 +1,7 @@
 """The position of a run, its times, and the rule that stops a phase."""
 
 import dataclasses
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -90,7 +90,8 @@ class Progress:
         prefixes: the seconds that each frozen prefix took which was stored,
             whichever process ran it; by phase and objective.
         stopping: the phase's `EarlyStopping`.
-        best: the record of the selected epoch, and the file of its weights.
+        best: the record of the selected epoch, `line`, and the file of its
+            weights, `model`; empty before the first.
         phase_records: the phases that are over, as `result.json` has them.
         epochs: the lines of `epochs.jsonl`.
         frozen_sha256: hash of the weights that must not move.
@@ -113,8 +114,8 @@ class Progress:
     prefix_engine: str = ""
     prefixes: dict[str, float] = dataclasses.field(default_factory=dict)
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
-    best: Any = None
-    phase_records: list[dict] = dataclasses.field(default_factory=list)
+    best: Record = dataclasses.field(default_factory=dict)
+    phase_records: list[Record] = dataclasses.field(default_factory=list)
     epochs: list[Record] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
 

@@ -23,7 +23,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -46,6 +46,16 @@ HASHED = (
     "errors.json",
 )
 EXTENSION = "extension"  # folder of the files that will replace a result's
+
+
+class DeviceNames(Protocol):
+    """The devices of a run, as in `strategy.Devices`."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def replicas(self) -> int: ...
 
 
 class RunDirectory:
@@ -229,7 +239,7 @@ class RunDirectory:
     def begin(
         self,
         settings: Settings,
-        devices: Any,
+        devices: DeviceNames,
         parts: dict[str, int],
         split_sizes: dict[str, int],
         details: Record | None = None,
@@ -242,7 +252,7 @@ class RunDirectory:
 
         Args:
             settings: resolved.
-            devices: has `names` and `replicas`.
+            devices: what runs it.
             parts: parameters of each component of the model.
             split_sizes: examples of each split.
             details: further fields of `config.json`.
@@ -466,11 +476,12 @@ def compress_arrays(arrays: Arrays) -> bytes:
     return buffer.getvalue()
 
 
-def read_json(path: str, *types: Any) -> Any:
-    """The content of a JSON file or None; see `json_files.read`."""
+def read_json(path: str, *types: Any) -> Record | None:
+    """The object in a JSON file or None; see `json_files.read`."""
     try:
-        return json_files.read(path, *types)
+        content: Record = json_files.read(path, *types)
     except FileNotFoundError:
         return None
     except json_files.Damaged as error:
         raise json_files.Damaged(f"{error}\n{ADVICE}") from None
+    return content

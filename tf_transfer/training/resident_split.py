@@ -7,7 +7,6 @@ follows TensorFlow's sources; it has run only with CPU devices in place of one.
 
 import copy
 import dataclasses
-from typing import Any
 
 import tensorflow as tf
 
@@ -18,6 +17,8 @@ from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import formatting, screen
 
 Batch = dict[str, tf.Tensor]
+# What `take_batch` reads: tensors by name, and an `iterator` over batches.
+Feed = dict[str, tf.Tensor | tf.distribute.DistributedIterator]
 
 
 class ResidentSplit:
@@ -65,7 +66,9 @@ class ResidentSplit:
         with tf.device(devices.gpu):
             self.vectors = tf.identity(states.vectors[rows])
 
-    def distribute(self, plan: BatchPlan, pad: int) -> Any:
+    def distribute(
+        self, plan: BatchPlan, pad: int
+    ) -> tf.distribute.DistributedDataset:
         """The batches of a plan, as a distributed dataset.
 
         Args:
@@ -80,7 +83,7 @@ class ResidentSplit:
         )
 
 
-def take_batch(feed: dict[str, Any], number: tf.Tensor) -> Batch:
+def take_batch(feed: Feed, number: tf.Tensor) -> Batch:
     """A batch of a feed; see `ObjectiveProgram.feed`.
 
     Args:
@@ -95,7 +98,7 @@ def take_batch(feed: dict[str, Any], number: tf.Tensor) -> Batch:
     return add_states(batch, feed.get("vectors"))
 
 
-def add_states(batch: Any, vectors: tf.Tensor | None) -> Any:
+def add_states(batch: Batch, vectors: tf.Tensor | None) -> Batch:
     """The batch with the states of its `index`, if they are not in it."""
     if vectors is None:
         return batch
@@ -104,7 +107,7 @@ def add_states(batch: Any, vectors: tf.Tensor | None) -> Any:
     return rest
 
 
-def relax_specs(feed: dict[str, Any]) -> dict[str, Any]:
+def relax_specs(feed: Feed) -> Feed:
     """A feed with the specs of tensors for any number of steps and texts."""
     relaxed = {}
     for name, value in feed.items():

@@ -100,4 +100,4 @@ def adds_epochs(settings: Settings, result: Record) -> bool:
     phases = result.get("phases")
     if not (had_more_to_do and phases):
         return False
-    return settings.max_epochs > phases[-1]["epochs"]
+    return settings.max_epochs > int(phases[-1]["epochs"])

@@ -2,7 +2,8 @@
 
 import contextlib
 import signal
-from typing import Any, Self
+import types
+from typing import Self
 
 
 class StopSignals(contextlib.ExitStack):
@@ -23,7 +24,7 @@ class StopSignals(contextlib.ExitStack):
                 self.callback(signal.signal, number, handler)
         return self
 
-    def _note(self, number: int, frame: Any) -> None:
+    def _note(self, number: int, frame: types.FrameType | None) -> None:
         if self.came:
             raise KeyboardInterrupt
         self.came = True

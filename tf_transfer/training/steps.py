@@ -11,7 +11,7 @@ import collections
 import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -22,12 +22,13 @@ from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models.network import Network
 from tf_transfer.training import objectives
 from tf_transfer.training.evaluation import EvaluationBatches
-from tf_transfer.training.joint import JointPlan
+from tf_transfer.training.joint import JointPlan, Sum
 from tf_transfer.training.objectives import Objective, TrainingOptions
-from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.training.optimizer import BertAdam, UpdateNumbers
 from tf_transfer.training.progress import Chunk, Progress
 from tf_transfer.training.resident_split import (
     Batch,
+    Feed,
     relax_specs,
     ResidentSplit,
     take_batch,
@@ -41,6 +42,7 @@ LONGEST_CHUNK = 1024  # steps
 KINDS = ("validation", "test")  # of splits that are scored
 
 Scores = dict[str, dict[str, float]]  # by kind of split, then by metric
+Output = TypeVar("Output")
 
 
 # === One objective ===
@@ -103,7 +105,7 @@ class ObjectiveProgram:
             options.short_batches == "dropped",
         )
 
-    def feed(self, plan: BatchPlan, in_memory: bool) -> dict[str, Any]:
+    def feed(self, plan: BatchPlan, in_memory: bool) -> Feed:
         """The source of a plan's batches, for the program of a chunk.
 
         Args:
@@ -111,13 +113,13 @@ class ObjectiveProgram:
             in_memory: whether the program may take batches by their number.
 
         Returns:
-            Dict for `take_batch`. Texts of one vector need no iterator: a step
-            of the head alone is quicker than a pipeline.
+            What `take_batch` reads. Texts of one vector need no iterator: a
+            step of the head alone is quicker than a pipeline.
         """
         if self._train is None:
             self._train = ResidentSplit(self.objective.train, self.devices)
         split, vectors = self._train.split, self._train.vectors
-        feed = {}
+        feed: Feed = {}
         if vectors is not None:
             feed["vectors"] = vectors
             if in_memory and split.states and split.states.is_pooled:
@@ -141,7 +143,7 @@ class ObjectiveProgram:
         self,
         batch: Batch,
         seed: tf.Tensor,
-        numbers: dict[str, Any],
+        numbers: UpdateNumbers,
         replica: tf.Tensor,
         index: int,
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -151,7 +153,7 @@ class ObjectiveProgram:
             batch: see `complete`.
             seed: of the run.
             numbers: see `BertAdam.read_numbers`.
-            replica: int32 []. Unique over all workers.
+            replica: int32 []. The number of the replica.
             index: the objective's number in the pass; each objective has its
                 own dropout masks.
 
@@ -290,7 +292,7 @@ class Pass:
     """
 
     def __init__(
-        self, programs: Sequence[ObjectiveProgram], combination: Any
+        self, programs: Sequence[ObjectiveProgram], combination: Sum
     ) -> None:
         self.programs = programs
         self.combination = combination
@@ -381,7 +383,7 @@ class Pass:
             return plan.shapes()
         return [()] * len(plan)
 
-    def _trace(self, feeds: list[dict[str, Any]]) -> float:
+    def _trace(self, feeds: list[Feed]) -> float:
         """Traces the program of a chunk once for data of every size."""
         size = tf.TensorSpec([], tf.int32)
         choices = tf.TensorSpec([LONGEST_CHUNK], tf.int32)
@@ -402,7 +404,7 @@ class Pass:
         self,
         first: tf.Tensor,
         count: tf.Tensor,
-        feeds: list[dict[str, Any]],
+        feeds: list[Feed],
         choices: tf.Tensor,
     ) -> tf.Tensor:
         """Trains some steps; returns float32 [count, 2]: loss, norm.
@@ -422,7 +424,7 @@ class Pass:
 
     @tf.autograph.experimental.do_not_convert  # traces faster
     def _run_step(
-        self, number: tf.Tensor, choice: tf.Tensor, feeds: list[dict[str, Any]]
+        self, number: tf.Tensor, choice: tf.Tensor, feeds: list[Feed]
     ) -> tf.Tensor:
         """A step on all replicas: float32 [2], loss and gradient norm.
 
@@ -431,15 +433,12 @@ class Pass:
         """
 
         def run(indices: tuple[int, ...]) -> tf.Tensor:
-            # A head that is not in the step stands still, and so do its
-            # moments.
+            # A head that is not in the step keeps its weights and moments.
             programs = [self.programs[index] for index in indices]
             groups = ["", *(program.objective.name for program in programs)]
 
             def run_replica(*batches: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-                completed = []
-                for program, batch in zip(programs, batches):
-                    completed.append(program.complete(batch))
+                completed = [p.complete(b) for p, b in zip(programs, batches)]
                 context = tf.distribute.get_replica_context()
                 loss, norm = self._update(
                     completed,
@@ -468,7 +467,7 @@ class Pass:
         self,
         batches: list[Batch],
         seed: tf.Tensor,
-        numbers: dict[str, Any],
+        numbers: UpdateNumbers,
         replica: tf.Tensor,
         indices: tuple[int, ...],
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -492,6 +491,9 @@ class Pass:
         return tf.add_n(losses), self.optimizer.update(merged, numbers)
 
 
-def _compile(function: Callable) -> Any:
+def _compile(function: Callable[..., Output]) -> Callable[..., Output]:
     """Compiles a function with XLA."""
-    return tf.function(function, jit_compile=True, autograph=False)
+    program: Callable[..., Output] = tf.function(
+        function, jit_compile=True, autograph=False
+    )
+    return program

@@ -175,7 +175,9 @@ class Devices:
         return names[: self.replicas]
 
     def run(
-        self, program: Callable, dataset: tf.data.Dataset
+        self,
+        program: Callable[[dict[str, tf.Tensor]], list[tf.Tensor]],
+        dataset: tf.data.Dataset,
     ) -> Iterator[list[np.ndarray]]:
         """Runs a program over the batches of a dataset.
 
@@ -214,4 +216,4 @@ class Devices:
             if device.device_type == "GPU"
         )
         used = tf.config.experimental.get_memory_info(self.gpu)["current"]
-        return int(limit * SHARE_OF_MEMORY) - used
+        return int(limit * SHARE_OF_MEMORY) - int(used)

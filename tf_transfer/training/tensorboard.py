@@ -51,7 +51,7 @@ class EventFile:
         event = event_pb2.Event(wall_time=time.time(), step=step, **content)
         self._writer.write(event.SerializeToString())
 
-    def scalar(self, tag: str, value: Any, step: int) -> None:
+    def scalar(self, tag: str, value: float, step: int) -> None:
         """Writes a number."""
         self.write(summary=scalar.scalar_pb(tag, value), step=step)
 

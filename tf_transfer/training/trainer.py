@@ -16,9 +16,9 @@ import contextlib
 import dataclasses
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
+import keras
 import msgspec
 import numpy as np
 import tensorflow as tf
@@ -28,7 +28,6 @@ from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import programs, steps
 from tf_transfer.training.callbacks import Callback
-from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Phase, TrainingOptions
 from tf_transfer.training.progress import Chunk, EarlyStopping, Progress
 from tf_transfer.training.records import RunDirectory
@@ -37,6 +36,9 @@ from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import Interrupted, NotFiniteError, UserError
+from tf_transfer.utils.json_files import Record
+
+Variables = Mapping[str, keras.Variable | tf.Variable]  # by path
 
 
 class Trainer:
@@ -77,7 +79,6 @@ class Trainer:
         self.directory = directory
         self.options = options
         self.progress = Progress()
-        self.optimizer: Any = None
         self.best_logits: dict[str, np.ndarray] = {}
         self.is_out_of_time = False
         self._cache_options = cache
@@ -85,16 +86,15 @@ class Trainer:
         self._open_cache = contextlib.ExitStack()
         self._saved_at = time.monotonic()
         self._signals = StopSignals()
-        if network.seeds is None:
-            with devices.strategy.scope():
-                network.seeds = DropoutSeeds(network.layers)
+        with devices.strategy.scope():  # their variable belongs there
+            self._seeds = network.seeds
         self.weights_that_train = freezing.find_trained(
             network, [phase.trainable for phase in self.phases]
         )
 
     # === The run ===
 
-    def train(self) -> dict[str, Any]:
+    def train(self) -> Record:
         """Trains what is left.
 
         Returns:
@@ -109,7 +109,8 @@ class Trainer:
         arrays = self._restore()
         progress = self.progress
         # A finished run on this network has checked the hash already.
-        frozen = self.network.hashes.pop(moving, "") or self._hash_frozen()
+        hashes = self.network.frozen_hashes
+        frozen = hashes.pop(moving, "") or self._hash_frozen()
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was started with other encoder "
@@ -119,7 +120,7 @@ class Trainer:
         progress.frozen_sha256 = frozen
         self.directory.write_epochs(progress.epochs)
         try:
-            self._call("on_train_begin")
+            self._call(lambda each: each.on_train_begin(self))
             with self._signals:
                 while progress.phase < len(self.phases):
                     self._train_phase(self.phases[progress.phase], arrays)
@@ -129,19 +130,19 @@ class Trainer:
                     "A frozen weight moved during training: this is a bug "
                     "in tf_transfer. The result was not written."
                 )
-            self.network.hashes[moving] = frozen
+            hashes[moving] = frozen
             self._score_test()
             self._tidy_directory()
             result = self._make_result()
-            self._call("on_train_end", result)
+            self._call(lambda each: each.on_train_end(self, result))
             return result
         finally:
             self._open_cache.close()
-            self._call("on_close")
+            self._call(lambda each: each.on_close(self))
 
-    def _call(self, event: str, *arguments: Any) -> None:
+    def _call(self, event: Callable[[Callback], None]) -> None:
         for callback in self._callbacks:
-            getattr(callback, event)(self, *arguments)
+            event(callback)
 
     # === A phase ===
 
@@ -151,7 +152,7 @@ class Trainer:
         """Trains a phase to its end, from a checkpoint's arrays if resumed."""
         progress = self.progress
         if arrays is None:
-            progress.epoch, progress.best = 1, None
+            progress.epoch, progress.best = 1, {}
             progress.stopping = EarlyStopping(phase.patience, phase.min_delta)
         passes = self._prepare(phase, arrays)
         is_within_epoch = progress.step or progress.task
@@ -169,7 +170,7 @@ class Trainer:
         progress = self.progress
         # The order matters: freeze, then build the optimizer, then trace.
         weights = freezing.freeze(self.network, phase.trainable)
-        self.network.seeds.phase = progress.phase
+        self._seeds.phase = progress.phase
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
         phase = self._attach_features(phase)
@@ -199,18 +200,18 @@ class Trainer:
         is_pristine = progress.phase == 0 and all(
             number > cut for number in self.network.encoder.added
         )
-        hashes, key = self.network.hashes, ("prefix", cut)
+        hashes = self.network.prefix_hashes
         self._open_cache.close()
         cache = cache_lib.FeatureCache(
             self.network.encoder,
             self.devices,
             self._cache_options,
             is_stopped=self._is_build_stopped,
-            weights=hashes.get(key) if is_pristine else None,
+            weights=hashes.get(cut) if is_pristine else None,
         )
         self._open_cache.callback(cache.close)
         if is_pristine:
-            hashes[key] = cache.weights
+            hashes[cut] = cache.weights
         attached = []
         for objective in phase.objectives:
             prefix = self.network.prefix(
@@ -229,7 +230,7 @@ class Trainer:
         return dataclasses.replace(phase, objectives=tuple(attached))
 
     def _is_build_stopped(self) -> bool:
-        self._call("on_build")
+        self._call(lambda each: each.on_build(self))
         return self._signals.came
 
     # === A pass over the data ===
@@ -239,7 +240,7 @@ class Trainer:
         progress = self.progress
         share_done = (progress.epoch - 1) / max(1, phase.max_epochs - 1)
         plan = one_pass.plan(progress.total_epochs, share_done)
-        self._call("on_pass_begin", phase, plan)
+        self._call(lambda each: each.on_pass_begin(self, phase, plan))
         for chunk in one_pass.train(plan.start_at(progress.step)):
             self._after_chunk(len(plan), chunk)
         progress.end_pass()
@@ -263,22 +264,22 @@ class Trainer:
             Interrupted: a signal asked for it; the state is saved.
         """
         self.progress.add(chunk)
-        self._call("on_steps_end", chunk.losses, chunk.counts)
+        self._call(
+            lambda each: each.on_steps_end(self, chunk.losses, chunk.counts)
+        )
         if self._signals.came:
             self.save()
             self._leave()
         minutes = (time.monotonic() - self._saved_at) / 60
         is_due = minutes >= self.options.checkpoint_minutes
-        if (
-            is_due and self.progress.step < size
-        ):  # the end of an epoch saves anyway
+        if is_due and self.progress.step < size:  # else the epoch's end saves
             self.save()
 
-    def _record(self, line: dict[str, Any]) -> None:
+    def _record(self, line: Record) -> None:
         """Writes a line of `epochs.jsonl`."""
         progress = self.progress
         progress.epochs.append(line)
-        self._call("on_record", line)  # callbacks may add to it
+        self._call(lambda each: each.on_record(self, line))  # may add to it
         self.directory.write_epochs(progress.epochs)
         self.directory.note_concurrent_runs()
 
@@ -320,8 +321,7 @@ class Trainer:
     def _end_phase(self, phase: Phase, reason: str) -> None:
         """Restores the selected weights, from which the next phase starts.
 
-        The position moves to the next phase, but nothing is saved: a resumed
-        run finds the phase finished and ends it again.
+        Not checkpointed: a resumed run repeats it.
         """
         progress = self.progress
         lines = [e for e in progress.epochs if e["phase"] == progress.phase + 1]
@@ -349,7 +349,7 @@ class Trainer:
         progress.phase += 1
         self._programs.release_data()  # the next phase needs the memory
 
-    def _write_selected_weights(self, line: dict[str, Any]) -> None:
+    def _write_selected_weights(self, line: Record) -> None:
         """Writes the current weights, those of epoch `line`, below `model/`."""
         name = f"phase-{line['phase']}-epoch-{line['phase_epoch']}"
         entry = self.directory.write_model(name, _to_numpy(self.moving_weights))
@@ -358,7 +358,7 @@ class Trainer:
     # === Checkpoints ===
 
     @property
-    def moving_weights(self) -> dict[str, Any]:
+    def moving_weights(self) -> dict[str, keras.Variable]:
         """Each weight that trains in this or an earlier phase, by path.
 
         A weight that only a later phase trains is as loaded, so no checkpoint
@@ -369,11 +369,11 @@ class Trainer:
             self.network, [phase.trainable for phase in phases]
         )
 
-    def _variables(self) -> dict[str, Any]:
+    def _variables(self) -> Variables:
         return {**self.moving_weights, **self.optimizer.state()}
 
     def _assign(
-        self, variables: dict[str, Any], arrays: dict[str, np.ndarray]
+        self, variables: Variables, arrays: dict[str, np.ndarray]
     ) -> None:
         with self.devices.strategy.scope():
             for name, variable in variables.items():
@@ -407,7 +407,7 @@ class Trainer:
             Its arrays, by the names of `_variables`; None where there is none.
         """
 
-        def check_selected_weights(state: dict[str, Any]) -> None:
+        def check_selected_weights(state: Record) -> None:
             if state["best"]:
                 self.directory.read_model(state["best"]["model"])
 
@@ -471,7 +471,7 @@ class Trainer:
             arrays |= objective.scored_columns()
         self.directory.write_predictions(arrays)
 
-    def _make_result(self) -> dict[str, Any]:
+    def _make_result(self) -> Record:
         return {
             **self.progress.make_result(self._cache_options is not None),
             "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
@@ -492,7 +492,7 @@ class Trainer:
         )
 
 
-def _to_numpy(variables: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _to_numpy(variables: Variables) -> dict[str, np.ndarray]:
     """The values, from the first replica. On a CPU, nothing is copied."""
     return {
         name: np.asarray(tf.convert_to_tensor(variable))

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tests.stacking.heads import reference
 from tf_transfer.models import keras_private
+from tf_transfer.models.dropout import DropoutSeeds
 from tf_transfer.stacking import heads
-from tf_transfer.training.dropout import DropoutSeeds
 
 HIDDEN = reference.HIDDEN
 ALL = [(task, name) for task, row in heads.HEADS.items() for name in row]

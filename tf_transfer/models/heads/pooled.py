@@ -139,8 +139,10 @@ class PooledHead(keras.layers.Layer):
         )
         is_pair = texts_per_example == 2
         width = pair_width(pair_features, hidden) if is_pair else hidden
-        kernel: Any = keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
-        bias: Any = "zeros"
+        kernel: keras.Initializer = keras.initializers.TruncatedNormal(
+            stddev=0.02, seed=seed
+        )
+        bias: str | keras.Initializer = "zeros"
         if init == "uniform":
             bound = 1 / math.sqrt(inner_units or width)
             kernel = keras.initializers.RandomUniform(-bound, bound, seed)

@@ -9,7 +9,8 @@ Needs no TensorFlow, so that runs are named and checked without it.
 
 import dataclasses
 import importlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 from tf_transfer.models.methods.base_method import Method
 from tf_transfer.utils.errors import UserError
@@ -52,10 +53,23 @@ def load(name: str) -> type[Method]:
             f"{', '.join(METHODS)}."
         )
     module, _, attribute = METHODS[name].partition(":")
-    return getattr(importlib.import_module(module, __name__), attribute)
+    cls: type[Method] = getattr(
+        importlib.import_module(module, __name__), attribute
+    )
+    return cls
 
 
-def from_settings(settings: Any) -> Method:
+class MethodSettings(Protocol):
+    """Settings that name a method; its options are further fields."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def phases(self) -> Sequence[str]: ...
+
+
+def from_settings(settings: MethodSettings) -> Method:
     """The method that settings ask for, with its options.
 
     Raises:

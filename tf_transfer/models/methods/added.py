@@ -4,7 +4,6 @@ import contextlib
 import inspect
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -12,6 +11,7 @@ import tensorflow as tf
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.methods import base_method
 from tf_transfer.models.methods.base_method import Method, NewWeight
 
@@ -66,7 +66,9 @@ class AddedWeights(keras.layers.Layer):
         return base_method.LowRank(a, b, low_rank.scale)
 
 
-def _initializer(new: NewWeight, seeds: list[int]) -> Any:
+def _initializer(
+    new: NewWeight, seeds: list[int]
+) -> str | keras.initializers.Initializer:
     if new.bound == 0:
         return "zeros"
     seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
@@ -74,13 +76,13 @@ def _initializer(new: NewWeight, seeds: list[int]) -> Any:
 
 
 def build(
-    encoder: Encoder, trainable: Any, seed: int
+    encoder: Encoder, trainable: Trainable, seed: int
 ) -> dict[int, AddedWeights]:
     """Builds a method's layers; call it in the strategy's scope.
 
     Args:
         encoder: the encoder.
-        trainable: `freezing.Trainable`: names the blocks and the method.
+        trainable: names the blocks and the method.
         seed: seed of the initial weights.
 
     Returns:
@@ -101,7 +103,7 @@ def build(
 @contextlib.contextmanager
 def merged(encoder: Encoder) -> Iterator[None]:
     """Inside, the added weights are merged into the blocks' own."""
-    kept: list[tuple[Any, Any]] = []
+    kept: list[tuple[keras.layers.Layer, list[np.ndarray]]] = []
     added = encoder.added
     try:
         for number, one in added.items():
@@ -123,19 +125,21 @@ def merged(encoder: Encoder) -> Iterator[None]:
             layer.set_weights(values)
 
 
-def dense_layers(block: keras.layers.Layer) -> list[tuple[str, Any]]:
+def dense_layers(
+    block: keras.layers.Layer,
+) -> list[tuple[str, keras.layers.Layer]]:
     """The dense layers of a block, by their names in `base_method.DENSE`."""
     layers = keras_private.block_layers(block)
     return [(name, getattr(layers, name)) for name in base_method.DENSE]
 
 
-def _shape(layer: Any) -> tuple[int, int]:
+def _shape(layer: keras.layers.Layer) -> tuple[int, int]:
     """Inputs and outputs of a dense layer, however many axes it has."""
     outputs = math.prod(layer.bias.shape)
     return math.prod(layer.kernel.shape) // outputs, outputs
 
 
-def matrix(layer: Any) -> tuple[np.ndarray, np.ndarray]:
+def matrix(layer: keras.layers.Layer) -> tuple[np.ndarray, np.ndarray]:
     """Kernel [inputs, outputs] and bias [outputs] of a dense layer."""
     kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
     return kernel.reshape(_shape(layer)), bias.reshape(-1)

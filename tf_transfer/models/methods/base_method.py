@@ -7,7 +7,11 @@ of [CLS] can read it without the keys and values of all tokens.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
 
 # The dense layers of a block, as in `keras_private.BlockLayers`, and their
 # names in transformers.
@@ -22,7 +26,7 @@ TRANSFORMERS_NAMES = {
 DENSE = tuple(TRANSFORMERS_NAMES)
 
 Widths = Mapping[str, tuple[int, int]]  # inputs and outputs of each of `DENSE`
-Weights = Mapping[str, Any]  # what was added to a block, by name
+Weights = Mapping[str, "keras.Variable"]  # added to a block, by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +51,8 @@ class LowRank:
         scale: of the product.
     """
 
-    a: Any
-    b: Any
+    a: "keras.Variable | tf.Tensor"
+    b: "keras.Variable | tf.Tensor"
     scale: float = 1.0
 
 

@@ -54,7 +54,7 @@ class DropoutSeeds:
         Args:
             seed: int64 tensor, the value of `seed`.
             step: int64 tensor.
-            replica: int32 tensor, unique over all workers.
+            replica: int32 tensor. The number of the replica.
             objective: int. The objective's position in the step.
         """
         # The two words of a stateless seed are hashed by Philox: different
