@@ -21,7 +21,6 @@ from benchmarks.contrastive_tasks import TASKS
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.data.task import Examples, Source, Task
-from tf_transfer.runs import run_training
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.utils import screen
 
@@ -111,7 +110,7 @@ def measure() -> list[Case]:
             )
             run = train.Train(settings, source, warm=warm)
             with screen.silence(True):
-                record = run_training.train(run, ()).record
+                record = run.train(prints_answer=False).record
             case[approach] = 100 * record["test"]["accuracy"]
         cases.append(case)
         print(case, flush=True)

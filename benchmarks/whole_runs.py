@@ -22,6 +22,7 @@ import sys
 import tempfile
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 from benchmarks import documents, elsa_study, hugging_face
@@ -79,7 +80,10 @@ def measure(out: str) -> dict[str, Any]:
     with open(texts, "w", encoding="utf-8") as file:
         json.dump(
             {
-                name: {"texts": part.texts, "labels": part.labels.tolist()}
+                name: {
+                    "texts": part.texts,
+                    "labels": np.asarray(part.labels).tolist(),
+                }
                 for name, part in (
                     ("train", splits["train"][""]),
                     ("dev", splits["test"][""]),
@@ -103,7 +107,7 @@ def measure(out: str) -> dict[str, Any]:
         "cases": cases,
         "examples": values.examples,
         "epochs": values.epochs,
-        "dev": len(splits["test"][""].labels),
+        "dev": len(splits["test"][""]),
         "processor": machine.processor() or platform.processor(),
         "threads": len(os.sched_getaffinity(0)),
         "versions": {**machine.versions(), **hugging_face.versions()},

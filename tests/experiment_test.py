@@ -2,12 +2,19 @@
 
 import json
 import os
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import commands, head_first, interrupting, quick
+from tests.support import (
+    commands,
+    head_first,
+    interrupting,
+    quick,
+    run_files,
+)
 from tf_transfer import experiment, predict, report, sweep
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.glue import experiment as glue
@@ -307,3 +314,36 @@ def test_an_experiment_may_have_data_of_its_own():
     data = FewShots(FewShots.Settings(data="sample")).data
     assert len(data.examples["rte"]["train"][""]) == 3
     assert data.task == data.source.task
+
+
+# === The end of a run ===
+
+
+class DoneRunner:
+    """In place of training: returns a record with a warning."""
+
+    network = None
+
+    def __init__(self, run, callbacks, began):
+        pass
+
+    def run(self, directory):
+        os.makedirs(directory.path)
+        return run_files.finished(warnings=["all labels are of one class."])
+
+
+class Done(glue.Glue):
+    """An experiment whose runs are over at once."""
+
+    runners: ClassVar = {"bert": DoneRunner}
+
+
+def test_the_end_prints_the_result_and_its_warnings(tmp_path, capsys):
+    run = Done.run(glue.Settings(**SMALL, out=str(tmp_path)))
+    printed = capsys.readouterr()
+    assert printed.err == "Warning: all labels are of one class.\n"
+    assert "test accuracy 0.5000" in printed.out
+    assert f"Written to {run.directory}" in printed.out
+    again = Done.run(glue.Settings(**SMALL, out=str(tmp_path)))
+    assert again.record["warnings"] == ["all labels are of one class."]
+    assert "Already done" in capsys.readouterr().out

@@ -1,33 +1,33 @@
 """Experiments: one paper each, or a user's own.
 
 An experiment has settings, data (`run_data`), a network with its heads
-(`run_model`), and phases. Training (`run_training`), `--describe`, naming a run
-without loading it, sweeping, predicting and exporting ask it alone.
+and phases (`run_model`), and a runner, which trains it (`runners`). Naming a
+run without loading it, `--describe`, sweeping, predicting and exporting use an
+experiment, and nothing else of a paper.
 
 `Experiment` itself trains a head for each task, in one phase. A paper overrides
 the methods that differ. See docs/python.md for one of your own.
 """
 
+import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
-
-import numpy as np
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
-from tf_transfer.data import splits
-from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
-from tf_transfer.runs import run_training
-from tf_transfer.runs.run_data import RunData, Splits
+from tf_transfer.runs.probe_run import ProbeRunner
+from tf_transfer.runs.run_data import RunData
 from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.runners import NetworkRunner, Runner
 from tf_transfer.runs.task_settings import TaskSettings
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
-from tf_transfer.training import record_types, records, run_paths
+from tf_transfer.training import record_types, records, results, run_paths
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -36,12 +36,7 @@ if TYPE_CHECKING:
     from keras.layers import Layer
 
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.network import Network
     from tf_transfer.training.callbacks import Callback
-    from tf_transfer.training.objectives import Objective, Phase
-    from tf_transfer.training.strategy import Devices
-
-BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
 class Experiment(RunModel):
@@ -61,7 +56,6 @@ class Experiment(RunModel):
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
         data: the texts, their splits and encoding.
-        shares_state: whether `warm` is of other runs, too.
 
     Raises:
         UserError: the settings are invalid; the message names the flag.
@@ -70,6 +64,11 @@ class Experiment(RunModel):
     name: ClassVar[str]
     Settings: ClassVar[type] = TaskSettings
     Data: ClassVar[type[RunData]] = RunData
+    # What does a run, by its `--features`.
+    runners: ClassVar[Mapping[str, type[Runner]]] = {
+        "bert": NetworkRunner,
+        "frozen": ProbeRunner,
+    }
 
     def __init__(
         self,
@@ -87,16 +86,6 @@ class Experiment(RunModel):
         self.data = self.Data(self.settings, self.warm, source, recorded)
 
     # === Its name: nothing is loaded ===
-
-    @property
-    def run_settings(self) -> Any:
-        """The settings with those that depend on the texts, as recorded."""
-        return self.settings
-
-    @property
-    def metric(self) -> str:
-        """The metric that selects, stops and ranks."""
-        return self.data.task.metric
 
     @property
     def identities(self) -> dict[str, str]:
@@ -148,126 +137,6 @@ class Experiment(RunModel):
             replicas,
         )
 
-    # === Phases ===
-
-    def make_objective(self, task: Task, encoded: Splits) -> "Objective":
-        """The objective of a task, with the loss for its kind of labels.
-
-        Args:
-            task: the task, with the names of its head, labels and metrics.
-            encoded: see `RunData.encode_splits`.
-
-        Raises:
-            UserError: no task has classes to balance.
-        """
-        from tf_transfer.data import metrics  # takes seconds to import
-        from tf_transfer.training import objectives
-
-        loss = objectives.loss_for(task.kind, task.units)
-        if task.score_scale:
-            loss = objectives.scaled_loss(loss, task.score_scale[1])
-        kinds = {task.kind for task in self.data.tasks.values()}
-        if self.settings.class_weights == "balanced":
-            if kinds.isdisjoint(BALANCED):
-                raise UserError(
-                    f"--class_weights=balanced: task {task.name} has no "
-                    "classes. Leave it out."
-                )
-            # Scores trained with classes have nothing to balance.
-            if task.kind in BALANCED:
-                loss = objectives.balanced_loss(
-                    loss, encoded["train"][""].labels, len(task.labels or ())
-                )
-
-        def measure(
-            split: EncodedSplit, logits: np.ndarray
-        ) -> dict[str, float]:
-            return metrics.measure_task(
-                task, split.targets, logits, split.word_starts
-            )
-
-        fit_regression = None
-        if self.settings.is_contrastive:
-            if task.kind != "classes":
-                raise UserError(
-                    "--method=contrastive: compares texts by their classes, "
-                    f"and task {task.name} has none. Leave it out."
-                )
-            from tf_transfer.baselines import linear
-
-            is_balanced = self.settings.class_weights == "balanced"
-            fit_regression = functools.partial(
-                linear.fit_contrastive_head, task, is_balanced
-            )
-        return objectives.Objective(
-            name=task.name,
-            loss=loss,
-            fit_regression=fit_regression,
-            train=encoded["train"][""],
-            evaluation={k: encoded[k] for k in ("validation", "test")},
-            measure=measure,
-        )
-
-    def make_phases(
-        self, objectives: "Sequence[Objective]", blocks: int
-    ) -> "list[Phase]":
-        """The phases of a run: here one.
-
-        Args:
-            objectives: of the tasks, in their order.
-            blocks: number of the encoder's blocks.
-        """
-        from tf_transfer.training.objectives import Phase
-
-        settings, metric = self.run_settings, self.metric
-        validates = all(o.evaluation["validation"] for o in objectives)
-        phase = Phase(
-            trainable=self.trainable(blocks),
-            trainable_layers=settings.blocks or settings.phases[-1],
-            lr=settings.lr,
-            max_epochs=settings.max_epochs,
-            objectives=tuple(objectives),
-            score=(lambda scores: scores[metric]) if validates else None,
-            patience=settings.patience if validates else 0,
-            min_delta=settings.min_delta,
-            select=settings.select,
-            layer_decay=settings.layer_decay,
-        )
-        return [phase]
-
-    def build(
-        self, devices: "Devices", encoder: "Encoder | None" = None
-    ) -> tuple["Network", list["Phase"], dict[str, int]]:
-        """Network, phases and split sizes of a run.
-
-        Raises:
-            UserError: no example is left to score.
-        """
-        data = self.data
-        _ = data.examples  # an invalid row is reported before weights load
-        network = self.build_network(devices, encoder)
-        encoded = {
-            name: data.encode_splits(task, network.encoder)
-            for name, task in data.tasks.items()
-        }
-        objectives = [
-            self.make_objective(task, encoded[name])
-            for name, task in data.tasks.items()
-        ]
-        if not (
-            data.may_score_nothing
-            or any(objective.scored_splits for objective in objectives)
-        ):
-            raise UserError(splits.NOTHING_SCORED)
-        phases = self.make_phases(objectives, len(network.encoder.blocks))
-        sizes = {
-            data.name_split(kind, name, split): len(some)
-            for name, kinds in encoded.items()
-            for kind, named in kinds.items()
-            for split, some in named.items()
-        }
-        return network, phases, sizes
-
     # === A run ===
 
     @classmethod
@@ -291,69 +160,72 @@ class Experiment(RunModel):
         """
         return cls(settings, source, head).train(callbacks)
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(
+        self, callbacks: Sequence["Callback"] = (), prints_answer: bool = True
+    ) -> Result:
         """Trains the run, or resumes it; fits a baseline. See `run`.
 
         Args:
             callbacks: see `training.callbacks.Callback`.
+            prints_answer: whether `print_answer` is called.
         """
-        return run_training.train(self, callbacks)
+        began, settings = time.monotonic(), self.run_settings
+        replicas = 1
+        if settings.trains and settings.strategy == "mirrored":
+            replicas = self.set_up_devices().replicas  # a key names them
+        directory = self.find_run(replicas)
+        result = self.find_finished(directory)
+        if result is None:
+            result = self._do_run(directory, callbacks, began)
+        if prints_answer:
+            self.print_answer(result)
+        return result
 
-    def fit_sparse(self, directory: records.RunDirectory) -> dict[str, Any]:
-        """Fits a baseline without an encoder, where `--features` has some.
-
-        Returns:
-            The content of `result.json`.
-        """
-        raise NotImplementedError
-
-    def set_up_devices(self) -> "Devices":
-        """The devices of the run; see `strategy.set_up`."""
-        command_line.import_tensorflow()
-        from tf_transfer.training import strategy
-
-        settings = self.settings
-        return strategy.set_up(
-            settings.strategy,
-            settings.batch_size if settings.trains else None,
-            cpu_devices=settings.cpu_devices,
-            precision=settings.precision,
-            deterministic=settings.deterministic,
-            seed=settings.seed,
-            seeds_tensorflow=self.has_foreign_code,
-        )
-
-    def cache_options(self) -> Any:
-        """The feature cache's options; None to run frozen blocks live.
-
-        Raises:
-            UserError: `--also_cache` names more blocks than there are.
-        """
-        from tf_transfer.feature_cache.feature_cache import CacheOptions
-
-        settings, also = self.settings, []
-        if not settings.runs_cached:
+    def find_finished(self, directory: records.RunDirectory) -> Result | None:
+        """The finished run, which is printed; None if steps are left."""
+        settings, record = self.run_settings, directory.result()
+        directory.check_key()
+        if record is None or results.describe_extension(settings, record):
             return None
-        if settings.also_cache:
-            shape = loading.read_shape(settings.model, settings.keep_blocks)
-            blocks = shape.blocks
-            also = [blocks - int(n) for n in settings.also_cache.split(",")]
-            if min(also) < 0:
-                raise UserError(
-                    f"--also_cache={settings.also_cache}: this encoder has "
-                    f"{blocks} blocks."
-                )
-        return settings_lib.pick(
-            CacheOptions,
-            settings,
-            folder=settings.cache_folder,
-            precision=settings.arithmetic,
-            engine=settings.pass_engine,
-            engine_precision=settings.pass_precision,
-            dtype=settings.cache_dtype,
-            limit_gb=settings.cache_limit_gb,
-            also=tuple(also),
+        more, phases = "", record["phases"]
+        if phases and phases[-1]["epochs"] > settings.max_epochs:
+            more = (
+                f"It has run {phases[-1]['epochs']} epochs, more than "
+                f"--max_epochs={settings.max_epochs}. "
+            )
+        screen.say(
+            f"Already done: {directory.path}\n"
+            f"{results.summarize(record)}\n{more}"
+            "Use --rerun to run it again, in a directory next to it."
         )
+        return Result(self, directory.path, record)
+
+    def _do_run(
+        self,
+        directory: records.RunDirectory,
+        callbacks: Sequence["Callback"],
+        began: float,
+    ) -> Result:
+        """Does what is left of the run, and writes `result.json`, last of all.
+
+        Args:
+            directory: of the run.
+            callbacks: see `training.callbacks.Callback`.
+            began: when the run began, a time of `time.monotonic`.
+        """
+        WarmState.runs += 1
+        make_runner = self.runners[self.settings.features]
+        runner = make_runner(self, callbacks, began)
+        with contextlib.closing(directory):
+            record = runner.run(directory)
+            for warning in record["warnings"]:
+                print(f"Warning: {warning}", file=sys.stderr)
+            directory.write_result(record)
+        screen.say(f"{results.summarize(record)}\nWritten to {directory.path}")
+        return Result(self, directory.path, record, runner.network)
+
+    def print_answer(self, result: Result) -> None:
+        """Prints what else there is to say of a finished run: here nothing."""
 
     def describe(self) -> str:
         """The table of `--describe`: components, and whether they train.

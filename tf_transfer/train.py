@@ -38,27 +38,26 @@ import functools
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any, ClassVar, TYPE_CHECKING
 
 from tf_transfer import experiment
 from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task
-from tf_transfer.runs import (
-    run_comparison,
-    run_data,
-    run_training,
-    task_settings,
-)
+from tf_transfer.runs import run_comparison, run_data, task_settings
+from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.baselines.ranking import Ranking
+    from tf_transfer.models.network import Network
+    from tf_transfer.training.callbacks import Callback
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
@@ -275,12 +274,47 @@ class TrainData(run_data.RunData):
         return texts
 
 
+class TfidfRunner:
+    """Fits the TF-IDF baseline, and keeps its model; see `runners.Runner`."""
+
+    network: "Network | None" = None
+
+    def __init__(
+        self,
+        experiment: RunModel,
+        callbacks: Sequence["Callback"],
+        began: float,
+    ) -> None:
+        self.experiment = experiment
+
+    def run(self, directory: RunDirectory) -> Record:
+        """Fits and scores it on the texts themselves."""
+        from tf_transfer.baselines import baseline_runs, usual
+
+        settings, data = self.experiment.settings, self.experiment.data
+        baseline = usual.make(data.task, settings.split_seed)
+        record = baseline_runs.run(
+            settings,
+            directory,
+            data.task,
+            baseline,
+            [baseline_runs.of_texts(data.examples[data.task.name])],
+            settings.split_seed,
+            may_score_nothing=data.may_score_nothing,
+        )
+        model = directory.write_model("tfidf", baseline.arrays)
+        directory.keep_models([model])
+        data.forget()
+        return {**record, "best_epoch": 1}
+
+
 class Train(experiment.Experiment):
     """One run on your own task: an encoder, or a baseline."""
 
     name = "train"
     Settings = Settings
     Data = TrainData
+    runners: ClassVar = {**experiment.Experiment.runners, "tfidf": TfidfRunner}
 
     @functools.cached_property
     def run_settings(self) -> Any:
@@ -325,38 +359,11 @@ class Train(experiment.Experiment):
         words = formatting.quote_command(*command)
         screen.say(f"\n{ranking.text}\nTo train it: {words}")
 
-    def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
-        """Trains the encoder or fits a baseline; prints the result."""
-        result = super().train(callbacks)
+    def print_answer(self, result: Result) -> None:
+        """Prints the run next to its baselines, and what to use."""
         run_comparison.print_answer(self, result)
         if self.settings.learning_curve:
             run_comparison.print_learning_curve(self, result)
-        return result
-
-    def fit_sparse(self, directory: RunDirectory) -> dict[str, Any]:
-        """Fits the TF-IDF baseline, and keeps its model."""
-        from tf_transfer.baselines import baseline_runs, usual
-
-        data, seed = self.data, self.settings.split_seed
-        baseline = usual.make(data.task, seed)
-
-        def finish() -> dict[str, Any]:
-            model = directory.write_model("tfidf", baseline.arrays)
-            directory.keep_models([model])
-            return {"best_epoch": 1}
-
-        record = baseline_runs.run(
-            self.settings,
-            directory,
-            data.task,
-            [data.examples[data.task.name]],
-            baseline,
-            seed,
-            finish=finish,
-            may_score_nothing=data.may_score_nothing,
-        )
-        data.forget()
-        return record
 
 
 def split_names(models: str) -> list[str]:
@@ -402,7 +409,7 @@ def rank(
             dataclasses.replace(settings, model=model), source, warm=warm
         )
         probe.data.reports_problems = False
-        return run_training.train(probe, ()).directory
+        return probe.train(prints_answer=False).directory
 
     return ranking.rank_encoders(models, fit)
 

@@ -161,7 +161,7 @@ def finish(directory, state, weights, events, epochs):
     directory.write_predictions(
         {"test_ids": np.arange(4), "test_logits": weights}
     )
-    events.log_result(
+    events.log_outcome(
         run_files.finished(test={"accuracy": 0.5}), "accuracy", state["step"]
     )
     events.close()
@@ -176,7 +176,7 @@ def finish(directory, state, weights, events, epochs):
         }
     )
     directory.write_errors({"test": float(weights[0])})
-    directory.end(
+    directory.write_result(
         run_files.finished(
             test=state["epochs"][-1]["test"],
             epochs_run=epochs,

@@ -105,7 +105,7 @@ class Guess:
 
 
 def fit_probe(root, model):
-    """The run of a probe, as `probe_run.fit` makes it."""
+    """The run of a probe, as `ProbeRunner` makes it."""
     settings = train.Settings(
         task=os.path.join(root, "news.toml"), features="tfidf"
     )
@@ -119,32 +119,30 @@ def fit_probe(root, model):
         return directory.path
     guess = Guess(model)
 
-    def finish():
-        weights = {"w": np.full(4, MODELS.index(model), np.float32)}
-        directory.keep_models([directory.write_model("probe", weights)])
-        score = 0.5 + 0.1 * MODELS.index(model)
-        directory.write_profile(
-            {
-                "metric": "accuracy",
-                "texts": 1,
-                "states": "cls",
-                "fold_scores": [score + n / 100 for n in range(FOLDS)],
-                "blocks_needed": 1,
-                "blocks": [],
-            }
-        )
-        sizes = {"seconds_per_text": 1.0, "size_on_disk": 1}
-        return {"best_epoch": 1, **sizes}
-
-    baseline_runs.run(
+    record = baseline_runs.run(
         settings.resolve(),
         directory,
         data.task,
-        [data.examples[data.task.name]],
         guess,
+        [baseline_runs.of_texts(data.examples[data.task.name])],
         0,
-        finish=finish,
     )
+    weights = {"w": np.full(4, MODELS.index(model), np.float32)}
+    directory.keep_models([directory.write_model("probe", weights)])
+    score = 0.5 + 0.1 * MODELS.index(model)
+    directory.write_profile(
+        {
+            "metric": "accuracy",
+            "texts": 1,
+            "states": "cls",
+            "fold_scores": [score + n / 100 for n in range(FOLDS)],
+            "blocks_needed": 1,
+            "blocks": [],
+        }
+    )
+    sizes = {"seconds_per_text": 1.0, "size_on_disk": 1}
+    directory.write_result({**record, "best_epoch": 1, **sizes})
+    directory.close()
     return directory.path
 
 

@@ -14,7 +14,6 @@ from tests.searches import fake_runs
 from tests.searches.fake_runs import run
 from tf_transfer import experiment, train
 from tf_transfer.config import command_line
-from tf_transfer.runs import run_training
 from tf_transfer.searches import controller
 from tf_transfer.training import run_paths
 from tf_transfer.utils.errors import UserError
@@ -252,7 +251,7 @@ def test_the_command_of_the_answer_finds_its_run(searched):
     words = shlex.split(line.partition(": ")[2])[3:]
     settings = command_line.parse(train.Settings, words)
     run = train.Train(settings)
-    found = run_training.find_finished(run, run.find_run())
+    found = run.find_finished(run.find_run())
     [predict] = [x for x in searched.answer if x.startswith("To predict")]
     assert f"--run={found.directory} " in predict
 

@@ -131,7 +131,7 @@ def finished():
 
 
 def test_a_result_is_that_of_the_best_epoch(finished):
-    assert finished.make_result(is_cached=False) == {
+    assert finished.make_outcome(False, 2, 3) == {
         "validation": {"accuracy": 0.75},
         "test": {"accuracy": 0.75},
         "test_last": {"accuracy": 0.5},
@@ -145,13 +145,15 @@ def test_a_result_is_that_of_the_best_epoch(finished):
         "prefix_seconds": None,
         "prefix_build_seconds": None,
         "prefix_engine": None,
+        "trainable_parameters": 2,
+        "total_parameters": 3,
     }
 
 
 def test_a_result_has_the_seconds_of_its_prefix(finished):
     cost = BuildCost(paid=2.0, original=5.0, traced=0.0)
     finished.add_prefix("rte", ("tensorflow", "float32"), cost)
-    result = finished.make_result(is_cached=True)
+    result = finished.make_outcome(True, 2, 3)
     assert (result["prefix_seconds"], result["prefix_build_seconds"]) == (2, 5)
     assert result["prefix_engine"] == "tensorflow float32"
     assert result["train_seconds"] == 11.0
@@ -164,7 +166,7 @@ def test_the_passes_of_several_tasks_are_one_epoch():
         line = run_epoch(progress, [1.0], seconds)
     progress.best = {"line": line}
     progress.phase_records = [{"stop_reason": "max_epochs"}]
-    assert progress.make_result(is_cached=False)["seconds_per_epoch"] == 6.0
+    assert progress.make_outcome(False, 2, 3)["seconds_per_epoch"] == 6.0
 
 
 def test_a_pass_that_took_no_time_has_a_speed():

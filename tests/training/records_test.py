@@ -277,18 +277,6 @@ def test_another_commit_of_the_code_is_a_warning(run, capsys):
     assert run.config()["git_commit"] == "another"
 
 
-def test_the_end_prints_the_result_and_its_warnings(run, capsys):
-    result = run_files.finished(warnings=["the training set has one class"])
-    run.end(result)
-    printed = capsys.readouterr()
-    assert printed.err == "Warning: the training set has one class\n"
-    assert "test accuracy 0.5000" in printed.out
-    assert f"Written to {run.path}" in printed.out
-    assert run.result()["warnings"] == result["warnings"]
-    run.end(run_files.finished())
-    assert capsys.readouterr().err == ""
-
-
 def test_a_key_is_as_json_has_it(tmp_path):
     key = {"folder": tmp_path, "blocks": (1, 2)}
     run = records.RunDirectory(str(tmp_path), key)

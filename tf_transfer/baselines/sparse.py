@@ -15,21 +15,17 @@ import dataclasses
 import functools
 import pathlib
 import string
-import time
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 import tqdm
 
 from tf_transfer.data import splits
-from tf_transfer.data.task import Examples, Task, Texts
+from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.own import held_out
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
-
-if TYPE_CHECKING:
-    from tf_transfer.training.records import RunDirectory
 
 _bar = functools.partial(tqdm.tqdm, leave=False, disable=None)
 
@@ -100,7 +96,7 @@ class Baseline:
         )
         self._model = make_pipeline(make_vectoriser(features), self._classifier)
 
-    def fit(self, examples: Examples) -> "Baseline":
+    def fit(self, examples: Examples | Sentences) -> "Baseline":
         """Learns terms and weights.
 
         Raises:
@@ -115,7 +111,7 @@ class Baseline:
             ) from None
         return self
 
-    def logits(self, examples: Examples) -> np.ndarray:
+    def logits(self, examples: Examples | Sentences) -> np.ndarray:
         """float64 [texts, units]; one unit for two labels."""
         logits = self._model.decision_function(examples.texts[0])
         return logits.reshape(len(examples), -1)
@@ -126,60 +122,37 @@ class Baseline:
         return self._classifier.coef_.size + self._classifier.intercept_.size
 
 
-# === In folds ===
+def stem(examples: Examples) -> Examples:
+    """Examples whose texts are stems; see `preprocess`. Shows a bar."""
+    [texts] = examples.texts
+    stems = preprocess(_bar(texts, desc="stemming", unit=" texts"))
+    return dataclasses.replace(examples, texts=[stems])
 
 
-def cross_validate(
-    settings: Any,
-    directory: "RunDirectory",
+def take_folds(
     task: Task,
     examples: Examples,
     folds: list[held_out.Split],
-) -> Record:
-    """Fits and tests a baseline in every fold.
+    max_train_examples: int,
+    seed: int,
+) -> Iterator[Texts]:
+    """Yields the texts of each fold, and shows a bar.
 
     Args:
-        settings: `tweets.Settings`, resolved, with sparse features.
-        directory: The run directory.
         task: The task.
         examples: The texts and their labels.
         folds: For each fold the rows to train on, and the rows to test.
-
-    Returns:
-        The content of `result.json`.
+        max_train_examples: The number of rows to train on; 0 for all.
+        seed: Draws them.
 
     Raises:
-        UserError: Nothing can be learned from the training texts of a fold.
+        UserError: A fold trains on no example of a label.
     """
-    from tf_transfer.baselines import baseline_runs  # takes seconds to import
-
-    began = time.monotonic()
-    if settings.preprocessing == "hart":
-        [texts] = examples.texts
-        stems = preprocess(_bar(texts, desc="stemming", unit=" texts"))
-        examples = dataclasses.replace(examples, texts=[stems])
-    return baseline_runs.run(
-        settings,
-        directory,
-        task,
-        _take_folds(settings, task, examples, folds),
-        Baseline(settings.features, settings.data),
-        settings.fold_seed,
-        input_seconds=time.monotonic() - began,
-    )
-
-
-def _take_folds(
-    settings: Any, task: Task, examples: Examples, folds: list[held_out.Split]
-) -> Iterator[Texts]:
-    """Yields the texts of each fold."""
     labels = examples.labels
     assert labels is not None
     for train, tested in _bar(folds, desc="folds", unit=" folds"):
         train = train[
-            splits.choose_subset(
-                labels[train], settings.max_train_examples, settings.split_seed
-            )
+            splits.choose_subset(labels[train], max_train_examples, seed)
         ]
         held_out.check_labels(
             labels[train],

@@ -70,7 +70,7 @@ class Usual:
         self.task = task
         self.seed = seed
 
-    def fit(self, examples: Examples) -> "Usual":
+    def fit(self, examples: Examples | Sentences) -> "Usual":
         """Chooses the settings, and learns.
 
         Raises:
@@ -97,7 +97,7 @@ class Usual:
             )
         return self
 
-    def logits(self, examples: Examples) -> np.ndarray:
+    def logits(self, examples: Examples | Sentences) -> np.ndarray:
         """Float32 [examples, units]; float64 of scores with a scale."""
         texts = map(cut_words, itertools.chain(*examples.texts))
         weights = self._vectorizer.transform(texts)
@@ -300,8 +300,9 @@ class MostFrequentTags:
         self._tag_of: dict[str, int] = {}
         self.chosen: dict[str, Any] = {}
 
-    def fit(self, sentences: Sentences) -> "MostFrequentTags":
+    def fit(self, sentences: Examples | Sentences) -> "MostFrequentTags":
         """Counts the tags of each word."""
+        assert isinstance(sentences, Sentences)
         counts: dict[str, collections.Counter] = collections.defaultdict(
             collections.Counter
         )
@@ -314,8 +315,9 @@ class MostFrequentTags:
         }
         return self
 
-    def logits(self, sentences: Sentences) -> np.ndarray:
+    def logits(self, sentences: Examples | Sentences) -> np.ndarray:
         """float64 [words, tags]."""
+        assert isinstance(sentences, Sentences)
         words = itertools.chain(*sentences.words)
         tags = [self._tag_of.get(word, 0) for word in words]
         return np.eye(len(self._numbers))[np.asarray(tags, np.int64)]
@@ -338,7 +340,7 @@ class MostFrequentTags:
         self.logits(Sentences(np.arange(1), [words], []))
 
 
-def make(task: Task, seed: int) -> Any:
+def make(task: Task, seed: int) -> Usual | MostFrequentTags:
     """The baseline of a task."""
     return MostFrequentTags(task) if task.is_tagging else Usual(task, seed)
 

@@ -55,6 +55,7 @@ def describe_data(
     ]
     scored = splits.get("test", splits.get("validation"))
     if scored is not None and task.kind in ("classes", "labels"):
+        assert scored.labels is not None
         from tf_transfer.data import metrics  # takes seconds to import
 
         score = 100 * metrics.majority(task.metric, scored.labels)

@@ -1,10 +1,8 @@
 """The examples of training, validation and samples, each drawn by a seed."""
 
-from typing import Any
-
 import numpy as np
 
-from tf_transfer.data.task import Task, Texts
+from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.utils.formatting import cut
 
 NOTHING_SCORED = (
@@ -94,7 +92,7 @@ def join_names(*names: str) -> str:
     return "_".join(filter(None, names))
 
 
-def flatten(texts: Texts) -> dict[str, Any]:
+def flatten(texts: Texts) -> dict[str, Examples | Sentences]:
     """The splits of `RunData.read`, such as `train`, `test_mismatched`."""
     flat = {}
     for kind, named in texts.items():

@@ -18,7 +18,7 @@ from tf_transfer.utils.formatting import cut
 from tf_transfer.utils.json_files import Record
 
 # The texts of a task by `train`, `validation` and `test`, then by split name.
-Texts = dict[str, dict[str, Any]]
+Texts = dict[str, dict[str, "Examples | Sentences"]]
 SCORE_RANGE = (0.0, 5.0)  # of STS-B
 # The answer is one of the classes; any number of the labels; a number; or a tag
 # for each word.

@@ -55,6 +55,7 @@ class MultitaskData(run_data.RunData):
                 "texts. Give a fraction."
             )
         validation = examples["validation"][""]
+        assert validation.labels is not None
         rows = splits.choose_subset(
             validation.labels, settings.max_dev_examples, settings.split_seed
         )

@@ -37,6 +37,7 @@ What the paper names as future work, and its field expects: gradient surgery
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
@@ -49,6 +50,9 @@ from tf_transfer.runs import run_data, task_settings as tasks_lib
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--train`.
 PHASES = {
@@ -394,7 +398,7 @@ class Multitask(experiment.Experiment):
 
     def make_objective(
         self, task: Task, encoded: "run_data.Splits"
-    ) -> "experiment.Objective":
+    ) -> "Objective":
         """The objective of a task; see `--targets`."""
         from tf_transfer.data import metrics
 
@@ -415,8 +419,8 @@ class Multitask(experiment.Experiment):
         )
 
     def make_phases(
-        self, objectives: "Sequence[experiment.Objective]", blocks: int
-    ) -> "list[experiment.Phase]":
+        self, objectives: "Sequence[Objective]", blocks: int
+    ) -> "list[Phase]":
         """The phases of `--train`, in which `--combine` combines the tasks."""
         from tf_transfer.training import joint
 

@@ -12,7 +12,6 @@ from typing import Any, TYPE_CHECKING
 from absl import logging
 
 from tf_transfer.data.task import Task
-from tf_transfer.runs import run_training
 from tf_transfer.runs.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import screen
@@ -197,7 +196,7 @@ def _score_another(
             [texts] = other.data.examples.values()
             if most is not None and len(texts["train"][""]) > most:
                 return None
-            run_training.train(other, ())  # prints no answer
+            other.train(prints_answer=False)
         return finished_runs.open_scored(path, kind)
     except UserError as error:  # this run is finished
         logging.warning("No score of %s: %s", settings.approach, error)

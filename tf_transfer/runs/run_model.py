@@ -1,11 +1,17 @@
-"""The network of a run: the encoder, a head for each task, and what trains."""
+"""What trains in a run: network, objectives and phases, and the devices."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, TYPE_CHECKING
 
+import numpy as np
+
+from tf_transfer.config import command_line, settings as settings_lib
+from tf_transfer.data import splits
+from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Task
 from tf_transfer.models import freezing, loading, methods
-from tf_transfer.runs.run_data import RunData
+from tf_transfer.runs.run_data import RunData, Splits
 from tf_transfer.runs.warm import OURS, WarmState
 from tf_transfer.utils.errors import UserError
 
@@ -14,16 +20,20 @@ if TYPE_CHECKING:
 
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.network import Network
+    from tf_transfer.training.objectives import Objective, Phase
     from tf_transfer.training.strategy import Devices
+
+BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
 class RunModel:
-    """Builds the network of a run; the base class of `Experiment`.
+    """What trains in a run, and on what; the base class of `Experiment`.
 
     Attributes:
         settings: resolved.
         data: the tasks.
         warm: keeps the encoder and the network from one run to the next.
+        shares_state: whether `warm` is of other runs, too.
         head: function (task, encoder) to a Keras layer, in place of
             `build_head`; None for that.
     """
@@ -31,7 +41,18 @@ class RunModel:
     settings: Any
     data: RunData
     warm: WarmState
+    shares_state: bool
     head: "Callable[[Task, Encoder], Layer] | None"
+
+    @property
+    def run_settings(self) -> Any:
+        """The settings with those that depend on the texts, as recorded."""
+        return self.settings
+
+    @property
+    def metric(self) -> str:
+        """The metric that selects, stops and ranks."""
+        return self.data.task.metric
 
     @property
     def has_foreign_code(self) -> bool:
@@ -179,4 +200,174 @@ class RunModel:
             blocks,
             methods.from_settings(settings),
             loading.has_new_pooler(settings.model),
+        )
+
+    # === Phases ===
+
+    def make_objective(self, task: Task, encoded: Splits) -> "Objective":
+        """The objective of a task, with the loss for its kind of labels.
+
+        Args:
+            task: the task, with the names of its head, labels and metrics.
+            encoded: see `RunData.encode_splits`.
+
+        Raises:
+            UserError: no task has classes to balance.
+        """
+        from tf_transfer.data import metrics  # takes seconds to import
+        from tf_transfer.training import objectives
+
+        loss = objectives.loss_for(task.kind, task.units)
+        if task.score_scale:
+            loss = objectives.scaled_loss(loss, task.score_scale[1])
+        kinds = {task.kind for task in self.data.tasks.values()}
+        if self.settings.class_weights == "balanced":
+            if kinds.isdisjoint(BALANCED):
+                raise UserError(
+                    f"--class_weights=balanced: task {task.name} has no "
+                    "classes. Leave it out."
+                )
+            # Scores trained with classes have nothing to balance.
+            if task.kind in BALANCED:
+                loss = objectives.balanced_loss(
+                    loss, encoded["train"][""].labels, len(task.labels or ())
+                )
+
+        def measure(
+            split: EncodedSplit, logits: np.ndarray
+        ) -> dict[str, float]:
+            return metrics.measure_task(
+                task, split.targets, logits, split.word_starts
+            )
+
+        fit_regression = None
+        if self.settings.is_contrastive:
+            if task.kind != "classes":
+                raise UserError(
+                    "--method=contrastive: compares texts by their classes, "
+                    f"and task {task.name} has none. Leave it out."
+                )
+            from tf_transfer.baselines import linear
+
+            is_balanced = self.settings.class_weights == "balanced"
+            fit_regression = functools.partial(
+                linear.fit_contrastive_head, task, is_balanced
+            )
+        return objectives.Objective(
+            name=task.name,
+            loss=loss,
+            fit_regression=fit_regression,
+            train=encoded["train"][""],
+            evaluation={k: encoded[k] for k in ("validation", "test")},
+            measure=measure,
+        )
+
+    def make_phases(
+        self, objectives: "Sequence[Objective]", blocks: int
+    ) -> "list[Phase]":
+        """The phases of a run: here one.
+
+        Args:
+            objectives: of the tasks, in their order.
+            blocks: number of the encoder's blocks.
+        """
+        from tf_transfer.training.objectives import Phase
+
+        settings, metric = self.run_settings, self.metric
+        validates = all(o.evaluation["validation"] for o in objectives)
+        phase = Phase(
+            trainable=self.trainable(blocks),
+            trainable_layers=settings.blocks or settings.phases[-1],
+            lr=settings.lr,
+            max_epochs=settings.max_epochs,
+            objectives=tuple(objectives),
+            score=(lambda scores: scores[metric]) if validates else None,
+            patience=settings.patience if validates else 0,
+            min_delta=settings.min_delta,
+            select=settings.select,
+            layer_decay=settings.layer_decay,
+        )
+        return [phase]
+
+    def build(
+        self, devices: "Devices", encoder: "Encoder | None" = None
+    ) -> tuple["Network", list["Phase"], dict[str, int]]:
+        """Network, phases and split sizes of a run.
+
+        Raises:
+            UserError: no example is left to score.
+        """
+        data = self.data
+        _ = data.examples  # an invalid row is reported before weights load
+        network = self.build_network(devices, encoder)
+        encoded = {
+            name: data.encode_splits(task, network.encoder)
+            for name, task in data.tasks.items()
+        }
+        objectives = [
+            self.make_objective(task, encoded[name])
+            for name, task in data.tasks.items()
+        ]
+        if not (
+            data.may_score_nothing
+            or any(objective.scored_splits for objective in objectives)
+        ):
+            raise UserError(splits.NOTHING_SCORED)
+        phases = self.make_phases(objectives, len(network.encoder.blocks))
+        sizes = {
+            data.name_split(kind, name, split): len(some)
+            for name, kinds in encoded.items()
+            for kind, named in kinds.items()
+            for split, some in named.items()
+        }
+        return network, phases, sizes
+
+    # === Where it runs ===
+
+    def set_up_devices(self) -> "Devices":
+        """The devices of the run; see `strategy.set_up`."""
+        command_line.import_tensorflow()
+        from tf_transfer.training import strategy
+
+        settings = self.settings
+        return strategy.set_up(
+            settings.strategy,
+            settings.batch_size if settings.trains else None,
+            cpu_devices=settings.cpu_devices,
+            precision=settings.precision,
+            deterministic=settings.deterministic,
+            seed=settings.seed,
+            seeds_tensorflow=self.has_foreign_code,
+        )
+
+    def cache_options(self) -> Any:
+        """The feature cache's options; None to run frozen blocks live.
+
+        Raises:
+            UserError: `--also_cache` names more blocks than there are.
+        """
+        from tf_transfer.feature_cache.feature_cache import CacheOptions
+
+        settings, also = self.settings, []
+        if not settings.runs_cached:
+            return None
+        if settings.also_cache:
+            shape = loading.read_shape(settings.model, settings.keep_blocks)
+            blocks = shape.blocks
+            also = [blocks - int(n) for n in settings.also_cache.split(",")]
+            if min(also) < 0:
+                raise UserError(
+                    f"--also_cache={settings.also_cache}: this encoder has "
+                    f"{blocks} blocks."
+                )
+        return settings_lib.pick(
+            CacheOptions,
+            settings,
+            folder=settings.cache_folder,
+            precision=settings.arithmetic,
+            engine=settings.pass_engine,
+            engine_precision=settings.pass_precision,
+            dtype=settings.cache_dtype,
+            limit_gb=settings.cache_limit_gb,
+            also=tuple(also),
         )

@@ -122,6 +122,7 @@ class Predictor:
 
     def __init__(self, run: Result, task: str) -> None:
         self.directory = run.directory
+        self._record = run.record
         self.experiment = run.experiment
         self.task = choose_task(run.experiment.data.tasks, task)
         self.temperature = 1.0
@@ -146,9 +147,9 @@ class Predictor:
     def _read_model(self) -> checkpoint.Arrays:
         """The arrays that the run has kept below `model/`."""
         directory = records.RunDirectory(self.directory, None)
-        result = directory.result() or {"sha256": {}}
-        names = [n for n in result["sha256"] if n.startswith("model/")]
-        path = directory.check_file(names[0] if names else "model", result)
+        names = [n for n in self._record["sha256"] if n.startswith("model/")]
+        name = names[0] if names else "model"
+        path = directory.check_file(name, self._record)
         return checkpoint.read_arrays(path, None)
 
     # === What validation chooses ===
@@ -161,7 +162,7 @@ class Predictor:
         """
         directory = records.RunDirectory(self.directory, None)
         name = self.experiment.data.name_split("validation", self.task.name, "")
-        arrays = directory.predictions()
+        arrays = directory.predictions(self._record)
         if f"{name}_logits" in arrays:
             return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
         raise UserError(

@@ -29,6 +29,7 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tf_transfer import experiment
 from tf_transfer.config.fields import setting, texts_setting, training_setting
@@ -41,6 +42,9 @@ from tf_transfer.stacking import heads
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--adaptation`.
 ADAPTATIONS = {
@@ -410,8 +414,8 @@ class Stacking(experiment.Experiment):
         return super().pooling_of(task) if is_dense else "tokens"
 
     def make_phases(
-        self, objectives: "Sequence[experiment.Objective]", blocks: int
-    ) -> "list[experiment.Phase]":
+        self, objectives: "Sequence[Objective]", blocks: int
+    ) -> "list[Phase]":
         """The phases of `--adaptation`: the head, everything, or both."""
         settings, metric = self.settings, self.metric
         phases = super().make_phases(objectives, blocks)

@@ -19,6 +19,7 @@ from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.training.records import RunDirectory
+from tf_transfer.training.results import Outcome
 from tf_transfer.utils import machine, screen
 from tf_transfer.utils.json_files import Record
 
@@ -66,8 +67,8 @@ class Callback:
     def on_record(self, trainer: "Trainer", line: Record) -> None:
         """A line of `epochs.jsonl` is about to be written; add to it here."""
 
-    def on_train_end(self, trainer: "Trainer", result: Record) -> None:
-        """The run is over; `result` has the fields of `result.json`."""
+    def on_train_end(self, trainer: "Trainer", outcome: Outcome) -> None:
+        """The run is over."""
 
     def on_close(self, trainer: "Trainer") -> None:
         """The process ends its work on the run, after errors as well."""
@@ -201,9 +202,9 @@ class TensorBoard(Callback):
         self._file.scalar("time/trace_seconds", line["trace_seconds"], step)
         self._file.flush()
 
-    def on_train_end(self, trainer: "Trainer", result: Record) -> None:
-        self._file.log_result(
-            result, self._metric, trainer.progress.total_steps
+    def on_train_end(self, trainer: "Trainer", outcome: Outcome) -> None:
+        self._file.log_outcome(
+            outcome, self._metric, trainer.progress.total_steps
         )
 
     def on_close(self, trainer: "Trainer") -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tf_transfer.training.results import Outcome, PhaseResult
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Progress:
     prefixes: dict[str, float] = dataclasses.field(default_factory=dict)
     stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     best: Record = dataclasses.field(default_factory=dict)
-    phase_records: list[Record] = dataclasses.field(default_factory=list)
+    phase_records: list[PhaseResult] = dataclasses.field(default_factory=list)
     epochs: list[Record] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
 
@@ -197,11 +198,15 @@ class Progress:
             / max(self.train_seconds, 1e-9),
         }
 
-    def make_result(self, is_cached: bool) -> Record:
-        """The fields of `result.json` about scores and times.
+    def make_outcome(
+        self, is_cached: bool, trainable: int, parameters: int
+    ) -> Outcome:
+        """The outcome of a run that is over.
 
         Args:
             is_cached: whether the output of a frozen prefix is stored.
+            trainable: number of the parameters that trained.
+            parameters: number of all.
         """
         lines, best = self.epochs, self.best["line"]
         epochs = {line["epoch"] for line in lines}
@@ -222,4 +227,6 @@ class Progress:
                 sum(self.prefixes.values()) if is_cached else None
             ),
             "prefix_engine": self.prefix_engine or None,
+            "trainable_parameters": trainable,
+            "total_parameters": parameters,
         }

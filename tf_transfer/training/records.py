@@ -323,6 +323,7 @@ class RunDirectory:
         Raises:
             UserError: there is no checkpoint to continue at.
         """
+        screen.say(results.describe_extension(settings, result))
         if not results.adds_epochs(settings, result):
             # The test is scored after the epochs of the result alone.
             shutil.rmtree(self.file(EXTENSION), ignore_errors=True)
@@ -360,15 +361,13 @@ class RunDirectory:
                 os.replace(self.file(EXTENSION, name), self.file(name))
         shutil.rmtree(self.file(EXTENSION))
 
-    def end(self, result: Record) -> None:
-        """Writes `result.json`, last of all, and prints it."""
-        for warning in result.get("warnings", []):
-            print(f"Warning: {warning}", file=sys.stderr)
-        self.write_result(result)
-        screen.say(f"{results.summarize(result)}\nWritten to {self.path}")
-
     def write_result(self, result: Record) -> None:
-        """Writes `result.json` with hashes that show that nothing changed."""
+        """Writes `result.json`, last of all.
+
+        Args:
+            result: its content. It gets the hashes of the key, of all files
+                and of itself, which show that nothing changed.
+        """
         hashes = {
             name: files.sha256(self._path_to_read(name))
             for name in HASHED

@@ -17,8 +17,32 @@ PhaseResult = TypedDict(
         "epochs": int,
         "seconds": float,
         "stop_reason": str,
+        "kept_epoch": NotRequired[int],  # of the phase
     },
 )
+# What a run measured: its scores and times, and the size of what trained.
+Outcome = TypedDict(
+    "Outcome",
+    {
+        "validation": Scores,
+        "test": Scores,
+        "test_last": Scores,
+        "best_epoch": int | None,
+        "epochs_run": int,
+        "stop_reason": str,
+        "phases": list[PhaseResult],
+        "train_seconds": float,
+        "seconds_per_epoch": float,
+        "trace_seconds": float,
+        "prefix_seconds": float | None,
+        "prefix_build_seconds": float | None,
+        "prefix_engine": str | None,
+        "checkpoint_bytes": NotRequired[int],  # of a network's
+        "trainable_parameters": int,
+        "total_parameters": int,
+    },
+)
+# The content of `result.json`.
 Result = TypedDict(
     "Result",
     {

@@ -11,6 +11,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2, summary_v2 as hparams
 from tensorboard.plugins.scalar import summary_v2 as scalar
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from tf_transfer.training.results import Outcome
 from tf_transfer.utils import files
 from tf_transfer.utils.json_files import Record
 
@@ -93,14 +94,14 @@ class RunEvents(EventFile):
             step=step,
         )
 
-    def log_result(self, result: Record, metric: str, step: int) -> None:
+    def log_outcome(self, outcome: Outcome, metric: str, step: int) -> None:
         """Writes the columns of HParams' table; see `RESULT_COLUMNS`."""
-        scores = result["test"] or result["validation"] or {}
+        scores = outcome["test"] or outcome["validation"] or {}
         values = (
             scores.get(metric),
-            result["train_seconds"],
-            result["seconds_per_epoch"],
-            result["trainable_parameters"],
+            outcome["train_seconds"],
+            outcome["seconds_per_epoch"],
+            outcome["trainable_parameters"],
         )
         for tag, value in zip(RESULT_COLUMNS, values):
             if value is not None:

@@ -31,7 +31,11 @@ from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.objectives import Phase, TrainingOptions
 from tf_transfer.training.progress import Chunk, EarlyStopping, Progress
 from tf_transfer.training.records import RunDirectory
-from tf_transfer.training.results import OUT_OF_TIME
+from tf_transfer.training.results import (
+    OUT_OF_TIME,
+    Outcome,
+    PhaseResult,
+)
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import screen
@@ -94,11 +98,8 @@ class Trainer:
 
     # === The run ===
 
-    def train(self) -> Record:
+    def train(self) -> Outcome:
         """Trains what is left.
-
-        Returns:
-            The fields of `result.json` about the training.
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the state is saved.
@@ -133,9 +134,9 @@ class Trainer:
             hashes[moving] = frozen
             self._score_test()
             self._tidy_directory()
-            result = self._make_result()
-            self._call(lambda each: each.on_train_end(self, result))
-            return result
+            outcome = self._make_outcome()
+            self._call(lambda each: each.on_train_end(self, outcome))
+            return outcome
         finally:
             self._open_cache.close()
             self._call(lambda each: each.on_close(self))
@@ -325,7 +326,7 @@ class Trainer:
         """
         progress = self.progress
         lines = [e for e in progress.epochs if e["phase"] == progress.phase + 1]
-        record = {
+        record: PhaseResult = {
             "trainable_layers": phase.trainable_layers,
             "lr": phase.lr,
             "epochs": progress.epoch - 1,
@@ -471,18 +472,15 @@ class Trainer:
             arrays |= objective.scored_columns()
         self.directory.write_predictions(arrays)
 
-    def _make_result(self) -> Record:
-        return {
-            **self.progress.make_result(self._cache_options is not None),
-            "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
-            "trainable_parameters": freezing.count_trained(
-                self.network, self.phases[-1].trainable
-            ),
-            "total_parameters": sum(
-                component.parameters
-                for component in freezing.components(self.network)
-            ),
-        }
+    def _make_outcome(self) -> Outcome:
+        components = freezing.components(self.network)
+        outcome = self.progress.make_outcome(
+            self._cache_options is not None,
+            freezing.count_trained(self.network, self.phases[-1].trainable),
+            sum(component.parameters for component in components),
+        )
+        outcome["checkpoint_bytes"] = self.directory.checkpoints.count_bytes()
+        return outcome
 
     def _leave(self) -> None:
         raise Interrupted(

@@ -38,6 +38,9 @@ Our choices, where the paper is silent or contradicts itself:
 """
 
 import dataclasses
+import time
+from collections.abc import Sequence
+from typing import ClassVar, TYPE_CHECKING
 
 from tf_transfer import experiment
 from tf_transfer.baselines import sparse
@@ -47,10 +50,15 @@ from tf_transfer.models import freezing, loading
 from tf_transfer.own import held_out, task_file
 from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.runs import task_settings
+from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from tf_transfer.models.network import Network
+    from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
 RECIPE = {
@@ -306,11 +314,68 @@ class Settings(
             )
 
 
+class SparseRunner:
+    """Fits a regression on sparse features in every fold; see `Runner`."""
+
+    network: "Network | None" = None
+
+    def __init__(
+        self,
+        experiment: RunModel,
+        callbacks: Sequence["Callback"],
+        began: float,
+    ) -> None:
+        self.experiment = experiment
+
+    def run(self, directory: RunDirectory) -> Record:
+        """Fits and scores every fold, or the held-out set.
+
+        Raises:
+            UserError: the folds cannot be made, or nothing can be learned from
+                the training texts of one.
+        """
+        from tf_transfer.baselines import baseline_runs  # takes seconds
+
+        settings, data = self.experiment.settings, self.experiment.data
+        if settings.folds and settings.test_ids:
+            print(
+                f"--test_ids is not used with --folds={settings.folds}; "
+                "--folds=0 tests on it."
+            )
+        examples = data.source.read_all("train")
+        data.report(data.task, {"train": examples})
+        rows = data.source.folds()
+        began = time.monotonic()
+        if settings.preprocessing == "hart":
+            examples = sparse.stem(examples)
+        stem_seconds = time.monotonic() - began
+        folds = sparse.take_folds(
+            data.task,
+            examples,
+            rows,
+            settings.max_train_examples,
+            settings.split_seed,
+        )
+        return baseline_runs.run(
+            settings,
+            directory,
+            data.task,
+            sparse.Baseline(settings.features, settings.data),
+            map(baseline_runs.of_texts, folds),
+            settings.fold_seed,
+            input_seconds=stem_seconds,
+        )
+
+
 class Tweets(experiment.Experiment):
     """A table of texts and labels: an encoder, or a sparse baseline."""
 
     name = "tweets"
     Settings = Settings
+    runners: ClassVar = {
+        **experiment.Experiment.runners,
+        **dict.fromkeys(sparse.FEATURES, SparseRunner),
+    }
 
     def load_encoder(self) -> "experiment.Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
@@ -342,24 +407,6 @@ class Tweets(experiment.Experiment):
         return dataclasses.replace(
             super().trainable(blocks, phase),
             pooler=self.settings.pooler == "trained",
-        )
-
-    def fit_sparse(self, directory: RunDirectory) -> Record:
-        """Fits a regression on sparse features in every fold.
-
-        Raises:
-            UserError: the folds cannot be made.
-        """
-        settings, data = self.settings, self.data
-        if settings.folds and settings.test_ids:
-            print(
-                f"--test_ids is not used with --folds={settings.folds}; "
-                "--folds=0 tests on it."
-            )
-        examples = data.source.read_all("train")
-        data.report(data.task, {"train": examples})
-        return sparse.cross_validate(
-            settings, directory, data.task, examples, data.source.folds()
         )
 
 
