@@ -46,7 +46,7 @@ from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task
 from tf_transfer.runs import run_comparison, run_data, task_settings
-from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.runners import Runner
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
@@ -56,8 +56,6 @@ from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.baselines.ranking import Ranking
-    from tf_transfer.models.network import Network
-    from tf_transfer.training.callbacks import Callback
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
@@ -274,18 +272,8 @@ class TrainData(run_data.RunData):
         return texts
 
 
-class TfidfRunner:
-    """Fits the TF-IDF baseline, and keeps its model; see `runners.Runner`."""
-
-    network: "Network | None" = None
-
-    def __init__(
-        self,
-        experiment: RunModel,
-        callbacks: Sequence["Callback"],
-        began: float,
-    ) -> None:
-        self.experiment = experiment
+class TfidfRunner(Runner):
+    """Fits the TF-IDF baseline, and keeps its model."""
 
     def run(self, directory: RunDirectory) -> Record:
         """Fits and scores it on the texts themselves."""

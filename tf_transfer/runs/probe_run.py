@@ -1,15 +1,15 @@
 """The probe as a run like any other."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tf_transfer.config import command_line
 from tf_transfer.data import groups as groups_lib, splits
 from tf_transfer.data.encoded_split import EncodedSplit
-from tf_transfer.data.task import Examples, Sentences
+from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.models import loading
-from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.runners import Runner
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils.json_files import Record
@@ -17,28 +17,12 @@ from tf_transfer.utils.json_files import Record
 if TYPE_CHECKING:
     from tf_transfer.baselines import pooled_states, probe
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.network import Network
-    from tf_transfer.training.callbacks import Callback
 
 MOST_SENTENCES = 1000  # whose states above every block are stored
 
 
-class ProbeRunner:
-    """Fits a regression on the states of the frozen encoder; see `Runner`.
-
-    The run has one task.
-    """
-
-    network: "Network | None" = None
-
-    def __init__(
-        self,
-        experiment: RunModel,
-        callbacks: Sequence["Callback"],
-        began: float,
-    ) -> None:
-        self.experiment = experiment
-        self._task = experiment.data.task
+class ProbeRunner(Runner):
+    """Fits a regression on the states of the frozen encoder, for one task."""
 
     def run(self, directory: RunDirectory) -> Record:
         """Reads the states, and fits and scores the regression.
@@ -200,5 +184,9 @@ class ProbeRunner:
         )
 
     @property
-    def _examples(self) -> splits.Texts:
+    def _task(self) -> Task:
+        return self.experiment.data.task
+
+    @property
+    def _examples(self) -> Texts:
         return self.experiment.data.examples[self._task.name]

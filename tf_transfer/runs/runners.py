@@ -6,7 +6,7 @@ fills it and returns the record; `Experiment.train` writes that as
 """
 
 from collections.abc import Sequence
-from typing import Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.data import splits
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tf_transfer.training.trainer import Trainer
 
 
-class Runner(Protocol):
-    """Does a run.
+class Runner:
+    """Does a run; the base class.
 
     Args:
         experiment: what runs on what.
@@ -37,14 +37,17 @@ class Runner(Protocol):
         network: the trained network, once there is one.
     """
 
-    network: "Network | None"
+    network: "Network | None" = None
 
     def __init__(
         self,
         experiment: RunModel,
         callbacks: Sequence["Callback"],
         began: float,
-    ) -> None: ...
+    ) -> None:
+        self.experiment = experiment
+        self._callbacks = callbacks
+        self._began = began
 
     def run(self, directory: RunDirectory) -> Record:
         """Does the run, or resumes it.
@@ -55,21 +58,11 @@ class Runner(Protocol):
         Returns:
             The content of `result.json`.
         """
+        raise NotImplementedError
 
 
-class NetworkRunner:
-    """Trains a network; see `Runner`."""
-
-    def __init__(
-        self,
-        experiment: RunModel,
-        callbacks: Sequence["Callback"],
-        began: float,
-    ) -> None:
-        self.experiment = experiment
-        self.network: Network | None = None
-        self._callbacks = callbacks
-        self._began = began
+class NetworkRunner(Runner):
+    """Trains a network."""
 
     def run(self, directory: RunDirectory) -> Record:
         """Trains what is left of the phases, and scores the selected epoch."""

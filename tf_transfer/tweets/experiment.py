@@ -39,8 +39,7 @@ Our choices, where the paper is silent or contradicts itself:
 
 import dataclasses
 import time
-from collections.abc import Sequence
-from typing import ClassVar, TYPE_CHECKING
+from typing import ClassVar
 
 from tf_transfer import experiment
 from tf_transfer.baselines import sparse
@@ -50,15 +49,11 @@ from tf_transfer.models import freezing, loading
 from tf_transfer.own import held_out, task_file
 from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.runs import task_settings
-from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.runners import Runner
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
-
-if TYPE_CHECKING:
-    from tf_transfer.models.network import Network
-    from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
 RECIPE = {
@@ -314,18 +309,8 @@ class Settings(
             )
 
 
-class SparseRunner:
-    """Fits a regression on sparse features in every fold; see `Runner`."""
-
-    network: "Network | None" = None
-
-    def __init__(
-        self,
-        experiment: RunModel,
-        callbacks: Sequence["Callback"],
-        began: float,
-    ) -> None:
-        self.experiment = experiment
+class SparseRunner(Runner):
+    """Fits a regression on sparse features in every fold."""
 
     def run(self, directory: RunDirectory) -> Record:
         """Fits and scores every fold, or the held-out set.
