@@ -192,7 +192,7 @@ def test_equal_texts_are_kept_on_one_side_where_asked(tmp_path):
         tmp_path, columns=doubled, duplicates="group", test=0.3, validation=0.2
     )
     source = open_task(path)
-    texts = [set(source.read(part).texts[0]) for part in table_source.SPLITS]
+    texts = [set(source.read(part).texts[0]) for part in task_file.SPLITS]
     assert not texts[0] & texts[1] and not texts[0] & texts[2]
     assert sum(map(len, texts)) == 20
     assert len(source.read("test")) % 3 == 0

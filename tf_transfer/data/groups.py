@@ -4,7 +4,6 @@ A column of a table names the group of each row (docs/own_task.md). Rows of one
 group are in one split and in one fold, and intervals draw whole groups.
 """
 
-import collections
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +19,9 @@ from tf_transfer.utils.formatting import cut
 
 # What names the groups, for messages.
 NAMES = "--group_column (`group` in a task file, `groups` of fit)"
-# A column of groups has more values than this, on average so many rows each,
-# and this share of them has the most frequent label of their value (ours).
-VALUES, ROWS, PURITY = 10, 5, 0.9
+# A column of groups has more values than this, with this many rows each on
+# average (ours).
+VALUES, ROWS = 10, 5
 
 
 def parse_groups(table: Table, column: str) -> np.ndarray:
@@ -164,52 +163,19 @@ def make_folds(
     return [*itertools.chain(*folds)]
 
 
-# === Columns that may name groups ===
+# === A column that may name groups ===
 
 
-def find_columns(
-    columns: Mapping[str, Sequence[Any]], label: str, option: str
-) -> list[str]:
-    """Columns that may name groups, as sentences.
+def find_column(columns: Mapping[str, Sequence[Any]]) -> str:
+    """The only column with as few values as groups have; "" if none is.
 
     Args:
-        columns: The cells of all columns.
-        label: The column of the labels.
-        option: What names a column of groups, with `{}` for the column.
+        columns: The cells of the columns to search, by name.
     """
-    labels = [*map(normalize_cell, columns[label])]
-    return [
-        f"column {cut(name)!r} has few values, and their rows nearly always "
-        "the same label. If it names authors, patients or documents, "
-        f"{option.format(name)} keeps each in one split."
-        for name, cells in columns.items()
-        if name != label
-        and _looks_like_groups([*map(normalize_cell, cells)], labels)
-    ]
+    found = [name for name, cells in columns.items() if _has_few_values(cells)]
+    return found[0] if len(found) == 1 else ""
 
 
-def _looks_like_groups(values: Sequence[str], labels: Sequence[str]) -> bool:
-    """Whether a column may name the authors or documents of texts.
-
-    It has few values with many rows each, whose labels are nearly the same,
-    and much more so than those of all rows.
-
-    Args:
-        values: The cells of the column; empty cells do not count.
-        labels: The label of each row.
-    """
-    pairs = [pair for pair in zip(values, labels) if pair[0]]
-    rows = len(pairs)
-    count = len({value for value, _ in pairs})
-    if not VALUES < count <= rows / ROWS:
-        return False
-    of_label = collections.Counter(label for _, label in pairs)
-    if count <= len(of_label):  # another name of the labels
-        return False
-    most: dict[str, int] = {}
-    for (value, _), number in collections.Counter(pairs).items():
-        most[value] = max(number, most.get(value, 0))
-    others = rows - sum(most.values())
-    return others <= min(
-        (1 - PURITY) * rows, (rows - max(of_label.values())) / 2
-    )
+def _has_few_values(cells: Sequence[Any]) -> bool:
+    words = [*filter(None, map(normalize_cell, cells))]
+    return VALUES < len({*words}) <= len(words) / ROWS

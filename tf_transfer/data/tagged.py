@@ -30,7 +30,7 @@ def read_table(
     path: str,
     words_column: str,
     tags_column: str,
-    others: Mapping[str, str | None] = {},
+    others: Mapping[str, str | None] | None = None,
 ) -> Table:
     """Reads tagged sentences.
 
@@ -50,7 +50,7 @@ def read_table(
     """
     names = dict.fromkeys((words_column, tags_column), "")
     if not file_formats.is_plain(path):
-        table = table_files.read_table(path, {**names, **others})
+        table = table_files.read_table(path, {**names, **(others or {})})
         _check_names(table, tags_column)
         table.columns |= {name: table.words(name) for name in names}
     elif not others:

@@ -5,6 +5,7 @@ and a `Source` that reads them.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -303,17 +304,21 @@ def concatenate(parts: Sequence[Any]) -> Any:
 class Source:
     """Reads the splits of one task: the base class of all data sets.
 
-    Attributes:
-        task: The task of the texts.
-        identity: The name of the data in a run's key: a release, or a hash of
-            the content.
+    A data set computes `task` and `identity`, or sets them.
     """
 
-    task: Task
-    identity: str
+    @functools.cached_property
+    def task(self) -> Task:
+        """The task of the texts."""
+        raise NotImplementedError
 
-    def read(self, split: str) -> Any:
-        """The `Examples` of a split, or its `Sentences`."""
+    @functools.cached_property
+    def identity(self) -> str:
+        """The data in a run's key: a release, or a hash of the content."""
+        raise NotImplementedError
+
+    def read(self, split: str) -> Examples | Sentences:
+        """The texts of a split."""
         raise NotImplementedError
 
     def group(self, rows: np.ndarray) -> np.ndarray | None:

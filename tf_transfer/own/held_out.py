@@ -13,6 +13,7 @@ from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Task
 from tf_transfer.own import labels as labels_lib
 from tf_transfer.own.table_source import TableSource
+from tf_transfer.own.table_splits import find_rows
 from tf_transfer.own.task_file import check_table, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -45,6 +46,31 @@ class HeldOutTable(TaskFile):
     fold_seed: int = 0
     row_order: str = ""
 
+    @property
+    def id_column(self) -> str:
+        """The column of the ids; `id`, if it is not given."""
+        return "id" if self.id is None else self.id
+
+    def list_columns(self) -> dict[str, str | None]:
+        """The columns that are read; see `TaskFile`."""
+        columns = super().list_columns()
+        if self.keyword:
+            columns[self.keyword] = "--keyword_column"
+        return columns
+
+    def make_texts(self, table: Table) -> list[list[str]]:
+        """The texts, behind their keywords; see `TaskFile`."""
+        [texts] = super().make_texts(table)
+        keywords = [""] * len(texts)
+        if self.keyword:
+            keywords = [*map(normalize_cell, table.columns[self.keyword])]
+        return [
+            [
+                texts_lib.make_text(text, keyword, self.is_cleaned)
+                for text, keyword in zip(texts, keywords)
+            ]
+        ]
+
 
 class HeldOutSource(TableSource):
     """The table as a task with a training set and a test set.
@@ -67,42 +93,14 @@ class HeldOutSource(TableSource):
     ) -> None:
         check_table(table.path)
         super().__init__(table, split_seed, folder)
-        self._id_column = "id" if table.id is None else table.id
 
     @functools.cached_property
-    def identity(self) -> str:  # type: ignore[override]
+    def identity(self) -> str:
         """A hash of the table, and of the test rows or folds."""
-        task_file = self.task_file
-        # The names of finished runs have this hash: the words stay.
-        columns = (
-            f"Columns(text={task_file.texts[0]!r}, "
-            f"label={task_file.label[0]!r}, id={task_file.id!r}, "
-            f"keyword={task_file.keyword!r})"
+        table = self.task_file
+        lines = _describe_reading(table) + _describe_split(
+            table, self._split_seed
         )
-        codec = file_formats.codec_of(task_file.encoding)
-        table = f"{files.sha256(task_file.path)} {columns} {codec}"
-        table += f" {task_file.is_cleaned}"
-        lines = [table, task_file.duplicates]
-        if task_file.skip_bad_rows:
-            lines.append("skip_bad_rows")
-        if task_file.ignore_labels:
-            lines.append(f"without {task_file.ignore_labels!r}")
-        if task_file.group:
-            lines.append(f"groups of {task_file.group!r}")
-        if task_file.folds:
-            lines.append(f"{task_file.folds} folds, {task_file.fold_seed}")
-            if task_file.row_order:
-                lines += file_formats.read_ids(
-                    task_file.row_order, f"--row_order={task_file.row_order}"
-                )
-        elif task_file.test.ids:  # sorted: a held-out set has no order
-            lines += sorted(
-                file_formats.read_ids(
-                    task_file.test.ids, f"--test_ids={task_file.test.ids}"
-                )
-            )
-        else:
-            lines.append(f"{task_file.test.fraction:g}, {self._split_seed}")
         digest = hashlib.sha256("\n".join(lines).encode())
         return f"table sha256:{digest.hexdigest()}"
 
@@ -148,11 +146,11 @@ class HeldOutSource(TableSource):
         return drawn
 
     def _draw(
-        self, labels: np.ndarray, rest: np.ndarray, fraction: float
+        self, labels: np.ndarray, groups: np.ndarray, fraction: float
     ) -> np.ndarray:
         """Draws the tested rows."""
         path, seed = self.task_file.path, self._split_seed
-        return draw_test_rows(labels, self.groups, fraction, seed, path)
+        return draw_test_rows(labels, groups, fraction, seed, path)
 
     def folds(self) -> list[Split]:
         """The rows to train on, and to test, of each fold.
@@ -167,7 +165,8 @@ class HeldOutSource(TableSource):
         order = np.arange(len(labels))
         if task_file.row_order:
             name = f"--row_order={task_file.row_order}"
-            order = self._find_rows(task_file.row_order, name)
+            table = self._read("train").table
+            order = find_rows(task_file, table, task_file.row_order, name)
             if len(order) < len(labels):
                 raise UserError(
                     f"{name}: has {len(order)} ids, {task_file.path} "
@@ -186,23 +185,42 @@ class HeldOutSource(TableSource):
                 )
         return folds
 
-    # === Rows ===
 
-    def _columns(self) -> dict[str, str | None]:
-        columns = super()._columns()
-        if self.task_file.keyword:
-            columns[self.task_file.keyword] = "--keyword_column"
-        return columns
+def _describe_reading(table: HeldOutTable) -> list[str]:
+    """The file and how it is read, for the identity of the data."""
+    # The names of finished runs have this hash: the words stay.
+    columns = (
+        f"Columns(text={table.texts[0]!r}, label={table.label[0]!r}, "
+        f"id={table.id!r}, keyword={table.keyword!r})"
+    )
+    codec = file_formats.codec_of(table.encoding)
+    content = files.sha256(table.path)
+    lines = [
+        f"{content} {columns} {codec} {table.is_cleaned}",
+        table.duplicates,
+    ]
+    if table.skip_bad_rows:
+        lines.append("skip_bad_rows")
+    if table.ignore_labels:
+        lines.append(f"without {table.ignore_labels!r}")
+    if table.group:
+        lines.append(f"groups of {table.group!r}")
+    return lines
 
-    def _prepare_texts(self, table: Table) -> list[list[str]]:
-        task_file, [texts] = self.task_file, super()._prepare_texts(table)
-        keywords = [""] * len(texts)
-        if task_file.keyword:
-            keywords = [*map(normalize_cell, table.columns[task_file.keyword])]
-        pairs = zip(texts, keywords)
-        return [
-            [texts_lib.make_text(*pair, task_file.is_cleaned) for pair in pairs]
-        ]
+
+def _describe_split(table: HeldOutTable, split_seed: int) -> list[str]:
+    """The folds or the test rows, for the identity of the data."""
+    if table.folds:
+        lines = [f"{table.folds} folds, {table.fold_seed}"]
+        if table.row_order:
+            name = f"--row_order={table.row_order}"
+            lines += file_formats.read_ids(table.row_order, name)
+        return lines
+    if table.test.ids:
+        name = f"--test_ids={table.test.ids}"
+        # Sorted: a held-out set has no order.
+        return sorted(file_formats.read_ids(table.test.ids, name))
+    return [f"{table.test.fraction:g}, {split_seed}"]
 
 
 def draw_test_rows(

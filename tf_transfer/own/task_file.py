@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from msgspec import Meta
 
 from tf_transfer.data import file_formats
-from tf_transfer.data.columns import normalize_cell
+from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import find_metric_problem, KINDS, SEPARATOR
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
@@ -192,6 +192,33 @@ class TaskFile:
                 values[split]["ids"] = files.sha256(values[split]["ids"])
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
         return f"own sha256:{digest.hexdigest()}"
+
+    @property
+    def id_column(self) -> str:
+        """The column of the ids that files list; empty for line numbers."""
+        lists_ids = self.validation.ids or self.test.ids
+        return (self.id or "") if lists_ids else ""
+
+    def list_columns(self) -> dict[str, str | None]:
+        """The columns that are read, with what the user gives to name each."""
+        columns: dict[str, str | None] = {
+            **dict.fromkeys(self.texts, self.name_column("texts")),
+            **dict.fromkeys(self.label, self.name_column("label")),
+        }
+        if self.id_column:
+            flag = self.name_column("id") if self.id else None
+            columns.setdefault(self.id_column, flag)
+        if self.group:
+            columns.setdefault(self.group, self.name_column("group"))
+        return columns
+
+    def make_texts(self, table: Table) -> list[list[str]]:
+        """One or two columns of texts, from rows of the files.
+
+        Raises:
+            BadRows: Cells are empty, or no texts.
+        """
+        return [table.texts(column) for column in self.texts]
 
     @property
     def has_label_cells(self) -> bool:

@@ -257,6 +257,7 @@ class RunData:
         """
         settings, source = self.settings, self.sources[task.name]
         train, fraction = source.read("train"), settings.validation_fraction
+        assert train.labels is not None
         if task.validation:
             rows = np.arange(len(train))
             validation = {"": source.read(task.validation)}
