@@ -55,7 +55,9 @@ def rte(rte_run):
 
 def sample(task, split):
     """Examples that ship with the package."""
-    return glue_data.open_task(glue_data.TASKS[task], "sample", "").read(split)
+    return glue_data.open_source(glue_data.TASKS[task], "sample", "").read(
+        split
+    )
 
 
 def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):

@@ -25,7 +25,7 @@ def test_a_row_is_a_task_that_trains_and_answers(tmp_path, eager):
         lines = ["It rains.\twet", "The sun shines.\tdry"] * 10
         text = "\n".join(["sentence\tlabel", *lines])
         (folder / f"{name}.tsv").write_text(text + "\n")
-    source = glue_data.open_task(ROW, str(tmp_path / "data"), "")
+    source = glue_data.open_source(ROW, str(tmp_path / "data"), "")
     settings = tiny_settings(tmp_path / "runs", max_epochs=1)
     result = glue.run(settings, source=source)
     assert result.record["task"] == "rain"

@@ -79,7 +79,7 @@ def test_pairs_may_be_those_of_mrpc(tmp_path):
     assert source.identity.startswith("MRPC ")
     assert (source.task.name, source.task.metric) == ("pairs", "accuracy")
     assert len(source.read("dev").labels) == len(
-        glue.open_task(glue.TASKS["mrpc"], "sample", "").read("dev").labels
+        glue.open_source(glue.TASKS["mrpc"], "sample", "").read("dev").labels
     )
 
 

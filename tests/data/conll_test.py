@@ -90,17 +90,17 @@ def test_some_sentences_keep_their_ids(tmp_path):
 
 
 def test_each_split_has_its_file(corpus_folder):
-    corpus = conll.open_source("ner", str(corpus_folder))
+    corpus = conll.open_source(str(corpus_folder))
     for split in conll.SPLITS:
         assert corpus.read(split).words[0] == [split]
 
 
 @pytest.mark.parametrize("split", conll.SPLITS)
 def test_the_identity_is_the_content_of_all_three(corpus_folder, split):
-    before = conll.open_source("ner", str(corpus_folder)).identity
-    assert before == conll.open_source("ner", str(corpus_folder)).identity
+    before = conll.open_source(str(corpus_folder)).identity
+    assert before == conll.open_source(str(corpus_folder)).identity
     (corpus_folder / f"eng.{split}").write_text("other O\n")
-    assert conll.open_source("ner", str(corpus_folder)).identity != before
+    assert conll.open_source(str(corpus_folder)).identity != before
 
 
 # === Schemes ===
@@ -196,12 +196,12 @@ def test_a_missing_file_is_named_with_all_that_are_needed(corpus_folder, split):
     with pytest.raises(
         UserError, match=f"eng.{split}: no such file.*eng.train, .*or `tfds`"
     ):
-        conll.open_source("ner", str(corpus_folder))
+        conll.open_source(str(corpus_folder))
 
 
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(UserError, match="nowhere/eng.train: no such file"):
-        conll.open_source("ner", str(tmp_path / "nowhere"))
+        conll.open_source(str(tmp_path / "nowhere"))
 
 
 # === TFDS: its own parser over the same files ===
@@ -244,9 +244,9 @@ def as_set(sentences):
 
 def test_tfds_gives_what_the_folder_gives(tfds_over, corpus_folder):
     tfds_over(corpus_folder)
-    corpus = conll.open_source("ner", "tfds")
+    corpus = conll.open_source("tfds")
     assert corpus.identity == "tfds conll2003/conll2003/1.0.0"
-    folder = conll.open_source("ner", str(corpus_folder))
+    folder = conll.open_source(str(corpus_folder))
     for split in conll.SPLITS:
         found = corpus.read(split)
         assert as_set(found) == as_set(folder.read(split))
@@ -256,7 +256,7 @@ def test_tfds_gives_what_the_folder_gives(tfds_over, corpus_folder):
 def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch):
     monkeypatch.setattr(servers, "find_problem", lambda url: "ConnectionError")
     with pytest.raises(UserError) as error:
-        conll.open_source("ner", "tfds").read("train")
+        conll.open_source("tfds").read("train")
     for words in (
         "https://",
         "(ConnectionError)",
@@ -277,7 +277,7 @@ PUBLISHED = {  # sentences, words and entities, as the shared task counts them
 
 @pytest.mark.shared
 def test_the_real_files_hold_what_was_published(shared_data):
-    corpus = conll.open_source("ner", os.path.join(shared_data, "conll2003"))
+    corpus = conll.open_source(os.path.join(shared_data, "conll2003"))
     for split, (sentences, words, found) in PUBLISHED.items():
         read = corpus.read(split)
         tagged = entities.encode(read.tags, conll.TAGS)
@@ -307,8 +307,8 @@ def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data):
     folder = os.path.join(shared_data, "conll2003")
     tfds_over(folder)
     corpus, expected = (
-        conll.open_source("ner", "tfds"),
-        conll.open_source("ner", folder),
+        conll.open_source("tfds"),
+        conll.open_source(folder),
     )
     for split in conll.SPLITS:
         assert as_set(corpus.read(split)) == as_set(expected.read(split))

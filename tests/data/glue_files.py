@@ -36,7 +36,7 @@ torn?
 
 
 def open_source(task, data, cache_folder=""):
-    return glue.open_task(glue.TASKS[task], str(data), str(cache_folder))
+    return glue.open_source(glue.TASKS[task], str(data), str(cache_folder))
 
 
 def splits(task):

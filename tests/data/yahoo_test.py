@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def test_the_rows_of_two_classes_as_one_text_each(folder):
-    found = yahoo.open_classes(str(folder), "1,5").read("train")
+    found = yahoo.open_source(str(folder), classes="1,5").read("train")
     assert found.texts == [
         [
             "Why? Because.",
@@ -44,36 +44,36 @@ def test_the_rows_of_two_classes_as_one_text_each(folder):
     ]
     assert found.labels.tolist() == [0, 1, 0]
     assert found.ids.tolist() == [0, 1, 4]
-    found = yahoo.open_classes(str(folder), "1,10").read("test")
+    found = yahoo.open_source(str(folder), classes="1,10").read("test")
     assert found.texts[0][1:] == ["What votes? All", "What else? Nobody"]
 
 
 def test_the_first_class_that_is_named_is_label_0(folder):
-    answers = yahoo.open_classes(str(folder), "10, 1")
+    answers = yahoo.open_source(str(folder), classes="10, 1")
     assert answers.task.labels == ("Politics & Government", "Society & Culture")
     assert answers.read("train").labels.tolist() == [1, 0, 1]
 
 
 def test_more_than_two_classes_may_be_read(folder):
-    found = yahoo.open_classes(str(folder), "1,2,10").read("train")
+    found = yahoo.open_source(str(folder), classes="1,2,10").read("train")
     assert found.labels.tolist() == [0, 1, 2, 0]
 
 
 def test_classes_may_be_named(folder):
     expected = ("Computers & Internet", "Society & Culture")
-    found = yahoo.open_classes(str(folder), "computers & internet,1")
+    found = yahoo.open_source(str(folder), classes="computers & internet,1")
     assert found.task.labels == expected
 
 
 def test_the_identity_is_the_content_and_the_classes(folder):
     found = {
-        yahoo.open_classes(str(folder), classes).identity
+        yahoo.open_source(str(folder), classes=classes).identity
         for classes in ("1,5", "Society & Culture, 5", "5,1", "1,10")
     }
     assert len(found) == 3
     for split in ("train", "test"):
         write(folder, ROWS + '"1","more","",""\n', split)
-        found.add(yahoo.open_classes(str(folder), "1,5").identity)
+        found.add(yahoo.open_source(str(folder), classes="1,5").identity)
     assert len(found) == 5
 
 
@@ -93,7 +93,7 @@ def test_the_identity_is_the_content_and_the_classes(folder):
 )
 def test_classes_that_cannot_be_are_named(folder, classes, said):
     with pytest.raises(UserError, match=f"--classes={classes}: .*{said}"):
-        yahoo.open_classes(str(folder), classes)
+        yahoo.open_source(str(folder), classes=classes)
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, content, said):
 def test_a_missing_file_is_named(folder, split):
     (folder / f"{split}.csv").unlink()
     with pytest.raises(UserError, match=f"{split}.csv: no such file.*--data"):
-        yahoo.open_classes(str(folder), "1,5")
+        yahoo.open_source(str(folder), classes="1,5")

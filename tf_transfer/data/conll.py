@@ -35,11 +35,10 @@ TFDS_URL = "https://data.deepai.org/conll2003.zip"
 TFDS_NAMES = {"testa": "dev", "testb": "test"}
 
 
-def open_source(name: str, data: str, cache_folder: str = "") -> Source:
+def open_source(data: str, cache_folder: str = "") -> Source:
     """CoNLL-2003 from a folder of its files, or from TFDS.
 
     Args:
-        name: The name of the task, which is the only one.
         data: `tfds` or a folder.
         cache_folder: Not read: there is no wheel.
 

@@ -128,7 +128,7 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
     path = os.path.join(data, file_name(TASKS[name], "train"))
     if os.path.isfile(path):
         return open_project(data, name)
-    return glue.open_task(NEAREST[name], data, cache_folder)
+    return glue.open_source(NEAREST[name], data, cache_folder)
 
 
 def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
@@ -145,7 +145,7 @@ def open_all(data: str, cache_folder: str) -> tuple[dict[str, Source], str]:
     glue_folder = os.path.join(data, NEAREST["sentiment"].folder)
     if data in ("tfds", "sample") or os.path.isdir(glue_folder):
         for name, task in NEAREST.items():
-            sources[name] = glue.open_task(task, data, cache_folder)
+            sources[name] = glue.open_source(task, data, cache_folder)
         identities = [source.identity for source in sources.values()]
         return sources, "; ".join(identities)
     paths = []

@@ -148,7 +148,7 @@ def recall(name: str, record: Record) -> Task:
     return builtin if builtin.record == task.record else task
 
 
-def open_task(task: Task, data: str, cache_folder: str) -> Source:
+def open_source(task: Task, data: str, cache_folder: str) -> Source:
     """The source of a task of GLUE.
 
     Args:
@@ -198,11 +198,6 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
         ("train", *task.development),
         lambda path, split: read_examples(path, task),
     )
-
-
-def open_source(name: str, data: str, cache_folder: str) -> Source:
-    """The source of one of `TASKS`; see `open_task`."""
-    return open_task(TASKS[name], data, cache_folder)
 
 
 def read_examples(path: str, task: Task) -> Examples:

@@ -5,19 +5,26 @@ task of your own needs no row: its task file, or `--data` with a table,
 describes it (`task_file`, `table_source`).
 """
 
-import importlib
+import functools
+from collections.abc import Callable
 
-from tf_transfer.data import glue
+from tf_transfer.data import conll, cs224n, glue, yahoo
 from tf_transfer.data.task import Source
 from tf_transfer.utils.errors import UserError
 
-# The module of each task's data set. Others than GLUE's are imported when one
-# of their tasks is opened.
-DATA_SETS = {
-    **dict.fromkeys(glue.TASKS, "glue"),
-    **dict.fromkeys(("sentiment", "paraphrase", "similarity"), "cs224n"),
-    "ner": "conll",
-    "yahoo": "yahoo",
+# By task, the function that opens its source: from `--data`, and the folder
+# where wheels are unpacked.
+DATA_SETS: dict[str, Callable[[str, str], Source]] = {
+    **{
+        name: functools.partial(glue.open_source, task)
+        for name, task in glue.TASKS.items()
+    },
+    **{
+        name: functools.partial(cs224n.open_source, name)
+        for name in cs224n.TASKS
+    },
+    "ner": conll.open_source,
+    "yahoo": yahoo.open_source,
 }
 
 
@@ -42,5 +49,4 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
         UserError: There is no such task, or no such data.
     """
     check(name)
-    module = importlib.import_module(f"tf_transfer.data.{DATA_SETS[name]}")
-    return module.open_source(name, data, cache_folder)
+    return DATA_SETS[name](data, cache_folder)

@@ -32,11 +32,14 @@ CELLS = ("class", "question title", "question content", "best answer")
 DIALECT = delimited.Dialect(header=CELLS)
 
 
-def open_classes(folder: str, classes: str) -> FolderSource:
+def open_source(
+    data: str, cache_folder: str = "", classes: str = DEFAULT_CLASSES
+) -> FolderSource:
     """The examples of some classes.
 
     Args:
-        folder: The folder of the files.
+        data: The folder of the files.
+        cache_folder: Not read: there is no wheel.
         classes: Numbers from 1 on or names, separated by commas; the first
             one is label 0.
 
@@ -56,7 +59,7 @@ def open_classes(folder: str, classes: str) -> FolderSource:
     )
     return FolderSource(
         task,
-        folder,
+        data,
         "{}.csv",
         "Give as --data the folder with train.csv and test.csv of Yahoo "
         "Answers.",
@@ -64,11 +67,6 @@ def open_classes(folder: str, classes: str) -> FolderSource:
         ("train", "test"),
         lambda path, split: read_examples(path, numbers),
     )
-
-
-def open_source(name: str, data: str, cache_folder: str) -> FolderSource:
-    """The two classes of `DEFAULT_CLASSES`, from a folder."""
-    return open_classes(data, DEFAULT_CLASSES)
 
 
 def choose_classes(classes: str) -> list[int]:

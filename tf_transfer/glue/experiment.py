@@ -26,6 +26,7 @@ import dataclasses
 from tf_transfer import experiment
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data.task import Source
+from tf_transfer.own.task_file import TaskFile
 from tf_transfer.runs import run_data, task_settings
 
 
@@ -40,9 +41,9 @@ class Settings(
 class GlueData(run_data.RunData):
     """A task of GLUE; CoLA is scored by accuracy (section 3.2)."""
 
-    def open_source(self) -> Source:
-        """The source that the settings name."""
-        source = super().open_source()
+    def open_source(self, task: str | TaskFile) -> Source:
+        """The source of a task; see `RunData`."""
+        source = super().open_source(task)
         if source.task == glue_data.TASKS["cola"]:
             source.task = source.task.scored_by("accuracy")
         return source

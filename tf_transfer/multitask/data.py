@@ -35,7 +35,7 @@ class MultitaskData(run_data.RunData):
             else word
             for word in settings.tasks.split(",")
         ]
-        return {s.task.name: s for s in map(self.open_task, tasks)}
+        return {s.task.name: s for s in map(self.open_source, tasks)}
 
     @property
     def identity(self) -> str:

@@ -96,18 +96,7 @@ class RunData:
         cut, texts = map(sum, zip(*self._cut.values()))
         return cut / texts
 
-    def open_source(self) -> Source:
-        """The source that the settings name, where there is one task.
-
-        Raises:
-            UserError: there is no such task, file or column.
-        """
-        settings = self.settings
-        return self.open_task(
-            settings.own_task if settings.own_data else settings.task
-        )
-
-    def open_task(self, task: str | task_file.TaskFile) -> Source:
+    def open_source(self, task: str | task_file.TaskFile) -> Source:
         """The source of a built-in task, or of one of the user's own.
 
         Raises:
@@ -127,7 +116,11 @@ class RunData:
     @functools.cached_property
     def sources(self) -> dict[str, Source]:
         """The source of each task, by the task's name."""
-        source = self.given_source or self.open_source()
+        settings, source = self.settings, self.given_source
+        if source is None:
+            source = self.open_source(
+                settings.own_task if settings.own_data else settings.task
+            )
         return {source.task.name: source}
 
     def sized(self) -> "RunData":

@@ -316,16 +316,16 @@ def find_head_kind(kind: str, texts: Sequence[str]) -> str:
 class StackingData(run_data.RunData):
     """Entities, texts or pairs, with a fixed sample of the training set."""
 
-    def open_source(self) -> Source:
+    def open_source(self, task: str | task_file.TaskFile) -> Source:
         """The source of entities, texts or pairs."""
         settings = self.settings
         if settings.own_data:
-            return super().open_source()
-        if settings.task == "ner":
-            return conll.open_source("ner", settings.data)
-        if settings.task == "pairs":
+            return super().open_source(task)
+        if task == "ner":
+            return conll.open_source(settings.data)
+        if task == "pairs":
             return self._open_pairs()
-        return yahoo.open_classes(settings.data, settings.classes)
+        return yahoo.open_source(settings.data, classes=settings.classes)
 
     def _open_pairs(self) -> Source:
         """Quora's questions, of GLUE or the CS224N project; or GLUE's MRPC."""
@@ -337,7 +337,7 @@ class StackingData(run_data.RunData):
         if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
             source: Source = cs224n.open_project(settings.data, "paraphrase")
         else:
-            source = glue.open_task(task, data, settings.cache_folder)
+            source = glue.open_source(task, data, settings.cache_folder)
         source.task = dataclasses.replace(
             source.task, name="pairs", metric="accuracy", also=("f1",)
         )
