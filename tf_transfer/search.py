@@ -39,44 +39,18 @@ if TYPE_CHECKING:
     from tf_transfer.searches.controller import Search
 
 LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
-# Settings of a run that a search decides itself, or leaves at their defaults.
-NO_FLAGS = (
-    "features",
-    "trainable_layers",
-    "blocks",
-    "lr",
-    "seed",
-    "describe",
-    "baseline",
-    "words",
-    "frozen_prefix",
-    "also_cache",
-    "score_test",
-    "learning_curve",
-    "fold",
-    "lora_alpha",
-    "lora_targets",
-    "dropout",
-    "head_dropout",
-    "layer_decay",
-    "head",
-    "loss_head",
-    "schedule",
-    "warmup_fraction",
-    "weight_decay",
-    "bias_correction",
-    "clip_norm",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "select",
-    "patience",
-    "min_delta",
-    "max_seconds",
-    "cache_dtype",
-    "cpu_devices",
-    "checkpoint_minutes",
-    "rerun",
+# The settings of a run that a search has flags for. It decides the others
+# itself, or leaves them at their defaults.
+FLAGS = (
+    *("task", "data", "text_column", "label_column", "group_column", "kind"),
+    *("metric", "test_fraction", "encoding", "skip_bad_rows"),
+    *("ignore_labels", "label_separator", "duplicates"),
+    *("max_train_examples", "validation_fraction", "split_seed"),
+    *("model", "models", "keep_blocks", "max_length", "long_texts"),
+    *("method", "lora_rank", "class_weights", "pooling", "pairs"),
+    *("batch_size", "batching", "max_epochs", "refit"),
+    *("prefix_engine", "prefix_precision", "cache_limit_gb", "cache_dir"),
+    *("precision", "strategy", "jit_compile", "deterministic", "out"),
 )
 
 
@@ -96,7 +70,7 @@ class Settings(
         "more on training and validation texts together, for as many updates.",
         "out": "Root of the run directories. Unset: searches/TASK.",
     },
-    no_flags=NO_FLAGS,
+    flags=FLAGS,
 ):
     """The settings of `tf_transfer.train`, and those of the search itself."""
 

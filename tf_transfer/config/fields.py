@@ -174,17 +174,21 @@ class Fields:
         help: Mapping[str, str] = EMPTY,
         changes: Mapping[str, Mapping[str, Any]] = EMPTY,
         further: Mapping[str, dataclasses.Field] = EMPTY,
-        no_flags: Collection[str] = (),
+        flags: Collection[str] | None = None,
     ) -> None:
         """Declares the fields again whose defaults or metadata differ.
 
-        Those of `no_flags` keep their defaults: the command has no such flag.
+        Inherited fields that are not in `flags` keep their defaults: the
+        command has no such flag. None: all are flags.
         """
         inherited = {field.name: field for field in dataclasses.fields(cls)}
-        for name in {**defaults, **help, **changes, **dict.fromkeys(no_flags)}:
+        without_flag = inherited.keys() - (
+            inherited if flags is None else flags
+        )
+        for name in {*defaults, *help, *changes, *without_flag}:
             field = inherited[name]
             about = {**field.metadata, **changes.get(name, {})}
-            about["is_flag"] &= name not in no_flags
+            about["is_flag"] &= name not in without_flag
             about["help"] = help.get(name, about["help"])
             changed = dataclasses.field(
                 default=defaults.get(name, field.default), metadata=about
