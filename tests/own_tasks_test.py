@@ -11,12 +11,12 @@ from tests.conftest import tiny_settings
 from tests.support import answering, commands, own_data, quick
 from tf_transfer import experiment, report, train
 from tf_transfer.data import table_files
+from tf_transfer.data.splits import TRAINING_SAMPLE
 from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.stacking import experiment as stacking
 from tf_transfer.sweeps import grid
-from tf_transfer.training.progress import SAMPLE
 from tf_transfer.tweets import experiment as tweets
 from tf_transfer.utils.errors import UserError
 
@@ -258,7 +258,7 @@ def test_a_sample_of_the_training_set_counts_as_no_leak(folder, capsys):
         task=str(folder / "stars.toml"), head="dense", **SMALL
     )
     [texts] = stacking.Stacking(settings).data.examples.values()
-    assert SAMPLE in texts["validation"]
+    assert TRAINING_SAMPLE in texts["validation"]
     assert "are also in the training set" not in capsys.readouterr().out
 
 

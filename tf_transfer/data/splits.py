@@ -5,6 +5,9 @@ import numpy as np
 from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.utils.formatting import cut
 
+# The name of a fixed sample of the training set among the validation splits.
+TRAINING_SAMPLE = "train"
+
 NOTHING_SCORED = (
     "Nothing to score: no validation or test texts. Give "
     "--validation_fraction=0.1."

@@ -29,7 +29,6 @@ from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.own import held_out, table_source, task_file
 from tf_transfer.runs.warm import WarmState
-from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -312,7 +311,7 @@ class RunData:
 
     def name_split(self, kind: str, task: str, split: str) -> str:
         """The name of a split in `config.json`, such as `test_mismatched`."""
-        if split == SAMPLE:
+        if split == splits.TRAINING_SAMPLE:
             return "sample"
         task = task if len(self.tasks) > 1 else ""
         return splits.join_names(kind, task, split)

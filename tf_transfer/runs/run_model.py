@@ -98,14 +98,17 @@ class RunModel:
                 weights,
             )
 
-    def load_encoder(self) -> "Encoder":
+    def load_encoder(self, warm: WarmState | None = None) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
+
+        Args:
+            warm: keeps it; None for that of the run.
 
         Raises:
             UserError: it has too few positions.
         """
         settings, probe = self.settings, self.data.fitted_probe
-        encoder = self.warm.load(
+        encoder = (warm or self.warm).load(
             settings.model,
             settings.cache_folder,
             settings.dropout,

@@ -39,7 +39,6 @@ from tf_transfer.own import held_out, task_file
 from tf_transfer.own.task_file import SplitOrigin
 from tf_transfer.runs import run_data, task_settings
 from tf_transfer.stacking import heads
-from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -359,7 +358,7 @@ class StackingData(run_data.RunData):
         sample = splits.draw_sample(
             len(train), len(validation), self.settings.split_seed
         )
-        examples["validation"][SAMPLE] = train.take(sample)
+        examples["validation"][splits.TRAINING_SAMPLE] = train.take(sample)
         return examples
 
     def texts_per_row(self, task: Task) -> int:
@@ -437,7 +436,7 @@ class Stacking(experiment.Experiment):
 
         def is_close(scores: dict[str, float]) -> bool:
             name = "accuracy" if "accuracy" in scores else metric
-            gap = scores[f"{SAMPLE}_{name}"] - scores[name]
+            gap = scores[f"{splits.TRAINING_SAMPLE}_{name}"] - scores[name]
             return abs(gap) <= settings.phase_one_gap
 
         if settings.phases[0] == "head" and settings.phase_one_gap >= 0:

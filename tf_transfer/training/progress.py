@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tf_transfer.feature_cache.feature_cache import BuildCost
 
 OVERALL = "overall"  # the metric that summarises those of all objectives
-SAMPLE = "train"  # split name of a fixed sample of the training set
 
 
 @dataclasses.dataclass

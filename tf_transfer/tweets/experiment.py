@@ -362,7 +362,9 @@ class Tweets(experiment.Experiment):
         **dict.fromkeys(sparse.FEATURES, SparseRunner),
     }
 
-    def load_encoder(self) -> "experiment.Encoder":
+    def load_encoder(
+        self, warm: WarmState | None = None
+    ) -> "experiment.Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:
@@ -370,11 +372,9 @@ class Tweets(experiment.Experiment):
         """
         settings = self.settings
         if settings.load_blocks == "all":
-            return super().load_encoder()
+            return super().load_encoder(warm)
         # An encoder of its own: the one that a process shares stays pretrained.
-        shared, self.warm = self.warm, WarmState()
-        encoder = super().load_encoder()
-        self.warm = shared
+        encoder = super().load_encoder(WarmState())
         loaded: list[int] = []
         if settings.load_blocks != "none":
             first, last = map(int, settings.load_blocks.split("-"))
