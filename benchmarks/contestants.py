@@ -159,12 +159,12 @@ class Contestants:
         folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
         read = self.objective.train
         start = time.perf_counter()
+        options = self.experiment.cache_options()
+        assert options is not None
         cache = FeatureCache(
             self.network.encoder,
             self.devices,
-            dataclasses.replace(
-                self.experiment.cache_options(), folder=folder.name
-            ),
+            dataclasses.replace(options, folder=folder.name),
         )
         prefix = self.network.prefix(
             self.task.name, self.trainable, self.settings.cache_dtype

@@ -171,6 +171,7 @@ def _points(epochs: Sequence[Record], kind: str, metric: str) -> list[float]:
 def _change(run: Planned, **changes: Any) -> Planned:
     """A run on the same split with other settings."""
     settings = dataclasses.replace(run.settings, **changes)
+    assert isinstance(settings, train.Settings)
     return dataclasses.replace(run, experiment=train.Train(settings))
 
 

@@ -14,7 +14,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TYPE_CHECKING
+from typing import Any, ClassVar, Generic, TYPE_CHECKING, TypeVar
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
@@ -24,7 +24,10 @@ from tf_transfer.runs.probe_run import ProbeRunner
 from tf_transfer.runs.run_data import RunData
 from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.runners import NetworkRunner, Runner
-from tf_transfer.runs.task_settings import TaskSettings
+from tf_transfer.runs.task_settings import (
+    RunSettings,
+    TaskSettings,
+)
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import record_types, records, results, run_paths
@@ -39,7 +42,10 @@ if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
 
 
-class Experiment(RunModel):
+S = TypeVar("S", bound=RunSettings)
+
+
+class Experiment(RunModel[S], Generic[S]):
     """One run of an experiment: its name, model, phases and training.
 
     Args:
@@ -62,7 +68,7 @@ class Experiment(RunModel):
     """
 
     name: ClassVar[str]
-    Settings: ClassVar[type] = TaskSettings
+    Settings: ClassVar[type[RunSettings]] = TaskSettings
     Data: ClassVar[type[RunData]] = RunData
     # What does a run, by its `--features`.
     runners: ClassVar[Mapping[str, type[Runner]]] = {
@@ -72,7 +78,7 @@ class Experiment(RunModel):
 
     def __init__(
         self,
-        settings: Any,
+        settings: S,
         source: Source | None = None,
         head: Callable[[Task, "Encoder"], "Layer"] | None = None,
         warm: WarmState | None = None,
@@ -142,10 +148,10 @@ class Experiment(RunModel):
     @classmethod
     def run(
         cls,
-        settings: Any,
+        settings: S,
         callbacks: Sequence["Callback"] = (),
         source: Source | None = None,
-        head: Callable | None = None,
+        head: 'Callable[[Task, "Encoder"], "Layer"] | None' = None,
     ) -> Result:
         """Trains and evaluates, or finds the finished run.
 

@@ -244,7 +244,10 @@ class Settings(
         super().check()
 
 
-class TrainData(run_data.RunData):
+TrainSettings = Settings  # in a class with a `Settings` of its own
+
+
+class TrainData(run_data.RunData[Settings]):
     """The texts of your own task; `--refit` trains on validation texts, too."""
 
     @property
@@ -272,7 +275,7 @@ class TrainData(run_data.RunData):
         return texts
 
 
-class TfidfRunner(Runner):
+class TfidfRunner(Runner[Settings]):
     """Fits the TF-IDF baseline, and keeps its model."""
 
     def run(self, directory: RunDirectory) -> Record:
@@ -296,7 +299,7 @@ class TfidfRunner(Runner):
         return {**record, "best_epoch": 1}
 
 
-class Train(experiment.Experiment):
+class Train(experiment.Experiment[Settings]):
     """One run on your own task: an encoder, or a baseline."""
 
     name = "train"
@@ -305,7 +308,7 @@ class Train(experiment.Experiment):
     runners: ClassVar = {**experiment.Experiment.runners, "tfidf": TfidfRunner}
 
     @functools.cached_property
-    def run_settings(self) -> Any:
+    def run_settings(self) -> TrainSettings:
         """The settings with the epochs, whose number depends on the texts."""
         settings, data = self.settings, self.data
         if settings.max_epochs is not None or not settings.trains:

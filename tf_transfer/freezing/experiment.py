@@ -216,7 +216,7 @@ class Settings(
             )
 
 
-class Freezing(experiment.Experiment):
+class Freezing(experiment.Experiment[Settings]):
     """One trial: a number of trained blocks, at one rate, with one seed."""
 
     name = "freezing"

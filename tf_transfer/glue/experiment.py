@@ -38,7 +38,7 @@ class Settings(
     """The shared settings, whose defaults are Wang's."""
 
 
-class GlueData(run_data.RunData):
+class GlueData(run_data.RunData[Settings]):
     """A task of GLUE; CoLA is scored by accuracy (section 3.2)."""
 
     def open_source(self, task: str | TaskFile) -> Source:
@@ -49,7 +49,7 @@ class GlueData(run_data.RunData):
         return source
 
 
-class Glue(experiment.Experiment):
+class Glue(experiment.Experiment[Settings]):
     """Wang's comparison: one task of GLUE, one approach."""
 
     name = "glue"

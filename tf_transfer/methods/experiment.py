@@ -38,7 +38,7 @@ class Settings(
     scales_scores = True
 
 
-class Methods(experiment.Experiment):
+class Methods(experiment.Experiment[Settings]):
     """One method, in some blocks, on one task."""
 
     name = "methods"

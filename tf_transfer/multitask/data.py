@@ -5,12 +5,13 @@ import functools
 
 from tf_transfer.data import cs224n, splits
 from tf_transfer.data.task import Source, Task
+from tf_transfer.multitask.settings import Settings
 from tf_transfer.own import task_file
 from tf_transfer.runs import run_data
 from tf_transfer.utils.errors import UserError
 
 
-class MultitaskData(run_data.RunData):
+class MultitaskData(run_data.RunData[Settings]):
     """Tasks of any kind and source: the paper's three, or your own."""
 
     @functools.cached_property

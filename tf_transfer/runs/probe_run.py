@@ -10,6 +10,7 @@ from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.models import loading
 from tf_transfer.runs.runners import Runner
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils.json_files import Record
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MOST_SENTENCES = 1000  # whose states above every block are stored
 
 
-class ProbeRunner(Runner):
+class ProbeRunner(Runner[RunSettings]):
     """Fits a regression on the states of the frozen encoder, for one task."""
 
     def run(self, directory: RunDirectory) -> Record:
@@ -52,6 +53,8 @@ class ProbeRunner(Runner):
             groups_lib.check_folds(train.groups, probe.FOLDS)
         devices = experiment.set_up_devices()
         encoder = experiment.load_encoder()
+        cache_options = experiment.cache_options()
+        assert cache_options is not None  # a probe always stores its states
         # Above fewer blocks, the pooler reads what it was not trained on.
         has_pooler = not (
             loading.has_new_pooler(settings.model) or settings.keep_blocks
@@ -72,7 +75,7 @@ class ProbeRunner(Runner):
                 FeatureCache(
                     encoder,
                     devices,
-                    experiment.cache_options(),
+                    cache_options,
                     lambda: signals.came,
                 )
             ) as cache,

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable
-from typing import Any, TYPE_CHECKING
+from typing import Generic, TYPE_CHECKING
 
 import numpy as np
 from absl import logging
@@ -26,8 +26,9 @@ from tf_transfer.data import (
     word_pieces,
 )
 from tf_transfer.data.encoded_split import EncodedSplit
-from tf_transfer.data.task import Source, Task, Texts
+from tf_transfer.data.task import Examples, Sentences, Source, Task, Texts
 from tf_transfer.own import held_out, table_source, task_file
+from tf_transfer.runs.task_settings import SettingsT
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
@@ -41,7 +42,7 @@ MOST_UNKNOWN = 0.01  # share of unknown tokens above which a run warns
 Splits = dict[str, dict[str, EncodedSplit]]
 
 
-class RunData:
+class RunData(Generic[SettingsT]):
     """The texts of a run's tasks.
 
     Args:
@@ -64,7 +65,7 @@ class RunData:
 
     def __init__(
         self,
-        settings: Any,
+        settings: SettingsT,
         warm: WarmState,
         source: Source | None = None,
         recorded: Record | None = None,
@@ -152,7 +153,7 @@ class RunData:
         return tasks
 
     @property
-    def source(self) -> Any:
+    def source(self) -> Source:
         """The only source."""
         [source] = self.sources.values()
         return source
@@ -204,7 +205,9 @@ class RunData:
                 self.report(self.tasks[name], splits)
         return examples
 
-    def report(self, task: Task, splits: dict[str, Any]) -> None:
+    def report(
+        self, task: Task, splits: dict[str, Examples | Sentences]
+    ) -> None:
         """Prints what may be wrong with a user's own texts.
 
         Args:
@@ -347,7 +350,7 @@ class RunData:
 
     def encode(
         self,
-        examples: Any,
+        examples: Examples | Sentences,
         task: Task,
         encoder: "Encoder",
         name: str,
@@ -365,7 +368,7 @@ class RunData:
                 their own. None: as `texts_per_row` returns.
         """
         settings = self.settings
-        if task.is_tagging:
+        if isinstance(examples, Sentences):
             encoded = word_pieces.encode_sentences(
                 examples, task.labels or (), encoder, settings.max_length, name
             )

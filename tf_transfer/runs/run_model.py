@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Generic, TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Task
 from tf_transfer.models import freezing, loading, methods
 from tf_transfer.runs.run_data import RunData, Splits
+from tf_transfer.runs.task_settings import SettingsT
 from tf_transfer.runs.warm import OURS, WarmState
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from keras.layers import Layer
 
+    from tf_transfer.feature_cache.feature_cache import CacheOptions
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective, Phase
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
-class RunModel:
+class RunModel(Generic[SettingsT]):
     """What trains in a run, and on what; the base class of `Experiment`.
 
     Attributes:
@@ -38,14 +40,14 @@ class RunModel:
             `build_head`; None for that.
     """
 
-    settings: Any
-    data: RunData
+    settings: SettingsT
+    data: RunData[SettingsT]
     warm: WarmState
     shares_state: bool
     head: "Callable[[Task, Encoder], Layer] | None"
 
     @property
-    def run_settings(self) -> Any:
+    def run_settings(self) -> SettingsT:
         """The settings with those that depend on the texts, as recorded."""
         return self.settings
 
@@ -343,7 +345,7 @@ class RunModel:
             seeds_tensorflow=self.has_foreign_code,
         )
 
-    def cache_options(self) -> Any:
+    def cache_options(self) -> "CacheOptions | None":
         """The feature cache's options; None to run frozen blocks live.
 
         Raises:

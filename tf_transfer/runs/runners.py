@@ -6,13 +6,14 @@ fills it and returns the record; `Experiment.train` writes that as
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Generic, TYPE_CHECKING
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.data import splits
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.models import freezing
 from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.task_settings import RunSettings, SettingsT
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.json_files import Record
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tf_transfer.training.trainer import Trainer
 
 
-class Runner:
+class Runner(Generic[SettingsT]):
     """Does a run; the base class.
 
     Args:
@@ -41,7 +42,7 @@ class Runner:
 
     def __init__(
         self,
-        experiment: RunModel,
+        experiment: RunModel[SettingsT],
         callbacks: Sequence["Callback"],
         began: float,
     ) -> None:
@@ -61,7 +62,7 @@ class Runner:
         raise NotImplementedError
 
 
-class NetworkRunner(Runner):
+class NetworkRunner(Runner[RunSettings]):
     """Trains a network."""
 
     def run(self, directory: RunDirectory) -> Record:

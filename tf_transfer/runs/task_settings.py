@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import (
@@ -62,6 +62,9 @@ class RunSettings(settings_lib.Settings):
     """
 
     task = ""
+    # Each experiment has flags for these two.
+    pooling = "cls"
+    pairs = "cross"
     usual_rates: ClassVar[Rates | None] = None
     usual_length = 128  # tokens of a text without --max_length
 
@@ -126,6 +129,10 @@ class RunSettings(settings_lib.Settings):
         if "task" in values:
             values["task"] = self.task_name
         return values
+
+
+# The settings of an experiment: those of a paper or of `train`.
+SettingsT = TypeVar("SettingsT", bound=RunSettings, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -312,7 +312,7 @@ def find_head_kind(kind: str, texts: Sequence[str]) -> str:
     return "pairs" if len(texts) == 2 else "text"
 
 
-class StackingData(run_data.RunData):
+class StackingData(run_data.RunData[Settings]):
     """Entities, texts or pairs, with a fixed sample of the training set."""
 
     def open_source(self, task: str | task_file.TaskFile) -> Source:
@@ -369,7 +369,7 @@ class StackingData(run_data.RunData):
         return heads.load(kind, settings.head).texts_per_example
 
 
-class Stacking(experiment.Experiment):
+class Stacking(experiment.Experiment[Settings]):
     """A head of the paper, in one of its adaptations."""
 
     name = "stacking"

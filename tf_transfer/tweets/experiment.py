@@ -45,6 +45,7 @@ from tf_transfer import experiment
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields
 from tf_transfer.config.fields import baseline_setting, Reader, setting
+from tf_transfer.data.task import Examples
 from tf_transfer.models import freezing, loading
 from tf_transfer.own import held_out, task_file
 from tf_transfer.own.task_file import SplitOrigin
@@ -309,7 +310,7 @@ class Settings(
             )
 
 
-class SparseRunner(Runner):
+class SparseRunner(Runner[Settings]):
     """Fits a regression on sparse features in every fold."""
 
     def run(self, directory: RunDirectory) -> Record:
@@ -327,9 +328,12 @@ class SparseRunner(Runner):
                 f"--test_ids is not used with --folds={settings.folds}; "
                 "--folds=0 tests on it."
             )
-        examples = data.source.read_all("train")
+        source = data.source
+        assert isinstance(source, held_out.HeldOutSource)
+        examples = source.read_all("train")
+        assert isinstance(examples, Examples)
         data.report(data.task, {"train": examples})
-        rows = data.source.folds()
+        rows = source.folds()
         began = time.monotonic()
         if settings.preprocessing == "hart":
             examples = sparse.stem(examples)
@@ -352,7 +356,7 @@ class SparseRunner(Runner):
         )
 
 
-class Tweets(experiment.Experiment):
+class Tweets(experiment.Experiment[Settings]):
     """A table of texts and labels: an encoder, or a sparse baseline."""
 
     name = "tweets"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from tf_transfer import __version__
+from tf_transfer._version import __version__
 from tf_transfer.utils.json_files import Record
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
