@@ -38,7 +38,7 @@ def new_notices():
 def test_the_encoder_bounds_the_length_that_is_not_given(
     name, tmp_path, capsys
 ):
-    cls, model = experiments.load(name).Settings, write_config(tmp_path)
+    cls, model = experiment.load(name).Settings, write_config(tmp_path)
     options = {"train": {"task": "sst2"}, "tweets": {"data": "texts.csv"}}
 
     def length_of(**given):

@@ -11,13 +11,14 @@ the methods that differ. See docs/python.md for one of your own.
 
 import contextlib
 import dataclasses
+import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TYPE_CHECKING, TypeVar
 
 from tf_transfer.config import command_line, settings as settings_lib
-from tf_transfer.config.experiments import EXPERIMENTS, load
+from tf_transfer.config.experiments import EXPERIMENTS, FOLDERS
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
 from tf_transfer.runs.probe_run import ProbeRunner
@@ -59,7 +60,6 @@ class Experiment(RunModel[S], Generic[S]):
         recorded: the content of a finished run's `config.json`, to predict.
 
     Attributes:
-        name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
         data: the texts, their splits and encoding.
 
@@ -67,7 +67,6 @@ class Experiment(RunModel[S], Generic[S]):
         UserError: the settings are invalid; the message names the flag.
     """
 
-    name: ClassVar[str]
     Settings: ClassVar[type[RunSettings]] = TaskSettings
     Data: ClassVar[type[RunData]] = RunData
     # What does a run, by its `--features`.
@@ -114,11 +113,6 @@ class Experiment(RunModel[S], Generic[S]):
             return None
         name = getattr(self.head, "__qualname__", type(self.head))
         return f"{self.head.__module__}.{name}"
-
-    @property
-    def command_module(self) -> str:
-        """The module in the command `python -m ...` of a run."""
-        return EXPERIMENTS.get(self.name, type(self).__module__)
 
     def command(self, **changes: Any) -> list[str]:
         """The command of this run, or of one like it, to be offered.
@@ -277,7 +271,32 @@ class Experiment(RunModel[S], Generic[S]):
         return {name: value for name, value in recorded if name in names}
 
 
-# === Finished runs ===
+# === The registry, and finished runs ===
+
+
+def load(name: str) -> type[Experiment]:
+    """The experiment of a name or module.
+
+    Args:
+        name: one of `EXPERIMENTS`, its command, or a module that can be
+            imported and has an `EXPERIMENT`.
+
+    Raises:
+        UserError: there is no such experiment.
+    """
+    module = EXPERIMENTS.get(name, name)
+    if module.removeprefix("tf_transfer.") in FOLDERS:
+        module += ".experiment"
+    try:
+        return importlib.import_module(module).EXPERIMENT
+    except (ImportError, AttributeError, ValueError) as error:
+        if name in EXPERIMENTS:
+            raise
+        raise UserError(
+            f"{cut(name)!r} is no experiment ({error}). Give one of "
+            f"{', '.join(EXPERIMENTS)}, or a module of your own that has an "
+            "EXPERIMENT."
+        ) from None
 
 
 def open_run(

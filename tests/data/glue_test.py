@@ -15,8 +15,8 @@ from tests.data.glue_files import (
     splits,
     write,
 )
-from tf_transfer.config.experiments import load
 from tf_transfer.data import glue
+from tf_transfer.experiment import load
 from tf_transfer.utils.errors import UserError
 
 KNOWN = [

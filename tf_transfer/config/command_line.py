@@ -11,11 +11,12 @@ import select
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
 from tf_transfer.config import help as help_lib, settings as settings_lib
+from tf_transfer.config.fields import Fields
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.formatting import cut
@@ -33,6 +34,9 @@ NO_MEMORY = (
     "std::bad_alloc",
     "OOM when allocating",
 )
+# By settings class: a sweep parses hundreds of commands.
+_FLAGS: dict[type[Fields], flags.FlagValues] = {}
+FieldsT = TypeVar("FieldsT", bound=Fields)
 COMMENT = ("#", "//")  # of a line of a flag file
 
 
@@ -59,7 +63,9 @@ def define_flags(
         )
 
 
-def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
+def from_flags(
+    cls: type[FieldsT], values: flags.FlagValues = flags.FLAGS
+) -> FieldsT:
     """The settings of the parsed flags.
 
     Flag files and sweeps may give flags that this run does not read.
@@ -80,7 +86,7 @@ def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
     return settings
 
 
-def parse(cls: type, words: Sequence[str]) -> Any:
+def parse(cls: type[FieldsT], words: Sequence[str]) -> FieldsT:
     """The settings of a command's words; this process's flags are not read.
 
     Raises:
@@ -103,11 +109,11 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     return from_flags(cls, values)
 
 
-@functools.cache  # a sweep parses hundreds of commands
-def _flags_of(cls: type) -> flags.FlagValues:
-    values = flags.FlagValues()
-    define_flags(cls, cls.__module__, values)
-    return values
+def _flags_of(cls: type[Fields]) -> flags.FlagValues:
+    if cls not in _FLAGS:
+        _FLAGS[cls] = flags.FlagValues()
+        define_flags(cls, cls.__module__, _FLAGS[cls])
+    return _FLAGS[cls]
 
 
 def start(main: Callable[[], None], cls: type | None = None) -> None:

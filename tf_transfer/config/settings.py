@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TYPE_CHECKING, TypeVar
 
 from tf_transfer.config.fields import (
     baseline_setting,
@@ -25,6 +25,9 @@ from tf_transfer.config.recipe import Recipe
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
@@ -45,6 +48,8 @@ def find_retired(settings: Mapping[str, Any]) -> str:
             return f"--{name}={settings[name]}"
     return ""
 
+
+T = TypeVar("T", bound="DataclassInstance")
 
 # `setting` for the flags of the feature cache.
 cache_setting = functools.partial(
@@ -298,7 +303,7 @@ METHOD_OPTIONS = tuple(
 )
 
 
-def pick(cls: type, settings: Any, **values: Any) -> Any:
+def pick(cls: type[T], settings: Settings, **values: Any) -> T:
     """An instance of a small dataclass, its fields taken from settings.
 
     Args:

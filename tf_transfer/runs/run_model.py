@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Generic, TYPE_CHECKING
+from typing import ClassVar, Generic, TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.config import command_line, settings as settings_lib
+from tf_transfer.config.experiments import EXPERIMENTS
 from tf_transfer.data import splits
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Task
@@ -32,6 +33,7 @@ class RunModel(Generic[SettingsT]):
     """What trains in a run, and on what; the base class of `Experiment`.
 
     Attributes:
+        name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
         data: the tasks.
         warm: keeps the encoder and the network from one run to the next.
@@ -40,6 +42,7 @@ class RunModel(Generic[SettingsT]):
             `build_head`; None for that.
     """
 
+    name: ClassVar[str]
     settings: SettingsT
     data: RunData[SettingsT]
     warm: WarmState
@@ -55,6 +58,11 @@ class RunModel(Generic[SettingsT]):
     def metric(self) -> str:
         """The metric that selects, stops and ranks."""
         return self.data.task.metric
+
+    @property
+    def command_module(self) -> str:
+        """The module in the command `python -m ...` of a run."""
+        return EXPERIMENTS.get(self.name, type(self).__module__)
 
     @property
     def has_foreign_code(self) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 
 from tf_transfer.data import entities
 from tf_transfer.data.task import Examples, Sentences, SEPARATOR, Task
+from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import UserError
@@ -34,7 +36,7 @@ class Result:
         network: the trained network, if it is in memory already.
     """
 
-    experiment: Any
+    experiment: RunModel[RunSettings]
     directory: str
     record: Record
     network: "Network | None" = None
@@ -313,12 +315,13 @@ class NetworkPredictor(Predictor):
         strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
         self._program: Any = None
-        self.network: Any = run.network
-        if self.network is None:
-            self.network = run.experiment.build_network(self.devices)
-            weights = {weight.path: weight for weight in self.network.weights}
+        network = run.network
+        if network is None:
+            network = run.experiment.build_network(self.devices)
+            weights = {weight.path: weight for weight in network.weights}
             for name, array in self._read_model().items():
                 weights[name].assign(array)
+        self.network = network
 
     def calibrate(self) -> None:
         """Puts the temperature into the network, which exports have."""
