@@ -284,4 +284,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    command_line.start_with_words(main)
+    command_line.command(main)

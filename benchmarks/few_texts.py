@@ -89,4 +89,4 @@ def main(argv: list[str]) -> None:
 if __name__ == "__main__":
     flags.DEFINE_string("runs", "runs/few", "Root of the run directories.")
     flags.DEFINE_string("document", "", "Document to write the table into.")
-    command_line.start_with_words(main)
+    command_line.command(main)

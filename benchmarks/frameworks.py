@@ -23,7 +23,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import CACHED, HUGGING_FACE, LIVE
@@ -229,8 +229,9 @@ def describe(result: dict[str, Any]) -> dict[str, str]:
     return cells
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags, measures, prints and writes."""
+    command_line.refuse_words(argv)
     settings = command_line.from_flags(BenchmarkSettings).resolve()
     command_line.import_tensorflow()
     result = run(settings)
@@ -251,4 +252,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.start(main, BenchmarkSettings)
+    command_line.command(main, BenchmarkSettings)

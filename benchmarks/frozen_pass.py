@@ -19,7 +19,7 @@ import dataclasses
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -199,8 +199,9 @@ def describe(result: dict[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags, measures, and writes."""
+    command_line.refuse_words(argv)
     settings = command_line.from_flags(frameworks.BenchmarkSettings)
     command_line.import_tensorflow()
     result = run(settings)
@@ -213,4 +214,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.start(main, frameworks.BenchmarkSettings)
+    command_line.command(main, frameworks.BenchmarkSettings)

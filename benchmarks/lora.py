@@ -28,7 +28,7 @@ import multiprocessing
 import os
 import statistics
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TYPE_CHECKING
 
 from benchmarks import documents, frameworks, hugging_face
@@ -352,8 +352,9 @@ def make_table(result: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Measures, or writes a measurement into a document."""
+    command_line.refuse_words(argv)
     settings = command_line.from_flags(LoraSettings)
     documents.measure_or_fill(
         lambda out: measure(settings),
@@ -365,4 +366,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.start(main, LoraSettings)
+    command_line.command(main, LoraSettings)

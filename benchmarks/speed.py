@@ -348,4 +348,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.start_with_words(main)
+    command_line.command(main)

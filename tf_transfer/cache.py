@@ -98,8 +98,9 @@ def clear_entry(entry: store_lib.Entry) -> str:
     return f"{entry.name}: in use by a run, kept."
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags and does what they say."""
+    command_line.refuse_words(argv)
     values = flags.FLAGS
     folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
@@ -129,4 +130,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.start(main)
+    command_line.command(main)

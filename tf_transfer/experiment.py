@@ -27,7 +27,7 @@ from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.runners import NetworkRunner, Runner
 from tf_transfer.runs.task_settings import (
     RunSettings,
-    TaskSettings,
+    TaskSettings as TaskSettings,
 )
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
@@ -67,7 +67,7 @@ class Experiment(RunModel[S], Generic[S]):
         UserError: the settings are invalid; the message names the flag.
     """
 
-    Settings: ClassVar[type[RunSettings]] = TaskSettings
+    Settings: type[S]  # each experiment has its own
     Data: ClassVar[type[RunData]] = RunData
     # What does a run, by its `--features`.
     runners: ClassVar[Mapping[str, type[Runner]]] = {
@@ -249,6 +249,12 @@ class Experiment(RunModel[S], Generic[S]):
         lines.append(f"Runs on {', '.join(devices.names)}{compiler}.")
         return "\n".join(lines)
 
+    @classmethod
+    def main(cls, argv: Sequence[str]) -> None:
+        """Does what the flags of a command ask for; see `command`."""
+        command_line.refuse_words(argv)
+        cls(command_line.from_flags(cls.Settings)).execute()
+
     def execute(self) -> None:
         """Does what the command asks for: trains, or describes."""
         if self.settings.describe:
@@ -371,15 +377,3 @@ def open_run(
             f"({identity}). Bring the old one back."
         )
     return Result(experiment, path, record)
-
-
-# === Commands ===
-
-
-def start(cls: type[Experiment]) -> None:
-    """Runs an experiment's module as a command."""
-
-    def main() -> None:
-        cls(command_line.from_flags(cls.Settings)).execute()
-
-    command_line.start(main, cls.Settings)

@@ -35,6 +35,7 @@ A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 
 import os
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 from absl import flags
@@ -268,8 +269,9 @@ def _calibrate(predictor: Predictor) -> None:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags and predicts."""
+    command_line.refuse_words(argv)
     values = flags.FLAGS
     _check_flags(values)
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
@@ -305,4 +307,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.start(main)
+    command_line.command(main)

@@ -275,4 +275,4 @@ def _write(out: str, contents: Mapping[str, bytes]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.start_with_words(main)
+    command_line.command(main)

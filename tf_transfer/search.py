@@ -25,6 +25,7 @@ answer so far; the same command with a larger budget continues.
 import dataclasses
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
 import tf_transfer
@@ -198,8 +199,9 @@ def open_search(settings: Settings, began: float) -> "Search":
     return Search(settings, began)
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags; searches, and prints the answer."""
+    command_line.refuse_words(argv)
     settings = command_line.from_flags(Settings)
     search = open_search(settings, tf_transfer.IMPORT_TIME)
     if settings.dry_run:
@@ -209,4 +211,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.start(main, Settings)
+    command_line.command(main, Settings)

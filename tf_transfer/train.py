@@ -41,6 +41,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
 from tf_transfer import experiment
+from tf_transfer.config import command_line
 from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
@@ -409,4 +410,4 @@ EXPERIMENT = Train
 run = Train.run
 
 if __name__ == "__main__":
-    experiment.start(Train)
+    command_line.command(Train.main, Settings)

@@ -7,6 +7,7 @@ train at a rate of their own.
 import dataclasses
 
 from tf_transfer import experiment
+from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 
 
@@ -47,4 +48,4 @@ EXPERIMENT = HeadFirst
 run = HeadFirst.run
 
 if __name__ == "__main__":
-    experiment.start(HeadFirst)
+    command_line.command(HeadFirst.main, HeadFirst.Settings)

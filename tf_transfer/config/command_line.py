@@ -116,31 +116,25 @@ def _flags_of(cls: type[Fields]) -> flags.FlagValues:
     return _FLAGS[cls]
 
 
-def start(main: Callable[[], None], cls: type | None = None) -> None:
-    """Runs an entry module: flags, `main()`, and errors a person can read."""
+def command(
+    main: Callable[[list[str]], None], cls: type[Fields] | None = None
+) -> None:
+    """Runs an entry module: flags, `main`, and errors a person can read.
 
-    def run(argv: Sequence[str]) -> None:
-        if len(argv) > 1:
-            raise UserError(
-                f"{cut(argv[1])!r} is not a flag. Flags look like --task=rte; "
-                "--help lists them."
-            )
-        main()
-
+    Args:
+        main: takes the module's name and the words next to its flags.
+        cls: the settings of which flags are made; None where the module has
+            defined its own.
+    """
     if cls is not None:
         define_flags(cls, sys.argv[0])
-    start_with_words(run, cls or settings_lib.Settings)
-
-
-def start_with_words(
-    main: Callable[[list[str]], None], cls: type = settings_lib.Settings
-) -> None:
-    """Runs an entry module whose `main` reads the words next to its flags."""
     files.open_standard_files()
     if help_lib.is_asked(sys.argv[1:]):
         command_flags = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
         document = sys.modules["__main__"].__doc__ or ""
-        text = help_lib.format_help(document, command_flags, cls)
+        text = help_lib.format_help(
+            document, command_flags, cls or settings_lib.Settings
+        )
         guarded(lambda: print(text))
         return
 
@@ -149,6 +143,19 @@ def start_with_words(
         guarded(explain_lack_of_memory(functools.partial(main, argv)))
 
     app.run(run, flags_parser=_parse_flags)
+
+
+def refuse_words(argv: Sequence[str]) -> None:
+    """Raises `UserError` for a word that is no flag.
+
+    Args:
+        argv: see `command`.
+    """
+    if len(argv) > 1:
+        raise UserError(
+            f"{cut(argv[1])!r} is not a flag. Flags look like --task=rte; "
+            "--help lists them."
+        )
 
 
 def _parse_flags(words: list[str]) -> list[str]:

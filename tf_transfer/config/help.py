@@ -7,8 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from tf_transfer.config import settings
-from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import Fields, Group
 
 # Shown first, in this order, by whichever command has them.
 KNOW_FIRST = (
@@ -45,7 +44,7 @@ def is_asked(words: Iterable[str]) -> bool:
 def format_help(
     document: str,
     command_flags: Sequence[flags.Flag],
-    cls: type[settings.Settings],
+    cls: type[Fields],
 ) -> str:
     """The text of `--help`.
 

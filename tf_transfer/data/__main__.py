@@ -9,7 +9,7 @@ SHA-256 sum there, and names those that differ. Other files are not looked at.
 
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
@@ -73,11 +73,12 @@ def check(folder: str) -> None:
     print(f"{formatting.count(count, 'file')} as in docs/data.md.")
 
 
-def main() -> None:
+def main(argv: Sequence[str] = ()) -> None:
     """Reads the flag and compares."""
+    command_line.refuse_words(argv)
     check(flags.FLAGS.check)
 
 
 if __name__ == "__main__":
     define_flags()
-    command_line.start(main)
+    command_line.command(main)

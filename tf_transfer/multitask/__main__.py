@@ -1,9 +1,9 @@
 """The command `python -m tf_transfer.multitask`; see `experiment`."""
 
-from tf_transfer.experiment import start
+from tf_transfer.config.command_line import command
 from tf_transfer.multitask import experiment
 
 __doc__ = experiment.__doc__  # what --help begins with
 
 if __name__ == "__main__":
-    start(experiment.EXPERIMENT)
+    command(experiment.Multitask.main, experiment.Settings)

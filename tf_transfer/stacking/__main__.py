@@ -1,9 +1,9 @@
 """The command `python -m tf_transfer.stacking`; see `experiment`."""
 
-from tf_transfer.experiment import start
+from tf_transfer.config.command_line import command
 from tf_transfer.stacking import experiment
 
 __doc__ = experiment.__doc__  # what --help begins with
 
 if __name__ == "__main__":
-    start(experiment.EXPERIMENT)
+    command(experiment.Stacking.main, experiment.Settings)
