@@ -35,6 +35,7 @@ from tf_transfer.training import record_types, records, results, run_paths
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from keras.layers import Layer
@@ -81,7 +82,7 @@ class Experiment(RunModel[S], Generic[S]):
         source: Source | None = None,
         head: Callable[[Task, "Encoder"], "Layer"] | None = None,
         warm: WarmState | None = None,
-        recorded: dict[str, Any] | None = None,
+        recorded: Record | None = None,
     ) -> None:
         self.settings = settings.resolve()
         methods.from_settings(self.settings)  # its options are checked at once
@@ -265,7 +266,7 @@ class Experiment(RunModel[S], Generic[S]):
     # === Predicting ===
 
     @classmethod
-    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+    def recall_settings(cls, config: Record) -> Record:
         """The settings of a finished run, to predict with on this machine.
 
         Args:
@@ -326,54 +327,81 @@ def open_run(
             encoder or head is another one than now, or a setting is retired.
     """
     path = run_paths.find_answer(path)
+    config, record = _read_finished(path)
+    experiment = _recall(path, config, cache_dir, experiment_name, head)
+    settings, key = experiment.settings, config["key"]
+    wanted = key.get("head_identity")
+    if experiment.head_identity != wanted:
+        trained_head = f"the head {wanted}" if wanted else "no head of your own"
+        raise _refusal(
+            path,
+            f"was trained with {trained_head}. In Python, "
+            "experiment.open_run takes it as `head`.",
+        )
+    if not settings.is_sparse:
+        identity = loading.identify(settings.model, settings.cache_folder)
+        if identity != key.get("model_identity"):
+            raise _refusal(
+                path,
+                f"was trained on another {settings.model} "
+                f"({key.get('model_identity')}) than there is now "
+                f"({identity}). Bring the old one back.",
+            )
+    return Result(experiment, path, record)
+
+
+def _refusal(path: str, problem: str) -> UserError:
+    return UserError(f"--run={path}: {problem}")
+
+
+def _read_finished(path: str) -> tuple[Record, Record]:
+    """The contents of a finished run's `config.json` and `result.json`.
+
+    Raises:
+        UserError: the run is unfinished, damaged, without a model or retired.
+    """
     directory = records.RunDirectory(path, None)
     record = directory.result()
     if record is not None and not record["best_epoch"]:
-        raise UserError(
-            f"--run={path}: is a baseline of tf_transfer.tweets, which keeps "
-            "no model. tf_transfer.train --features=tfidf does."
+        raise _refusal(
+            path,
+            "is a baseline of tf_transfer.tweets, which keeps no model. "
+            "tf_transfer.train --features=tfidf does.",
         )
     config = directory.config(record_types.Trained)
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
-        raise UserError(
-            f"--run={path}: has no {missing}. Give the folder of a finished "
-            "run, or of a search that has answered."
+        raise _refusal(
+            path,
+            f"has no {missing}. Give the folder of a finished run, or of a "
+            "search that has answered.",
         )
     if retired := settings_lib.find_retired(config["settings"]):
-        raise UserError(
-            f"--run={path}: was trained with {retired}, which is retired. "
-            "Predict with the version of tf_transfer that trained it."
+        raise _refusal(
+            path,
+            f"was trained with {retired}, which is retired. Predict with the "
+            "version of tf_transfer that trained it.",
         )
     directory.check_file("config.json", record)
-    name = config["key"]["module"]
-    cls = None
+    return config, record
+
+
+def _recall(
+    path: str,
+    config: Record,
+    cache_dir: str,
+    experiment_name: str,
+    head: "Callable[[Task, Encoder], Layer] | None",
+) -> Experiment[RunSettings]:
+    """The experiment of a finished run; see `open_run`."""
+    name, cls = config["key"]["module"], None
     if experiment_name or name in EXPERIMENTS:
         cls = load(experiment_name or name)
     if cls is None or cls.name != name:
-        raise UserError(
-            f"--run={path}: is a run of the experiment {cut(name)!r}. Give its "
-            "module as --experiment."
+        raise _refusal(
+            path,
+            f"is a run of the experiment {cut(name)!r}. Give its module as "
+            "--experiment.",
         )
     settings = cls.Settings(**cls.recall_settings(config), cache_dir=cache_dir)
-    experiment = cls(settings, head=head, recorded=config)
-    wanted = config["key"].get("head_identity")
-    if experiment.head_identity != wanted:
-        trained_head = f"the head {wanted}" if wanted else "no head of your own"
-        raise UserError(
-            f"--run={path}: was trained with {trained_head}. In Python, "
-            "experiment.open_run takes it as `head`."
-        )
-    if settings.is_sparse:
-        return Result(experiment, path, record)
-    identity = loading.identify(
-        experiment.settings.model, experiment.settings.cache_folder
-    )
-    trained_on = config["key"].get("model_identity")
-    if identity != trained_on:
-        raise UserError(
-            f"--run={path}: was trained on another "
-            f"{experiment.settings.model} ({trained_on}) than there is now "
-            f"({identity}). Bring the old one back."
-        )
-    return Result(experiment, path, record)
+    return cls(settings, head=head, recorded=config)
