@@ -7,12 +7,12 @@ They are stored like any output of a frozen prefix (docs/feature_cache.md).
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.encoded_split import EncodedSplit, IGNORED, StoredStates
+from tf_transfer.data.task import Examples, Sentences
 from tf_transfer.data.tokens import Tokens
 from tf_transfer.feature_cache.feature_cache import BuildCost, FeatureCache
 from tf_transfer.models.encoder import Encoder
@@ -133,7 +133,7 @@ class Reader:
         self,
         cache: FeatureCache,
         encoder: Encoder,
-        encode: Callable[[Any, int, str], EncodedSplit],
+        encode: Callable[[Examples | Sentences, int, str], EncodedSplit],
         has_pooler: bool,
     ) -> None:
         self.cache = cache
@@ -142,7 +142,9 @@ class Reader:
         self._pooler = encoder.pooler.get_weights() if has_pooler else None
         self.cost = BuildCost(0.0, 0.0, 0.0)
 
-    def texts(self, splits: Mapping[str, Any]) -> dict[str, PooledStates]:
+    def texts(
+        self, splits: Mapping[str, Examples | Sentences]
+    ) -> dict[str, PooledStates]:
         """Pooled states of texts, by split.
 
         Args:
@@ -167,14 +169,14 @@ class Reader:
                 self._encoder.hidden,
                 self._pooler,
                 encoded[1][name].tokens,
-                examples.labels,
+                encoded[1][name].labels,
                 examples.groups,
             )
             for name, examples in splits.items()
         }
 
     def words(
-        self, splits: Mapping[str, Any], blocks: Sequence[int]
+        self, splits: Mapping[str, Examples | Sentences], blocks: Sequence[int]
     ) -> dict[str, WordStates]:
         """States of words, by split.
 

@@ -22,6 +22,7 @@ import threadpoolctl
 from tf_transfer.baselines import linear, token_tfidf
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
+from tf_transfer.data.tokens import Tokens
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -80,7 +81,7 @@ class Inputs(Protocol):
     labels: np.ndarray
     sentences: np.ndarray | None
     groups: np.ndarray | None
-    tokens: Any
+    tokens: Tokens
 
     def matrix(
         self, states: States, rows: np.ndarray | None = None

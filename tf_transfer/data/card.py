@@ -4,13 +4,12 @@ import itertools
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tf_transfer.data import entities, splits as splits_lib, texts as texts_lib
-from tf_transfer.data.task import Task, Texts
+from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.utils import formatting
 
 SHOWN = 20  # labels with a line of their own
@@ -71,7 +70,9 @@ def describe_data(
     return "\n".join(lines)
 
 
-def find_problems(task: Task, splits: dict[str, Any]) -> list[str]:
+def find_problems(
+    task: Task, splits: Mapping[str, Examples | Sentences]
+) -> list[str]:
     """What may be wrong with labels and texts, as sentences.
 
     Args:
@@ -89,7 +90,7 @@ def find_problems(task: Task, splits: dict[str, Any]) -> list[str]:
     return problems
 
 
-def count_shared(splits: dict[str, Any]) -> dict[str, int]:
+def count_shared(splits: Mapping[str, Examples | Sentences]) -> dict[str, int]:
     """The number of examples of each split with a text of the training set.
 
     Args:
@@ -105,11 +106,11 @@ def count_shared(splits: dict[str, Any]) -> dict[str, int]:
     return shared
 
 
-def _normalize(examples: Any) -> list[str]:
+def _normalize(examples: Examples | Sentences) -> list[str]:
     return [*map(texts_lib.normalize, zip(*examples.texts))]
 
 
-def find_label_problems(task: Task, train: Any) -> list[str]:
+def find_label_problems(task: Task, train: Examples | Sentences) -> list[str]:
     """What may be wrong with the labels of training texts, as sentences.
 
     Args:
@@ -153,7 +154,8 @@ def find_label_problems(task: Task, train: Any) -> list[str]:
             f"{share:.0%} of the training texts are {_quote(most)}. {advice}"
         )
     groups = texts_lib.group_texts([*zip(*train.texts)])
-    repeated, several = texts_lib.count_duplicates(groups, train.labels)
+    labels, _ = train.targets(task)
+    repeated, several = texts_lib.count_duplicates(groups, labels)
     if repeated:
         problems.append(
             f"training texts that repeat another: {repeated:,}; texts with "
@@ -218,10 +220,12 @@ def _are_near(one: str, other: str) -> bool:
     return False
 
 
-def _label_rows(task: Task, splits: dict[str, Any]) -> list[list[str]]:
+def _label_rows(
+    task: Task, splits: Mapping[str, Examples | Sentences]
+) -> list[list[str]]:
     """A row per label: how often it occurs in each split."""
     if task.kind == "score":
-        columns = [some.labels for some in splits.values()]
+        columns = [some.targets(task)[0] for some in splits.values()]
         return [
             ["lowest", *(f"{np.min(scores):.2f}" for scores in columns)],
             ["mean", *(f"{np.mean(scores):.2f}" for scores in columns)],
@@ -246,7 +250,7 @@ def _names(task: Task) -> Sequence[str]:
     return task.labels or ()
 
 
-def _count_labels(task: Task, some: Any) -> np.ndarray:
+def _count_labels(task: Task, some: Examples | Sentences) -> np.ndarray:
     """int64 [labels]. How often each label occurs."""
     labels, _ = some.targets(task)
     if task.kind == "labels":

@@ -9,7 +9,7 @@ import numpy as np
 from absl import logging
 
 from tf_transfer.data.columns import normalize_cell, Table
-from tf_transfer.data.task import Examples, Source, Task
+from tf_transfer.data.task import Examples, Sentences, Source, Task
 from tf_transfer.utils import files, servers
 from tf_transfer.utils.errors import UserError
 
@@ -38,7 +38,7 @@ class FolderSource(Source):
         advice: str,
         title: str,
         splits: Iterable[str],
-        read_file: Callable[[str, str], Any],
+        read_file: Callable[[str, str], Examples | Sentences],
     ) -> None:
         self.task = task
         self._folder, self._pattern = folder, pattern
@@ -57,7 +57,7 @@ class FolderSource(Source):
             raise UserError(f"{path}: no such file. {self._advice}")
         return path
 
-    def read(self, split: str) -> Any:
+    def read(self, split: str) -> Examples | Sentences:
         """The `Examples` of a split, or its `Sentences`."""
         return self._read_file(self.find_file(split), split)
 
@@ -82,7 +82,7 @@ class TfdsSource(Source):
         instead: str,
         url: str,
         splits: Mapping[str, str],
-        convert: Callable[[list[dict[str, Any]], str], Any],
+        convert: Callable[[list[dict[str, Any]], str], Examples | Sentences],
     ) -> None:
         self.task = task
         self._name, self._instead, self._url = name, instead, url
@@ -90,7 +90,7 @@ class TfdsSource(Source):
         self._builder = _find_release(name)
         self.identity = f"tfds {self._builder.info.full_name}"
 
-    def read(self, split: str) -> Any:
+    def read(self, split: str) -> Examples | Sentences:
         """The `Examples` of a split, or its `Sentences`.
 
         Raises:

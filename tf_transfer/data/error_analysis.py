@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import entities, metrics
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
 
@@ -23,7 +23,9 @@ RATES = ("precision", "recall", "f1")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the residuals of scores
 
 
-def describe_errors(task: Task, examples: Any, logits: np.ndarray) -> Record:
+def describe_errors(
+    task: Task, examples: Examples | Sentences, logits: np.ndarray
+) -> Record:
     """Describes the errors on a split.
 
     Args:
@@ -49,7 +51,7 @@ def describe_errors(task: Task, examples: Any, logits: np.ndarray) -> Record:
     """
     labels, starts = examples.targets(task)
     logits = np.asarray(logits, np.float64)
-    if starts is not None:
+    if isinstance(examples, Sentences) and starts is not None:
         return _describe_words(task, examples, labels, logits, starts)
     if task.kind == "score":
         return _describe_scores(task, examples, labels, logits)
@@ -61,7 +63,8 @@ def describe_errors(task: Task, examples: Any, logits: np.ndarray) -> Record:
 
 
 def describe_splits(
-    scored: Mapping[str, tuple[Task, Any]], logits: Mapping[str, np.ndarray]
+    scored: Mapping[str, tuple[Task, Examples | Sentences]],
+    logits: Mapping[str, np.ndarray],
 ) -> Record:
     """The content of `errors.json`.
 
@@ -79,7 +82,7 @@ def describe_splits(
 
 def _describe_classes(
     task: Task,
-    examples: Any,
+    examples: Examples | Sentences,
     labels: np.ndarray,
     logits: np.ndarray,
 ) -> Record:
@@ -103,7 +106,7 @@ def _describe_classes(
 
 def _describe_several(
     task: Task,
-    examples: Any,
+    examples: Examples | Sentences,
     labels: np.ndarray,
     logits: np.ndarray,
 ) -> Record:
@@ -127,7 +130,10 @@ def _describe_several(
 
 
 def _describe_scores(
-    task: Task, examples: Any, labels: np.ndarray, logits: np.ndarray
+    task: Task,
+    examples: Examples | Sentences,
+    labels: np.ndarray,
+    logits: np.ndarray,
 ) -> Record:
     answers = metrics.clip_scores(task, logits)
     residuals = answers - labels
@@ -152,7 +158,7 @@ def _describe_scores(
 
 def _describe_words(
     task: Task,
-    sentences: Any,
+    sentences: Sentences,
     labels: np.ndarray,
     logits: np.ndarray,
     starts: np.ndarray,
@@ -236,7 +242,7 @@ def _find_worst(is_wrong: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 def _list_worst(
-    examples: Any, rows: np.ndarray, **columns: list[Any]
+    examples: Examples | Sentences, rows: np.ndarray, **columns: list[Any]
 ) -> list[Record]:
     """The id of some examples, their text in a line that is cut, and more.
 

@@ -280,7 +280,7 @@ class Sentences:
         )
 
 
-def concatenate(parts: Sequence[Any]) -> Any:
+def concatenate(parts: Sequence[Examples | Sentences]) -> Examples | Sentences:
     """Several `Examples`, or `Sentences`, one behind the other.
 
     They get new ids, since theirs belong to different splits.
@@ -290,10 +290,11 @@ def concatenate(parts: Sequence[Any]) -> Any:
     if first.groups is not None:
         groups = np.concatenate([part.groups for part in parts])
     if isinstance(first, Sentences):
+        sentences = [part for part in parts if isinstance(part, Sentences)]
         return Sentences(
             ids,
-            [words for part in parts for words in part.words],
-            [tags for part in parts for tags in part.tags],
+            [words for part in sentences for words in part.words],
+            [tags for part in sentences for tags in part.tags],
             groups,
         )
     columns = [[*itertools.chain(*c)] for c in zip(*(p.texts for p in parts))]

@@ -19,6 +19,7 @@ from tf_transfer.data import (
 from tf_transfer.data.columns import BadRow, BadRows, normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.own import label_cells
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.utils.errors import UserError
 
 
@@ -49,7 +50,9 @@ class Texts(NamedTuple):
         return len(next(iter(self.columns.values())))
 
 
-def read_texts(task: Task, settings: Any, texts: Sequence[str]) -> Texts:
+def read_texts(
+    task: Task, settings: RunSettings, texts: Sequence[str]
+) -> Texts:
     """Reads one text or pair, or sentences whose words are to be tagged.
 
     Args:
@@ -85,7 +88,7 @@ def read_texts(task: Task, settings: Any, texts: Sequence[str]) -> Texts:
 
 def read_file(
     task: Task,
-    settings: Any,
+    settings: RunSettings,
     path: str,
     encoding: str = "",
     label_column: str = "",
@@ -134,7 +137,7 @@ def read_file(
 
 def _make_rows(
     task: Task,
-    settings: Any,
+    settings: RunSettings,
     table: Table,
     label_column: str,
     skip_bad_rows: bool = False,

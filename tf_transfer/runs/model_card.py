@@ -5,13 +5,17 @@ import math
 import os
 import timeit
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.training import records
 from tf_transfer.utils import formatting, machine
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from tf_transfer.runs.trained import NetworkPredictor, Predictor
 
 USES = {
     "saved_model": """import tensorflow as tf
@@ -106,11 +110,13 @@ NOTES = {
 TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 
-def write_card(predictor: Any, form: str, folder: str, serve: Any) -> str:
+def write_card(
+    predictor: "NetworkPredictor", form: str, folder: str, serve: Any
+) -> str:
     """The text of a model card.
 
     Args:
-        predictor: the run's `trained.Predictor`.
+        predictor: of the run.
         form: one of `USES`.
         folder: the files of the export.
         serve: the serving signature, which is timed.
@@ -141,7 +147,7 @@ def write_card(predictor: Any, form: str, folder: str, serve: Any) -> str:
     return _join(lines, _prepare_texts(predictor, use))
 
 
-def write_baseline_card(predictor: Any, folder: str) -> str:
+def write_baseline_card(predictor: "Predictor", folder: str) -> str:
     """The text of a model card for a baseline; see `write_card`."""
     from tf_transfer.baselines import usual  # scikit-learn takes seconds
 
@@ -160,7 +166,7 @@ def write_baseline_card(predictor: Any, folder: str) -> str:
     return _join(lines, use)
 
 
-def list_preparation(settings: Any) -> list[str]:
+def list_preparation(settings: RunSettings) -> list[str]:
     """The flags by which `predict` prepares texts, which no export does.
 
     Cleaning needs Python: TensorFlow has neither its HTML entities nor the
@@ -177,7 +183,7 @@ def list_preparation(settings: Any) -> list[str]:
     return flags
 
 
-def _prepare_texts(predictor: Any, use: str) -> str:
+def _prepare_texts(predictor: "Predictor", use: str) -> str:
     """Python that uses an export, with texts as the run reads them."""
     settings = predictor.experiment.settings
     if not list_preparation(settings):
@@ -195,7 +201,7 @@ def _prepare_texts(predictor: Any, use: str) -> str:
     )
 
 
-def _describe_cut(predictor: Any) -> str:
+def _describe_cut(predictor: "Predictor") -> str:
     """A sentence on what an export reads of a long text."""
     settings = predictor.experiment.settings
     length = settings.max_length
@@ -210,7 +216,7 @@ def _describe_cut(predictor: Any) -> str:
     return f"Texts are cut at {length} tokens{kept}."
 
 
-def _find_command(predictor: Any, config: Record) -> str:
+def _find_command(predictor: "Predictor", config: Record) -> str:
     """The command of a run; of this package by its module, not by a path."""
     program, *words = config["starts"][-1]["command"]
     if "tf_transfer" in program.split(os.sep)[-3:]:
@@ -219,7 +225,9 @@ def _find_command(predictor: Any, config: Record) -> str:
     return formatting.quote_command(program, *words)
 
 
-def _describe_run(predictor: Any, config: Record, folder: str) -> list[str]:
+def _describe_run(
+    predictor: "Predictor", config: Record, folder: str
+) -> list[str]:
     """Lines on any run; see `write_card`."""
     task = predictor.task
     sizes = ", ".join(

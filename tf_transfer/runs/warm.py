@@ -42,10 +42,10 @@ class WarmState:
         self._clear()
 
     def _clear(self) -> None:
-        self._encoder: Any = None
+        self._encoder: Encoder | None = None
         self._encoder_key: Any = None
         self._initial: dict[int, tuple[Any, np.ndarray]] = {}
-        self._network: Any = None
+        self._network: Network | None = None
         self._added: dict[int, AddedWeights] = {}  # of the network
         self._signature: Any = None
         self._tokens: dict[Any, tokens.Tokens] = {}
@@ -78,7 +78,7 @@ class WarmState:
             # Only where the pooler is new does it draw from the seed.
             seed if loading.has_new_pooler(model) else None,
         )
-        if self._encoder_key != key:
+        if self._encoder is None or self._encoder_key != key:
             self._clear()
             gc.collect()  # two large encoders may be too many
             self._encoder = loading.load(
