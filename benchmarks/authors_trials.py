@@ -146,7 +146,6 @@ def write(
         trainable_layers=line["trained_blocks"],
         lr=lr,
         seed=int(line["seed"]),
-        trial=True,
         out=out,
     ).resolve()
     identities = {

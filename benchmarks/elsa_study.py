@@ -32,10 +32,11 @@ from absl import flags
 
 from benchmarks import documents, frameworks, hugging_face
 from tf_transfer.config import command_line
-from tf_transfer.freezing import experiment as freezing, studies
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.models import loading
 from tf_transfer.sweeps import execute, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import State
 from tf_transfer.utils.errors import UserError
 
 MARK = "elsa"
@@ -71,13 +72,10 @@ def define_flags() -> None:
 def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
     """The trials of a task, the largest cache first."""
     values = flags.FLAGS
-    settings = freezing.Settings(model=model).resolve()
     blocks = loading.read_shape(model).blocks
-    numbers = studies.numbers_of_frozen_blocks(settings, blocks)
     grid = {
         "experiment": "freezing",
         "flags": {
-            "trial": True,
             "task": task,
             "data": data,
             "model": model,
@@ -86,7 +84,7 @@ def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
             "frozen_prefix": "cached",
         },
         "axes": {
-            "trainable_layers": [blocks - number for number in numbers],
+            "trainable_layers": [*range(blocks // 2, -1, -1)],
             "seed": list(range(values.trials)),
         },
     }
@@ -186,7 +184,9 @@ def _time_warm(runs: list[Planned], out: str) -> list[float]:
 
     def study() -> None:
         with execute.open_pool(runs) as pool:
-            execute.run_completely(runs, out, pool)
+            states = execute.run_all(runs, out, pool)
+        if states.select(State.FAILED):
+            raise UserError(f"{out}: runs have failed; see .sweep/logs there.")
         _report(out)
 
     return time_work(study).tolist()

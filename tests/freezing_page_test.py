@@ -1,6 +1,5 @@
-"""docs/freezing.md says what the study does and shows."""
+"""docs/freezing.md says what runs and grids do, and shows."""
 
-import dataclasses
 import itertools
 import os
 import re
@@ -8,9 +7,11 @@ import re
 from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
-from tf_transfer.freezing import curves, experiment as freezing, studies
+from tf_transfer.freezing import curves, experiment as freezing
 from tf_transfer.reports import claims, summary as summary_lib
 from tf_transfer.sweeps import grid as grid_lib
+
+FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
 
 
 def read_choices():
@@ -27,18 +28,14 @@ def test_the_page_says_what_the_command_does():
     assert f"{settings.max_length} tokens" in said["longest text"]
     assert said["encoders"] == "BERT uncased"
     assert settings.model == "bert_base_en_uncased"
-    assert (
-        f"{settings.trials}, with seeds 0 to {settings.trials - 1}"
-        == (said["trials"])
-    )
-    assert "plain mean" in said["decided by"]
-    for field in dataclasses.fields(settings):
-        if field.name in ("rates", "search"):
-            assert "plain mean" in field.metadata["help"]
-    assert "--tasks=all" in said["WNLI"]
-    assert "wnli" in studies.tasks_of(
-        command_line.parse(freezing.Settings, ("--tasks=all",)).resolve()
-    )
+    assert said["learning rate"].endswith(f"a run has {settings.lr:g}")
+    grid = grid_lib.read_grid(os.path.join(FOLDER, "bert_base.json"))
+    seeds, rates = grid["axes"]["seed"], grid["axes"]["lr"]
+    assert seeds == grid["search"]["seed"] == [*range(5)]
+    assert said["trials"] == "5, with seeds 0 to 4"
+    assert rates == grid["search"]["lr"] == [n / 1e5 for n in range(1, 6)]
+    assert said["WNLI"].startswith("`bert_base.json`")
+    assert "wnli" in grid["axes"]["task"]
     words = {"matthews": "Matthews", "f1": "F1", "spearman": "Spearman"}
     for task in glue.TASKS.values():
         metric = words.get(task.metric)
@@ -54,8 +51,7 @@ def test_the_page_says_what_the_command_does():
 
 def test_the_page_names_the_output_of_the_runs_that_it_shows():
     """Runs of before the softmax have none in their key, nor has a probe."""
-    folder = os.path.join(commands.ROOT, "experiments", "freezing")
-    kept = summary_lib.read_summary(os.path.join(folder, "summary.json"))
+    kept = summary_lib.read_summary(os.path.join(FOLDER, "summary.json"))
     keys = [run["key"] for run in kept["runs"] if run["approach"] != "probe"]
     heads = {key.get("loss_head", "sigmoid") for key in keys}
     path = os.path.join(commands.ROOT, "docs", "freezing.md")
@@ -67,7 +63,50 @@ def test_the_page_names_the_output_of_the_runs_that_it_shows():
     )
 
 
-FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
+def describe(task, approach, cached, lr, seed, validation_fraction):
+    """What tells the runs of a freezing study apart."""
+    if approach == "probe":
+        return task, approach
+    return task, approach, cached, lr, seed, validation_fraction
+
+
+def test_the_small_grids_have_the_runs_that_the_page_shows(
+    monkeypatch, tmp_path
+):
+    monkeypatch.chdir(commands.ROOT)
+    search, waiting = set(), set()
+    for name in ("embedded", "embedded_probe"):
+        path = f"experiments/freezing/{name}.json"
+        for run in grid_lib.expand_all(path, str(tmp_path)):
+            settings = run.settings
+            (waiting if run.searched else search).add(
+                describe(
+                    settings.task,
+                    settings.approach,
+                    settings.runs_cached,
+                    settings.lr,
+                    settings.seed,
+                    settings.validation_fraction,
+                )
+            )
+    kept = summary_lib.read_summary(os.path.join(FOLDER, "summary.json"))
+    shown = {
+        describe(
+            run["task"],
+            run["approach"],
+            run["cached"],
+            run["lr"],
+            run["seed"],
+            run["key"].get("validation_fraction", 0.0),
+        )
+        for run in kept["runs"]
+    }
+    assert len(shown) == len(kept["runs"]) == 120
+    assert search <= shown <= search | waiting
+    # The search keeps one rate of five.
+    assert 5 * len(shown - search) == len(waiting)
+
+
 # Published full models without frozen trials, which the page names.
 NOT_FILLED = {
     *(("roberta-base", "WNLI"), ("bert-large", "WNLI")),

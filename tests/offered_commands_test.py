@@ -23,7 +23,7 @@ RUNS = {
     "tweets": {"trainable_layers": "1", "seed": 3},
     "stacking": {"head": "highway"},
     "multitask": {"batch_size": 4},
-    "freezing": {"trainable_layers": "1", "trial": True, "lr": 1e-4},
+    "freezing": {"trainable_layers": "1", "lr": 1e-4},
     "methods": {"method": "lora", "lora_rank": 4},
 }
 

@@ -12,7 +12,6 @@ from tests.support import answering, commands, own_data, quick
 from tf_transfer import experiment, report, train
 from tf_transfer.data import table_files
 from tf_transfer.data.splits import TRAINING_SAMPLE
-from tf_transfer.freezing import experiment as freezing, studies
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
 from tf_transfer.stacking import experiment as stacking
@@ -337,19 +336,6 @@ def test_a_sweep_names_its_runs(folder, tmp_path):
     assert len(runs) == 2
     for run in runs:
         assert f"{os.sep}news{os.sep}last_" in run.directory.path
-
-
-def test_a_study_of_frozen_blocks_needs_a_test(folder, tmp_path):
-    own_data.write_task(tmp_path, "untested", test=None)
-    settings = freezing.Settings(
-        task=str(tmp_path / "untested.toml"), model="tiny"
-    ).resolve()
-    with pytest.raises(UserError, match=r"untested.toml: has no test"):
-        studies.Study(settings, pool=None)
-    settings = freezing.Settings(
-        task=str(folder / "news.toml"), model="tiny"
-    ).resolve()
-    assert studies.Study(settings, pool=None).frozen == [1]
 
 
 def test_sparse_baselines_of_tweets_read_no_task_file(folder):

@@ -120,7 +120,7 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
         ([*glue, out], 0, "Already done"),
         ([*glue, out, "--lr=0"], 1, "--lr=0"),
         ([*glue, out, "--task=stsb", "--data=nowhere"], 1, "no such folder"),
-        (["freezing", "--trials=0"], 1, "--trials=0"),
+        (["freezing", "--lr=0"], 1, "--lr=0"),
         (["multitask", "--data=nowhere"], 1, "nowhere"),
         (["stacking", "--task=ner", "--data=nowhere"], 1, "nowhere"),
         (["tweets", "--model=tiny"], 1, "--data"),

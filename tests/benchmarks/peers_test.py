@@ -218,7 +218,6 @@ def test_a_trial_of_transformers_trains_and_is_scored_every_epoch(tmp_path):
         lr=1e-3,
         max_epochs=2,
         max_train_examples=16,
-        trial=True,
         out=str(tmp_path),
     )
     folder = str(tmp_path / "encoder")

@@ -9,7 +9,6 @@ from tests.faults import run_scenarios
 from tests.faults.points import Scenario
 from tests.sweeps import fakes
 from tf_transfer.searches import search_runs as search_runs
-from tf_transfer.sweeps import execute
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import files
@@ -42,7 +41,7 @@ def do_run(run):
 def sweep(root, retry_failed=True):
     runs, out = plan_runs(root), os.path.join(root, "out")
     with contextlib.closing(fakes.make_pool(do_run)) as pool:
-        execute.run_completely(runs, out, pool, retry_failed)
+        fakes.run_completely(runs, out, pool, retry_failed)
 
 
 def sweep_with_failing(root):
@@ -59,9 +58,9 @@ def sweep_with_failing(root):
     runs, out = plan_runs(root), os.path.join(root, "out")
     with contextlib.closing(fakes.make_pool(do)) as pool:
         try:
-            execute.run_completely(runs, out, pool, retry_failed=True)
+            fakes.run_completely(runs, out, pool, retry_failed=True)
         except UserError as error:
-            if not str(error).startswith(f"1 of {RUNS} runs have failed"):
+            if not str(error).startswith(f"1 of {RUNS} runs failed"):
                 raise
 
 

@@ -23,7 +23,7 @@ from tests.sweeps import fakes
 from tf_transfer import experiment, train
 from tf_transfer.runs import export_folder
 from tf_transfer.runs.warm import WarmState
-from tf_transfer.sweeps import execute, grid as grid_lib, worker
+from tf_transfer.sweeps import grid as grid_lib, worker
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import Interrupted
 
@@ -206,7 +206,7 @@ def sweep(root):
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(sys, "argv", sys.argv)  # which a worker replaces
-        execute.run_completely(plan_runs(root), out, pool, retry_failed=True)
+        fakes.run_completely(plan_runs(root), out, pool, retry_failed=True)
 
 
 def read_sweep(root):

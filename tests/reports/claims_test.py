@@ -7,7 +7,7 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.freezing import experiment as freezing, studies
+from tf_transfer.freezing import experiment as freezing
 from tf_transfer.glue import experiment as glue
 from tf_transfer.reports import claims, run_frame as runs_lib
 
@@ -213,7 +213,7 @@ def test_lee_s_settings_are_those_of_the_experiment(model):
     free = {"strategy", "cpu_devices", "jit_compile", "deterministic"}
     free |= {"task", "seed", "trainable_layers"}
     assert set(our_settings) - set(settings) == free
-    assert settings["lr"] == studies.rates_of(ours)
+    assert ours.lr in settings["lr"]
 
 
 def test_a_fourth_is_claimed_of_most_tasks():

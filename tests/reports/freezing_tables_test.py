@@ -36,16 +36,16 @@ def write(trials=TRIALS, task="mrpc", lr=1e-5, untrained="", **changes):
     ]
 
 
-def fill(*groups, **options):
+def fill(*groups):
     """Tables by name, each with its rows as dicts."""
     study = made_up.collect(PAPER, *groups, published=PUBLISHED)
-    made = tables.list_tables(study, **options)
+    made = tables.list_tables(study)
     return {table.name: table.frame.to_dict("records") for table in made}
 
 
-def find_points(*groups, **options):
+def find_points(*groups):
     """The operating points: rows by quality."""
-    rows = fill(*groups, **options)["operating_points"]
+    rows = fill(*groups)["operating_points"]
     return {row["quality"]: row for row in rows}
 
 
@@ -119,13 +119,7 @@ def test_operating_points_are_found_by_both_means():
     assert point[f"here, {AVERAGING}"] == "2"
 
 
-def test_the_qualities_and_the_level_are_those_asked_for():
-    trials = {"all": [80, 82], 2: [81, 83], 1: [74, 76]}
-    points = find_points(write(trials), qualities=(0.5, 1.0), level=0.8)
-    assert {q: row["tuned, here"] for q, row in points.items()} == {
-        "≥ 50 %": "1",
-        "≥ 100 %": "2",
-    }
+def test_an_interval_needs_two_trials():
     [point, _] = find_points(write({"all": [80], 0: [50]})).values()
     assert (point["tuned, here"], point["interval"]) == ("never", "")
 

@@ -8,7 +8,6 @@ import pytest
 
 from tf_transfer.freezing import operating
 from tf_transfer.reports import claims
-from tf_transfer.utils.errors import UserError
 
 TRIALS = {
     "all": [0.80, 0.82],
@@ -70,16 +69,6 @@ def test_a_wider_interval_holds_more():
     # Of two trials drawn, 1 passes 0.72 unless both are 0.5: 3 of 4.
     assert operating.interval(trials, 0.9, level=0.4) == (1, 1)
     assert operating.interval(trials, 0.9, level=0.6) == (1, 2)
-
-
-# === --quality ===
-
-
-@pytest.mark.parametrize("given", ["0", "1.01", "", "much", "0.9,0.9", "nan"])
-def test_a_quality_that_cannot_be_is_named(given):
-    assert operating.parse_qualities("1,0.5") == (1.0, 0.5)
-    with pytest.raises(UserError, match=f"--quality={given}"):
-        operating.parse_qualities(given)
 
 
 @pytest.mark.shared

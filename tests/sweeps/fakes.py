@@ -5,9 +5,11 @@ import os
 import socket
 
 from tests.support import run_files
-from tf_transfer.sweeps import grid as grid_lib, work
+from tf_transfer.sweeps import execute, grid as grid_lib, work
+from tf_transfer.sweeps.states import State
 from tf_transfer.training import records
 from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
 
 def plan_runs(out, count, **flags):
@@ -155,3 +157,15 @@ def make_pool(do=finish, jobs=1, workers=None, polls=1, memory=0, **options):
         return worker
 
     return work.Pool(start, jobs, **options)
+
+
+def run_completely(runs, out, pool, retry_failed=False):
+    """Does the missing runs as a sweep does; `UserError` if one fails."""
+    run_states = execute.run_all(runs, out, pool, retry_failed)
+    failed = run_states.select(State.FAILED)
+    if failed:
+        raise UserError(
+            f"{len(failed)} of {len(run_states.runs)} runs failed. Give the "
+            "same command with --retry_failed."
+        )
+    return run_states

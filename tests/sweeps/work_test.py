@@ -101,15 +101,15 @@ def test_a_failed_run_is_tried_again_only_where_asked(sweep, tmp_path, capsys):
     run_states, scheduler, _ = sweep(1, lambda run: "failed")
     scheduler.work()
     failing = fakes.make_pool(lambda run: "failed")
-    with pytest.raises(UserError, match="1 of 1 runs have failed"):
-        execute.run_completely(run_states.runs, str(tmp_path), failing)
+    with pytest.raises(UserError, match="1 of 1 runs failed"):
+        fakes.run_completely(run_states.runs, str(tmp_path), failing)
     output = capsys.readouterr().out
     assert "started" not in output and "--retry_failed" in output
     finished = {"metric": "accuracy", "test": {"accuracy": 0.5}}
     working = fakes.make_pool(
         lambda run: finish(run, train_seconds=3, **finished)
     )
-    states = execute.run_completely(
+    states = fakes.run_completely(
         run_states.runs, str(tmp_path), working, retry_failed=True
     )
     result = states.result(states.runs[0])
@@ -370,10 +370,10 @@ def test_the_best_rate_of_a_search_is_used_by_what_follows(tmp_path):
 
     runs = grid_lib.expand("grid.json", grid, str(tmp_path))
     pool = fakes.make_pool(do)
-    states = execute.run_completely(runs, str(tmp_path), pool)
+    states = fakes.run_completely(runs, str(tmp_path), pool)
     assert {seed for *_, seed in done[:4]} == {0}
     selected = [(task, lr, 1) for task, lr in best.items()]
     assert sorted(done[4:]) == sorted(2 * selected)
     assert len(states.runs) == 8
-    execute.run_completely(runs, str(tmp_path), pool)
+    fakes.run_completely(runs, str(tmp_path), pool)
     assert len(done) == 8  # nothing is done twice

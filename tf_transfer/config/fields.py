@@ -116,14 +116,13 @@ def setting(
     )
 
 
-# `setting` for the flags of a group of `--help`, of every run, or of a study.
+# `setting` for the flags of a group of `--help`, or of every run.
 texts_setting = functools.partial(setting, group=Group.TEXTS)
 training_setting = functools.partial(setting, group=Group.TRAINED)
 optimizer_setting = functools.partial(setting, group=Group.OPTIMIZER)
 stopping_setting = functools.partial(setting, group=Group.STOPPING)
 running_setting = functools.partial(setting, group=Group.RUNNING)
 baseline_setting = functools.partial(setting, read_by=Reader.BASELINE)
-study_setting = functools.partial(setting, read_by=Reader.STUDY)
 
 
 def check_field(field: dataclasses.Field, value: Any) -> None:

@@ -12,8 +12,6 @@ from typing import Literal
 
 import numpy as np
 
-from tf_transfer.utils.errors import UserError
-
 ALL: Literal["all"] = "all"
 QUALITIES = (0.9, 0.95)
 LEVEL = 0.95  # of an interval
@@ -105,22 +103,3 @@ def interval(
     # Numbers that were not tried may be enough, down to the one below.
     lowest = [0, *(number + 1 for number in numbers[:-1]), None]
     return lowest[low], [*numbers, None][high]
-
-
-def parse_qualities(text: str) -> tuple[float, ...]:
-    """The qualities that `--quality` asks for, such as `0.9,0.95`.
-
-    Raises:
-        UserError: one is outside (0, 1], or given twice.
-    """
-    try:
-        numbers = tuple(map(float, text.split(",")))
-    except ValueError:
-        numbers = ()
-    shares = {number for number in numbers if 0 < number <= 1}
-    if not numbers or len(shares) < len(numbers):
-        raise UserError(
-            f"--quality={text}: give shares of the full score, above 0 and up "
-            "to 1, each once, such as 0.9 or 0.9,0.95."
-        )
-    return numbers

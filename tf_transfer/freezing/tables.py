@@ -198,22 +198,20 @@ def table_of_points(
     curves: Curves,
     published: Published,
     majorities: Mapping[str, float],
-    qualities: Sequence[float],
-    level: float,
 ) -> pd.DataFrame:
     """The fewest trained blocks that keep a share of the full score.
+
+    The interval is by the plain mean, and needs two trials.
 
     Args:
         curves, published: see `curves.list_curves` and `Published`.
         majorities: scores of the majority baseline in points, by task.
-        qualities: the shares.
-        level: of the interval, by the plain mean; it needs two trials.
     """
     rows = []
     for key, (trials, mark) in curves.items():
         full = plain_mean(trials[ALL])
         means = curves_lib.take_means(published, key.task)
-        for quality in qualities:
+        for quality in operating.QUALITIES:
             point = operating.operating_point(trials, quality)
             authors = operating.operating_point(trials, quality, authors_mean)
             row = {**key._asdict(), "quality": f"≥ {100 * quality:.4g} %"}
@@ -224,7 +222,7 @@ def table_of_points(
                 published_point = operating.operating_point(means, quality)
                 theirs = _name_blocks(published_point)
             if min(map(len, trials.values())) > 1:
-                ends = operating.interval(trials, quality, level)
+                ends = operating.interval(trials, quality)
                 interval = " to ".join(map(_name_blocks, ends))
             row |= tables.pair("tuned", theirs, mark or _name_blocks(point))
             row[f"here, {AUTHORS}"] = mark or _name_blocks(authors)
@@ -240,11 +238,7 @@ def _name_blocks(blocks: int | None) -> str:
 # === The page ===
 
 
-def list_tables(
-    study: Study,
-    qualities: Sequence[float] = operating.QUALITIES,
-    level: float = operating.LEVEL,
-) -> list[Table]:
+def list_tables(study: Study) -> list[Table]:
     """The paper's tables 4 to 9, then ours; none of a search."""
     published = study.published
     curves = curves_lib.list_curves(study.runs)
@@ -304,11 +298,9 @@ def list_tables(
         Table(
             "operating_points",
             "Fewest tuned blocks whose mean keeps a share of the full score. "
-            f"The interval holds {100 * level:g} % of resampled trials. "
-            f"*: the majority baseline keeps it. {source}",
-            table_of_points(
-                curves, scores[encoder], majorities, qualities, level
-            ),
+            f"The interval holds {100 * operating.LEVEL:g} % of resampled "
+            f"trials. *: the majority baseline keeps it. {source}",
+            table_of_points(curves, scores[encoder], majorities),
         ),
         Table(
             "layers",

@@ -153,22 +153,3 @@ def lock(folder: str) -> Iterator[None]:
                 "time."
             ) from None
         yield
-
-
-def run_completely(
-    runs: list[Planned], out: str, pool: Pool, retry_failed: bool = False
-) -> RunStates:
-    """Does the runs that are not finished; see `run_all`.
-
-    Raises:
-        UserError: a run has failed.
-    """
-    run_states = run_all(runs, out, pool, retry_failed)
-    failed = run_states.select(State.FAILED)
-    if failed:
-        raise UserError(
-            f"{len(failed)} of {len(run_states.runs)} runs have failed; "
-            f"their logs are in {run_states.folder}/logs. Remove the cause, "
-            "and give the same command with --retry_failed."
-        )
-    return run_states
