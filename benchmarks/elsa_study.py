@@ -73,9 +73,9 @@ def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
     """The trials of a task, the largest cache first."""
     values = flags.FLAGS
     blocks = loading.read_shape(model).blocks
-    grid = {
-        "experiment": "freezing",
-        "flags": {
+    grid = grid_lib.Grid(
+        experiment="freezing",
+        flags={
             "task": task,
             "data": data,
             "model": model,
@@ -83,11 +83,11 @@ def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
             "max_epochs": values.max_epochs,
             "frozen_prefix": "cached",
         },
-        "axes": {
+        axes={
             "trainable_layers": [*range(blocks // 2, -1, -1)],
             "seed": list(range(values.trials)),
         },
-    }
+    )
     return grid_lib.expand("benchmark", grid, out, os.path.join(out, "cache"))
 
 

@@ -55,9 +55,9 @@ def define_flags() -> None:
 def plan_runs(blocks: int, out: str) -> list[Planned]:
     """The runs of one approach, each task's next to each other."""
     values = flags.FLAGS
-    grid = {
-        "experiment": "glue",
-        "flags": {
+    grid = grid_lib.Grid(
+        experiment="glue",
+        flags={
             "data": values.data,
             "model": values.model,
             "trainable_layers": blocks,
@@ -66,12 +66,12 @@ def plan_runs(blocks: int, out: str) -> list[Planned]:
             "max_epochs": values.max_epochs,
             "patience": 0,
         },
-        "axes": {
+        axes={
             "task": values.tasks,
             "lr": values.rates,
             "seed": list(range(values.seeds)),
         },
-    }
+    )
     return grid_lib.expand("benchmark", grid, out, values.cache_dir)
 
 

@@ -68,9 +68,9 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
         UserError: one failed, or the worker had to be replaced.
     """
     cases = 8  # tasks, trained blocks and rates
-    grid = {
-        "experiment": "glue",
-        "flags": {
+    grid = grid_lib.Grid(
+        experiment="glue",
+        flags={
             "model": model,
             "data": data,
             "frozen_prefix": "cached",
@@ -78,13 +78,13 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
             "batch_size": 8,
             "max_epochs": 1,
         },
-        "axes": {
+        axes={
             "task": ["rte", "sst2"],
             "trainable_layers": [0, 1],
             "lr": ["1e-3", "1e-4"],
             "seed": list(range(-(-count // cases))),
         },
-    }
+    )
     runs = grid_lib.expand("benchmark", grid, out, os.path.join(out, "cache"))
     workers: list[RecordingWorker] = []
 

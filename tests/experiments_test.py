@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 
+import msgspec
 import pytest
 
 from tests.support import commands, cs224n_runs, run_files, stacking_data
@@ -300,7 +301,8 @@ def test_a_grid_of_methods_gives_each_method_equally_many_rates(
 ):
     path = os.path.join(commands.ROOT, f"experiments/methods/{name}.json")
     grid = grid_lib.read_grid(path)
-    grid["flags"] = {"model": "minilm", "data": "sample"}
+    flags = {"model": "minilm", "data": "sample"}
+    grid = msgspec.structs.replace(grid, flags=flags)
     rates = {}
     for run in grid_lib.expand(path, grid, str(tmp_path)):
         settings = run.settings

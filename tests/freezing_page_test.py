@@ -30,12 +30,12 @@ def test_the_page_says_what_the_command_does():
     assert settings.model == "bert_base_en_uncased"
     assert said["learning rate"].endswith(f"a run has {settings.lr:g}")
     grid = grid_lib.read_grid(os.path.join(FOLDER, "bert_base.json"))
-    seeds, rates = grid["axes"]["seed"], grid["axes"]["lr"]
-    assert seeds == grid["search"]["seed"] == [*range(5)]
+    seeds, rates = grid.axes["seed"], grid.axes["lr"]
+    assert seeds == grid.search["seed"] == [*range(5)]
     assert said["trials"] == "5, with seeds 0 to 4"
-    assert rates == grid["search"]["lr"] == [n / 1e5 for n in range(1, 6)]
+    assert rates == grid.search["lr"] == [n / 1e5 for n in range(1, 6)]
     assert said["WNLI"].startswith("`bert_base.json`")
-    assert "wnli" in grid["axes"]["task"]
+    assert "wnli" in grid.axes["task"]
     words = {"matthews": "Matthews", "f1": "F1", "spearman": "Spearman"}
     for task in glue.TASKS.values():
         metric = words.get(task.metric)
@@ -117,9 +117,9 @@ NOT_FILLED = {
 def list_cells(path):
     """The encoder, task and trained blocks of each number that a grid has."""
     grid = grid_lib.read_grid(path)
-    blocks = grid["axes"]
+    blocks = grid.axes
     for axes in blocks if isinstance(blocks, list) else [blocks]:
-        with open(os.path.join(commands.ROOT, grid["flagfile"])) as file:
+        with open(os.path.join(commands.ROOT, grid.flagfile)) as file:
             flags = re.findall(r"--model=(\w+)", file.read())
         [model] = axes.get("model", flags)
         tasks = [curves.TITLES[task] for task in axes["task"]]

@@ -112,7 +112,9 @@ def test_a_roberta_trains_every_number_of_blocks(tmp_path, save, eager):
         },
     }
     cache = str(tmp_path / "cache")
-    runs = grid_lib.expand("grid", grid, str(tmp_path / "runs"), cache)
+    runs = grid_lib.expand(
+        "grid", grid_lib.Grid(**grid), str(tmp_path / "runs"), cache
+    )
     trained = [(r.settings.approach, r.settings.runs_cached) for r in runs]
     assert trained == [
         ("fine_tuning", False),

@@ -326,11 +326,11 @@ def test_a_sweep_names_its_runs(folder, tmp_path):
     task = str(folder / "news.toml")
     runs = grid.expand(
         "grid",
-        {
-            "experiment": "glue",
-            "flags": {"model": "tiny", "data": "sample", "task": task},
-            "axes": {"trainable_layers": [0, 1]},
-        },
+        grid.Grid(
+            "glue",
+            flags={"model": "tiny", "data": "sample", "task": task},
+            axes={"trainable_layers": [0, 1]},
+        ),
         str(tmp_path),
     )
     assert len(runs) == 2

@@ -59,7 +59,7 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
     if name == "sweep":
         [path] = words
         for name in grid.list_files(path):
-            assert grid.read_grid(name)["experiment"] == PAPERS[paper]
+            assert grid.read_grid(name).experiment == PAPERS[paper]
     elif name == "predict":
         with commands.flags_of(predict.define_flags, *words):
             pass

@@ -95,9 +95,9 @@ def test_without_a_finished_task_the_records_stay(tmp_path, capsys):
 def test_the_grids_hold_the_rates_that_a_search_tries(name):
     path = os.path.join(commands.ROOT, "experiments", "search", f"{name}.json")
     grid = grid_lib.read_grid(path)
-    assert grid["best_of"] == "lr"
+    assert grid.best_of == "lr"
     for key in ("search", "axes"):
-        for axes in grid[key]:
+        for axes in getattr(grid, key):
             for layers in axes["trainable_layers"]:
                 usual = RATES.of(str(layers))
                 assert {*ladder.rates_around(usual)} < {*axes["lr"]}

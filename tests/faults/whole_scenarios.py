@@ -186,7 +186,9 @@ def plan_runs(root):
         },
         "axes": {"seed": [*SEEDS]},
     }
-    return grid_lib.expand("grid.json", grid, os.path.join(root, "runs"))
+    return grid_lib.expand(
+        "grid.json", grid_lib.Grid(**grid), os.path.join(root, "runs")
+    )
 
 
 def sweep(root):

@@ -123,7 +123,7 @@ def count_starts(run):
 def expand(out, seeds, max_epochs):
     flags = {**worker_test.GRID["flags"], "max_epochs": max_epochs}
     grid = {**worker_test.GRID, "flags": flags, "axes": {"seed": seeds}}
-    return grid_lib.expand("grid.json", grid, out)
+    return grid_lib.expand("grid.json", grid_lib.Grid(**grid), out)
 
 
 @pytest.mark.slow

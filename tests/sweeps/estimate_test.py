@@ -18,7 +18,9 @@ BASE = cost.Shape(12, 768, 12, 3072)
 def plan_runs(tmp_path, experiment, axis, values, **flags):
     """Dict from a value of the axis to its run; nothing is located."""
     grid = {"experiment": experiment, "flags": flags, "axes": {axis: values}}
-    runs = grid_lib.expand("grid.json", grid, str(tmp_path / "runs"))
+    runs = grid_lib.expand(
+        "grid.json", grid_lib.Grid(**grid), str(tmp_path / "runs")
+    )
     return {run.axes[axis]: run for run in runs}
 
 

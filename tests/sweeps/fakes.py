@@ -19,7 +19,7 @@ def plan_runs(out, count, **flags):
         "flags": {"model": "tiny", "data": "sample", "batch_size": 8, **flags},
         "axes": {"seed": list(range(count))},
     }
-    return grid_lib.expand("grid.json", grid, str(out))
+    return grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(out))
 
 
 def plan_sixteen(out):
@@ -34,7 +34,7 @@ def plan_sixteen(out):
             "trainable_layers": [1, 2],
         },
     }
-    return grid_lib.expand("grid.json", grid, str(out))
+    return grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(out))
 
 
 def finish(run, **result):

@@ -128,12 +128,12 @@ def changed(**changes):
         (changed(axis={}), "unknown field `axis`"),
         (changed(exclude=[]), "unknown field `exclude`"),
         ({"flags": {}}, "missing required field `experiment`"),
-        (changed(experiment="glu"), "experiment: .*glu.*freezing.*glue"),
+        (changed(experiment="glu"), "no experiment .*glu.*freezing.*glue"),
         (changed(experiment=3), "Expected `str`.*experiment"),
         (changed(flags=[]), "Expected `object`.*flags"),
         (changed(flagfile=3), "Expected `str`.*flagfile"),
-        (changed(axes={"task": "rte"}), "axes.task: give a list"),
-        (changed(axes={"task": []}), "axes.task: give a list"),
+        (changed(axes={"task": "rte"}), "Expected `array`.*axes"),
+        (changed(axes={"task": []}), "length >= 1.*axes"),
         (changed(flags={"out": "runs"}), "out: belongs to the sweep"),
         (changed(flags={"rerun": True}), "rerun: belongs to the sweep"),
         (changed(axes={"max_epochs": [1, 2]}), "max_epochs: 1 and 2"),
@@ -252,14 +252,14 @@ def test_a_grid_of_too_many_runs_is_refused_before_it_is_expanded(expand):
         ("[" * 5000, "is not JSON"),
         ('{"experiment": "glue", "flags": {"data": "a\\u0000b"}}', "NUL"),
         ('{"experiment": "glue", "axes": {"data": ["a\\u0000b"]}}', "NUL"),
-        ('{"experiment": "glue", "axes": {"seed": [[1]]}}', r"\[1\] is no"),
-        ('{"experiment": "glue", "flags": {"seed": null}}', "null is no"),
+        ('{"experiment": "glue", "axes": {"seed": [[1]]}}', "got `array`"),
+        ('{"experiment": "glue", "flags": {"seed": null}}', "got `null`"),
         (
             '{"experiment": "glue", "flags": {"seed": %s}}' % ("9" * 5000),
             "is not JSON",
         ),
         ('{"experiment": "a\\u0000b"}', "no experiment"),
-        ('{"experiment": "glue", "flagfile": "a\\u0000b"}', "NUL"),
+        ('{"experiment": "glue", "flagfile": "a\\u0000b"}', "flagfile="),
     ],
     ids=range(8),
 )
@@ -279,4 +279,6 @@ def test_a_grid_writes_nowhere_but_below_its_out(name, tmp_path):
         "axes": {"task": [name]},
     }
     with pytest.raises(UserError, match=f"--task={name}: becomes a folder"):
-        grid_lib.expand("grid.json", grid, str(tmp_path / "runs"))
+        grid_lib.expand(
+            "grid.json", grid_lib.Grid(**grid), str(tmp_path / "runs")
+        )

@@ -45,7 +45,9 @@ def test_a_probe_comes_first_and_stores_what_others_read(tmp_path):
             {"trainable_layers": [2, 1], "frozen_prefix": ["cached"]},
         ],
     }
-    todo = plan.order_runs(grid_lib.expand("grid.json", grid, str(tmp_path)))
+    todo = plan.order_runs(
+        grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
+    )
     assert [run.settings.approach for run in todo] == [
         *("probe", "fine_tuning", "last_1", "last_2"),
     ]
@@ -72,7 +74,9 @@ def test_groups_that_are_compared_are_timed_in_turn(tmp_path):
     }
     seconds = {"all": 10, "2": 6, "1": 4}
     starts, now = collections.defaultdict(list), 0
-    todo = plan.order_runs(grid_lib.expand("grid.json", grid, str(tmp_path)))
+    todo = plan.order_runs(
+        grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
+    )
     recent = []
     while todo:
         run = plan.choose_run(recent, todo, [])
@@ -91,7 +95,9 @@ def test_sparse_baselines_have_workers_of_their_own(tmp_path):
         "flags": {"data": tweets_table.write(tmp_path), "id_column": "number"},
         "axes": {"features": ["bert", "count", "tfidf"]},
     }
-    encoder, *sparse = grid_lib.expand("grid.json", grid, str(tmp_path))
+    encoder, *sparse = grid_lib.expand(
+        "grid.json", grid_lib.Grid(**grid), str(tmp_path)
+    )
     assert plan.kind(encoder) != plan.kind(sparse[0]) == plan.kind(sparse[1])
 
 
@@ -127,7 +133,9 @@ def test_runs_that_drop_blocks_share_no_cache(tmp_path):
         },
         "axes": {"keep_blocks": [1, 3]},
     }
-    first, second = grid_lib.expand("grid.json", grid, str(tmp_path))
+    first, second = grid_lib.expand(
+        "grid.json", grid_lib.Grid(**grid), str(tmp_path)
+    )
     texts, other = map(plan.feature_cache, (first, second))
     assert texts[0] != other[0]
     assert plan.list_lower_cuts(second, [first]) == ""
@@ -145,7 +153,7 @@ def test_a_run_without_steps_has_the_name_of_one_replica(tmp_path):
         },
         "axes": {"task": ["rte"]},
     }
-    [run] = grid_lib.expand("grid.json", grid, str(tmp_path))
+    [run] = grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
     assert run.directory.path == run.experiment.find_run().path
 
 
@@ -159,7 +167,7 @@ def test_a_run_that_counts_its_own_epochs_is_seen_to_be_finished(tmp_path):
         },
         "axes": {"seed": [0]},
     }
-    [run] = grid_lib.expand("grid.json", grid, str(tmp_path))
+    [run] = grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
     run_states = states.RunStates(str(tmp_path), [run])
     epochs = run.experiment.run_settings.max_epochs
     for ran, state in ((epochs - 1, "pending"), (epochs, "finished")):
@@ -180,7 +188,7 @@ def test_a_run_with_a_long_path_has_a_name_that_a_file_can_have(tmp_path):
         "flags": {"model": "tiny", "data": "sample"},
         "axes": {"task": ["rte"], "seed": [0, 1]},
     }
-    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    runs = grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
     names = {run.name for run in runs}
     assert len(names) == 2
     assert max(len(f"{name}.json".encode()) for name in names) < 200

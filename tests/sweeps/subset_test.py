@@ -29,7 +29,7 @@ def sweep(tmp_path):
         "search": {**axes, "seed": [0, 1]},
         "axes": {**axes, "seed": [2]},
     }
-    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    runs = grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
     return RunStates(str(tmp_path), runs)
 
 

@@ -261,7 +261,7 @@ def cached_runs(tmp_path):
         },
         "axes": {"seed": [0, 1], "task": ["rte", "sst2"]},
     }
-    return grid_lib.expand("grid.json", grid, str(tmp_path))
+    return grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
 
 
 def test_two_workers_do_not_build_one_feature_cache(sweep, tmp_path):
@@ -282,7 +282,7 @@ def test_another_kind_of_run_has_another_worker(sweep, tmp_path):
         "axes": {"seed": [0, 1], "deterministic": [True, False]},
     }
     workers = []
-    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    runs = grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
     run_states, scheduler, _ = sweep(runs, workers=workers)
     scheduler.work()
     assert len(workers) == 2
@@ -368,7 +368,7 @@ def test_the_best_rate_of_a_search_is_used_by_what_follows(tmp_path):
         scores = {"accuracy": score}
         finish(run, validation=scores, test=scores, metric="accuracy")
 
-    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    runs = grid_lib.expand("grid.json", grid_lib.Grid(**grid), str(tmp_path))
     pool = fakes.make_pool(do)
     states = fakes.run_completely(runs, str(tmp_path), pool)
     assert {seed for *_, seed in done[:4]} == {0}

@@ -105,7 +105,9 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
         "axes": {"features": ["count", "hash"]},
     }
     worker = local.LocalWorker(0, str(tmp_path / "log"))
-    for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
+    for run in grid_lib.expand(
+        "grid.json", grid_lib.Grid(**grid), str(tmp_path / "runs")
+    ):
         worker.send(worker_lib.Order.of_run(run, str(tmp_path / "log")))
     outcomes, exit_code = [], None
     while len(outcomes) < 2 and exit_code is None:

@@ -22,7 +22,7 @@ from tf_transfer.reports import advice
 from tf_transfer.searches.ladder import Approach, Choice, rates_around
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps.estimate import TaskSize, Work
-from tf_transfer.sweeps.grid import expand, Planned
+from tf_transfer.sweeps.grid import expand, Grid, Planned
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -261,7 +261,7 @@ class Runs:
         return {"also_cache": ",".join(n for n in numbers if int(n) > trained)}
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
-        grid = {"experiment": "train", "flags": values}
+        grid = Grid("train", flags=dict(values))
         [run] = expand("search", grid, self._settings.out)
         return run
 

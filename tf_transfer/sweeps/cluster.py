@@ -14,7 +14,7 @@ import re
 import secrets
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import ModuleType
 
 from tf_transfer.sweeps import local, states, work
 from tf_transfer.sweeps.worker import Order
@@ -118,7 +118,7 @@ class RayWorker(work.Handle):
 
         self._ray = ray
         self._log = os.path.abspath(log)
-        actor: Any = ray.remote(local.LocalWorker)
+        actor = ray.remote(local.LocalWorker)
         self._worker = actor.options(
             num_cpus=share.cpus,
             num_gpus=share.gpus,
@@ -235,7 +235,7 @@ def _unreachable(address: str, reason: str) -> UserError:
     )
 
 
-def _check_nodes(ray: Any, nodes: list[Record], out: str) -> None:
+def _check_nodes(ray: ModuleType, nodes: list[Record], out: str) -> None:
     """Raises `UserError` where a node cannot work below `out`."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -11,8 +11,8 @@ import math
 import socket
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from tf_transfer.config.settings import Settings
 from tf_transfer.data import batches
 from tf_transfer.data.task import Task
 from tf_transfer.experiment import Experiment
@@ -126,7 +126,7 @@ def count_work(
     return dataclasses.replace(cached, epochs=tuple(epochs))
 
 
-def _count_probe(settings: Any, shape: cost.Shape, size: TaskSize) -> Work:
+def _count_probe(settings: Settings, shape: cost.Shape, size: TaskSize) -> Work:
     """A pass over all texts; two over pairs, by themselves and together."""
     texts = len(size.task.texts)
     per_example = texts * cost.count_forward(shape, settings.max_length)
@@ -149,7 +149,7 @@ def _count_phase(
         sizes: of its tasks.
         number: index of the phase.
     """
-    settings: Any = experiment.settings
+    settings: Settings = experiment.settings
     length, phases = settings.max_length, settings.phases
     trainable = experiment.trainable(shape.blocks, phases[number])
     is_cached = settings.runs_cached and trainable.has_prefix

@@ -20,7 +20,6 @@ is best on validation. Each combination of the other axes that `search` varies,
 A paper's folder has the list of its grids: `grids` in `claims.toml`.
 """
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -28,7 +27,8 @@ import json
 import math
 import os
 import tomllib
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -42,17 +42,19 @@ from tf_transfer.utils.json_files import hash_json, Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
 LONGEST_NAME, SHORT_NAME = 200, 40  # bytes, and letters of a longer one
-Axes = Record | list[Record]
+Value = str | bool | int | float  # of a flag
+Values = Annotated[list[Value], msgspec.Meta(min_length=1)]
+Axes = dict[str, Values]
 
 
-class Content(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of a grid file; the module's docstring explains them."""
+class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of a grid file; the module's docstring explains its keys."""
 
     experiment: str
     flagfile: str = ""
-    flags: Record = {}
-    axes: Axes = []
-    search: Axes = []
+    flags: dict[str, Value] = {}
+    axes: Axes | list[Axes] = {}
+    search: Axes | list[Axes] = []
     best_of: str = ""
     folder: Annotated[str, msgspec.Meta(pattern=r"^\w*$")] = ""
 
@@ -106,7 +108,7 @@ class Planned:
     @functools.cached_property
     def identity(self) -> str:
         """Its settings as text: it needs neither the model nor the data."""
-        settings: Any = self.settings
+        settings = self.settings
         values = settings_lib.Settings.hashed(settings)  # of no table's content
         task = getattr(settings, "task", "")
         sources = settings.out, settings.model, settings.data, task
@@ -126,14 +128,14 @@ class Planned:
 # === Reading ===
 
 
-def read_grid(path: str) -> Record:
-    """Returns the checked content of a grid file.
+def read_grid(path: str) -> Grid:
+    """Reads and checks a grid file.
 
     Raises:
         UserError: the message names the file, and the line or the entry.
     """
     try:
-        grid = json.loads(files.read_bytes(path))
+        content = json.loads(files.read_bytes(path))
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path}, line {error.lineno}: is not JSON: {error.msg}."
@@ -144,63 +146,47 @@ def read_grid(path: str) -> Record:
             f"{path}: {reason}. Give a grid such as "
             "experiments/glue/embedded.json."
         ) from None
-    _check(path, grid)
+    return parse_grid(content, path)
+
+
+def parse_grid(content: Record, path: str) -> Grid:
+    """Checks the content of a grid file.
+
+    Args:
+        content: see the module's docstring.
+        path: of the file, for messages.
+
+    Raises:
+        UserError: the message names the file and the entry.
+    """
+    try:
+        grid = msgspec.convert(content, Grid)
+    except msgspec.ValidationError as error:
+        keys = ", ".join(Grid.__struct_fields__)
+        raise UserError(
+            f"{path}: {cut(str(error))}. A grid is a JSON object with {keys}; "
+            "`experiment` must be there. `axes` and `search` have a list of "
+            "values for each flag."
+        ) from None
+    objects = _list_objects(grid.search) + _list_objects(grid.axes)
+    names = {*grid.flags, *(name for axes in objects for name in axes)}
+    for name in ("out", "rerun"):
+        if name in names:
+            words = "python", "-m", "tf_transfer.sweep", path, "--out=..."
+            raise UserError(
+                f"{path}: {name}: belongs to the sweep, not to its grid: "
+                + quote_command(*words)
+            )
+    if grid.best_of and any(grid.best_of not in axes for axes in objects):
+        raise UserError(
+            f"{path}: best_of: give the name of an axis of every object."
+        )
     return grid
 
 
-def _check(path: str, grid: Any) -> None:
-    """Raises `UserError` for a file that is no grid."""
-
-    def check(is_right: bool, key: str, reason: str) -> None:
-        if not is_right:
-            raise UserError(f"{path}: {key}: {reason}")
-
-    try:
-        msgspec.convert(grid, Content)
-    except msgspec.ValidationError as error:
-        keys = ", ".join(Content.__struct_fields__)
-        raise UserError(
-            f"{path}: {cut(str(error))}. A grid is a JSON object with {keys}; "
-            "`experiment` must be there."
-        ) from None
-    flags = grid.get("flags", {})
-    axes = [pair for _, block in _list_blocks(grid) for pair in block.items()]
-    names = [name for name, _ in axes]
-    words = "python", "-m", "tf_transfer.sweep", path, "--out=..."
-    for name in ("out", "rerun"):
-        check(
-            name not in (*flags, *names),
-            name,
-            "belongs to the sweep, not to its grid: " + quote_command(*words),
-        )
-    if best_of := grid.get("best_of", ""):
-        is_axis = all(best_of in block for _, block in _list_blocks(grid))
-        check(is_axis, "best_of", "give the name of an axis of every object.")
-    for key, values in (
-        ("flagfile", [grid.get("flagfile", "")]),
-        *((f"flags.{name}", [value]) for name, value in flags.items()),
-        *((f"axes.{name}", values) for name, values in axes),
-    ):
-        is_list = isinstance(values, list) and bool(values)
-        check(is_list, key, "give a list of the flag's values.")
-        for value in values:
-            check(
-                isinstance(value, (str, int, float)),
-                key,
-                f"{cut(json.dumps(value))} is no flag's value. Give a text, a "
-                "number, true or false.",
-            )
-            check("\0" not in str(value), key, "holds a NUL character.")
-
-
-def _list_blocks(grid: Record) -> list[tuple[bool, Record]]:
-    """The objects of axes; each with whether it is the search's."""
-    blocks: list[tuple[bool, Record]] = []
-    for key in ("search", "axes"):
-        content = grid.get(key, [])
-        for axes in content if isinstance(content, list) else [content]:
-            blocks.append((key == "search", axes))
-    return blocks or [(False, {})]
+def _list_objects(axes: Axes | list[Axes]) -> list[Axes]:
+    """The objects of `axes` or `search`; one needs no list."""
+    return axes if isinstance(axes, list) else [axes]
 
 
 def list_files(path: str) -> list[str]:
@@ -240,20 +226,19 @@ def expand_all(
     Raises:
         UserError: see `read_grid`, `list_files` and `expand`.
     """
-    runs: dict[str, Planned] = {}
-    for name in list_files(path):
-        grid = read_grid(name)
-        expand(name, grid, out, cache_dir, most_runs, runs)
-    return list(runs.values())
+    return _merge(
+        run
+        for name in list_files(path)
+        for run in expand(name, read_grid(name), out, cache_dir, most_runs)
+    )
 
 
 def expand(
     path: str,
-    grid: Record,
+    grid: Grid,
     out: str,
     cache_dir: str = "",
     most_runs: float = MOST_RUNS,
-    runs: dict[str, Planned] | None = None,
 ) -> list[Planned]:
     """Returns the runs of a grid, each once; those of its search come first.
 
@@ -261,76 +246,90 @@ def expand(
 
     Args:
         path: of the grid file, for messages.
-        grid: its content, as `read_grid` returns it.
+        grid: see `read_grid` and `parse_grid`.
         out: root of the run directories.
         cache_dir: folder of the feature cache; empty for the runs' default.
         most_runs: a larger grid is refused before it is expanded.
-        runs: those of other grids; gets those of this one.
 
     Raises:
         UserError: too many runs, an experiment, flag or value that does not
             exist, settings that exclude each other.
     """
-    try:
-        experiment_class = experiment_lib.load(grid["experiment"])
-    except UserError as error:
-        raise UserError(f"{path}: experiment: {error}") from None
-    blocks = _list_blocks(grid)
-    count = sum(math.prod(map(len, axes.values())) for _, axes in blocks)
+    search, axes = _list_objects(grid.search), _list_objects(grid.axes)
+    count = sum(math.prod(map(len, one.values())) for one in search + axes)
     if count > most_runs:
         raise UserError(
             f"{path}: has {count:,} combinations of its axes. Give --yes if "
             "you want all of them."
         )
-    folder = grid.get("folder", "")
-    fixed = {"out": out, **grid.get("flags", {})}
-    if folder:
-        fixed["out"] = os.path.join(out, folder)
+    fixed: dict[str, Value] = {}
+    if grid.flagfile:
+        fixed["flagfile"] = grid.flagfile
+    fixed["out"] = os.path.join(out, grid.folder) if grid.folder else out
+    fixed |= grid.flags
     if cache_dir:
         fixed["cache_dir"] = cache_dir
-    if grid.get("flagfile"):
-        fixed = {"flagfile": grid["flagfile"], **fixed}
-    points = [
-        (is_search, dict(zip(axes, values)))
-        for is_search, axes in blocks
-        for values in itertools.product(*axes.values())
-    ]
-    best_of = grid.get("best_of", "")
+    searched = [*_list_points(search)]
     # Each combination of what a search varies has its own best value.
-    varied = collections.defaultdict(set)
-    for is_search, point in points:
+    varied: dict[str, set[Value]] = {}
+    for point in searched:
         for name, value in point.items():
-            if is_search and name not in (best_of, "seed"):
-                varied[name].add(value)
-    runs = {} if runs is None else runs
-    for is_search, point in points:
+            varied.setdefault(name, set()).add(value)
+    group_by = [
+        name
+        for name, values in varied.items()
+        if len(values) > 1 and name not in (grid.best_of, "seed")
+    ]
+
+    def plan_run(point: dict[str, Value], waits_for: str) -> Planned:
         flags = {n: show_value(v) for n, v in {**fixed, **point}.items()}
-        words = [f"--{name}={value}" for name, value in flags.items()]
-        try:
-            experiment = experiment_class(
-                command_line.parse(experiment_class.Settings, words)
-            )
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from None
-        group = [flags.get(n, "") for n in varied if len(varied[n]) > 1]
-        run = Planned(
-            experiment,
-            tuple(words),
+        words = tuple(f"--{name}={value}" for name, value in flags.items())
+        group = [flags.get(name, "") for name in group_by]
+        return Planned(
+            cls(command_line.parse(cls.Settings, words)),
+            words,
             {name: flags[name] for name in point},
             path,
-            folder,
-            "" if is_search else best_of,
+            grid.folder,
+            waits_for,
             (path, *group),
         )
-        _check_equal(path, runs.setdefault(run.identity, run), run)
-    groups = {run.group for run in runs.values() if not run.searched}
-    for run in runs.values():
+
+    try:
+        cls = experiment_lib.load(grid.experiment)
+        runs = [plan_run(point, "") for point in searched]
+        for point in _list_points(axes):
+            runs.append(plan_run(point, grid.best_of))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return _merge(runs)
+
+
+def _list_points(objects: Iterable[Axes]) -> Iterator[dict[str, Value]]:
+    """Yields the combinations of the axes' values, for each of the objects."""
+    for axes in objects:
+        for values in itertools.product(*axes.values()):
+            yield dict(zip(axes, values))
+
+
+def _merge(runs: Iterable[Planned]) -> list[Planned]:
+    """Returns each run once, as it is first.
+
+    Raises:
+        UserError: two are one run, but not as long, or a run waits for a
+            search without runs.
+    """
+    merged: dict[str, Planned] = {}
+    for run in runs:
+        _check_equal(merged.setdefault(run.identity, run), run)
+    groups = {run.group for run in merged.values() if not run.searched}
+    for run in merged.values():
         if run.group not in groups:
-            raise UserError(f"{path}: search: has no runs for {run.label}.")
-    return list(runs.values())
+            raise UserError(f"{run.path}: search: has no runs for {run.label}.")
+    return [*merged.values()]
 
 
-def _check_equal(path: str, run: Planned, other: Planned) -> None:
+def _check_equal(run: Planned, other: Planned) -> None:
     """Raises `UserError` where two points are one run, but not as long.
 
     A flag that is not part of a run's name cannot be an axis. That is
@@ -339,13 +338,13 @@ def _check_equal(path: str, run: Planned, other: Planned) -> None:
     epochs, others = run.settings.max_epochs, other.settings.max_epochs
     if epochs != others:
         raise UserError(
-            f"{path}: max_epochs: {epochs} and {others} are the same run, as "
-            "this flag is not part of its name. Give it one value, or give "
-            "the longer runs a grid with a `folder` of their own."
+            f"{other.path}: max_epochs: {epochs} and {others} are the same "
+            "run, as this flag is not part of its name. Give it one value, or "
+            "give the longer runs a grid with a `folder` of their own."
         )
 
 
-def show_value(value: Any) -> str:
+def show_value(value: Value) -> str:
     """The value of a flag, as a command has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

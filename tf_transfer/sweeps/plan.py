@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
 
+from tf_transfer.config.settings import Settings
 from tf_transfer.sweeps.grid import Planned
 
 
@@ -19,8 +19,8 @@ def order_runs(runs: list[Planned]) -> list[Planned]:
     pass stores the others too. So does that of a probe, which may come before
     runs without a cache. Otherwise the grid's order stays.
     """
-    first: dict[Any, int] = {}  # index of the first run of each group
-    rounds: dict[Any, dict[int, int]] = {}  # on some texts, of each seed
+    first: dict[Hashable, int] = {}  # index of the first run of each group
+    rounds: dict[Hashable, dict[int, int]] = {}  # on some texts, of each seed
 
     def rank(indexed: tuple[int, Planned]) -> tuple[int, ...]:
         index, run = indexed
@@ -56,7 +56,7 @@ def sharing(run: Planned) -> tuple[Hashable, ...]:
         The kind of process; the encoder; its texts; their feature cache; and
         the traced program, which serves other rates, decays and seeds.
     """
-    settings: Any = run.settings
+    settings = run.settings
     encoder = settings.model, settings.dropout, settings.precision
     texts = (
         run.experiment.name,
@@ -102,7 +102,7 @@ def choose_run(
     """
     in_memory = [sharing(run) for run in recent]
     in_use = [sharing(run)[:CACHE] for run in running]
-    rounds: dict[Any, int] = {}  # the seed of each data set's round
+    rounds: dict[Hashable, int] = {}  # the seed of each data set's round
 
     def rank(run: Planned) -> tuple[bool, ...]:
         shared, seed = sharing(run), run.settings.seed
@@ -117,14 +117,14 @@ def choose_run(
     return min(todo, key=rank)
 
 
-def feature_cache(run: Planned) -> tuple[Any, int] | None:
+def feature_cache(run: Planned) -> tuple[Hashable, int] | None:
     """Identifies the feature cache that a run reads.
 
     Returns:
         The source of its texts and states, and a number that rises with the
         cut; None for a run without a feature cache.
     """
-    settings: Any = run.settings
+    settings = run.settings
     if not settings.runs_cached:
         return None
     depth = 0  # with `all`, a phase freezes every block
@@ -153,7 +153,7 @@ def list_lower_cuts(run: Planned, runs: Iterable[Planned]) -> str:
     return ",".join(map(str, sorted(layers)))
 
 
-def feature_texts(settings: Any) -> tuple[Hashable, ...]:
+def feature_texts(settings: Settings) -> tuple[Hashable, ...]:
     """Identifies the texts and states that feature caches hold."""
     return (
         settings.model,
