@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from benchmarks import (
     CACHED,
-    frameworks,
     HUGGING_FACE,
     hugging_face,
     LIVE,
+    measuring,
 )
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
@@ -54,7 +54,7 @@ class Contestants:
         trained_parameters: scalars that train in the epoch made last.
     """
 
-    def __init__(self, settings: frameworks.BenchmarkSettings) -> None:
+    def __init__(self, settings: measuring.BenchmarkSettings) -> None:
         self.settings = settings
         self.experiment = glue.Glue(settings)
         self.task = self.experiment.data.task
@@ -217,7 +217,7 @@ def load_encoder(
     encoder = loading.load(settings.model, settings.cache_folder, *options)
     if not shape:
         return encoder
-    blocks, hidden = frameworks.parse_shape(shape)
+    blocks, hidden = measuring.parse_shape(shape)
     dropout, dtype, seed = options
     # Random weights serve to measure time; attention heads have width 64.
     backbone = keras_hub.models.BertBackbone(

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from benchmarks import documents, frameworks, hugging_face
+from benchmarks import documents, hugging_face, measuring
 from tf_transfer.config import command_line
 from tf_transfer.freezing import experiment as freezing
 from tf_transfer.models import loading
@@ -94,7 +94,7 @@ def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
 def measure(out: str) -> list[dict[str, Any]]:
     """Measures each task; returns a dict for each."""
     if flags.FLAGS.shape:
-        frameworks.parse_shape(flags.FLAGS.shape)
+        measuring.parse_shape(flags.FLAGS.shape)
     cases = []
     for task in flags.FLAGS.tasks:
         folder = os.path.join(out, task)

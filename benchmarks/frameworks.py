@@ -20,77 +20,17 @@ the vocabulary of `--model`: time does not depend on the weights.
 
 import dataclasses
 import os
-import re
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks import CACHED, HUGGING_FACE, LIVE
+from benchmarks import CACHED, HUGGING_FACE, LIVE, measuring
+from benchmarks.measuring import BenchmarkSettings
 from tf_transfer.config import command_line
-from tf_transfer.config.settings import setting
-from tf_transfer.data import glue as glue_data
-from tf_transfer.glue import experiment as glue
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
 FOLDER = "benchmark"  # below --out
-
-
-@dataclasses.dataclass(frozen=True)
-class BenchmarkSettings(
-    glue.Settings,
-    defaults={"batching": "grouped", "frozen_prefix": "cached"},
-    help={"batching": "As in training; Hugging Face always groups by length."},
-):
-    """GLUE's settings, and what is measured."""
-
-    examples: int = setting(
-        256, "Training examples of an epoch, of all lengths in proportion."
-    )
-    rounds: int = setting(3, "Epochs of each contestant that are counted.")
-    profile: bool = setting(
-        False,
-        "Also trace one more epoch of ours, and list its operations by time.",
-        hashed=False,
-    )
-    shape: str = setting(
-        "",
-        "Blocks and width, such as 12x768 for BERT-base: random weights of "
-        "that shape in place of the model's.",
-    )
-
-    def resolve(self) -> "BenchmarkSettings":
-        """Returns settings with every default filled in, all checked.
-
-        Raises:
-            UserError: a value that cannot be measured.
-        """
-        settings = super().resolve()
-        if self.examples < self.batch_size or self.rounds < 1:
-            raise UserError(
-                "--examples must fill a batch, and --rounds be 1 or more."
-            )
-        if self.shape:
-            parse_shape(self.shape)
-        if glue_data.TASKS[self.task].labels is None:
-            raise UserError(f"--task={self.task}: give a task with classes.")
-        return settings
-
-
-def parse_shape(shape: str) -> tuple[int, int]:
-    """Blocks and width of `--shape`.
-
-    Raises:
-        UserError: it has another form.
-    """
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
-    if not match or int(match[2]) % 64:
-        raise UserError(
-            f"--shape={shape}: give blocks x width, the width a multiple of "
-            "64, such as 12x768."
-        )
-    return int(match[1]), int(match[2])
 
 
 def run(settings: BenchmarkSettings) -> dict[str, Any]:
@@ -106,7 +46,7 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
     contestants = contestants_lib.Contestants(settings)
     epochs = contestants.epochs()
     peaks = peak.measure_peaks(settings.precision)
-    seconds = time_epochs(epochs, settings.rounds)
+    seconds = measuring.time_epochs(epochs, settings.rounds)
     again = peak.measure_peaks(settings.precision)
     peaks = {name: max(peaks[name], again[name]) for name in peaks}
     if settings.profile:
@@ -120,7 +60,7 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
         "settings": dataclasses.asdict(settings),
         "approach": settings.approach,
         "versions": {**machine.versions(), **hugging_face.versions()},
-        "device": name_device(),
+        "device": measuring.name_device(),
         "uses_xla": settings.uses_xla,
         "threads": len(os.sched_getaffinity(0)),
         "examples": int(plan.counts.sum()),
@@ -137,34 +77,6 @@ def run(settings: BenchmarkSettings) -> dict[str, Any]:
             for name, count in operations.items()
         },
     }
-
-
-def name_device() -> str:
-    """The GPU that TensorFlow computes on, or the processor."""
-    from tf_transfer.training import strategy
-
-    gpu = machine.has_gpu() and strategy.single_device().names[0]
-    return gpu or machine.processor() or "a CPU"
-
-
-def time_epochs(
-    epochs: dict[str, Callable[[], object]], rounds: int
-) -> dict[str, list[float]]:
-    """Seconds of each contestant's epochs, a warm-up epoch left out."""
-    seconds: dict[str, list[float]] = {name: [] for name in epochs}
-    for number in range(rounds + 1):
-        for name, train in epochs.items():
-            start = time.perf_counter()
-            train()
-            elapsed = time.perf_counter() - start
-            if number:
-                seconds[name].append(elapsed)
-            print(
-                f"{f'round {number}' if number else 'warm-up'}: "
-                f"{name} {elapsed:.2f} s",
-                flush=True,
-            )
-    return seconds
 
 
 def _print_profiles(epochs: dict[str, Callable[[], object]]) -> None:

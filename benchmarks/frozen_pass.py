@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import frameworks, hugging_face
+from benchmarks import hugging_face, measuring
 from tf_transfer.config import command_line
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.utils import files, machine
@@ -38,7 +38,7 @@ SMALL = f"TensorFlow, batches of {SMALL_BATCH}"
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
-def run(settings: frameworks.BenchmarkSettings) -> dict[str, Any]:
+def run(settings: measuring.BenchmarkSettings) -> dict[str, Any]:
     """Measures; returns the content of the JSON file."""
     from benchmarks import contestants, peak
     from tf_transfer.models import cost
@@ -51,7 +51,7 @@ def run(settings: frameworks.BenchmarkSettings) -> dict[str, Any]:
         name: peak.measure_peaks(precision)
         for name, precision in PRECISIONS.items()
     }
-    seconds = frameworks.time_epochs(passes, settings.rounds)
+    seconds = measuring.time_epochs(passes, settings.rounds)
     shape = hugging_face.find_shape(encoder)
     operations = sum(
         cost.count_forward(shape, length) for length in split.lengths.tolist()
@@ -59,7 +59,7 @@ def run(settings: frameworks.BenchmarkSettings) -> dict[str, Any]:
     return {
         "settings": dataclasses.asdict(settings),
         "versions": {**machine.versions(), **hugging_face.versions()},
-        "device": frameworks.name_device(),
+        "device": measuring.name_device(),
         "threads": len(os.sched_getaffinity(0)),
         "texts": len(split),
         "operations": operations,
@@ -81,7 +81,7 @@ def draw_texts(count: int, vocabulary: int) -> Any:
 
 
 def make_passes(
-    settings: frameworks.BenchmarkSettings, encoder: Any, split: Any
+    settings: measuring.BenchmarkSettings, encoder: Any, split: Any
 ) -> dict[str, Callable[[], object]]:
     """Returns a dict from each contestant to a function that runs its pass.
 
@@ -202,7 +202,7 @@ def describe(result: dict[str, Any]) -> list[dict[str, str]]:
 def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags, measures, and writes."""
     command_line.refuse_words(argv)
-    settings = command_line.from_flags(frameworks.BenchmarkSettings)
+    settings = command_line.from_flags(measuring.BenchmarkSettings)
     command_line.import_tensorflow()
     result = run(settings)
     folder = os.path.join(settings.out, FOLDER)
@@ -214,4 +214,4 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    command_line.command(main, frameworks.BenchmarkSettings)
+    command_line.command(main, measuring.BenchmarkSettings)

@@ -31,7 +31,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TYPE_CHECKING
 
-from benchmarks import documents, frameworks, hugging_face
+from benchmarks import documents, hugging_face, measuring
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 from tf_transfer.models.cost import Shape
@@ -51,7 +51,7 @@ LARGE_BLOCK = 2**20  # bytes that go back to the system when they are free
 
 @dataclasses.dataclass(frozen=True)
 class LoraSettings(
-    frameworks.BenchmarkSettings,
+    measuring.BenchmarkSettings,
     defaults={"trainable_layers": "2", "batch_size": 16},
     help={"trainable_layers": "The last blocks that train above the cache."},
 ):
@@ -78,7 +78,7 @@ class Contestant:
     method: str
     everywhere: bool
 
-    def settings(self, settings: LoraSettings) -> frameworks.BenchmarkSettings:
+    def settings(self, settings: LoraSettings) -> measuring.BenchmarkSettings:
         """The settings of its run, resolved."""
         layers = "all" if self.everywhere else settings.trainable_layers
         return dataclasses.replace(
@@ -146,7 +146,7 @@ def _measure_time(
     command_line.import_tensorflow()
     from benchmarks.contestants import Contestants
 
-    networks: dict[frameworks.BenchmarkSettings, Contestants] = {}
+    networks: dict[measuring.BenchmarkSettings, Contestants] = {}
     epochs: dict[str, Callable[[], object]] = {}
     rows = []
     for contestant, bytes_ in zip(contestants, memory):
@@ -158,7 +158,7 @@ def _measure_time(
         parameters = networks[contestant_settings].trained_parameters
         rows.append({"name": name, "parameters": parameters, "memory": bytes_})
     cached = networks[contestants[REFERENCE].settings(settings)]
-    seconds = frameworks.time_epochs(epochs, settings.rounds)
+    seconds = measuring.time_epochs(epochs, settings.rounds)
     return {
         "examples": int(cached.plan.counts.sum()),
         "cache": cached.cache_build,

@@ -31,7 +31,7 @@ from typing import Any
 
 from absl import flags
 
-from benchmarks import documents, frameworks, frozen_pass
+from benchmarks import documents, frameworks, frozen_pass, measuring
 from tf_transfer.config import command_line
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
@@ -182,7 +182,7 @@ def measure_probe(
                 case = {"texts": int(count), "seconds": seconds, **result}
                 cases.append(case)
     measured = {
-        "device": frameworks.name_device(),
+        "device": measuring.name_device(),
         "threads": len(os.sched_getaffinity(0)),
         "versions": machine.versions(),
         "cases": cases,

@@ -11,7 +11,7 @@ import shlex
 import pytest
 
 import tf_transfer
-from benchmarks import frameworks
+from benchmarks import measuring
 from tests.conftest import run_folder, tiny_settings
 from tests.support import commands as commands_lib, own_data, quick
 from tf_transfer import cache, predict, report, search, sweep, train
@@ -176,7 +176,7 @@ def run_here(module, words):
     """Runs a command in this process, as its module would."""
     parsed = {  # their own tests run them
         "freezing": freezing.Settings,
-        "frameworks": frameworks.BenchmarkSettings,
+        "frameworks": measuring.BenchmarkSettings,
         "methods": methods.Settings,
         "multitask": multitask.Settings,
         "search": search.Settings,

@@ -13,6 +13,7 @@ from benchmarks import (
     HUGGING_FACE,
     hugging_face,
     LIVE,
+    measuring,
     peak,
 )
 from tests.support import commands
@@ -24,7 +25,7 @@ from tf_transfer.utils.errors import UserError
 
 
 def settings(**changes):
-    return frameworks.BenchmarkSettings(
+    return measuring.BenchmarkSettings(
         **{
             "task": "rte",
             "data": "sample",
@@ -48,7 +49,7 @@ def call(tmp_path, *arguments):
     code = commands.call(
         frameworks.main,
         lambda: command_line.define_flags(
-            frameworks.BenchmarkSettings, "benchmark"
+            measuring.BenchmarkSettings, "benchmark"
         ),
         "--task=rte",
         "--data=sample",
@@ -171,4 +172,4 @@ def test_what_cannot_be_measured_is_refused(changes, message):
 
 
 def test_a_shape_may_have_ten_blocks():
-    assert frameworks.parse_shape("10x64") == (10, 64)
+    assert measuring.parse_shape("10x64") == (10, 64)
