@@ -130,6 +130,9 @@ def small(line, trained, tmp_path):
             f"--document={document}" if "--document" in word else word
             for word in words[1:]
         ]
+        if "--archive=study.zip" in words:
+            words.remove("--archive=study.zip")
+            words.append(f"--archive={tmp_path / 'study.zip'}")
         if "other_machine/report/summary.json" in words:
             other = summary_lib.summarize_folder(trained[0])
             path = tmp_path / "other.json"
