@@ -172,13 +172,15 @@ def test_what_only_validates_is_compared_with_words_on_validation(
 
 
 @pytest.mark.slow
-def test_a_run_is_answered_where_tfidf_has_nothing_to_learn(tmp_path, capsys):
+def test_tfidf_of_characters_answers_where_texts_have_no_words(
+    tmp_path, capsys
+):
     columns = own_data.news(30)
     columns["body"] = [" ".join("ab c"[n % 2 :: 2]) for n in range(30)]
     path = own_data.write_task(tmp_path, columns=columns)
     train.run(settings_of(path, tmp_path / "runs"))
     out = capsys.readouterr().out
-    assert "TF-IDF of" not in out and "tf_transfer.predict" in out
+    assert "TF-IDF of characters" in out and "tf_transfer.predict" in out
 
 
 @pytest.mark.parametrize("right", [20, 19])

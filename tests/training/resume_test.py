@@ -36,7 +36,11 @@ MOMENTS = {
         False,
     ),
     "between the selected weights and the checkpoint": ("write_model", 1, True),
-    "when all is trained, but no result is written": ("end", 1, False),
+    "when all is trained, but no result is written": (
+        "write_result",
+        1,
+        False,
+    ),
 }
 
 
