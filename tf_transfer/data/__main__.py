@@ -36,12 +36,13 @@ def compare(folder: str) -> Iterator[tuple[str, bool]]:
     Args:
         folder: Any folder at or above `CoLA`, `cs224n`, `tweets`, ...
     """
-    for path, sha256 in read_sums().items():
-        for root, _, names in os.walk(folder):
-            place = os.path.join(os.path.abspath(root), os.path.basename(path))
-            is_named = os.path.basename(path) in names
-            if is_named and place.endswith(os.path.join(os.sep, path)):
-                yield place, files.sha256(place) == sha256
+    sums = read_sums()
+    for root, _, names in sorted(os.walk(folder)):
+        for name in sorted(names):
+            path = os.path.join(os.path.abspath(root), name)
+            for known, sha256 in sums.items():
+                if path.endswith(os.path.join(os.sep, known)):
+                    yield path, files.sha256(path) == sha256
 
 
 def check(folder: str) -> None:

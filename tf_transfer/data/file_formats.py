@@ -136,14 +136,20 @@ def is_json_document(path: str) -> bool:
 
     Such an object has objects inside, or an array of objects or arrays.
     """
-    with open_unpacked(path) as file:
-        content = file.read().decode("utf-8-sig", "replace").strip()
-    if re.match(r"\[\s*[\[{]", content):
+    lines = filter(str.strip, decode_lines(path, "", newline="\n"))
+    start = next(lines, "")
+    second = next(lines, "")
+    if re.match(r"\s*\[\s*[\[{]", start + second):
         return True
     try:
-        document = json.loads(content)  # where lines are rows, it ends soon
+        document = json.loads(start)
+        if second:  # each line is a row
+            return False
     except (ValueError, RecursionError):
-        return False
+        try:
+            document = json.loads(start + second + "".join(lines))
+        except (ValueError, RecursionError):
+            return False
     values = document.values() if isinstance(document, dict) else []
     inside = [v[0] if v and isinstance(v, list) else v for v in values]
     return any(isinstance(v, dict | list) and v for v in inside)

@@ -130,14 +130,12 @@ class Wanted(NamedTuple):
         """
         names = [name for name in self.flags if name in header]
         if self.takes_all:
-            for name in dict.fromkeys(header):
-                if name in names:
-                    continue
-                if header.count(name) == 1 or not self.flags:
-                    names.append(name)
-                else:
+            names = [*dict.fromkeys(header)]
+        if self.flags:
+            for name in [name for name in names if name not in self.flags]:
+                if header.count(name) > 1:
                     _notify_of_column(where, name, "occurs twice")
-            names.sort(key=header.index)
+                    names.remove(name)
         for name in names:
             if header.count(name) > 1:
                 raise UserError(

@@ -108,19 +108,21 @@ def choose_label_cells(task_file: TaskFile, table: Table) -> LabelCells:
     """
     column, labels = task_file.label[0], task_file.labels or ()
     cells, separator = table.columns[column], task_file.separator
-    found = find_label_cells(cells, separator, labels)
-    if found.names:
+    chosen = find_label_cells(cells, separator, labels)
+    if chosen.names:
         option = task_file.name_option("`labels` of a task file", "labels")
         notify(
             task_file,
-            f"cells are read as 0 and 1 for each of {quote_names(found.names)}",
+            "cells are read as 0 and 1 for each of "
+            f"{quote_names(chosen.names)}",
             f"{option} gives other names.",
         )
-        return found
+        return chosen
     if separator:
-        return found
-    row, meaning = find_doubtful(cells, found.separator)
-    if row >= 0 and not labels:
+        return chosen
+    doubtful = None if labels else find_doubtful(cells, chosen.separator)
+    if doubtful is not None:
+        row, meaning = doubtful
         option = task_file.name_option("--label_separator", "separator")
         raise UserError(
             f"{table.locate(row)}, column {cut(column)!r}: "
@@ -130,9 +132,9 @@ def choose_label_cells(task_file: TaskFile, table: Table) -> LabelCells:
             f"labels as {option}: one that does not occur, such as ';', if "
             "each cell is one label."
         )
-    if found.separator not in ("", SEPARATOR):
-        notify(task_file, f"labels are separated by {found.separator!r}")
-    return found
+    if chosen.separator not in ("", SEPARATOR):
+        notify(task_file, f"labels are separated by {chosen.separator!r}")
+    return chosen
 
 
 def notify(task_file: TaskFile, message: str, advice: str = "") -> None:
@@ -198,7 +200,9 @@ def find_separator(cells: Iterable[Any], labels: Sequence[str]) -> str:
     return max(candidates, key=count_recurrence, default="")
 
 
-def find_doubtful(cells: Sequence[Any], separator: str) -> tuple[int, str]:
+def find_doubtful(
+    cells: Sequence[Any], separator: str
+) -> tuple[int, str] | None:
     """A cell that can be read in several ways, where nothing says which.
 
     Such are lists of 0 and 1 of several lengths; and without a separator 101,
@@ -210,7 +214,7 @@ def find_doubtful(cells: Sequence[Any], separator: str) -> tuple[int, str]:
         separator: The text between two labels; empty for none.
 
     Returns:
-        The number of the cell, and what it may be; (-1, "") without one.
+        The number of the cell, and what it may be; None without one.
     """
     read = [*map(_read_list, cells)]
     for row, cell in enumerate(read):
@@ -219,11 +223,11 @@ def find_doubtful(cells: Sequence[Any], separator: str) -> tuple[int, str]:
             if len({*labels}) < len(labels) and YES_NO.keys() >= {*labels}:
                 return row, "labels, or 0 and 1 for each label"
     if separator or any(isinstance(c, list | tuple | set | dict) for c in read):
-        return -1, ""
+        return None
     return _find_doubtful_text([*map(normalize_cell, read)])
 
 
-def _find_doubtful_text(texts: Sequence[str]) -> tuple[int, str]:
+def _find_doubtful_text(texts: Sequence[str]) -> tuple[int, str] | None:
     """See `find_doubtful`: of cells that are no lists."""
     known = {*filter(None, texts)}
     if all(re.fullmatch(r"[01\s]+", text) for text in known):
@@ -239,7 +243,7 @@ def _find_doubtful_text(texts: Sequence[str]) -> tuple[int, str]:
         for row, some in enumerate(parts):
             if len(some) > 1 and (recur or known.issuperset(some)):
                 return row, f"one label, or {len(some)}"
-    return -1, ""
+    return None
 
 
 def _read_list(cell: Any) -> Any:

@@ -89,8 +89,8 @@ def _find_ignored(task_file: TaskFile, cells: Sequence[Any]) -> str:
     if task_file.has_label_cells:
         with contextlib.suppress(ValueError):
             labels += split_labels(cells[0], task_file.separator or ";")
-    found = [label for label in task_file.ignore_labels if label in labels]
-    return found[0] if found else ""
+    ignored = [label for label in task_file.ignore_labels if label in labels]
+    return ignored[0] if ignored else ""
 
 
 def _parse_yes_no(cell: Any) -> bool:

@@ -167,7 +167,7 @@ def _make_rows(
             *map(normalize_cell, usable.columns[settings.keyword_column])
         ]
     is_cleaned = settings.clean == "basic"
-    prepared = [
+    clean_texts = [
         [
             texts_lib.make_text(text, keyword, is_cleaned)
             for text, keyword in zip(usable.texts(name), keywords)
@@ -177,7 +177,7 @@ def _make_rows(
     labels = None
     if label_column:
         labels = _read_labels(task, usable, label_column)
-    return Texts(table.path, table.columns, Examples(ids, prepared, labels))
+    return Texts(table.path, table.columns, Examples(ids, clean_texts, labels))
 
 
 def _find_usable(task: Task, table: Table, what: str) -> Table:
