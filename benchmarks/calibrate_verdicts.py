@@ -19,11 +19,11 @@ from absl import flags
 
 from benchmarks import documents
 from benchmarks.verdict_scenarios import Scenario, SCENARIOS, SIZE
+from tf_transfer.comparison import predictions
 from tf_transfer.config import command_line
 from tf_transfer.reports import (
     claims,
     contrast,
-    predictions,
     run_frame as runs_lib,
     run_groups,
     verdicts,

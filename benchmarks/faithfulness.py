@@ -16,8 +16,9 @@ from typing import Any
 import scipy.stats
 
 from benchmarks import documents
+from tf_transfer.comparison import predictions as predictions_lib
 from tf_transfer.data import glue as glue_data, metrics
-from tf_transfer.reports import predictions as predictions_lib, reading
+from tf_transfer.reports import reading
 
 COLUMNS = (
     "data, metric",

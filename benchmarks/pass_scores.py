@@ -32,10 +32,10 @@ from absl import flags
 
 from benchmarks import documents
 from tf_transfer import train
+from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import engines
-from tf_transfer.reports.estimates import Estimate
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError

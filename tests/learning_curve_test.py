@@ -8,8 +8,9 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import train
+from tf_transfer.comparison import finished_runs
 from tf_transfer.models.heads import pooled
-from tf_transfer.reports import finished_runs
+from tf_transfer.reports import advice
 from tf_transfer.utils.errors import UserError
 
 
@@ -131,7 +132,7 @@ def score(right, count=200):
 )
 def test_the_verdict_follows_the_interval_of_the_last_half(rights, verdict):
     runs = dict(zip((25, 50, 100), map(score, rights)))
-    line = finished_runs.describe_curve(runs)
+    line = advice.describe_curve(runs)
     assert verdict in line
     assert line.startswith(
         "Learning curve, accuracy on 200 test texts: 50.0 with 25"

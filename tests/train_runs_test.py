@@ -10,12 +10,9 @@ import pytest
 from tests.support import own_data, quick
 from tests.support.own_runs import settings_of
 from tf_transfer import train
+from tf_transfer.comparison import finished_runs
 from tf_transfer.data import entities
-from tf_transfer.reports import (
-    finished_runs,
-    study as study_lib,
-    summary as summary_lib,
-)
+from tf_transfer.reports import study as study_lib, summary as summary_lib
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")

@@ -13,12 +13,9 @@ from tests.reports import synthetic
 from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer import report
+from tf_transfer.comparison import predictions as predictions_lib
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.reports import (
-    predictions as predictions_lib,
-    reading,
-    summary as summary_lib,
-)
+from tf_transfer.reports import reading, summary as summary_lib
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import checkpoint
 from tf_transfer.utils.errors import UserError

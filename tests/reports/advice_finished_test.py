@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from tf_transfer.reports import advice, decisions, estimates, finished_runs
-from tf_transfer.reports.finished_runs import Scored
+from tf_transfer.comparison import decisions, estimates, finished_runs
+from tf_transfer.comparison.finished_runs import Scored
+from tf_transfer.reports import advice
 
 # === Finished runs ===
 

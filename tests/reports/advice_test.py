@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import advice, approaches, decisions
+from tf_transfer.comparison import decisions
+from tf_transfer.reports import advice, approaches
 
 PAPER = made_up.make_paper()
 

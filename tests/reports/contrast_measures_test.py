@@ -7,7 +7,8 @@ import pytest
 
 from tests.reports import made_up
 from tests.reports.made_up import ALL, LAST
-from tf_transfer.reports import contrast, estimates, predictions
+from tf_transfer.comparison import estimates, predictions
+from tf_transfer.reports import contrast
 
 # === Measures ===
 

@@ -9,12 +9,8 @@ import pytest
 from tests.reports import made_up
 from tests.support import commands, stacking_data
 from tests.support.run_files import finished
-from tf_transfer.reports import (
-    claims,
-    predictions,
-    study as study_lib,
-    summary,
-)
+from tf_transfer.comparison import predictions
+from tf_transfer.reports import claims, study as study_lib, summary
 from tf_transfer.stacking import tables
 from tf_transfer.training import records as records_lib
 

@@ -8,13 +8,13 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import report, train
+from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.data import error_analysis as errors_lib
 from tf_transfer.reports import (
     reading,
     summary as summary_lib,
     tables as tables_lib,
 )
-from tf_transfer.reports.estimates import Ranged
 
 MARKUP = "<script>alert(1)</script>"
 

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from tests.reports import made_up
+from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.reports import contrast, verdicts
 from tf_transfer.reports.contrast import Finding
-from tf_transfer.reports.estimates import Estimate
 
 KNOWN = Estimate(2.0, 1.0, 10.0, {"seeds": 1.0})
 

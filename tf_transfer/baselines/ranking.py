@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.baselines import probe
-from tf_transfer.reports.estimates import Estimate
+from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import FullDiskError, UserError

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
+from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.freezing import curves as curves_lib, operating
 from tf_transfer.freezing.curves import Curve, Curves, Published, TITLES
 from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
 from tf_transfer.reports import figures, run_groups, tables
-from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table

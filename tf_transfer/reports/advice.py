@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import jinja2
 
-from tf_transfer.reports import decisions, run_groups as groups_lib
-from tf_transfer.reports.contrast import FEWEST_SEEDS
-from tf_transfer.reports.decisions import (
+from tf_transfer.comparison import decisions
+from tf_transfer.comparison.decisions import (
     Decision,
     judge_losses,
     MARGIN,
@@ -19,10 +18,16 @@ from tf_transfer.reports.decisions import (
     TIME,
     YES,
 )
+from tf_transfer.comparison.estimates import FEWEST_SEEDS
+from tf_transfer.comparison.finished_runs import Scored
+from tf_transfer.reports import run_groups as groups_lib
 from tf_transfer.reports.verdicts import describe_needed
+from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.formatting import count
+from tf_transfer.utils.json_files import Record
 
+TERMS = {"word": "TF-IDF of words", "char_wb": "TF-IDF of characters"}
 EVERYTHING = "everything"
 PROBE, TFIDF = "the probe", "the TF-IDF baseline"
 MOST_FREQUENT_TAG = "the most frequent tag"
@@ -224,3 +229,59 @@ def name_baseline(features: str, is_tagging: bool) -> str:
     if features == "frozen":
         return PROBE
     return MOST_FREQUENT_TAG if is_tagging else TFIDF
+
+
+def name_run(run: Scored) -> str:
+    """What to call a finished run, such as `last 2`, `TF-IDF of characters`."""
+    approach = run.record["approach"]
+    if approach != "tfidf":
+        return name_approach(approach)
+    config = RunDirectory(run.path, None).config() or {}
+    options = config.get("chosen", {})
+    return TERMS.get(options.get("analyzer"), MOST_FREQUENT_TAG)
+
+
+# === Lines below a table ===
+
+
+def describe_profile(profile: Record) -> str:
+    """The depth profile in a line.
+
+    Args:
+        profile: what `depth_profile.json` says.
+    """
+    scores = " ".join(
+        f"{100 * line['score']:.1f}" for line in profile["blocks"]
+    )
+    needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
+    if 0 < needed < last:
+        scores += (
+            f"; {needed} of {last} blocks are within a standard error of the "
+            f"best: --keep_blocks={needed}"
+        )
+    return (
+        f"Depth profile, cross-validated {profile['metric']} of the probe "
+        "within the training texts, below block 1 and "
+        f"above each block: {scores}."
+    )
+
+
+def describe_curve(runs: Mapping[int, Scored]) -> str:
+    """The scores, and how much the last texts added.
+
+    Args:
+        runs: By number of training texts, rising, two at least. Each has the
+            texts of those before it, and all are scored on the same texts.
+    """
+    *_, fewer, size = runs
+    run = runs[size]
+    scores = [f"{one.score:.1f} with {n:,}" for n, one in runs.items()]
+    gain = run.minus(runs[fewer])
+    verdict = "It is not shown that more labelled texts would help."
+    if gain.low > 0:
+        verdict = "More labelled texts are likely to help."
+    return (
+        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} texts: "
+        f"{', '.join(scores)} training texts. The last {size - fewer:,} added "
+        f"{gain.show(1, '+', ' points')}. {verdict}"
+    )

@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison import decisions, estimates
+from tf_transfer.comparison.decisions import Row
+from tf_transfer.comparison.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.config.settings import METHOD_OPTIONS
-from tf_transfer.reports import (
-    decisions,
-    estimates,
-    run_frame as runs_lib,
-    run_groups as groups_lib,
-)
+from tf_transfer.reports import run_frame as runs_lib, run_groups as groups_lib
 from tf_transfer.reports.advice import name_approach
 from tf_transfer.reports.claims import plain, Settings
-from tf_transfer.reports.decisions import Row
-from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.run_frame import drop_missing
 from tf_transfer.reports.run_groups import count_texts, did_not_train, Group
 from tf_transfer.training.results import OUT_OF_TIME

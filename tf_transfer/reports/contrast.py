@@ -12,18 +12,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tf_transfer.reports import (
-    claims,
-    estimates,
-    run_frame as runs_lib,
-    run_groups,
-)
+from tf_transfer.comparison import estimates
+from tf_transfer.comparison.estimates import Cell, Contrast, Estimate
+from tf_transfer.reports import claims, run_frame as runs_lib, run_groups
 from tf_transfer.reports.claims import Claim, Paper, Settings
-from tf_transfer.reports.estimates import Cell, Contrast, Estimate
 from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 
-FEWEST_SEEDS = 3
 SIGN_AND_SIZE = "sign and size"
 # Tasks whose data an encoder was trained on before: Quora's questions, both NLI
 # sets, and SQuAD, from which QNLI is made.
@@ -59,7 +54,7 @@ class Comparison:
             for cell in self.cells
             if cell.is_trained or cell.fold_share or not len(cell.values)
         ]
-        return min(counts, default=FEWEST_SEEDS)
+        return min(counts, default=estimates.FEWEST_SEEDS)
 
 
 class Finding(NamedTuple):
@@ -275,11 +270,11 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                 "the limit of epochs came before the stopping point on "
                 f"{one.task}"
             )
-        if one.fewest_runs < FEWEST_SEEDS:
+        if one.fewest_runs < estimates.FEWEST_SEEDS:
             problem = (
                 f"{formatting.count(one.fewest_runs, 'run')} in a group on "
             )
-            problem += f"{one.task}; {FEWEST_SEEDS} are needed"
+            problem += f"{one.task}; {estimates.FEWEST_SEEDS} are needed"
             return f"{problem}, timed alike" if is_time else problem
         if not is_time and any(
             len(cell.values) < len(runs)

@@ -15,8 +15,9 @@ import matplotlib.figure
 import pandas as pd
 from matplotlib.axes import Axes
 
-from tf_transfer.reports import advice, decisions
-from tf_transfer.reports.estimates import Ranged
+from tf_transfer.comparison import decisions
+from tf_transfer.comparison.estimates import Ranged
+from tf_transfer.reports import advice
 from tf_transfer.utils.json_files import Record
 
 APPROACH_COLOURS = {

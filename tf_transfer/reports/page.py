@@ -13,12 +13,11 @@ import markupsafe
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison import decisions
 from tf_transfer.reports import (
     advice,
     approaches,
-    decisions,
     figures,
-    finished_runs,
     run_frame as runs_lib,
     verdicts as verdicts_lib,
 )
@@ -446,7 +445,7 @@ def make_environment(escapes: bool) -> jinja2.Environment:
         mark=lambda verdict: MARKS.get(verdict.word, ""),
         note=describe_note,
         numbers=_find_numbers,
-        profile=finished_runs.describe_profile,
+        profile=advice.describe_profile,
         ours=describe_ours,
         published=describe_published,
     )

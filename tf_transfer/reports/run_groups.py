@@ -14,16 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison import estimates, predictions
+from tf_transfer.comparison.estimates import Cell
 from tf_transfer.data.task import ALLOWED
-from tf_transfer.reports import (
-    claims,
-    estimates,
-    predictions,
-    reading,
-    run_frame as runs_lib,
-)
+from tf_transfer.reports import claims, reading, run_frame as runs_lib
 from tf_transfer.reports.claims import Setting, Settings
-from tf_transfer.reports.estimates import Cell
 from tf_transfer.utils import selection
 
 # The groups of a claim may differ in these: what trains every block has no

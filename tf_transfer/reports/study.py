@@ -17,12 +17,12 @@ from types import ModuleType
 
 import pandas as pd
 
+from tf_transfer.comparison import decisions
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
     approaches as approaches_lib,
     claims,
     contrast,
-    decisions,
     run_frame as runs_lib,
     run_groups,
     verdicts as verdicts_lib,

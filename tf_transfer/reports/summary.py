@@ -77,10 +77,8 @@ def summarize(
         `made` (when, where and by which code). That of a folder also has
         `searches`, see `reading.read_searches`.
     """
-    from tf_transfer.reports import (
-        predictions as lib,  # they load pandas
-        study,
-    )
+    from tf_transfer.comparison import predictions as lib
+    from tf_transfer.reports import study  # loads pandas
 
     predictions = lib.Predictions(root)
     runs = [{**run, **predictions.describe_record(run)} for run in runs]

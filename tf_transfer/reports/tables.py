@@ -12,13 +12,13 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.data import error_analysis as errors_lib
 from tf_transfer.reports import (
     claims,
     run_frame as runs_lib,
     run_groups as groups_lib,
 )
-from tf_transfer.reports.estimates import Ranged
 from tf_transfer.reports.study import Study
 from tf_transfer.utils.json_files import Record
 

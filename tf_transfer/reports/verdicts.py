@@ -21,10 +21,11 @@ import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
 
-from tf_transfer.reports import estimates, run_groups
+from tf_transfer.comparison import estimates
+from tf_transfer.comparison.estimates import Estimate
+from tf_transfer.reports import run_groups
 from tf_transfer.reports.claims import Claim
 from tf_transfer.reports.contrast import region, show, Test
-from tf_transfer.reports.estimates import Estimate
 from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 

@@ -269,7 +269,7 @@ def _measure_size(folder: str) -> int:
 
 def _list_scores(path: str) -> list[str]:
     """What a run and the majority baseline score."""
-    from tf_transfer.reports import finished_runs
+    from tf_transfer.comparison import finished_runs
 
     run = finished_runs.open_scored(path)
     if run is None:

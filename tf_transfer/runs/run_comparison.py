@@ -19,7 +19,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import quote_command
 
 if TYPE_CHECKING:
-    from tf_transfer.reports.finished_runs import Scored
+    from tf_transfer.comparison.finished_runs import Scored
 
 MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
 CURVE_SHARES = (0.25, 0.5)  # of the training texts, in addition to all
@@ -32,8 +32,9 @@ def print_answer(experiment: Any, result: Result) -> None:
         experiment: the `Experiment` of the run.
         result: the finished run.
     """
+    from tf_transfer.comparison import decisions, finished_runs
     from tf_transfer.data import error_analysis
-    from tf_transfer.reports import advice, decisions, finished_runs
+    from tf_transfer.reports import advice
 
     run = finished_runs.open_scored(result.directory, "validation")
     run = run or finished_runs.open_scored(result.directory)
@@ -41,7 +42,7 @@ def print_answer(experiment: Any, result: Result) -> None:
     if run is None:  # a refit without a test
         screen.say(f"\nTo predict: {_predict_command(directory.path, task)}")
         return
-    paths = {finished_runs.name_run(run): run.path}
+    paths = {advice.name_run(run): run.path}
     paths |= _fit_baselines(experiment, run.kind)
     rows = finished_runs.compare_runs(paths, kind=run.kind)
     profile = None
@@ -65,7 +66,7 @@ def print_answer(experiment: Any, result: Result) -> None:
         f"samples of them has none. {majority}",
     ]
     if profile is not None:
-        lines.append(finished_runs.describe_profile(profile))
+        lines.append(advice.describe_profile(profile))
     errors = directory.errors()
     wrong = errors.get("test", errors.get("validation"))
     if wrong is not None:
@@ -95,7 +96,7 @@ def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
         Directories by the name of each baseline. What cannot be fitted, or
         would take minutes, is left out.
     """
-    from tf_transfer.reports import advice, finished_runs
+    from tf_transfer.reports import advice
 
     settings, paths = experiment.settings, {}
     if not settings.baseline or settings.is_sparse:
@@ -108,7 +109,7 @@ def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
             screen.say(f"To compare with: {name}.")
             scored = _score_baseline(experiment, features, kind)
             if scored is not None:
-                paths[finished_runs.name_run(scored)] = scored.path
+                paths[advice.name_run(scored)] = scored.path
     return paths
 
 
@@ -119,7 +120,8 @@ def warn_of_tfidf(experiment: Any, path: str) -> str:
         experiment: the `Experiment` of the run.
         path: of its directory; it is finished.
     """
-    from tf_transfer.reports import finished_runs
+    from tf_transfer.comparison import finished_runs
+    from tf_transfer.reports import advice
 
     run, words = finished_runs.open_scored(path), None
     if run is not None and not experiment.settings.is_sparse:
@@ -128,8 +130,8 @@ def warn_of_tfidf(experiment: Any, path: str) -> str:
         return ""
     gain = words.minus(run).show(1, "+", " points")
     return (
-        f"{experiment.data.name}: {finished_runs.name_run(words)}, without an "
-        f"encoder, is {gain} above {finished_runs.name_run(run)} on "
+        f"{experiment.data.name}: {advice.name_run(words)}, without an "
+        f"encoder, is {gain} above {advice.name_run(run)} on "
         f"{len(run.ids):,} {run.kind} texts. features='tfidf' fits it."
     )
 
@@ -149,7 +151,8 @@ def print_learning_curve(experiment: Any, result: Result) -> None:
         experiment: the `Experiment` of a run on all of them.
         result: that run.
     """
-    from tf_transfer.reports import finished_runs
+    from tf_transfer.comparison import finished_runs
+    from tf_transfer.reports import advice
 
     run = finished_runs.open_scored(result.directory)
     config = RunDirectory(result.directory, None).config()
@@ -166,7 +169,7 @@ def print_learning_curve(experiment: Any, result: Result) -> None:
         if one is not None:  # too few texts may train nothing
             scored[count] = one
     if scored:
-        screen.say(f"\n{finished_runs.describe_curve({**scored, size: run})}")
+        screen.say(f"\n{advice.describe_curve({**scored, size: run})}")
 
 
 def _score_another(
@@ -182,7 +185,7 @@ def _score_another(
     Returns:
         None if there are more, or if it cannot be trained.
     """
-    from tf_transfer.reports import finished_runs
+    from tf_transfer.comparison import finished_runs
 
     settings = dataclasses.replace(settings, rerun=False, learning_curve=False)
     try:

@@ -15,17 +15,15 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison import decisions, finished_runs
+from tf_transfer.comparison.estimates import FEWEST_SEEDS, UNKNOWN
 from tf_transfer.data.error_analysis import describe_confusions
 from tf_transfer.reports import (
     advice,
-    decisions,
     figures,
-    finished_runs,
     page as reports_page,
     tables as tables_lib,
 )
-from tf_transfer.reports.contrast import FEWEST_SEEDS
-from tf_transfer.reports.estimates import UNKNOWN
 from tf_transfer.searches.ladder import Choice, OVERHEAD_SECONDS, Setting
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.record_types import Answer

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison.predictions import Predictions
 from tf_transfer.data import metrics
 from tf_transfer.reports import run_frame as runs_lib, tables
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.figures import Figure
-from tf_transfer.reports.predictions import Predictions
 from tf_transfer.reports.reading import Reasons
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison import predictions
 from tf_transfer.config.settings import Settings
 from tf_transfer.data import glue
-from tf_transfer.reports import claims, predictions, reading, study, tables
+from tf_transfer.reports import claims, reading, study, tables
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.utils.json_files import Record

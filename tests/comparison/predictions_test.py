@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from tf_transfer.reports import predictions
+from tf_transfer.comparison import predictions
 
 
 @pytest.mark.parametrize("metric", predictions.SCORES)

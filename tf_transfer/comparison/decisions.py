@@ -12,8 +12,8 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from tf_transfer.reports import estimates
-from tf_transfer.reports.estimates import Ranged, UNKNOWN
+from tf_transfer.comparison import estimates
+from tf_transfer.comparison.estimates import Ranged, UNKNOWN
 
 MARGIN = 1.0  # points that a cheaper approach may lose
 ALPHA = 1 - estimates.LEVEL

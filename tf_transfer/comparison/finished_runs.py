@@ -12,20 +12,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.stats
 
+from tf_transfer.comparison import estimates
+from tf_transfer.comparison.decisions import Row
+from tf_transfer.comparison.estimates import FEWEST_SEEDS, Ranged, UNKNOWN
+from tf_transfer.comparison.predictions import draw, read_arrays
 from tf_transfer.data import entities, metrics
-from tf_transfer.reports import estimates
-from tf_transfer.reports.advice import MOST_FREQUENT_TAG, name_approach
-from tf_transfer.reports.contrast import FEWEST_SEEDS
-from tf_transfer.reports.decisions import Row
-from tf_transfer.reports.estimates import Ranged, UNKNOWN
-from tf_transfer.reports.predictions import draw, read_arrays
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.formatting import count
 from tf_transfer.utils.json_files import Record
 
 SAMPLES = 500  # of the texts, for the intervals of one run
 BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
-TERMS = {"word": "TF-IDF of words", "char_wb": "TF-IDF of characters"}
 BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
 
 
@@ -216,16 +213,6 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     return Scored(path, record, kind, ids, labels, logits, starts, groups)
 
 
-def name_run(run: Scored) -> str:
-    """What to call a finished run, such as `last 2`, `TF-IDF of characters`."""
-    approach = run.record["approach"]
-    if approach != "tfidf":
-        return name_approach(approach)
-    config = RunDirectory(run.path, None).config() or {}
-    options = config.get("chosen", {})
-    return TERMS.get(options.get("analyzer"), MOST_FREQUENT_TAG)
-
-
 # === Runs on the same texts ===
 
 
@@ -353,46 +340,3 @@ def average(values: Sequence[float]) -> Ranged:
     """The mean of scores over seeds or folds, with an interval."""
     mean, error = float(np.mean(values)), float(scipy.stats.sem(values))
     return estimates.Estimate(mean, error, len(values) - 1).ranged()
-
-
-def describe_profile(profile: Record) -> str:
-    """The depth profile in a line.
-
-    Args:
-        profile: what `depth_profile.json` says.
-    """
-    scores = " ".join(
-        f"{100 * line['score']:.1f}" for line in profile["blocks"]
-    )
-    needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
-    if 0 < needed < last:
-        scores += (
-            f"; {needed} of {last} blocks are within a standard error of the "
-            f"best: --keep_blocks={needed}"
-        )
-    return (
-        f"Depth profile, cross-validated {profile['metric']} of the probe "
-        "within the training texts, below block 1 and "
-        f"above each block: {scores}."
-    )
-
-
-def describe_curve(runs: Mapping[int, Scored]) -> str:
-    """The scores, and how much the last texts added.
-
-    Args:
-        runs: By number of training texts, rising, two at least. Each has the
-            texts of those before it, and all are scored on the same texts.
-    """
-    *_, fewer, size = runs
-    run = runs[size]
-    scores = [f"{one.score:.1f} with {n:,}" for n, one in runs.items()]
-    gain = run.minus(runs[fewer])
-    verdict = "It is not shown that more labelled texts would help."
-    if gain.low > 0:
-        verdict = "More labelled texts are likely to help."
-    return (
-        f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} texts: "
-        f"{', '.join(scores)} training texts. The last {size - fewer:,} added "
-        f"{gain.show(1, '+', ' points')}. {verdict}"
-    )

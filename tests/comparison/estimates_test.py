@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tf_transfer.reports import estimates
-from tf_transfer.reports.estimates import Cell, Contrast
+from tf_transfer.comparison import estimates
+from tf_transfer.comparison.estimates import Cell, Contrast
 
 
 def cell(*values, **options):

@@ -28,6 +28,7 @@ import scipy.stats
 
 LEVEL = 0.95
 REALISTIC = 100  # seeds; larger numbers are not reported
+FEWEST_SEEDS = 3  # or folds; of fewer, no interval is reported
 
 
 @dataclasses.dataclass(frozen=True)

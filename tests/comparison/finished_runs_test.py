@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from tf_transfer.comparison import decisions, finished_runs
+from tf_transfer.comparison.estimates import Ranged
+from tf_transfer.comparison.finished_runs import Scored
 from tf_transfer.data import metrics
-from tf_transfer.reports import decisions, finished_runs
-from tf_transfer.reports.estimates import Ranged
-from tf_transfer.reports.finished_runs import Scored
 
 RECORD = {"metric": "accuracy", "test": {"accuracy": 0.5}}
 

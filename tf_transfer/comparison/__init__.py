@@ -1,0 +1,1 @@
+"""What compares finished runs: cells, contrasts, decisions."""
