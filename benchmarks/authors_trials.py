@@ -23,9 +23,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tf_transfer.comparison import run_record
 from tf_transfer.freezing import experiment as freezing
 from tf_transfer.freezing.operating import ALL
-from tf_transfer.reports import claims, reading
+from tf_transfer.reports import claims
 from tf_transfer.training import records, run_paths
 from tf_transfer.utils import files
 from tf_transfer.utils.json_files import Record
@@ -52,7 +53,7 @@ MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
 # LayerNorm; which commit a trial ran at, nobody recorded.
 UNTRAINED = "unknown"
 # Of the machine and the times, which nobody recorded.
-UNKNOWN = reading.TIMING_ENVIRONMENT
+UNKNOWN = run_record.CONDITIONS
 
 
 def write_all(

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import pandas as pd
 import scipy.stats
@@ -20,6 +21,7 @@ from absl import flags
 from benchmarks import documents
 from benchmarks.verdict_scenarios import Scenario, SCENARIOS, SIZE
 from tf_transfer.comparison import predictions
+from tf_transfer.comparison.run_record import Environment, RunRecord
 from tf_transfer.config import command_line
 from tf_transfer.reports import (
     claims,
@@ -34,6 +36,52 @@ LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 LEVEL = 5.0  # percent of verdicts that may be false
 FOLDS, FOLD_SHARE = 10, 1 / 9
 TEXTS = 10_000  # test texts: a score of 70 is well above the baseline's 50
+# What a made-up run has beyond its scores.
+RUN = RunRecord(
+    path="",
+    experiment="",
+    task="",
+    data="",
+    model="",
+    blocks=12,
+    parts={},
+    metric="accuracy",
+    approach="",
+    cached=False,
+    lr=0.0,
+    seed=0,
+    max_epochs=None,
+    key={},
+    sizes={"test": TEXTS},
+    timing_environment=Environment(
+        processor=None,
+        devices=None,
+        threads=None,
+        concurrent_runs=None,
+        replicas=None,
+        mixed=False,
+    ),
+    commit=None,
+    versions={},
+    epochs=[],
+    passes=[],
+    folds=None,
+    validation=None,
+    test=None,
+    metrics={},
+    majorities={},
+    one_answer=False,
+    epochs_run=1,
+    stop_reason=None,
+    seconds=None,
+    seconds_per_epoch=None,
+    trace_seconds=None,
+    prefix_seconds=None,
+    prefix_build_seconds=None,
+    memory=None,
+    trainable_parameters=None,
+    total_parameters=None,
+)
 
 simulations = flags.DEFINE_integer(
     "simulations", 1000, "Number of simulations per row.", lower_bound=100
@@ -115,17 +163,18 @@ def make_runs(
                 started = seed + number / 2
                 if scenario.apart:
                     started = number * seeds * 10 + seed
-                record = {
-                    "blocks": 12,
-                    "approach": layers,
-                    "metric": "accuracy",
-                    "folds": draw_folds(scenario, random),
-                    "test": test / 100,
-                    "sizes": {"test": TEXTS},
-                }
+                record = msgspec.structs.replace(
+                    RUN,
+                    approach=layers,
+                    folds=draw_folds(scenario, random),
+                    test=test / 100,
+                )
                 if scenario.texts:
-                    record["texts"] = task
-                    record["resampled"] = predictions.encode(resampled)
+                    record = msgspec.structs.replace(
+                        record,
+                        texts=task,
+                        resampled=predictions.encode(resampled),
+                    )
                 rows.append(
                     (task, layers, rate, seed, test + shift, validation)
                     + (started, record)

@@ -11,12 +11,12 @@ import collections
 import os
 import statistics
 import sys
-from typing import Any
 
 import scipy.stats
 
 from benchmarks import documents
 from tf_transfer.comparison import predictions as predictions_lib
+from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.data import glue as glue_data, metrics
 from tf_transfer.reports import reading
 
@@ -38,10 +38,12 @@ def table(root: str) -> str:
         root: folder of run directories.
     """
     records, _ = reading.read_runs(root)
-    groups: dict[tuple, dict[tuple, dict]] = collections.defaultdict(dict)
+    groups: dict[tuple[str, str], dict[tuple[bool, int], RunRecord]] = (
+        collections.defaultdict(dict)
+    )
     for record in records:
-        group = groups[_data_name(record), record["approach"]]
-        group[record["cached"], record["seed"]] = record
+        group = groups[_data_name(record), record.approach]
+        group[record.cached, record.seed] = record
     predictions = predictions_lib.Predictions(root)
     rows = [COLUMNS, ["---"] * len(COLUMNS)]
     for (name, approach), group in sorted(groups.items()):
@@ -53,11 +55,11 @@ def table(root: str) -> str:
         if len(seeds) < 2:
             continue
         live, cached = (
-            [100 * group[is_cached, seed]["test"] for seed in seeds]
+            [100 * (group[is_cached, seed].test or 0.0) for seed in seeds]
             for is_cached in (False, True)
         )
         record = group[False, seeds[0]]
-        metric = record["metric"]
+        metric = record.metric
         labels = predictions.read_split(record, "test")["labels"]
         majority = metrics.majority(metric, labels)
         rows.append(
@@ -76,11 +78,11 @@ def table(root: str) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _data_name(record: dict[str, Any]) -> str:
-    if record["data"] == "rotten_tomatoes":
+def _data_name(record: RunRecord) -> str:
+    if record.data == "rotten_tomatoes":
         return "Rotten Tomatoes"
-    name = glue_data.TASKS[record["task"]].folder
-    examples = record["key"]["max_train_examples"]
+    name = glue_data.TASKS[record.task].folder
+    examples = record.key["max_train_examples"]
     return f"{name}, {examples:,} examples" if examples else name
 
 

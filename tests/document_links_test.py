@@ -82,8 +82,8 @@ def test_the_minutes_of_a_study_are_those_of_its_summary(paper):
     summary = summary_lib.read_summary(
         os.path.join(commands_lib.ROOT, "experiments", paper, "summary.json")
     )
-    trained = [run for run in summary["runs"] if not run.get("members")]
+    trained = [run for run in summary["runs"] if not run.members]
     # With what each run paid for its prefix: a shared one counts once.
-    seconds = sum(run["seconds"] or 0 for run in trained)
+    seconds = sum(run.seconds or 0 for run in trained)
     assert int(runs) == len(trained)
     assert int(minutes) == round(seconds / 60)

@@ -52,7 +52,7 @@ def test_the_page_says_what_the_command_does():
 def test_the_page_names_the_output_of_the_runs_that_it_shows():
     """Runs of before the softmax have none in their key, nor has a probe."""
     kept = summary_lib.read_summary(os.path.join(FOLDER, "summary.json"))
-    keys = [run["key"] for run in kept["runs"] if run["approach"] != "probe"]
+    keys = [run.key for run in kept["runs"] if run.approach != "probe"]
     heads = {key.get("loss_head", "sigmoid") for key in keys}
     path = os.path.join(commands.ROOT, "docs", "freezing.md")
     with open(path, encoding="utf-8") as file:
@@ -92,12 +92,12 @@ def test_the_small_grids_have_the_runs_that_the_page_shows(
     kept = summary_lib.read_summary(os.path.join(FOLDER, "summary.json"))
     shown = {
         describe(
-            run["task"],
-            run["approach"],
-            run["cached"],
-            run["lr"],
-            run["seed"],
-            run["key"].get("validation_fraction", 0.0),
+            run.task,
+            run.approach,
+            run.cached,
+            run.lr,
+            run.seed,
+            run.key.get("validation_fraction", 0.0),
         )
         for run in kept["runs"]
     }

@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks import authors_trials
 from tests.support import commands
@@ -106,21 +107,21 @@ def written_names(name):
     rows = [row["settings"] for table in published for row in table["rows"]]
     record = kept["runs"][0]
     made_up = [
-        {
-            **record,
-            "path": f"row {number}",
-            "model": paper.encoders[0],
-            "sizes": paper.sizes[record["task"]],
-            "max_epochs": settings["max_epochs"],
-            "key": {**record["key"], **settings},
-        }
+        replace(
+            record,
+            path=f"row {number}",
+            model=paper.encoders[0],
+            sizes=paper.sizes[record.task],
+            max_epochs=settings["max_epochs"],
+            key={**record.key, **settings},
+        )
         for number, row in enumerate(rows)
         for settings in [{**paper.settings, **row}]
     ]
     both = [
-        {**run, "model": model}
+        replace(run, model=model)
         for run in kept["runs"]
-        for model in {run["model"], paper.encoders[-1]}
+        for model in {run.model, paper.encoders[-1]}
     ]
     several = both if len(paper.encoders) > 1 else []
     studies = [
@@ -181,9 +182,9 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
     kept = summary.read_summary(os.path.join(FOLDER, name, "summary.json"))[
         "runs"
     ]
-    runs = [run for run in kept if not run.get("members")]  # no ensembles
+    runs = [run for run in kept if not run.members]  # no ensembles
     # With what each run paid for its prefix: a shared one counts once.
-    seconds = sum(run["seconds"] or 0 for run in runs)
+    seconds = sum(run.seconds or 0 for run in runs)
     times = [
         row[4] for row in ROWS if row[0] == paper and " min for " in row[4]
     ]

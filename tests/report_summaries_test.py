@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import synthetic
 from tests.support import commands
@@ -86,10 +87,10 @@ def test_copied_seeds_are_left_out(tmp_path):
         {**summary, "runs": [run], "left_out": []} for run in summary["runs"]
     ]
     copied = parts[0]["runs"][0]
-    key = {**copied["key"], "seed": 7}
-    parts[1]["runs"] = [{**copied, "path": "elsewhere", "key": key}]
+    key = {**copied.key, "seed": 7}
+    parts[1]["runs"] = [replace(copied, path="elsewhere", key=key)]
     merged = summary_lib.merge(parts)
-    assert [run["path"] for run in merged["runs"]] == [copied["path"]]
+    assert [run.path for run in merged["runs"]] == [copied.path]
     assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
 
 
@@ -125,7 +126,7 @@ def test_pipes_and_other_files_in_run_folders_are_passed_over(tmp_path):
     (tmp_path / "glue" / "notes.txt").write_text("mine")
     os.mkfifo(tmp_path / "glue" / "pipe")
     found = summary_lib.summarize_folder(str(tmp_path))
-    assert [run["path"] for run in found["runs"]] == [
+    assert [run.path for run in found["runs"]] == [
         os.path.relpath(good, tmp_path)
     ]
     path = os.path.relpath(bad, tmp_path)
@@ -180,7 +181,7 @@ def test_a_generated_document_is_not_stale(name):
     shown = re.sub(r"base64,\S+|[a-z]*nan[a-z]+", "", shown)
     assert "nan" not in shown[shown.index("<main>") :]
     [runs] = [table.frame for table in page.tables if table.name == "runs"]
-    assert {*runs["run"]} == {record["path"] for record in summary["runs"]}
+    assert {*runs["run"]} == {record.path for record in summary["runs"]}
     for figure in page.shown_figures:
         assert os.path.exists(os.path.join(folder, f"{figure.name}.png"))
 

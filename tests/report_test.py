@@ -13,7 +13,9 @@ import subprocess
 import sys
 import types
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
@@ -154,9 +156,9 @@ def test_a_summary_has_a_line_for_each_run(written):
     lines = path.read_text().splitlines()
     assert sum(line.startswith('{"path":') for line in lines) == 4
     made = summary_lib.summarize_folder(written.root)
-    assert json.dumps(
-        summary_lib.read_summary(str(path)), sort_keys=True
-    ) == json.dumps(made, sort_keys=True)
+    assert summary_lib.to_json(
+        summary_lib.read_summary(str(path))
+    ) == summary_lib.to_json(made)
 
 
 def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
@@ -165,15 +167,18 @@ def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
     text = summary_lib.to_json(made)
     assert text.count('"devices"') == 1
     for record, value in zip(made["runs"], (1, 1.0, True, None), strict=True):
-        record["seed"] = value
-        record["key"]["seed"] = value
+        record.key["seed"] = value
     for record in made["runs"][1:]:
-        record["key"]["rare"] = 3
+        record.key["rare"] = 3
     path = tmp_path / "summary.json"
     path.write_text(summary_lib.to_json(made))
     again = summary_lib.read_summary(str(path))
     assert summary_lib.to_json(again) == path.read_text()
-    assert json.dumps(again, sort_keys=True) == json.dumps(made, sort_keys=True)
+    first, second = (
+        json.dumps(msgspec.to_builtins(one), sort_keys=True)
+        for one in (made, again)
+    )
+    assert first == second
 
 
 @pytest.mark.slow  # reads a whole study
@@ -187,8 +192,8 @@ def test_runs_and_a_summary_of_others_are_one_report(written, tmp_path):
     assert call(summary, str(parts[0]), summary) == 0
     merged = summary_lib.read_summary(str(parts[0] / "report" / "summary.json"))
     whole = summary_lib.summarize_folder(written.root)
-    paths = [record["path"] for record in whole["runs"]]
-    assert sorted(record["path"] for record in merged["runs"]) == sorted(paths)
+    paths = [record.path for record in whole["runs"]]
+    assert sorted(record.path for record in merged["runs"]) == sorted(paths)
     assert merged["made"] == whole["made"]
     assert merged["left_out"] == json.loads(json.dumps(whole["left_out"]))
 
@@ -202,7 +207,7 @@ def test_runs_that_two_folders_have_count_once(written, tmp_path):
     unfinished = {
         **whole,
         "runs": others,
-        "left_out": [*whole["left_out"], (first["path"], "is not finished")],
+        "left_out": [*whole["left_out"], (first.path, "is not finished")],
     }
     assert summary_lib.merge([whole, whole]) == whole
     merged = summary_lib.merge([unfinished, whole])
@@ -217,16 +222,16 @@ def test_runs_that_two_folders_have_count_once(written, tmp_path):
 def test_seeds_without_a_test_score_are_not_merged_with_tested_ones(written):
     whole = summary_lib.summarize_folder(written.root)
     first = whole["runs"][0]
-    searched = {**first, "test": None, "path": "searched"}
-    searched["key"] = {**first["key"], "seed": 99}
+    key = {**first.key, "seed": 99}
+    searched = replace(first, test=None, path="searched", key=key)
     other = {**whole, "runs": [searched], "left_out": []}
     for summaries in ([whole, other], [other, whole]):
         merged = summary_lib.merge(summaries)
-        paths = {record["path"] for record in merged["runs"]}
-        assert paths == {record["path"] for record in whole["runs"]}
+        paths = {record.path for record in merged["runs"]}
+        assert paths == {record.path for record in whole["runs"]}
         reasons = dict(merged["left_out"])
         assert reasons["searched"].startswith("has no test score")
-    searched["key"] |= {"lr": 7e-4}
+    key["lr"] = 7e-4
     merged = summary_lib.merge([whole, other])
     assert len(merged["runs"]) == len(whole["runs"]) + 1
 

@@ -45,7 +45,7 @@ def test_a_run_without_a_test_score_is_compared_on_validation(tmp_path):
     with quick.eagerly():
         train.run(settings_of(path, tmp_path / "runs", score_test=False))
     summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
-    approaches = {run["approach"] for run in summary["runs"]}
+    approaches = {run.approach for run in summary["runs"]}
     assert approaches == {"last_1", "probe", "tfidf"}
     [study] = study_lib.collect(summary)
     compared = [row for row in study.rows if row.difference.is_known]

@@ -108,8 +108,8 @@ def main(argv: Sequence[str]) -> None:
     if len(left_out) > SHOWN_LEFT_OUT:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
     if not values.baseline:
-        runs = [run for run in runs if not run["approach"].startswith("probe")]
-    shown = {**summary, "runs": runs}
+        runs = [run for run in runs if not run.approach.startswith("probe")]
+    shown: summary_lib.Summary = {**summary, "runs": runs}
     page = compose(shown, values.published, values.margin)
     _print_advice(page)
     folder = root if os.path.isdir(root) else os.path.dirname(root)

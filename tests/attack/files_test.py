@@ -1,6 +1,5 @@
 """Files of ours that were damaged: found out, told, and never believed."""
 
-import json
 import os
 import pathlib
 import shutil
@@ -46,7 +45,7 @@ def read(folder):
     arrays = predictions.read_split(record, "test")
     if predictions.damaged:
         return None
-    return json.dumps([record, [array.tolist() for array in arrays.values()]])
+    return repr([record, [array.tolist() for array in arrays.values()]])
 
 
 def test_a_damaged_run_is_left_out_or_read_as_it_was(attempts, rng, tmp_path):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 import sklearn.metrics
+from msgspec.structs import replace
 
+from tests.reports import made_up
 from tf_transfer.comparison import predictions
 
 
@@ -47,12 +49,7 @@ def write(labels, outputs):
     return {"ids": np.arange(len(labels)), "labels": labels, "logits": logits}
 
 
-RECORD = {
-    "metric": "accuracy",
-    "metrics": {"accuracy": 0.9},
-    "folds": None,
-    "test": 0.9,
-}
+RECORD = made_up.make_record(made_up.make_paper(), "rte", {}, 0, 90.0)
 
 
 def test_the_spread_over_texts_is_that_of_the_formula():
@@ -101,7 +98,9 @@ def test_all_runs_on_the_same_texts_have_the_same_samples():
 )
 def test_what_is_not_scored_by_texts_has_none(change):
     labels = np.array([0, 1])
-    assert not predictions.resample({**RECORD, **change}, write(labels, labels))
+    assert not predictions.resample(
+        replace(RECORD, **change), write(labels, labels)
+    )
 
 
 # === Groups ===

@@ -96,7 +96,7 @@ def read_summary(root):
     if not os.path.exists(path):
         return {}
     summary = summary_lib.read_summary(path)
-    runs = {run["path"]: run for run in summary["runs"]}
+    runs = {run.path: run for run in summary["runs"]}
     return runs | {path: LEFT_OUT for path, _ in summary["left_out"]}
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tf_transfer.comparison import decisions
@@ -136,12 +137,12 @@ def test_a_mean_is_over_the_tasks_that_every_approach_has():
 def test_a_part_of_the_data_is_in_no_mean():
     def part(runs):
         return [
-            {
-                **run,
-                "sizes": {"train": 100, "test": 277},
-                "path": run["path"] * 2,
-            }
-            | {"key": {**run["key"], "data_identity": "part"}}
+            replace(
+                run,
+                sizes={"train": 100, "test": 277},
+                path=run.path * 2,
+                key={**run.key, "data_identity": "part"},
+            )
             for run in runs
         ]
 
@@ -188,7 +189,7 @@ def test_the_time_of_an_epoch_has_the_build_of_the_cache_beside_it(build, cost):
 
 
 def test_times_of_another_machine_are_not_compared():
-    other = {**made_up.ENVIRONMENT, "threads": 64}
+    other = replace(made_up.ENVIRONMENT, threads=64)
     elsewhere = make_runs([79, 79.2, 78.8], "2", timing_environment=other)
     assert "time, %" not in read_table(ALL, elsewhere)["last 2"]
 
@@ -211,8 +212,7 @@ def test_without_training_everything_the_best_on_validation_is_the_reference():
 
 def rate(runs, lr):
     return [
-        {**run, "lr": lr, "path": f"{run['path']} {lr}"}
-        | {"key": {**run["key"], "lr": lr}}
+        replace(run, lr=lr, path=f"{run.path} {lr}", key={**run.key, "lr": lr})
         for run in runs
     ]
 
@@ -242,8 +242,11 @@ def test_the_best_of_several_rates_is_not_compared_with_the_only_one():
 def test_where_nothing_validates_each_rate_has_its_row():
     def blind(runs):
         return [
-            {**run, "validation": None}
-            | {"epochs": [{**e, "validation": None} for e in run["epochs"]]}
+            replace(
+                run,
+                validation=None,
+                epochs=[replace(e, validation=None) for e in run.epochs],
+            )
             for run in runs
         ]
 
@@ -261,7 +264,7 @@ def test_another_alpha_is_another_row_and_never_a_choice():
     for alpha, scores in ((16.0, [80, 80.2, 79.8]), (64.0, [99, 99.2, 98.8])):
         lora = {"method": "lora", "lora_alpha": alpha}
         for run in make_runs(scores, "all", settings=lora):
-            runs.append({**run, "approach": "all_lora8"})
+            runs.append(replace(run, approach="all_lora8"))
     names = [one.name for one in list_approaches(ALL, runs)]
     assert names[1:] == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.support import commands
@@ -141,14 +142,12 @@ def test_the_stated_rates_and_the_stopping_point_come_first():
         ("4", 2e-5): [70.0, 79.0, 78.0],
         ("4", 1e-3): [70.0, 78.0, 75.0],
     }
-    records = [
-        record
-        for task in SMALL
-        for (layers, lr), curve in curves.items()
-        for record in write(task, layers, curve, lr=lr)
-    ]
-    for record in records:  # the second epoch is the best on validation
-        record |= {n: record["epochs"][1][n] for n in ("validation", "test")}
+    records = []
+    for task in SMALL:
+        for (layers, lr), curve in curves.items():
+            for record in write(task, layers, curve, lr=lr):
+                best = record.epochs[1].validation
+                records.append(replace(record, validation=best, test=best))
     verdicts = judge(records)
     first = verdicts["score_small_last_4"]
     assert first.value == pytest.approx(75 - 76)
@@ -177,7 +176,7 @@ def write_trials(task, trials, lr=2e-5, untrained="", **changes):
                 LEE, task, settings, seed, score, **changes
             )
             if not (untrained and blocks == "all"):
-                del record["key"]["untrained"]
+                del record.key["untrained"]
             records.append(record)
     return records
 
@@ -261,10 +260,13 @@ def test_plain_means_above_that_of_training_all_are_no_finding():
 )
 def test_each_family_has_its_number_of_epochs(model, epochs, is_the_papers):
     records = write_trials("rte", {"all": around(80)}, max_epochs=epochs)
-    for record in records:
-        record["model"] = model
-        dropout = LEE.settings_on(model)["pooler_dropout"]
-        record["key"]["pooler_dropout"] = dropout
+    dropout = LEE.settings_on(model)["pooler_dropout"]
+    records = [
+        replace(
+            record, model=model, key={**record.key, "pooler_dropout": dropout}
+        )
+        for record in records
+    ]
     verdicts = claims.list_differences(runs_lib.runs_frame(records), LEE)
     assert (not verdicts) == is_the_papers
     assert is_the_papers or f"max_epochs {epochs}" in verdicts[0]

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.reports.made_up import ALL, LAST
@@ -22,7 +23,7 @@ def time_paper(*entries):
 
 def timed(paper, group, seconds, starts, **changes):
     return [
-        {**record, **changes}
+        replace(record, **changes)
         for record in made_up.time_runs(
             paper, group, seconds, starts, ["a"] * len(seconds)
         )
@@ -235,7 +236,7 @@ def make_scored(paper):
     """Runs a point apart, whose scores vary by 3 points over test texts."""
     random = np.random.default_rng(0)
     return [
-        {**record, "texts": "a", "resampled": resampled}
+        replace(record, texts="a", resampled=resampled)
         for group, m in ((LAST, 79), (ALL, 80))
         for resampled in [predictions.encode(random.normal(0, 3, 100))]
         for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m, m])
@@ -247,7 +248,7 @@ def test_intervals_are_over_test_texts_where_predictions_are_stored():
     runs = make_scored(paper)
     [verdict] = made_up.judge(paper, runs).values()
     assert set(verdict.errors) >= {"seeds", "texts"}
-    alone = [{n: v for n, v in r.items() if n != "resampled"} for r in runs]
+    alone = [replace(run, resampled=None) for run in runs]
     [without] = made_up.judge(paper, alone).values()
     assert verdict.high - verdict.low > 2 * (without.high - without.low)
     assert without.word == "agrees" and verdict.word == "inconclusive"

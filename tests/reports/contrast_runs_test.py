@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.reports.made_up import (
@@ -99,7 +100,7 @@ def test_a_single_run_may_show_that_its_group_did_not_train():
 def test_groups_that_were_scored_on_different_texts_are_not_comparable():
     paper = made_up.make_paper({"sign": -1})
     runs = [
-        {**record, "texts": texts}
+        replace(record, texts=texts)
         for group, m, texts in ((LAST, 70, "a"), (ALL, 80, "b"))
         for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m])
     ]
@@ -219,7 +220,7 @@ def test_a_task_without_runs_is_missing():
 def test_pairs_of_mrpc_are_new_to_every_encoder(task, data, has_seen):
     paper = made_up.make_paper({"sign": -1, "tasks": (task,)})
     runs = [
-        {**record, "key": {**record["key"], "data_identity": data}}
+        replace(record, key={**record.key, "data_identity": data})
         for group, m in ((LAST, 70), (ALL, 80))
         for record in made_up.make_runs(
             paper, task, {**group, "model": OTHER}, [m, m + 0.1, m + 0.2]
@@ -273,8 +274,7 @@ def test_a_run_without_a_value_decides_nothing():
         made_up.make_runs(paper, "rte", group, [m, m + 0.1, m + 0.2, m - 0.1])
         for group, m in ((LAST, 70), (ALL, 80))
     )
-    last[3]["test"] = None
-    last[3]["metrics"] = {}
+    last[3] = replace(last[3], test=None, metrics={})
     [verdict] = made_up.judge(paper, last, whole).values()
     assert verdict.word == "inconclusive"
     assert verdict.reason == "not all runs have a value on rte"

@@ -25,7 +25,7 @@ def test_a_file_of_a_run_that_is_none_leaves_out_its_run(name, put, tmp_path):
         os.remove(path)
     put(path)
     reported = summary_lib.summarize_folder(str(tmp_path))
-    assert [run["path"] for run in reported["runs"]] == [
+    assert [run.path for run in reported["runs"]] == [
         os.path.relpath(good, tmp_path)
     ]
     assert reported["left_out"] == [

@@ -21,7 +21,7 @@ def authors(tmp_path_factory):
         count = authors_trials.write_all(lines, str(root), search)
         records, left_out = reading.read_runs(str(root))
         assert len(records) == count and not left_out
-        return [{"majorities": {}, "one_answer": False, **r} for r in records]
+        return records
 
     return write_lines
 
@@ -39,19 +39,19 @@ def test_the_authors_trials_are_marked_and_make_no_times_up(authors):
             "roberta-base,CoLA,matthews,0,all,2,0.6",
         )
     )
-    by_task = {record["task"]: record for record in records}
+    by_task = {record.task: record for record in records}
     assert set(by_task) == {"mnli", "cola"}
-    assert by_task["mnli"]["metrics"] == {
+    assert by_task["mnli"].metrics == {
         "accuracy": 0.85,
         "mismatched_accuracy": 0.86,
     }
     cola = by_task["cola"]
-    assert (cola["lr"], cola["max_epochs"]) == (pytest.approx(4e-5), 10)
-    assert (cola["approach"], cola["blocks"]) == ("fine_tuning", 12)
-    assert "the authors" in cola["key"]["recorded_by"]
+    assert (cola.lr, cola.max_epochs) == (pytest.approx(4e-5), 10)
+    assert (cola.approach, cola.blocks) == ("fine_tuning", 12)
+    assert "the authors" in cola.key["recorded_by"]
     # Which commit of their code it ran at, and so what it trained.
-    assert cola["key"]["untrained"] == "unknown"
-    assert "untrained" not in by_task["mnli"]["key"]
+    assert cola.key["untrained"] == "unknown"
+    assert "untrained" not in by_task["mnli"].key
     runs = runs_lib.runs_frame(records, PAPER.varied)
     unknown = ["seconds", "seconds_per_epoch", "memory", "trainable_parameters"]
     assert runs[unknown].isna().all(axis=None)
@@ -77,7 +77,7 @@ def test_full_models_may_be_those_of_the_search(authors):
         "bert-base,STS-B,pearson,5e-5,1,0.8",
         "bert-base,WNLI,accuracy,3e-5,1,0.8",
     )
-    scores = {r["approach"]: r["metrics"] for r in authors(table, search)}
+    scores = {r.approach: r.metrics for r in authors(table, search)}
     assert scores == {
         "fine_tuning": {"matthews": 0.6},
         "last_0": {"matthews": 0.3},

@@ -127,6 +127,6 @@ def test_a_module_is_found_by_the_experiment_s_name(name, expected):
 def test_studies_that_differ_in_no_common_setting_have_their_letters(runs):
     summary = summary_lib.summarize_folder(str(runs))
     for number, record in enumerate(summary["runs"][:2]):
-        record["key"][f"added_{number}"] = 1
+        record.key[f"added_{number}"] = 1
     titles = [study.title for study in study_lib.collect(summary)]
     assert [title.rpartition(" ")[2] for title in titles] == ["A)", "B)", "C)"]

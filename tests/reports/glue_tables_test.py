@@ -4,6 +4,7 @@ import os
 
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.support import commands
@@ -69,9 +70,8 @@ def test_the_final_score_is_that_of_the_last_epoch():
     for task in ("cola", "stsb", "mrpc", "rte"):
         more = 4 if task == "rte" else 0
         records += write({"all": 70 + more, "4": 68}, task)
-    for record in records:
-        record["test"] = 0.5  # of the selected epoch
-    rows = fill(records)["table_b"]
+    # The score of the selected epoch is another.
+    rows = fill([replace(record, test=0.5) for record in records])["table_b"]
     assert find(rows, task="RTE")["last 4, here"] == "-6.00"
     row = find(rows, task="CoLA, STS-B, MRPC, RTE, mean")
     assert (row["last 4, published"], row["last 4, here"]) == ("-2.36", "-3.00")
@@ -103,7 +103,7 @@ def test_both_are_at_a_rate_that_both_were_tried_at():
 
 def test_a_run_that_the_limit_ended_has_no_stopping_point():
     records = write({"all": 70, "4": 68})
-    records[0]["stop_reason"] = "max_epochs"
+    records[0] = replace(records[0], stop_reason="max_epochs")
     found = fill(records)
     tasks = [row["task"] for name in "ab" for row in found[f"table_{name}"]]
     assert "RTE" not in tasks
@@ -130,7 +130,7 @@ def test_within_a_time_the_unit_is_an_epoch_of_fine_tuning():
 
 def test_each_epoch_that_all_seeds_ran_has_its_score_and_seconds():
     records = write()
-    records[0]["epochs"] = records[0]["epochs"][:1]
+    records[0] = replace(records[0], epochs=records[0].epochs[:1])
     found = fill(records)
     assert {*found} == {*(f"table_{name}" for name in "abc"), "table_9"}
     row = find(found["table_9"], approach="last 4")

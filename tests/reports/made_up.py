@@ -12,7 +12,9 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 """
 
 import pandas as pd
+from msgspec.structs import replace
 
+from tf_transfer.comparison.run_record import Environment, Epoch, RunRecord
 from tf_transfer.reports import (
     approaches,
     claims,
@@ -22,14 +24,14 @@ from tf_transfer.reports import (
     verdicts,
 )
 
-ENVIRONMENT = {
-    "processor": "a processor",
-    "devices": ["/device:CPU:0"],
-    "threads": 2,
-    "concurrent_runs": 1,
-    "replicas": 1,
-    "mixed": False,
-}
+ENVIRONMENT = Environment(
+    processor="a processor",
+    devices=["/device:CPU:0"],
+    threads=2,
+    concurrent_runs=1,
+    replicas=1,
+    mixed=False,
+)
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 OTHER = "minilm"  # no paper's encoder
 NEAR = (-0.1, 0.0, 0.1)
@@ -59,26 +61,26 @@ def make_record(
     layers = str(settings.get("trainable_layers", "all"))
     model = settings.pop("model", paper.encoders[0])
     max_epochs = settings.pop("max_epochs", 3)
-    record = {
-        "path": f"{task}/{sorted(map(str, settings.items()))}/{model}/{seed}",
-        "experiment": "glue",
-        "task": task,
-        "data": "folder",
-        "model": model,
-        "blocks": 12,
-        "parts": {
+    record = RunRecord(
+        path=f"{task}/{sorted(map(str, settings.items()))}/{model}/{seed}",
+        experiment="glue",
+        task=task,
+        data="folder",
+        model=model,
+        blocks=12,
+        parts={
             "embeddings": 500,
             "pooler": 20,
             **{f"block {number}": 100 for number in range(1, 13)},
         },
-        "metric": "accuracy",
-        "approach": "fine_tuning" if layers == "all" else f"last_{layers}",
-        "cached": settings.get("frozen_prefix") == "cached",
-        "lr": float(settings.get("lr", 2e-5)),
-        "seed": seed,
-        "sizes": sizes,
-        "max_epochs": max_epochs,
-        "key": {
+        metric="accuracy",
+        approach="fine_tuning" if layers == "all" else f"last_{layers}",
+        cached=settings.get("frozen_prefix") == "cached",
+        lr=float(settings.get("lr", 2e-5)),
+        seed=seed,
+        sizes=sizes,
+        max_epochs=max_epochs,
+        key={
             "module": "glue",
             "task": task,
             "seed": seed,
@@ -87,37 +89,33 @@ def make_record(
             "lr": 2e-5,
             **settings,
         },
-        "timing_environment": ENVIRONMENT,
-        "started": 1000.0 * seed,
-        "epochs": [
-            {
-                "validation": points / 100,
-                "test": points / 100,
-                "seconds": seconds * number,
-            }
+        timing_environment=ENVIRONMENT,
+        commit=None,
+        versions={},
+        started=1000.0 * seed,
+        epochs=[
+            Epoch(points / 100, points / 100, seconds * number)
             for number, points in enumerate(scores, 1)
         ],
-        "passes": [],
-        "folds": None,
-        "phases": [],
-        "validation": scores[-1] / 100,
-        "test": scores[-1] / 100,
-        "metrics": {"accuracy": scores[-1] / 100},
-        "majorities": {},
-        "one_answer": False,
-        "epochs_run": len(scores),
-        "best_epoch": len(scores),
-        "stop_reason": "patience",
-        "seconds": seconds * len(scores),
-        "seconds_per_epoch": seconds,
-        "trace_seconds": 1.0,
-        "prefix_seconds": 0.0,
-        "prefix_build_seconds": 0.0,
-        "memory": 1000,
-        "trainable_parameters": 1000,
-        "total_parameters": 1000,
-    }
-    return {**record, **changes}
+        passes=[],
+        folds=None,
+        validation=scores[-1] / 100,
+        test=scores[-1] / 100,
+        metrics={"accuracy": scores[-1] / 100},
+        majorities={},
+        one_answer=False,
+        epochs_run=len(scores),
+        stop_reason="patience",
+        seconds=seconds * len(scores),
+        seconds_per_epoch=seconds,
+        trace_seconds=1.0,
+        prefix_seconds=0.0,
+        prefix_build_seconds=0.0,
+        memory=1000,
+        trainable_parameters=1000,
+        total_parameters=1000,
+    )
+    return replace(record, **changes)
 
 
 def make_runs(paper, task, settings, scores, **changes):
@@ -139,7 +137,7 @@ def time_runs(paper, settings, seconds, starts, machines):
             80,
             seconds=second,
             started=start,
-            timing_environment={**ENVIRONMENT, "machine": machine},
+            timing_environment=replace(ENVIRONMENT, machine=machine),
         )
         for seed, (second, start, machine) in enumerate(
             zip(seconds, starts, machines, strict=True)
@@ -245,7 +243,7 @@ def collect(paper, *groups, published=None, **options):
         [record for group in groups for record in group], paper.varied
     )
     return study.Study(
-        runs.record.iloc[0]["experiment"],
+        runs.record.iloc[0].experiment,
         "A",
         approaches.label_runs(dict(runs_lib.studies(runs))["A"]),
         paper,

@@ -3,9 +3,11 @@
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.support import commands
+from tf_transfer.comparison.run_record import Pass
 from tf_transfer.multitask import tables
 from tf_transfer.reports import claims, study as study_lib
 
@@ -46,7 +48,6 @@ def write(settings, scores, seeds=3, **changes):
                 "validation": metrics["overall"],
                 "test": None,
                 "majorities": measured(26.25, 62.5, 0),
-                "phases": [{"epochs": 2, "seconds": 20.0}],
                 **changes,
             },
         )
@@ -54,8 +55,8 @@ def write(settings, scores, seeds=3, **changes):
             "head": ["max_epochs", "head_epochs"],
             "all": ["max_epochs", "head_epochs", "head_lr"],
         }
-        for name in unread.get(record["key"]["train"], ["max_epochs"]):
-            record["key"].pop(name, None)
+        for name in unread.get(record.key["train"], ["max_epochs"]):
+            record.key.pop(name, None)
         records.append(record)
     return records
 
@@ -137,7 +138,7 @@ def test_table_1_has_the_numbers_of_examples():
 
 def test_other_tasks_have_none_of_the_paper_s_tables():
     [record] = write({}, (50, 80, 80), seeds=1)
-    study = collect([{**record, "task": "sst2+qqp"}])
+    study = collect([replace(record, task="sst2+qqp")])
     assert tables.list_tables(study) == tables.list_figures(study) == []
 
 
@@ -183,7 +184,7 @@ def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():
         ("similarity", (45, 84, 80)),
         ("sentiment", (49, 84, 79)),
     ]
-    passes = [{"task": t, "validation": measured(*p)} for t, p in points]
+    passes = [Pass(task, measured(*scores)) for task, scores in points]
     runs = write(CLS, (49, 84, 79), passes=passes)
     everything = write({**CLS, "train": "all"}, (49, 84, 79), passes=passes)
     verdicts = judged(runs, everything)

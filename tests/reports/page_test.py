@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import html
 import io
-import json
 import math
 import re
 import types
@@ -12,6 +11,7 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tf_transfer.reports import (
@@ -67,7 +67,7 @@ ONE = make_runs([60, 61, 59], "1", seconds=40.0)
 
 
 def test_runs_on_the_sample_mean_nothing():
-    runs = [{**run, "data": "sample"} for run in [*ALL, *TWO]]
+    runs = [replace(run, data="sample") for run in [*ALL, *TWO]]
     [section] = make_page(runs).sections
     assert section.advice.startswith("On the hand-written sample")
 
@@ -110,7 +110,7 @@ def parts_of(text, tag):
 
 
 def test_what_is_not_comparable_has_none_of_the_papers_words():
-    other = [{**run, "model": "minilm"} for run in [*ALL, *TWO]]
+    other = [replace(run, model="minilm") for run in [*ALL, *TWO]]
     text = page_lib.to_html(make_page(other))
     body = text[text.index("<main>") :]
     words = re.findall(r'<p class="word"><span>(.*?)</span>', body, re.S)
@@ -158,8 +158,14 @@ def test_a_verdict_has_its_word_figures_and_reason():
 
 def test_a_hostile_text_in_a_run_stays_text():
     runs = [
-        {**run, "model": HOSTILE, "approach": HOSTILE, "task": HOSTILE}
-        | {"stop_reason": HOSTILE, "path": f"{HOSTILE}{run['path']}"}
+        replace(
+            run,
+            model=HOSTILE,
+            approach=HOSTILE,
+            task=HOSTILE,
+            stop_reason=HOSTILE,
+            path=f"{HOSTILE}{run.path}",
+        )
         for run in [*ALL, *TWO]
     ]
     page = make_page(runs)
@@ -198,16 +204,19 @@ def test_a_table_holds_no_formula_and_a_document_no_link():
 
 
 def test_what_runs_warned_of_is_a_note():
-    warned = [{**run, "warnings": ["rte: is one class."]} for run in TWO]
+    warned = [replace(run, warnings=["rte: is one class."]) for run in TWO]
     page = make_page(ALL, warned)
     assert "rte: is one class. (3 runs)" in page.sections[0].notes
 
 
 def test_nan_and_missing_values_do_not_break_the_page():
-    broken = [dict(run) for run in make_runs([79, 79.2, 78.8], "3")]
-    broken[0] |= {"test": float("nan"), "metrics": {"accuracy": float("nan")}}
-    broken[1] |= {"seconds": None, "seconds_per_epoch": None, "memory": None}
-    broken[2] |= {"trainable_parameters": None, "validation": None}
+    first, second, third = make_runs([79, 79.2, 78.8], "3")
+    nan = float("nan")
+    broken = [
+        replace(first, test=nan, metrics={"accuracy": nan}),
+        replace(second, seconds=None, seconds_per_epoch=None, memory=None),
+        replace(third, trainable_parameters=None, validation=None),
+    ]
     page = make_page(ALL, TWO, broken)
     text = page_lib.to_html(page)
     assert "last 3" in text and "nan" not in text[text.index("<main>") :]
@@ -225,7 +234,7 @@ def test_each_table_of_a_page_has_a_name_and_few_columns():
 def test_every_run_of_the_study_is_in_a_table():
     page = make_page(ALL, TWO, ONE)
     [runs] = [t.frame for t in page.all_tables if t.name == "runs"]
-    assert set(runs["run"]) == {run["path"] for run in [*ALL, *TWO, *ONE]}
+    assert set(runs["run"]) == {run.path for run in [*ALL, *TWO, *ONE]}
 
 
 def test_a_long_table_is_cut_on_the_page_and_says_so(monkeypatch):
@@ -247,15 +256,15 @@ def test_an_interval_stands_apart_from_its_value():
 
 
 def test_runs_are_timed_in_the_environment_of_most():
-    usual = ALL[0]["timing_environment"]
+    usual = ALL[0].timing_environment
     other = [{}, {}, {"machine": "b"}, {"mixed": True}]
     runs = runs_lib.runs_frame(
         [
-            {
-                **ALL[0],
-                "path": str(number),
-                "timing_environment": {**usual, **change},
-            }
+            replace(
+                ALL[0],
+                path=str(number),
+                timing_environment=replace(usual, **change),
+            )
             for number, change in enumerate(other)
         ]
     )
@@ -267,17 +276,17 @@ def test_runs_are_timed_in_the_environment_of_most():
 
 def test_times_are_compared_in_the_environment_that_both_sides_share():
     """Whatever most runs on the texts have."""
-    usual = ALL[0]["timing_environment"]
+    usual = ALL[0].timing_environment
 
     def runs_in(*environments):
         return [
-            {
-                **ALL[0],
-                "path": f"{environments} {number}",
-                "seconds": float(number),
-                "seconds_per_epoch": float(number),
-                "timing_environment": {**usual, **environment},
-            }
+            replace(
+                ALL[0],
+                path=f"{environments} {number}",
+                seconds=float(number),
+                seconds_per_epoch=float(number),
+                timing_environment=replace(usual, **environment),
+            )
             for number, environment in enumerate(environments)
         ]
 
@@ -300,10 +309,9 @@ def test_times_are_compared_in_the_environment_that_both_sides_share():
 
 
 def test_frames_of_records_without_all_metrics_are_made():
-    record = {**ALL[0], "metrics": {"accuracy": 0.8, "f1": None}}
+    record = replace(ALL[0], metrics={"accuracy": 0.8, "f1": None})
     runs = runs_lib.runs_frame([record])
     assert pd.isna(runs.metrics.iloc[0]["f1"])
-    json.dumps(record)
 
 
 # === What was run comes first ===

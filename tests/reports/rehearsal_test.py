@@ -5,13 +5,14 @@ made-up results, in the order of the sweep. For one claim after the other, what
 it compares is as it says, or is not.
 """
 
-import copy
 import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.support import commands, planned_runs
+from tf_transfer.comparison.run_record import Pass
 from tf_transfer.reports import (
     contrast,
     run_frame as runs_lib,
@@ -27,26 +28,40 @@ ENSEMBLES = ("ensemble_accuracy", "ensemble_f1")
 
 
 def set_measure(record, measure, value):
-    """Gives a run, or each of its folds, the value of a measure."""
-    if measure in (*SCORES, record["metric"]):
-        record["metrics"][record["metric"]] = value / 100
-        record["validation"] = record["test"] = value / 100
-        for epoch in record["epochs"]:
-            epoch["validation"] = epoch["test"] = value / 100
+    """A run whose measure, or that of each of its folds, has a value."""
+    share = value / 100
+    if measure in (*SCORES, record.metric):
+        record = replace(
+            record,
+            metrics={**record.metrics, record.metric: share},
+            validation=share,
+            test=share,
+            epochs=[
+                replace(epoch, validation=share, test=share)
+                for epoch in record.epochs
+            ],
+        )
     elif measure.startswith("pass:"):
         _, task, metric = measure.split(":")
-        record["passes"] = [
-            {"task": "another", "validation": {metric: 0.5}},
-            {"task": task, "validation": {metric: 0.5 + value / 100}},
-        ]
+        passes = [Pass("another", {metric: 0.5})]
+        passes.append(Pass(task, {metric: 0.5 + share}))
+        record = replace(record, passes=passes)
     elif measure in ("seconds", "seconds_per_epoch", "epochs_run"):
-        record[measure] = value
+        record = replace(record, **{measure: value})
     else:
-        record["metrics"][measure] = value / 100
-    for number, fold in enumerate(record["folds"] or ()):
-        if measure in fold:
-            luck = LUCK[(ord(record["approach"][0]) + number) % 3]
-            fold[measure] = value / 100 + luck
+        metrics = {**record.metrics, measure: share}
+        record = replace(record, metrics=metrics)
+    if record.folds and measure in record.folds[0]:
+        lucks = [
+            LUCK[(ord(record.approach[0]) + number) % 3]
+            for number, _ in enumerate(record.folds)
+        ]
+        folds = [
+            {**fold, measure: share + luck}
+            for fold, luck in zip(record.folds, lucks)
+        ]
+        record = replace(record, folds=folds)
+    return record
 
 
 def find_values(claim, is_so):
@@ -80,11 +95,7 @@ def find_compared(runs, paper, claim):
 
 def hold(records, compared, claim, is_so):
     """The records with what a claim compares as it says, or not."""
-    records = {record["path"]: record for record in records}
-    for found in compared:
-        for group in found:
-            for path in group.runs.path:
-                records[path] = copy.deepcopy(records[path])
+    records = {record.path: record for record in records}
     for found in compared:
         values = find_values(claim, is_so)
         # What is compared with comes last: a group may be both.
@@ -94,7 +105,7 @@ def hold(records, compared, claim, is_so):
                 name = measure
                 if measure == "deviation":  # from the group's median
                     one, name = 70 + (one - 60) * (-1) ** number, "score"
-                set_measure(records[path], name, one)
+                records[path] = set_measure(records[path], name, one)
     return [*records.values()]
 
 

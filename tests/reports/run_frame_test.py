@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tf_transfer.reports import run_frame as runs_lib, run_groups
@@ -53,7 +54,7 @@ def test_of_another_split_than_its_own_a_run_has_the_headline_score(tested):
 
 def test_without_seconds_of_its_epochs_a_run_has_no_score_within_a_time():
     [record] = frame_of("all", [80]).record
-    for epoch in record["epochs"]:
-        epoch["seconds"] = None
+    epochs = [replace(epoch, seconds=None) for epoch in record.epochs]
+    record = replace(record, epochs=epochs)
     assert math.isnan(runs_lib.score_within(record, 1e9))
     assert math.isnan(runs_lib.interpolated_score(record, 1e9))

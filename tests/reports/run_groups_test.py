@@ -1,6 +1,7 @@
 """The groups of a claim: settings, rates, times, the majority baseline."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tf_transfer.reports import run_frame as runs_lib, run_groups
@@ -106,7 +107,7 @@ def test_a_group_that_lacks_a_setting_does_not_have_the_paper_s_value():
         )
         for train, head in (("head_first", 200), ("all", None))
     ]
-    del runs[1][0]["key"]["head"]
+    del runs[1][0].key["head"]
     [found] = run_groups.list_groups(made_up.frame(runs[0], paper.varied))
     members = run_groups.list_groups(made_up.frame(sum(runs, []), paper.varied))
     [group] = run_groups.find_groups(members, paper, claim["first"])
@@ -251,5 +252,5 @@ def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
         sizes={"train": 1000, "test": 300},
     )
     assert run_groups.did_not_train(runs_lib.runs_frame(runs))
-    paired = [{**run, "lead_error": 0.4} for run in runs]
+    paired = [replace(run, lead_error=0.4) for run in runs]
     assert not run_groups.did_not_train(runs_lib.runs_frame(paired))

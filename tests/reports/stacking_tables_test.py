@@ -1,15 +1,17 @@
 """The tables of stacking, its claims and its ensembles, on known scores."""
 
-import json
 import os
 
+import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.support import commands, stacking_data
 from tests.support.run_files import finished
 from tf_transfer.comparison import predictions
+from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.reports import claims, study as study_lib, summary
 from tf_transfer.stacking import tables
 from tf_transfer.training import records as records_lib
@@ -36,19 +38,20 @@ def write(task, settings, scores, **changes):
     records = made_up.make_runs(
         PAPER, task, settings, scores, seconds=10.0, experiment="stacking"
     )
+    written = []
     for record, score in zip(records, scores):
         metrics = {"accuracy": score / 100, "f1": score / 100 - 0.1}
         if task == "ner":
-            record["metric"] = "f1"
+            record = replace(record, metric="f1")
             more = {"accuracy": 0.05, "f1": 0.0, "token_f1": 0.01}
             metrics = {n: score / 100 + points for n, points in more.items()}
         for name in UNREAD.get(settings["adaptation"], ()):
-            record["key"].pop(name)
-        if size := record["key"]["max_train_examples"]:
-            record["sizes"]["train"] = size
-        known = {record["metric"]: 0.1}
-        record.update(metrics=metrics, **{"majorities": known, **changes})
-    return records
+            record.key.pop(name)
+        if size := record.key["max_train_examples"]:
+            record.sizes["train"] = size
+        facts = {"majorities": {record.metric: 0.1}, **changes}
+        written.append(replace(record, metrics=metrics, **facts))
+    return written
 
 
 def collect(*groups):
@@ -145,7 +148,7 @@ def test_minilm_has_seen_quora_s_pairs_but_not_microsoft_s():
             made = write("pairs", {**settings, "model": "minilm"}, [80.0, 80.1])
             records += made
         for record in records:
-            record["key"]["data_identity"] = f"{data} sha256:0"
+            record.key["data_identity"] = f"{data} sha256:0"
         [study] = collect(records)
         reason = judged(study)["pairs_gain"].reason
         assert ("minilm has seen pairs before" in reason) == has_seen
@@ -158,8 +161,10 @@ def put_out(root, record, *wrong, sure=1.0, labels=TRUTH):
     """Writes predictions that err on some texts; validation has the first."""
     logits = np.where(TRUTH == 1, 1.0, -1.0)
     logits[list(wrong)] *= -sure
-    record["path"] = f"{record['key']['head']}_{id(record)}"
-    folder = os.path.join(root, record["path"])
+    record = replace(
+        record, path=f"{record.key['head']}_{len(os.listdir(root))}"
+    )
+    folder = os.path.join(root, record.path)
     os.makedirs(folder)
     arrays = {}
     for split, count in (("test", 8), ("validation", 4)):
@@ -167,7 +172,7 @@ def put_out(root, record, *wrong, sure=1.0, labels=TRUTH):
         arrays[f"{split}_labels"] = labels[:count]
         arrays[f"{split}_logits"] = logits[:count, None]
     np.savez(os.path.join(folder, "predictions.npz"), **arrays)
-    records_lib.RunDirectory(folder, record["key"]).write_result(finished())
+    records_lib.RunDirectory(folder, record.key).write_result(finished())
     return record
 
 
@@ -192,15 +197,15 @@ def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):
     [ensemble], refused = join(tmp_path, members)
     assert not refused
     # Two of three err on text 0; the mean follows the very sure one on 2, 3.
-    assert ensemble["metrics"]["accuracy"] == 5 / 8
-    assert ensemble["validation"] == 1 / 4
-    assert ensemble["majorities"]["accuracy"] == 5 / 8
+    assert ensemble.metrics["accuracy"] == 5 / 8
+    assert ensemble.validation == 1 / 4
+    assert ensemble.majorities["accuracy"] == 5 / 8
     # Its own scores on resampled texts, not those of the first member.
     base = predictions.Predictions(str(tmp_path)).describe_record(members[0])
-    assert ensemble["resampled"] != base["resampled"]
-    assert ensemble["seconds"] == 90.0
-    assert ensemble["trainable_parameters"] == 3000
-    assert json.loads(json.dumps(ensemble)) == ensemble
+    assert ensemble.resampled != base.resampled
+    assert ensemble.seconds == 90.0
+    assert ensemble.trainable_parameters == 3000
+    assert msgspec.convert(msgspec.to_builtins(ensemble), RunRecord) == ensemble
     [study] = collect(members, [ensemble])
     frame = tables_of(study)["texts"]
     assert frame["gain, here"][3] == "†"  # it scores as the majority
@@ -212,12 +217,12 @@ def test_members_are_found_by_the_settings_that_runs_record(tmp_path):
     def put(settings):
         changed = stacking_data.settings_of(tmp_path, "text", **settings)
         [record] = write("text", settings, [80.0])
-        record["key"] = {**changed.hashed(), "data_identity": "x"}
-        return put_out(tmp_path, record)
+        key = {**changed.hashed(), "data_identity": "x"}
+        return put_out(tmp_path, replace(record, key=key))
 
     members = [put(DENSE), put(stacked("densenet")), put(stacked("highway"))]
     joined, _ = join(tmp_path, [*members, put(stacked("densenet", growth=8))])
-    assert [record["key"]["growth"] for record in joined] == [64, 8]
+    assert [record.key["growth"] for record in joined] == [64, 8]
 
 
 @pytest.mark.parametrize(
@@ -233,25 +238,36 @@ def test_members_differ_in_nothing_else(tmp_path, name, value):
 
 def test_cached_members_share_the_build_and_two_machines_no_timing(tmp_path):
     base, densenet, highway = trio(tmp_path)
-    for record, paid in ((densenet, 8.0), (highway, 0.5)):
-        record["key"] |= {"frozen_prefix": "cached", "cache_dtype": "float16"}
-        record |= {"prefix_seconds": paid, "prefix_build_seconds": 8.0}
-        record["cached"] = True
-    base |= {"prefix_seconds": None, "prefix_build_seconds": None}
-    base["timing_environment"] = {**base["timing_environment"], "threads": 7}
-    [ensemble], _ = join(tmp_path, [base, densenet, highway])
-    assert ensemble["cached"] and ensemble["prefix_build_seconds"] == 8.0
-    assert ensemble["prefix_seconds"] == 8.5
-    assert ensemble["timing_environment"]["mixed"]
+    cached = {"frozen_prefix": "cached", "cache_dtype": "float16"}
+    members = [
+        replace(
+            record,
+            key={**record.key, **cached},
+            prefix_seconds=paid,
+            prefix_build_seconds=8.0,
+            cached=True,
+        )
+        for record, paid in ((densenet, 8.0), (highway, 0.5))
+    ]
+    elsewhere = replace(base.timing_environment, threads=7)
+    base = replace(
+        base,
+        prefix_seconds=None,
+        prefix_build_seconds=None,
+        timing_environment=elsewhere,
+    )
+    [ensemble], _ = join(tmp_path, [base, *members])
+    assert ensemble.cached and ensemble.prefix_build_seconds == 8.0
+    assert ensemble.prefix_seconds == 8.5
+    assert ensemble.timing_environment.mixed
 
 
 def test_a_report_joins_ensembles_and_names_members_with_other_labels(tmp_path):
     members = trio(tmp_path)
     [other] = write("text", stacked("highway"), [80.0])
-    put_out(tmp_path, other, labels=1 - TRUTH)
-    runs = [{**run, "versions": {}, "commit": ""} for run in [*members, other]]
-    made = summary.summarize(runs, [], str(tmp_path))
+    other = put_out(tmp_path, other, labels=1 - TRUTH)
+    made = summary.summarize([*members, other], [], str(tmp_path))
     [ensemble] = made["runs"][4:]
-    assert ensemble["members"] == [member["path"] for member in members]
+    assert ensemble.members == [member.path for member in members]
     [(path, reason)] = made["left_out"]
-    assert path == other["path"] and "has other labels than" in reason
+    assert path == other.path and "has other labels than" in reason

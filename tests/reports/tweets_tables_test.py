@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import scipy.stats
+from msgspec.structs import replace
 
 from tests.reports import made_up
 from tests.support import commands
@@ -34,34 +35,39 @@ def write(settings, scores, **changes):
     """Records of encoders, one for each score, as of the paper's grid."""
     changes = {"experiment": "tweets", **changes}
     records = made_up.make_runs(PAPER, "tweets", settings, scores, **changes)
-    for record, score in zip(records, scores):
-        record["metrics"] = metrics_of(score)
-        record["majorities"] = {"accuracy": 0.573}
+    for record in records:
         for name in ("preprocessing", "folds", "fold_seed"):
-            record["key"].pop(name)
-    return records
+            record.key.pop(name)
+    return [
+        replace(
+            record,
+            metrics=metrics_of(score),
+            majorities={"accuracy": 0.573},
+        )
+        for record, score in zip(records, scores)
+    ]
 
 
 def write_baseline(features, scores, folds=10):
     """The record of a sparse run; in folds, each scores so."""
     [record] = write({}, [sum(scores) / len(scores)])
     names = ("module", "task", "seed")
-    return {
-        **record,
-        "path": f"{features} {folds}",
-        "approach": features,
-        "lr": 0.0,
-        "model": "bert_base_en",
-        "blocks": 0,
-        "folds": [metrics_of(score) for score in scores] if folds else None,
-        "key": {
-            **{name: record["key"][name] for name in names},
+    return replace(
+        record,
+        path=f"{features} {folds}",
+        approach=features,
+        lr=0.0,
+        model="bert_base_en",
+        blocks=0,
+        folds=[metrics_of(score) for score in scores] if folds else None,
+        key={
+            **{name: record.key[name] for name in names},
             **{name: PAPER.settings[name] for name in SPARSE_KEY},
             "features": features,
             "folds": folds,
             "data_identity": "texts in folds" if folds else "tweets files",
         },
-    }
+    )
 
 
 def collect(*groups):

@@ -164,7 +164,7 @@ def test_a_run_killed_while_it_is_extended_is_the_finished_one(forks, folder):
     assert code == -signal.SIGKILL, output
     assert len(os.listdir(os.path.join(killed, "model"))) == 2
     [record], left_out = reading.read_runs(out)
-    assert (record["epochs_run"], left_out) == (1, [])
+    assert (record.epochs_run, left_out) == (1, [])
     predictor = experiment.open_run(killed).predictor()
     weight = predictor.network.weights[-1]
     np.testing.assert_array_equal(weight, finished[2][weight.path])

@@ -10,10 +10,13 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable
+from typing import TypedDict
 
+import msgspec
 import numpy as np
 import scipy.stats
 
+from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.data import cs224n, metrics
 from tf_transfer.training import records
 from tf_transfer.training.checkpoint import Arrays
@@ -22,6 +25,11 @@ from tf_transfer.utils.json_files import Record
 
 PREDICTIONS = "predictions.npz"
 RESAMPLES = 100
+Resampled = TypedDict(
+    "Resampled",
+    {"texts": str, "resampled": str, "lead_error": float},
+    total=False,
+)
 OUTSIDE = 0  # the tag of a word that is in no entity
 
 
@@ -69,9 +77,9 @@ class Predictions:
         self._majorities: dict[str, dict[str, float]] = {}
 
     def describe_record(
-        self, record: Record, arrays: Arrays | None = None
-    ) -> Record:
-        """The fields that complete a record.
+        self, record: RunRecord, arrays: Arrays | None = None
+    ) -> RunRecord:
+        """A record, completed by what the run predicted.
 
         They describe its test split, or without one its validation split. The
         majority baseline is scored once for all runs with the same labels.
@@ -81,35 +89,33 @@ class Predictions:
             arrays: what an ensemble predicts; a run has stored it.
 
         Returns:
-            `majorities`: dict from the run's metrics to what the majority
-            baseline scores, 0..1, of those that are known; `one_answer`:
-            whether the run gives all examples the same label; and what
-            `resample` returns.
+            The record with `majorities`, of the metrics whose score is known,
+            `one_answer`, and what `resample` returns.
         """
-        kind = "validation" if record["test"] is None else "test"
         if arrays is None:
-            arrays = self.read_split(record, kind)
-        digest = hashlib.sha256(str(sorted(record["metrics"])).encode())
+            arrays = self.read_split(record, record.split)
+        digest = hashlib.sha256(str(sorted(record.metrics)).encode())
         for labels in _pick(arrays, "labels").values():
             digest.update(labels.tobytes())
         texts = digest.hexdigest()
         if texts not in self._majorities:
             self._majorities[texts] = _score_majority(record, arrays)
-        return {
-            "majorities": self._majorities[texts],
-            "one_answer": _has_one_answer(arrays),
+        return msgspec.structs.replace(
+            record,
+            majorities=self._majorities[texts],
+            one_answer=_has_one_answer(arrays),
             **resample(record, arrays),
-        }
+        )
 
-    def read_split(self, record: Record, kind: str) -> Arrays:
+    def read_split(self, record: RunRecord, kind: str) -> Arrays:
         """See `read_arrays`; {} if there are none, or damaged ones."""
         directory = records.RunDirectory(
-            os.path.join(self.root, record["path"]), None
+            os.path.join(self.root, record.path), None
         )
         try:
             return read_arrays(directory, directory.result(), kind)
         except (json_files.Damaged, OSError, ValueError):
-            self.damaged.add(record["path"])
+            self.damaged.add(record.path)
             return {}
 
 
@@ -122,7 +128,7 @@ def _pick(arrays: Arrays, name: str) -> Arrays:
     }
 
 
-def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
+def _score_majority(record: RunRecord, arrays: Arrays) -> dict[str, float]:
     """What the majority baseline scores in each metric that is known.
 
     Of tagged words that is the tag of no entity, which finds none.
@@ -130,8 +136,8 @@ def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
     scores = {}
     # Every name begins with the empty prefix, the first: a longer one counts.
     for prefix, labels in _pick(arrays, "labels").items():
-        is_tagged = f"{prefix}token_f1" in record["metrics"]
-        for name in record["metrics"]:
+        is_tagged = f"{prefix}token_f1" in record.metrics
+        for name in record.metrics:
             metric = name.removeprefix(prefix)
             if not len(labels) or not name.startswith(prefix):
                 continue
@@ -141,7 +147,7 @@ def _score_majority(record: Record, arrays: Arrays) -> dict[str, float]:
                     scores[name] = float(np.mean(labels == OUTSIDE))
             elif metric in metrics.METRICS:
                 scores[name] = metrics.majority(metric, labels)
-    if record["task"] == "cs224n" and scores:
+    if record.task == "cs224n" and scores:
         scores["overall"] = cs224n.overall(scores)
     return scores
 
@@ -162,7 +168,7 @@ def _has_one_answer(arrays: Arrays) -> bool:
 # === Scores on resampled texts ===
 
 
-def resample(record: Record, arrays: Arrays) -> Record:
+def resample(record: RunRecord, arrays: Arrays) -> Resampled:
     """What a record has of its test texts, or where none are, validation ones.
 
     Args:
@@ -176,10 +182,10 @@ def resample(record: Record, arrays: Arrays) -> Record:
         baseline, in points); {} where a run has no predictions, or another
         kind of metric.
     """
-    if not len(arrays.get("ids", ())) or record["folds"]:
+    if not len(arrays.get("ids", ())) or record.folds:
         return {}
-    is_tagging = "token_f1" in record["metrics"]
-    if is_tagging or record["metric"] not in SCORES:
+    is_tagging = "token_f1" in record.metrics
+    if is_tagging or record.metric not in SCORES:
         return {}
     labels, logits = arrays["labels"], arrays["logits"]
     is_score = np.issubdtype(labels.dtype, np.floating)
@@ -191,7 +197,7 @@ def resample(record: Record, arrays: Arrays) -> Record:
     values, counts = np.unique(labels, return_counts=True)
     usual = np.full_like(outputs, values[counts.argmax()])
     both = np.stack([outputs, usual])
-    scores = 100 * SCORES[record["metric"]](labels, both, times)
+    scores = 100 * SCORES[record.metric](labels, both, times)
     digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())
     if groups is not None:
         digest.update(groups.tobytes())

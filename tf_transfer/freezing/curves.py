@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from tf_transfer.comparison.run_record import Settings
 from tf_transfer.freezing import operating
 from tf_transfer.freezing.operating import ALL
 from tf_transfer.reports import tables
-from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.study import Study
 
 ENCODERS = {

@@ -261,9 +261,7 @@ def list_tables(study: Study) -> list[Table]:
             "table_4",
             "Table 4: millions of parameters, and shares. Published: exact "
             f"from the architectures. Here: {study.model}",
-            table_4(
-                study.runs.record.iloc[0]["parts"], published["parameters"]
-            ),
+            table_4(study.runs.record.iloc[0].parts, published["parameters"]),
         ),
         Table(
             "table_5",

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison.run_record import Setting, Settings
 from tf_transfer.reports import claims, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
@@ -37,7 +38,7 @@ WORDS = {
     "pcgrad": "PCGrad",
 }
 # What else a name has, where it is not the usual value.
-OPTIONS: dict[str, tuple[claims.Setting, str]] = {
+OPTIONS: dict[str, tuple[Setting, str]] = {
     "pairs": ("sbert", "pairs {}"),
     "targets": ("exact", "targets {}"),
     "short_batches": ("mean", "short batches {}"),
@@ -51,7 +52,7 @@ OPTIONS: dict[str, tuple[claims.Setting, str]] = {
 }
 
 
-def name_approach(approach: str, settings: claims.Settings) -> str:
+def name_approach(approach: str, settings: Settings) -> str:
     """What trains, and how, but no rate: `everything; mean; decay 0.95`."""
     words = [_say(settings["train"]), _say(settings["pooling"])]
     for name, (usual, form) in OPTIONS.items():
@@ -118,7 +119,7 @@ def fill_table(study: Study, rows: Iterable[Record]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
+def find_runs(study: Study, settings: Settings) -> pd.DataFrame:
     """The runs of a row: of the paper's settings in all that it leaves open.
 
     If there are none, those of other learning rates and epochs that differ
@@ -150,10 +151,10 @@ def describe_runs(runs: pd.DataFrame) -> str:
     return f"{len(runs)}, lr {first.lr:g}, {epochs} epochs"
 
 
-def _has(ours: claims.Settings, wanted: claims.Settings) -> bool:
+def _has(ours: Settings, wanted: Settings) -> bool:
     """Whether settings are as wanted; those that a run lacks are."""
     return all(claims.is_same(ours.get(n, v), v) for n, v in wanted.items())
 
 
-def _say(value: claims.Setting) -> str:
+def _say(value: Setting) -> str:
     return WORDS.get(str(value), str(claims.plain(value)))

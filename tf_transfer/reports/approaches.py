@@ -11,15 +11,15 @@ import pandas as pd
 from tf_transfer.comparison import decisions, estimates
 from tf_transfer.comparison.decisions import Row
 from tf_transfer.comparison.estimates import Cell, Contrast, Ranged, UNKNOWN
+from tf_transfer.comparison.run_record import Setting, Settings
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import run_frame as runs_lib, run_groups as groups_lib
 from tf_transfer.reports.advice import name_approach
-from tf_transfer.reports.claims import plain, Settings
+from tf_transfer.reports.claims import plain
 from tf_transfer.reports.run_frame import drop_missing
 from tf_transfer.reports.run_groups import count_texts, did_not_train, Group
 from tf_transfer.training.results import OUT_OF_TIME
 from tf_transfer.utils.formatting import count
-from tf_transfer.utils.json_files import Record
 
 # Settings that do not divide approaches, and those that name none. Methods with
 # other options are other approaches, never chosen by scores.
@@ -121,7 +121,9 @@ def list_approaches(
     return approaches
 
 
-def _leave_out(settings: Settings, names: Collection[str]) -> Record:
+def _leave_out(
+    settings: Settings, names: Collection[str]
+) -> dict[str, Setting]:
     return {n: v for n, v in settings.items() if n not in names}
 
 

@@ -12,11 +12,12 @@ import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison.run_record import Setting, Settings
 from tf_transfer.reports import run_frame as runs_lib
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -39,10 +40,6 @@ LISTS = (
 READING_KEYS = ("name", "words", "without", "measures")
 KINDS = ("difference", "equal")
 OVER = ("mean", "each", "most", "some")
-# A value of a setting; of a paper also a list of the values that it has.
-Scalar = str | int | float | bool | None
-Setting = Scalar | Sequence[Scalar]
-Settings = Mapping[str, Setting]  # by name
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,9 @@ import pandas as pd
 
 from tf_transfer.comparison import estimates
 from tf_transfer.comparison.estimates import Cell, Contrast, Estimate
+from tf_transfer.comparison.run_record import Settings
 from tf_transfer.reports import claims, run_frame as runs_lib, run_groups
-from tf_transfer.reports.claims import Claim, Paper, Settings
+from tf_transfer.reports.claims import Claim, Paper
 from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 
@@ -261,7 +262,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     measures = {*claim.measure}
     is_time = bool(measures & {*runs_lib.TIMES})
     for one in sorted(comparisons, key=lambda c: c.fewest_runs):
-        if len({bool(runs.record.iloc[0]["folds"]) for runs in one.runs}) > 1:
+        if len({bool(runs.record.iloc[0].folds) for runs in one.runs}) > 1:
             return f"on {one.task}, folds stand against one test set"
         if measures & {*runs_lib.UNTIL_STOP} and any(
             map(runs_lib.is_cut_off, one.runs)

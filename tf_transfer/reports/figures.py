@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.reports import advice
-from tf_transfer.utils.json_files import Record
+from tf_transfer.training.record_types import Profile
 
 APPROACH_COLOURS = {
     "fine_tuning": "#000000",
@@ -44,7 +44,7 @@ STYLE: dict[str, Any] = {
 GREY = "#7F7F7F"
 MOST_POINTS = 14  # of the figure of costs
 
-Profiles = Mapping[str, Record]  # by task and files; `depth_profile.json`
+Profiles = Mapping[str, Profile]  # by task and files
 Handles = dict[str, Any]  # what a legend shows, by its label
 Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
 
@@ -327,8 +327,11 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     Args:
         runs: see `approaches.label_runs`.
     """
-    profiles = runs.set_index("text").record.str.get("profile").dropna()
-    return profiles.groupby(level=0).first().to_dict()
+    profiles: dict[str, Profile] = {}
+    for text, record in zip(runs.text, runs.record):
+        if record.profile is not None:
+            profiles.setdefault(text, record.profile)
+    return dict(sorted(profiles.items()))
 
 
 def draw_profile(profiles: Profiles) -> Figure:

@@ -335,7 +335,7 @@ def _list_notes(study: Study) -> list[str]:
     counts = collections.Counter(
         warning
         for record in study.runs.record
-        for warning in record.get("warnings", ())
+        for warning in record.warnings or ()
     )
     for warning, count in counts.items():
         notes.append(f"{warning} ({formatting.count(count, 'run')})")
@@ -383,9 +383,9 @@ def describe_origin(summary: Summary) -> str:
     )
     commits = ", ".join(commit[:10] for commit in made["commits"])
     # An ensemble is of runs that count already.
-    runs = [run for run in summary["runs"] if not run.get("members")]
-    hours = sum(run["seconds"] or 0 for run in runs) / 3600
-    memory = max(run["memory"] or 0 for run in runs)
+    runs = [run for run in summary["runs"] if not run.members]
+    hours = sum(run.seconds or 0 for run in runs) / 3600
+    memory = max(run.memory or 0 for run in runs)
     origin = f"{formatting.count(len(runs), 'run')}, {hours:.1f} h of training"
     if memory:
         origin += f", up to {formatting.size(memory)} of memory"

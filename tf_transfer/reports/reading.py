@@ -1,8 +1,6 @@
 """Reads run directories into run records: all that a report uses of a run.
 
-A record is plain data, so that a report can be made again from its stored
-summary. A time or a count that was not recorded is None. Incomplete directories
-are left out, with the reason.
+Incomplete directories are left out, with the reason.
 """
 
 import contextlib
@@ -14,6 +12,17 @@ import re
 from collections.abc import Iterable
 from typing import TypedDict
 
+import msgspec
+
+from tf_transfer.comparison.run_record import (
+    CONDITIONS,
+    Environment,
+    Epoch,
+    Pass,
+    RunRecord,
+    Setting,
+    Settings,
+)
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import json_files
@@ -21,16 +30,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_command
 from tf_transfer.utils.json_files import Record
 
-# Times are compared only between runs that agree in these.
-TIMING_ENVIRONMENT = (
-    "machine",
-    "processor",
-    "devices",
-    "threads",
-    "concurrent_runs",
-    "replicas",
-)
-# The other keys of `config.json` that a report reads.
+# The keys of `config.json` that a report reads, apart from `CONDITIONS`.
 ReportedKey = TypedDict("ReportedKey", {"module": str, "data_identity": str})
 ReportedSettings = TypedDict(
     "ReportedSettings", {"max_epochs": int | None, "model": str, "data": str}
@@ -47,20 +47,6 @@ Reported = TypedDict(
         "starts": list[record_types.Start],
     },
 )
-# Copied into a record from `result.json`.
-COPIED = (
-    "task",
-    "metric",
-    "approach",
-    "seed",
-    "epochs_run",
-    "stop_reason",
-    "seconds_per_epoch",
-    "prefix_seconds",
-    "prefix_build_seconds",
-    "trainable_parameters",
-    "total_parameters",
-)
 # Settings that describe every run of an encoder. A run's own key lacks those
 # that it does not read, and usual values.
 DESCRIBING = (
@@ -70,6 +56,8 @@ DESCRIBING = (
 )
 
 Failure = TypedDict("Failure", {"command": list[str], "reason": str})
+# The answer of a search; `path` is of its folder.
+Search = TypedDict("Search", {"path": str, "lines": list[str]})
 Reasons = list[tuple[str, str]]  # path, and why it is left out
 UNTESTED = (
     "has no test score, which other seeds of its settings have; the same "
@@ -81,7 +69,7 @@ class LeftOut(Exception):
     """The reason for which a directory is not in the report."""
 
 
-def read_runs(root: str) -> tuple[list[Record], Reasons]:
+def read_runs(root: str) -> tuple[list[RunRecord], Reasons]:
     """The records below a folder, and what is left out.
 
     Returns:
@@ -92,7 +80,7 @@ def read_runs(root: str) -> tuple[list[Record], Reasons]:
     """
     if not os.path.isdir(root):
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
-    found: list[Record] = []
+    found: list[RunRecord] = []
     left_out: Reasons = []
     errors: list[OSError] = []
     for folder, folders, files in os.walk(root, onerror=errors.append):
@@ -124,47 +112,43 @@ def list_failed(root: str) -> list[str]:
 
 
 def select_runs(
-    records: Iterable[Record],
-) -> tuple[list[Record], Reasons]:
+    records: Iterable[RunRecord],
+) -> tuple[list[RunRecord], Reasons]:
     """The runs that a report compares, and (path, reason) of the others.
 
     Of equal runs the first counts. Where seeds of some settings have test
     scores, other seeds without are left out: a group has scores of one split.
     """
-    runs: dict[str, Record] = {}
+    runs: dict[str, RunRecord] = {}
     left_out = []
     for record in records:
-        first = runs.setdefault(identify(record), record)["path"]
-        if first != record["path"]:
-            left_out.append((record["path"], f"is the same run as {first}"))
-    tested = {
-        _settings_of(run) for run in runs.values() if run["test"] is not None
-    }
+        first = runs.setdefault(_identify(record), record).path
+        if first != record.path:
+            left_out.append((record.path, f"is the same run as {first}"))
+    tested = {_settings_of(run) for run in runs.values() if run.split == "test"}
     shown = []
     by_outcome: dict[str, str] = {}  # the path of the first run
     for run in runs.values():
-        path = run["path"]
-        first = by_outcome.setdefault(_outcome_of(run), path)
-        if first != path:
+        first = by_outcome.setdefault(_outcome_of(run), run.path)
+        if first != run.path:
             reason = f"has the predictions of {first}, and another seed: "
-            left_out.append((path, f"{reason}it is a copy"))
-        elif run["test"] is None and _settings_of(run) in tested:
-            left_out.append((path, UNTESTED))
+            left_out.append((run.path, f"{reason}it is a copy"))
+        elif run.test is None and _settings_of(run) in tested:
+            left_out.append((run.path, UNTESTED))
         else:
             shown.append(run)
     return shown, left_out
 
 
-def read_searches(
-    root: str,
-) -> tuple[list[Record], Reasons]:
+def read_searches(root: str) -> tuple[list[Search], Reasons]:
     """The searches below a folder that have an answer.
 
     Returns:
         `path` (`root` included) and `lines` (the answer) of each, and (path,
         reason) of the others, both by path.
     """
-    searches, left_out = [], []
+    searches: list[Search] = []
+    left_out = []
     for file in sorted(pathlib.Path(root).rglob(run_paths.ANSWER)):
         path = os.path.relpath(file.parent.parent, root)
         name = os.path.normpath(os.path.join(pathlib.Path(root).name, path))
@@ -176,37 +160,32 @@ def read_searches(
     return searches, left_out
 
 
-def _outcome_of(run: Record) -> str:
+def _outcome_of(run: RunRecord) -> str:
     """Equal for runs that differ by seed at most, and predict the same.
 
     No two seeds train to the same scores after each epoch and to the same
     predictions to the last bit: a copied directory would count as a seed.
     """
-    if not trains(run) or not run.get("predictions"):
-        return run["path"]
-    scores = [(e["validation"], e["test"]) for e in run["epochs"]]
-    return f"{_settings_of(run)} {run['predictions']} {scores}"
+    if not run.trains or not run.predictions:
+        return run.path
+    scores = [(epoch.validation, epoch.test) for epoch in run.epochs]
+    return f"{_settings_of(run)} {run.predictions} {scores}"
 
 
-def _settings_of(run: Record) -> str:
+def _settings_of(run: RunRecord) -> str:
     """Equal for runs that differ by seed alone."""
-    settings = {n: v for n, v in run["key"].items() if n != "seed"}
-    return json.dumps([settings, run["max_epochs"]], sort_keys=True)
+    settings = {n: v for n, v in run.key.items() if n != "seed"}
+    return json.dumps([settings, run.max_epochs], sort_keys=True)
 
 
-def trains(record: Record) -> bool:
-    """Whether weights of an encoder or its head were trained."""
-    return record["blocks"] > 0 and not record["approach"].startswith("probe")
-
-
-def identify(record: Record) -> str:
+def _identify(run: RunRecord) -> str:
     """Equal for two records of the same run or ensemble."""
     # The key may lack --max_epochs, which makes another run.
-    identity = [record["key"], record["max_epochs"], record.get("members")]
+    identity = [run.key, run.max_epochs, run.members]
     return json.dumps(identity, sort_keys=True)
 
 
-def read_run(folder: str, path: str) -> Record:
+def read_run(folder: str, path: str) -> RunRecord:
     """The record of one run directory.
 
     Args:
@@ -246,9 +225,8 @@ def read_run(folder: str, path: str) -> Record:
         raise LeftOut(reason) from None
     _check_content(config, result, epochs)
     record = _make_record(config, result, epochs, path)
-    record["predictions"] = result["sha256"].get("predictions.npz", "")[:16]
     if "depth_profile.json" in optional:
-        record["profile"] = profile
+        record = msgspec.structs.replace(record, profile=profile)
     return record
 
 
@@ -282,7 +260,7 @@ def _check_content(
             raise LeftOut(f"{where}: has no {metric} among its scores")
 
 
-def complete_key(key: Record, settings: Record) -> Record:
+def complete_key(key: Settings, settings: Settings) -> dict[str, Setting]:
     """The key of an encoder's run, with all that describes the run.
 
     Args:
@@ -297,63 +275,83 @@ def _make_record(
     result: Record,
     epochs: list[Record],
     path: str,
-) -> Record:
-    key, metric = config["key"], result["metric"]
-
-    def headline(scores: dict[str, float] | None) -> float | None:
-        return scores[metric] if scores else None
-
+) -> RunRecord:
+    """The record, without what `Predictions.describe_record` completes."""
+    key, metric, settings = config["key"], result["metric"], config["settings"]
     blocks = sum(part.startswith("block ") for part in config["parts"])
     if blocks:
-        key = complete_key(key, config["settings"])
+        key = complete_key(key, settings)
     starts = config["starts"]
-    environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
-    # A start that lacks what another one has was in another environment.
-    conditions = [[s.get(name) for name in TIMING_ENVIRONMENT] for s in starts]
-    environment["mixed"] = any(one != conditions[-1] for one in conditions)
     # Without it, the seconds of a run contain those of tracing.
     trace_seconds = result.get("trace_seconds")
     is_timed = trace_seconds is not None
-    ends = [
-        {
-            "validation": headline(line["validation"]),
-            "test": headline(line["test"]),
-            "seconds": line["elapsed_seconds"] if is_timed else None,
-        }
-        for line in _last_lines_of_epochs(epochs)
-    ]
     folds = None
     if not result["best_epoch"] and result["test"]:
         folds = [line["test"] for line in epochs]
     memory = max(line["peak_memory_bytes"] or 0 for line in epochs)
-    return {
-        **{name: result[name] for name in COPIED},
-        "max_epochs": config["settings"]["max_epochs"],
-        "model": config["settings"]["model"],
-        "data": _find_source(config["settings"], result["task"]),
-        "path": path,
-        "experiment": key["module"],
-        "cached": result["prefix_seconds"] is not None,
-        "lr": float(result["lr"] or 0),  # none without an encoder
-        "key": key,
-        "parts": config["parts"],
-        "blocks": blocks,
-        "timing_environment": environment,
-        "commit": config["git_commit"],
-        "versions": config["versions"],
-        "sizes": config["split_sizes"],
-        "started": _seconds_at(starts[0].get("started")) if starts else None,
-        "epochs": ends,
-        "passes": _list_passes(result, epochs),
-        "folds": folds,
-        "validation": headline(result["validation"]),
-        "test": headline(result["test"]),
-        "metrics": result["test"] or result["validation"],
-        "warnings": result.get("warnings", []),
-        "seconds": result["train_seconds"] if is_timed else None,
-        "trace_seconds": trace_seconds,
-        "memory": memory or None,
-    }
+    return RunRecord(
+        path=path,
+        experiment=key["module"],
+        task=result["task"],
+        data=_find_source(settings, result["task"]),
+        model=settings["model"],
+        blocks=blocks,
+        parts=config["parts"],
+        metric=metric,
+        approach=result["approach"],
+        cached=result["prefix_seconds"] is not None,
+        lr=float(result["lr"] or 0),  # none without an encoder
+        seed=result["seed"],
+        max_epochs=settings["max_epochs"],
+        key=key,
+        sizes=config["split_sizes"],
+        timing_environment=_describe_environment(config),
+        commit=config["git_commit"],
+        versions=config["versions"],
+        epochs=[
+            Epoch(
+                _take(line["validation"], metric),
+                _take(line["test"], metric),
+                line["elapsed_seconds"] if is_timed else None,
+            )
+            for line in _last_lines_of_epochs(epochs)
+        ],
+        passes=_list_passes(result, epochs),
+        folds=folds,
+        validation=_take(result["validation"], metric),
+        test=_take(result["test"], metric),
+        metrics=result["test"] or result["validation"],
+        majorities={},
+        one_answer=False,
+        epochs_run=result["epochs_run"],
+        stop_reason=result["stop_reason"],
+        seconds=result["train_seconds"] if is_timed else None,
+        seconds_per_epoch=result["seconds_per_epoch"],
+        trace_seconds=trace_seconds,
+        prefix_seconds=result["prefix_seconds"],
+        prefix_build_seconds=result["prefix_build_seconds"],
+        memory=memory or None,
+        trainable_parameters=result["trainable_parameters"],
+        total_parameters=result["total_parameters"],
+        started=_seconds_at(starts[0].get("started")) if starts else None,
+        warnings=result.get("warnings", []),
+        predictions=result["sha256"].get("predictions.npz", "")[:16],
+    )
+
+
+def _take(scores: dict[str, float] | None, metric: str) -> float | None:
+    return scores[metric] if scores else None
+
+
+def _describe_environment(config: Record) -> Environment:
+    # A start that lacks what another one has was in another environment.
+    conditions = [
+        [start.get(name) for name in CONDITIONS] for start in config["starts"]
+    ]
+    return Environment(
+        **{name: config.get(name) for name in CONDITIONS},
+        mixed=any(one != conditions[-1] for one in conditions),
+    )
 
 
 def _find_source(settings: Record, task: str) -> str:
@@ -367,7 +365,7 @@ def _find_source(settings: Record, task: str) -> str:
     return settings["data"] if given == task else given
 
 
-def _list_passes(result: Record, epochs: Iterable[Record]) -> list[Record]:
+def _list_passes(result: Record, epochs: Iterable[Record]) -> list[Pass]:
     """Task and validation scores of each pass over one of several tasks.
 
     Passes of the head alone, which may be hundreds, are in no table.
@@ -377,7 +375,7 @@ def _list_passes(result: Record, epochs: Iterable[Record]) -> list[Record]:
         if line.get("task"):
             phase = result["phases"][line["phase"] - 1]
             if phase["trainable_layers"] != "head":
-                passes.append({n: line[n] for n in ("task", "validation")})
+                passes.append(Pass(line["task"], line["validation"]))
     return passes
 
 

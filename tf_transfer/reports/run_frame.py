@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.reports.reading import TIMING_ENVIRONMENT
-from tf_transfer.utils.json_files import Record
 
 # What only runs with a feature cache have.
 CACHING = ("cache_dtype", "prefix_engine", "prefix_precision")
@@ -36,17 +35,6 @@ VARIED = (
 # Parts of the key that name a run, or its texts and weights.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 
-# Fields of a record that are columns.
-COPIED = (
-    *("path", "experiment", "task", "data", "blocks", "metric", "approach"),
-    *("cached", "lr", "seed", "sizes", "epochs_run", "stop_reason"),
-)
-# Columns that a record may not know.
-COUNTS = (
-    *("seconds_per_epoch", "memory", "trainable_parameters"),
-    *("total_parameters", "started"),
-)
-
 # Units of measures; all others are in points.
 UNITS = {"seconds": "s", "seconds_per_epoch": "s", "epochs_run": "epochs"}
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
@@ -63,7 +51,7 @@ dump = json.JSONEncoder(sort_keys=True).encode  # equal texts of equal values
 
 
 def runs_frame(
-    records: Sequence[Record], varied: Iterable[str] = ()
+    records: Sequence[RunRecord], varied: Iterable[str] = ()
 ) -> pd.DataFrame:
     """One row for each run of one experiment.
 
@@ -90,7 +78,7 @@ def runs_frame(
         `environment`: equal for runs timed under the same conditions; `mixed`:
         whether its epochs were timed in several; `timed`: whether its times may
         be compared with those of most runs on its texts;
-        `record` (dict): what the row is made from;
+        `record` (`RunRecord`): what the row is made from;
         `study`: `A`, the largest, `B`, ...; of a baseline that belongs to
         others an empty string, see `studies`; `shared` (dict): settings that a
         study's runs have in common; `group`: a number.
@@ -140,37 +128,50 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(name), pd.concat([members, fitting]).copy()
 
 
-def _make_row(record: Record) -> Record:
-    key = record["key"]
-    settings = {n: v for n, v in key.items() if n not in IDENTITIES}
-    baseline = not record["blocks"]
-    model = "" if baseline else record["model"]
+def _make_row(record: RunRecord) -> dict[str, object]:
+    settings = {n: v for n, v in record.key.items() if n not in IDENTITIES}
+    baseline = not record.blocks
+    model = "" if baseline else record.model
     if not baseline:
         settings |= {
             "model": model,
-            "weights": key["model_identity"],
-            "max_epochs": record["max_epochs"],
+            "weights": record.key["model_identity"],
+            "max_epochs": record.max_epochs,
         }
         if "combine" in settings:  # the key lacks an equal `head_combine`
             settings.setdefault("head_combine", settings["combine"])
-    conditions = record["timing_environment"]
-    row = {name: record[name] for name in COPIED}
-    row |= {name: number(record.get(name)) for name in COUNTS}
-    return row | {
+    return {
+        "path": record.path,
+        "experiment": record.experiment,
+        "task": record.task,
+        "data": record.data,
+        "blocks": record.blocks,
+        "metric": record.metric,
+        "approach": record.approach,
+        "cached": record.cached,
+        "lr": record.lr,
+        "seed": record.seed,
+        "sizes": record.sizes,
+        "epochs_run": record.epochs_run,
+        "stop_reason": record.stop_reason,
+        "seconds_per_epoch": number(record.seconds_per_epoch),
+        "memory": number(record.memory),
+        "trainable_parameters": number(record.trainable_parameters),
+        "total_parameters": number(record.total_parameters),
+        "started": number(record.started),
         "model": model,
         "baseline": baseline,
-        "data_identity": key["data_identity"],
+        "data_identity": record.key["data_identity"],
         "settings": settings,
-        "metrics": {n: points(v) for n, v in record["metrics"].items()},
-        "score": points(record[split_of(record)]),
-        "test": points(record["test"]),
-        "validation": points(record["validation"]),
-        "majority": points(record["majorities"].get(record["metric"])),
-        "one_answer": record["one_answer"],
-        "seconds": number(record["seconds"]) + _unpaid_seconds(record),
-        # Stored summaries may lack a name that was added later.
-        "environment": dump([conditions.get(n) for n in TIMING_ENVIRONMENT]),
-        "mixed": conditions["mixed"],
+        "metrics": {n: points(v) for n, v in record.metrics.items()},
+        "score": points(record.score),
+        "test": points(record.test),
+        "validation": points(record.validation),
+        "majority": points(record.majorities.get(record.metric)),
+        "one_answer": record.one_answer,
+        "seconds": number(record.seconds) + record.unpaid_seconds,
+        "environment": dump(record.timing_environment.conditions),
+        "mixed": record.timing_environment.mixed,
         "record": record,
     }
 
@@ -215,28 +216,17 @@ class Epoch(NamedTuple):
     seconds: float
 
 
-def _unpaid_seconds(record: Record) -> float:
-    """What building its cached prefix took, as far as it was not built here.
-
-    A run counts as if it had built its prefix itself.
-    """
-    if not record["cached"]:
-        return 0.0
-    return record["prefix_build_seconds"] - record["prefix_seconds"]
-
-
-def list_epochs(record: Record) -> list[Epoch]:
+def list_epochs(record: RunRecord) -> list[Epoch]:
     """The epochs of a run."""
-    unpaid = _unpaid_seconds(record)
     return [
         Epoch(
-            record["path"],
+            record.path,
             count,
-            points(epoch["validation"]),
-            points(epoch["test"]),
-            number(epoch["seconds"]) + unpaid,
+            points(epoch.validation),
+            points(epoch.test),
+            number(epoch.seconds) + record.unpaid_seconds,
         )
-        for count, epoch in enumerate(record["epochs"], 1)
+        for count, epoch in enumerate(record.epochs, 1)
     ]
 
 
@@ -249,15 +239,6 @@ def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 # === Splits ===
-
-
-def split_of(record: Record) -> str:
-    """The split of a run's `score`.
-
-    Its `metrics`, `majorities`, `texts`, `resampled` and `lead_error` are of
-    that split, too.
-    """
-    return "validation" if record["test"] is None else "test"
 
 
 def choose_split(groups: Sequence[pd.DataFrame]) -> str:
@@ -313,12 +294,12 @@ def measure_all(
     if name in ("seconds", "epochs_run"):
         return list(runs[name])
     if name == "seconds_per_epoch":  # the frame's are those timed as most
-        return [number(record[name]) for record in runs.record]
+        return [number(record.seconds_per_epoch) for record in runs.record]
     values: list[float] = []
     for record, score in zip(runs.record, runs[split]):
-        if split in ("score", split_of(record)):
+        if split in ("score", record.split):
             values += _measure(name, record, score, seconds)
-        elif name in ("score", record["metric"]):
+        elif name in ("score", record.metric):
             values.append(score)
         else:  # of the other split, the headline score alone is recorded
             values.append(math.nan)
@@ -326,7 +307,7 @@ def measure_all(
 
 
 def _measure(
-    name: str, record: Record, score: float, seconds: float
+    name: str, record: RunRecord, score: float, seconds: float
 ) -> list[float]:
     """The measure of a run, or of each of its folds."""
     if name == "score_within":
@@ -337,12 +318,12 @@ def _measure(
         return [epoch.test for epoch in list_epochs(record)[-1:]]
     if name.startswith(PASS):
         return [mean_change(record, *name.split(":")[1:])]
-    metric = record["metric"] if name == "score" else name
-    if record["folds"]:
-        return [points(fold.get(metric)) for fold in record["folds"]]
+    metric = record.metric if name == "score" else name
+    if record.folds:
+        return [points(fold.get(metric)) for fold in record.folds]
     if name == "score":
         return [score]
-    return [points(record["metrics"].get(name))]
+    return [points(record.metrics.get(name))]
 
 
 def is_cut_off(runs: pd.DataFrame) -> bool:
@@ -359,7 +340,7 @@ def epoch_seconds(runs: pd.DataFrame) -> float:
     return float(np.mean(times)) if times else math.nan
 
 
-def score_within(record: Record, seconds: float) -> float:
+def score_within(record: RunRecord, seconds: float) -> float:
     """The test score in points that a run has reached within a time.
 
     That is the score of the epoch that is best on validation among those that
@@ -373,13 +354,13 @@ def score_within(record: Record, seconds: float) -> float:
     ]
     if not over:
         return math.nan
-    is_last = record["key"].get("select") == "last"
+    is_last = record.key.get("select") == "last"
     if is_last or math.isnan(over[0].validation):
         return over[-1].test
     return max(over, key=lambda epoch: epoch.validation).test
 
 
-def interpolated_score(record: Record, seconds: float) -> float:
+def interpolated_score(record: RunRecord, seconds: float) -> float:
     """The test score in points at a time, on a curve through all epochs.
 
     Between the ends of two epochs the curve is a line; after the last epoch it
@@ -392,16 +373,15 @@ def interpolated_score(record: Record, seconds: float) -> float:
     return float(np.interp(seconds, ends, scores, left=math.nan))
 
 
-def mean_change(record: Record, task: str, metric: str) -> float:
+def mean_change(record: RunRecord, task: str, metric: str) -> float:
     """Mean change in points of a metric during passes over one task.
 
     The first pass of a phase has no evaluation before it: it begins from the
     selected weights of the phase before, not from its last.
     """
-    passes = record["passes"]
     changes = [
-        after["validation"][metric] - before["validation"][metric]
-        for before, after in itertools.pairwise(passes)
-        if after["task"] == task
+        after.validation[metric] - before.validation[metric]
+        for before, after in itertools.pairwise(record.passes)
+        if after.task == task
     ]
     return 100 * float(np.mean(changes)) if changes else math.nan

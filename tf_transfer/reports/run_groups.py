@@ -16,9 +16,9 @@ import pandas as pd
 
 from tf_transfer.comparison import estimates, predictions
 from tf_transfer.comparison.estimates import Cell
+from tf_transfer.comparison.run_record import RunRecord, Setting, Settings
 from tf_transfer.data.task import ALLOWED
-from tf_transfer.reports import claims, reading, run_frame as runs_lib
-from tf_transfer.reports.claims import Setting, Settings
+from tf_transfer.reports import claims, run_frame as runs_lib
 from tf_transfer.utils import selection
 
 # The groups of a claim may differ in these: what trains every block has no
@@ -321,9 +321,9 @@ def _make_cell(
     measured = runs_lib.measure_all(name, runs, seconds, split)
     values = np.array(runs_lib.drop_missing(measured))
     # Plain loops: of so few runs, each method of a series takes longer.
-    scored = [r for r in runs.record if runs_lib.split_of(r) == split]
-    resampled = [r["resampled"] for r in scored if "resampled" in r]
-    texts = [r["texts"] for r in scored if "texts" in r]
+    scored = [r for r in runs.record if r.split == split]
+    resampled = [r.resampled for r in scored if r.resampled is not None]
+    texts = [r.texts for r in scored if r.texts is not None]
     # The predictions of the last epoch are not stored. The variance over texts
     # is that of the selected epoch.
     has_texts = name in ("score", "last_score", *runs.metric[:1])
@@ -341,7 +341,7 @@ def _make_cell(
         fold_share=share,
         # A time varies, whatever is trained.
         is_trained=name in runs_lib.DURATIONS
-        or any(map(reading.trains, runs.record)),
+        or any(record.trains for record in runs.record),
         in_turn=in_turn,
         key=(name, seconds, split, *runs.path),
     )
@@ -392,7 +392,7 @@ def did_not_train(runs: pd.DataFrame) -> bool:
         return True
     if math.isnan(majority):
         return False
-    errors = [record.get("lead_error") for record in runs.record]
+    errors = [record.lead_error for record in runs.record]
     if None in errors:
         texts = 2500 / count_texts(runs)  # of an accuracy, at most
     else:
@@ -416,7 +416,6 @@ def has_baseline(runs: pd.DataFrame) -> bool:
 
 def count_texts(runs: pd.DataFrame) -> int:
     """Texts that runs are scored on, of all folds together."""
-    first = runs.record.iloc[0]
-    kind = "validation" if first["test"] is None else "test"
-    sizes = [n for name, n in first["sizes"].items() if name.startswith(kind)]
-    return max(sum(sizes), 1) * len(first["folds"] or [0])
+    first: RunRecord = runs.record.iloc[0]
+    sizes = [n for k, n in first.sizes.items() if k.startswith(first.split)]
+    return max(sum(sizes), 1) * len(first.folds or [0])

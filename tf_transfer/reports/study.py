@@ -27,6 +27,7 @@ from tf_transfer.reports import (
     run_groups,
     verdicts as verdicts_lib,
 )
+from tf_transfer.reports.summary import Runs
 from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
@@ -123,7 +124,7 @@ def module_of(experiment: str) -> ModuleType | None:
 
 
 def collect(
-    summary: Record,
+    summary: Runs,
     folder: str = "experiments",
     margin: float = decisions.MARGIN,
 ) -> list[Study]:
@@ -136,7 +137,7 @@ def collect(
     """
     experiments, tests = [], []
     by_experiment = run_groups.group_by(
-        summary["runs"], lambda r: r["experiment"]
+        summary["runs"], lambda run: run.experiment
     )
     for experiment, records in sorted(by_experiment.items()):
         path = claims.find_file(folder, experiment)

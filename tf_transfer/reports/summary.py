@@ -9,8 +9,11 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
+import msgspec
+
+from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.reports import reading
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -19,7 +22,31 @@ from tf_transfer.utils.json_files import Record
 VERSION = 7
 MOST_REASONS = 20  # that a message names
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
-Summary = dict[str, Any]
+
+
+class Made(TypedDict):
+    """When, where and by which code some runs were made."""
+
+    on: str
+    machine: str
+    commits: list[str]
+    versions: dict[str, str]
+
+
+class Runs(TypedDict):
+    """What studies are collected from."""
+
+    runs: list[RunRecord]
+
+
+class Summary(Runs):
+    """What a report is made from."""
+
+    version: int
+    made: Made
+    searches: NotRequired[list[reading.Search]]
+    left_out: reading.Reasons
+
 
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -60,7 +87,7 @@ def _describe_unfinished(root: str, left_out: reading.Reasons) -> str:
 
 
 def summarize(
-    runs: Sequence[Record],
+    runs: Sequence[RunRecord],
     left_out: Iterable[tuple[str, str]],
     root: str,
 ) -> Summary:
@@ -81,13 +108,13 @@ def summarize(
     from tf_transfer.reports import study  # loads pandas
 
     predictions = lib.Predictions(root)
-    runs = [{**run, **predictions.describe_record(run)} for run in runs]
-    ensembles: list[Record] = []
+    runs = [predictions.describe_record(run) for run in runs]
+    ensembles: list[RunRecord] = []
     left_out = list(left_out)
-    for experiment in sorted({record["experiment"] for record in runs}):
+    for experiment in sorted({run.experiment for run in runs}):
         join = getattr(study.module_of(experiment), "ensembles", None)
         if join is not None:
-            members = [r for r in runs if r["experiment"] == experiment]
+            members = [run for run in runs if run.experiment == experiment]
             joined, refused = join(members, predictions)
             ensembles += joined
             left_out += refused
@@ -111,9 +138,9 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     """
     if len(summaries) == 1:
         return summaries[0]
-    found: list[Record] = []
+    found: list[RunRecord] = []
     named: dict[str, str] = {}  # reasons, by path
-    searches: Record = {}  # by path
+    searches: dict[str, reading.Search] = {}  # by path
     for summary in summaries:
         found += summary["runs"]
         named |= dict(summary["left_out"])
@@ -121,7 +148,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     runs, others = reading.select_runs(found)
     named |= dict(others)
     for run in runs:  # another summary may have left it out
-        named.pop(run["path"], None)
+        named.pop(run.path, None)
     return {
         "version": VERSION,
         "made": _describe(runs, max(s["made"]["on"] for s in summaries)),
@@ -131,16 +158,16 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     }
 
 
-def _describe(runs: Sequence[Record], day: str) -> Record:
+def _describe(runs: Sequence[RunRecord], day: str) -> Made:
     """When, where and by which code some runs were made."""
     versions = collections.defaultdict(set)
     for run in runs:
-        for package, version in run["versions"].items():
+        for package, version in run.versions.items():
             versions[package].add(version or "none")
     return {
         "on": day,
         "machine": _describe_machines(runs),
-        "commits": sorted({r["commit"] for r in runs if r["commit"]}),
+        "commits": sorted({run.commit for run in runs if run.commit}),
         "versions": {n: ", ".join(sorted(v)) for n, v in versions.items()},
     }
 
@@ -151,7 +178,7 @@ def to_json(summary: Summary) -> str:
     Its first line has a hash of all others. Values that most runs share are
     written once, as `defaults`; the line of a run has the others.
     """
-    runs = summary["runs"]
+    runs: list[Record] = [msgspec.to_builtins(r) for r in summary["runs"]]
     defaults = _find_defaults(runs)
     settings = _find_defaults([run["key"] for run in runs])
     lines = []
@@ -206,6 +233,12 @@ def _fill(defaults: Record, record: Record) -> Record:
     return {n: v for n, v in whole.items() if n not in lacking}
 
 
+def _read_record(defaults: Record, run: Record) -> RunRecord:
+    key = _fill(defaults["key"], run["key"])
+    whole = {**_fill(defaults, run), "key": key}
+    return msgspec.convert(whole, RunRecord)
+
+
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -232,8 +265,7 @@ def read_summary(path: str) -> Summary:
             )
         defaults = summary.pop("defaults")
         summary["runs"] = [
-            {**_fill(defaults, run), "key": _fill(defaults["key"], run["key"])}
-            for run in summary["runs"]
+            _read_record(defaults, run) for run in summary["runs"]
         ]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
@@ -243,15 +275,15 @@ def read_summary(path: str) -> Summary:
     return summary
 
 
-def _describe_machines(runs: Iterable[Record]) -> str:
+def _describe_machines(runs: Iterable[RunRecord]) -> str:
     """The machines of the runs, in words."""
     machines = set()
-    for environment in (record["timing_environment"] for record in runs):
-        if environment["devices"]:
+    for environment in (run.timing_environment for run in runs):
+        if environment.devices:
             machines.add(
-                f"{', '.join(environment['devices'])} "
-                f"({environment['processor'] or 'unknown processor'}), "
-                f"{environment['threads']} threads, "
-                f"{environment['concurrent_runs']} at a time"
+                f"{', '.join(environment.devices)} "
+                f"({environment.processor or 'unknown processor'}), "
+                f"{environment.threads} threads, "
+                f"{environment.concurrent_runs} at a time"
             )
     return "; ".join(sorted(machines)) or "not recorded"

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.comparison.estimates import Ranged
+from tf_transfer.comparison.run_record import Settings
 from tf_transfer.data import error_analysis as errors_lib
 from tf_transfer.reports import (
-    claims,
     run_frame as runs_lib,
     run_groups as groups_lib,
 )
@@ -129,7 +129,7 @@ def rate(value: float) -> str:
 # === The rows of a paper's table ===
 
 
-def find_runs(study: Study, task: str, wanted: claims.Settings) -> pd.DataFrame:
+def find_runs(study: Study, task: str, wanted: Settings) -> pd.DataFrame:
     """The runs of one row of a paper's table, of a study on one task.
 
     They are chosen by the rule of claims: settings that the row does not name
@@ -157,8 +157,8 @@ def find_runs(study: Study, task: str, wanted: claims.Settings) -> pd.DataFrame:
 def find_pair(
     study: Study,
     task: str,
-    first: claims.Settings,
-    second: claims.Settings,
+    first: Settings,
+    second: Settings,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The runs of two rows that are compared, chosen as a claim would.
 
@@ -250,7 +250,7 @@ def tabulate_errors(errors: Mapping[str, Record], run: str) -> Iterator[Table]:
 
 def find_rows(
     rows: Iterable[Record],
-    find: Callable[[claims.Settings], pd.DataFrame],
+    find: Callable[[Settings], pd.DataFrame],
 ) -> Iterator[tuple[Record, pd.DataFrame]]:
     """Published rows with their runs; a `reading` only where it was run.
 

@@ -10,14 +10,16 @@ import collections
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from tf_transfer.comparison.predictions import Predictions
+from tf_transfer.comparison.run_record import RunRecord, Setting, Settings
 from tf_transfer.data import metrics
 from tf_transfer.reports import run_frame as runs_lib, tables
-from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.reading import Reasons
 from tf_transfer.reports.study import Study
@@ -49,10 +51,7 @@ MEMBERS = (
     ("densenet", "stack_and_finetune"),
     ("highway", "stack_and_finetune"),
 )
-SUMS = (
-    *("epochs_run", "seconds"),
-    *("trainable_parameters", "total_parameters"),
-)
+_Number = TypeVar("_Number", int, float)
 
 
 def name_approach(approach: str, settings: Settings) -> str:
@@ -158,8 +157,8 @@ def _name_gain(gain: Record) -> str:
 
 
 def ensembles(
-    records: Iterable[Record], predictions: Predictions
-) -> tuple[list[Record], Reasons]:
+    records: Iterable[RunRecord], predictions: Predictions
+) -> tuple[list[RunRecord], Reasons]:
     """The ensembles of three of some runs; called by `summary.summarize`.
 
     Args:
@@ -170,7 +169,7 @@ def ensembles(
         A record for each ensemble; and (path, reason) of what may not be
         joined.
     """
-    joined: list[Record] = []
+    joined: list[RunRecord] = []
     refused = []
     for trio in find_trios(records):
         tested = [predictions.read_split(record, "test") for record in trio]
@@ -183,15 +182,17 @@ def ensembles(
             trio, validated
         )
         if problem:
-            refused.append((trio[-1]["path"], f"is in no ensemble: {problem}"))
+            refused.append((trio[-1].path, f"is in no ensemble: {problem}"))
             continue
         test = _average(tested)
         record = make_record(trio, test, _average(validated))
-        joined.append({**record, **predictions.describe_record(record, test)})
+        joined.append(predictions.describe_record(record, test))
     return joined, refused
 
 
-def find_trios(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
+def find_trios(
+    records: Iterable[RunRecord],
+) -> Iterator[tuple[RunRecord, ...]]:
     """Three models of one seed whose settings are equal where they share them.
 
     Their heads and adaptations are those of `MEMBERS`, in this order. Settings
@@ -199,28 +200,28 @@ def find_trios(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
     """
     buckets = collections.defaultdict(list)
     for record in records:
-        if record["task"] == "text":
-            buckets[record["seed"], record["lr"]].append(record)
+        if record.task == "text":
+            buckets[record.seed, record.lr].append(record)
     for members in buckets.values():
         by_model = collections.defaultdict(list)
         for record in members:
-            key = record["key"]
+            key = record.key
             by_model[key.get("head"), key.get("adaptation")].append(record)
         for trio in itertools.product(*(by_model[m] for m in MEMBERS)):
             if _agree(trio):
                 yield trio
 
 
-def _list_settings(record: Record) -> Settings:
+def _list_settings(record: RunRecord) -> Settings:
     """What a member has to share with others."""
-    settings = {**record["key"], "max_epochs": record["max_epochs"]}
+    settings = {**record.key, "max_epochs": record.max_epochs}
     left_out = ["head"]
     if settings["adaptation"] == "finetune_only":  # it freezes no encoder
         left_out += ["adaptation", "frozen_prefix", "cache_dtype"]
     return {n: v for n, v in settings.items() if n not in left_out}
 
 
-def _agree(trio: Iterable[Record]) -> bool:
+def _agree(trio: Iterable[RunRecord]) -> bool:
     """Whether settings are equal where several members have them."""
     values = collections.defaultdict(set)
     for record in trio:
@@ -229,15 +230,15 @@ def _agree(trio: Iterable[Record]) -> bool:
     return all(len(shared) == 1 for shared in values.values())
 
 
-def _compare_labels(trio: Sequence[Record], members: Sequence[Arrays]) -> str:
+def _compare_labels(
+    trio: Sequence[RunRecord], members: Sequence[Arrays]
+) -> str:
     """Names a member with other ids or labels of a split; empty if none has."""
     first = members[0]
     for record, arrays in zip(trio, members):
         for name in ("ids", "labels"):
             if not np.array_equal(first[name], arrays[name]):
-                return (
-                    f"{record['path']} has other {name} than {trio[0]['path']}."
-                )
+                return f"{record.path} has other {name} than {trio[0].path}."
     return ""
 
 
@@ -250,8 +251,8 @@ def _average(members: Sequence[Arrays]) -> Arrays:
 
 
 def make_record(
-    trio: Sequence[Record], test: Arrays, validation: Arrays
-) -> Record:
+    trio: Sequence[RunRecord], test: Arrays, validation: Arrays
+) -> RunRecord:
     """The record of an ensemble: its cost is that of all members together.
 
     Args:
@@ -259,40 +260,54 @@ def make_record(
         test, validation: see `_average`.
     """
     base, *stacked = trio
-    settings = {}
+    settings: dict[str, Setting] = {}
     for member in trio:
-        settings.update(member["key"])
-    names = [name for name in base["metrics"] if name in metrics.METRICS]
+        settings.update(member.key)
+    names = [name for name in base.metrics if name in metrics.METRICS]
     scores = metrics.measure(names, test["labels"], test["logits"])
     [validated] = metrics.measure(
-        [base["metric"]], validation["labels"], validation["logits"]
+        [base.metric], validation["labels"], validation["logits"]
     ).values()
-    environments = [member["timing_environment"] for member in trio]
-    mixed = any(e["mixed"] or e != environments[0] for e in environments)
-    summed = {}
-    for name in SUMS:
-        values = [member[name] for member in trio]
-        summed[name] = None if None in values else sum(values)
-    if stacked[0]["cached"]:  # they share a prefix
-        paid = [member["prefix_seconds"] for member in stacked]
-        builds = [member["prefix_build_seconds"] for member in stacked]
-        summed["prefix_seconds"] = sum(paid)
-        summed["prefix_build_seconds"] = max(builds)
-    return {
-        **base,
-        **summed,
-        "path": "mean of " + " + ".join(member["path"] for member in trio),
-        "members": [member["path"] for member in trio],
-        "key": {**settings, "head": "ensemble", "adaptation": "mean"},
-        "approach": "mean_ensemble",
-        "cached": stacked[0]["cached"],
-        "timing_environment": {**environments[0], "mixed": mixed},
-        "epochs": [],
-        "passes": [],
-        "validation": validated,
-        "test": scores[base["metric"]],
-        "metrics": scores,
-        "stop_reason": None,
-        "seconds_per_epoch": None,
-        "memory": None,
-    }
+    environments = [member.timing_environment for member in trio]
+    mixed = any(e.mixed or e != environments[0] for e in environments)
+    paid, built = base.prefix_seconds, base.prefix_build_seconds
+    if stacked[0].cached:  # they share a prefix
+        paid = _add(member.prefix_seconds for member in stacked)
+        built = max(member.prefix_build_seconds or 0.0 for member in stacked)
+    return msgspec.structs.replace(
+        base,
+        path="mean of " + " + ".join(member.path for member in trio),
+        members=[member.path for member in trio],
+        key={**settings, "head": "ensemble", "adaptation": "mean"},
+        approach="mean_ensemble",
+        cached=stacked[0].cached,
+        timing_environment=msgspec.structs.replace(
+            environments[0], mixed=mixed
+        ),
+        epochs=[],
+        passes=[],
+        validation=validated,
+        test=scores[base.metric],
+        metrics=scores,
+        epochs_run=sum(member.epochs_run for member in trio),
+        seconds=_add(member.seconds for member in trio),
+        trainable_parameters=_add(
+            member.trainable_parameters for member in trio
+        ),
+        total_parameters=_add(member.total_parameters for member in trio),
+        prefix_seconds=paid,
+        prefix_build_seconds=built,
+        stop_reason=None,
+        seconds_per_epoch=None,
+        memory=None,
+    )
+
+
+def _add(values: Iterable[_Number | None]) -> _Number | None:
+    """The sum; None if a value is not known."""
+    total = None
+    for value in values:
+        if value is None:
+            return None
+        total = value if total is None else total + value
+    return total

@@ -14,12 +14,17 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.comparison import predictions
+from tf_transfer.comparison.run_record import (
+    Environment,
+    Epoch,
+    RunRecord,
+    Setting,
+)
 from tf_transfer.config.settings import Settings
 from tf_transfer.data import glue
 from tf_transfer.reports import claims, reading, study, tables
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.checkpoint import Arrays
-from tf_transfer.utils.json_files import Record
 
 METRICS = {  # the headline first; other experiments have GLUE's tasks
     "tweets": ("accuracy", "f1", "f1_hart"),
@@ -32,6 +37,15 @@ METRICS = {  # the headline first; other experiments have GLUE's tasks
     ),
 }
 EPOCHS = 10  # of every run
+HERE = Environment(
+    machine="here",
+    processor=None,
+    devices=None,
+    threads=None,
+    concurrent_runs=None,
+    replicas=None,
+    mixed=False,
+)
 SCORE = 0.4
 RESULT = re.compile(r"\bhere\b|\bpublished\b|^n$")  # in a column's title
 
@@ -43,11 +57,11 @@ class MadeUpPredictions(predictions.Predictions):
     """Two test texts of two classes, which every run classifies correctly."""
 
     def describe_record(
-        self, record: Record, arrays: Arrays | None = None
-    ) -> Record:
-        return {name: record[name] for name in ("majorities", "one_answer")}
+        self, record: RunRecord, arrays: Arrays | None = None
+    ) -> RunRecord:
+        return record
 
-    def read_split(self, record: Record, kind: str) -> Arrays:
+    def read_split(self, record: RunRecord, kind: str) -> Arrays:
         labels = np.arange(2)
         logits = labels[:, None] - 0.5
         return {"ids": labels, "labels": labels, "logits": logits}
@@ -56,7 +70,7 @@ class MadeUpPredictions(predictions.Predictions):
 # === Runs ===
 
 
-def list_settings(run: Planned) -> Record:
+def list_settings(run: Planned) -> dict[str, Setting]:
     """The settings of a planned run, as the record of the run has them.
 
     A user's table keeps the task's name, and nothing that a file decides.
@@ -68,7 +82,7 @@ def list_settings(run: Planned) -> Record:
     return {**key, "max_epochs": settings.max_epochs}
 
 
-def make_record(paper: claims.Paper, run: Planned, number: int) -> Record:
+def make_record(paper: claims.Paper, run: Planned, number: int) -> RunRecord:
     """The record of a planned run with made-up results.
 
     Each has some 40 points, where the majority baseline has 0, and 100 s per
@@ -103,50 +117,48 @@ def make_record(paper: claims.Paper, run: Planned, number: int) -> Record:
     if model:
         blocks = 24 if "large" in model else 12
     parts = ("embeddings", "pooler", *(f"block {n + 1}" for n in range(blocks)))
-    return {
-        "path": f"{name}/{number}",
-        "experiment": name,
-        "task": task,
-        "data": settings.data,
-        "model": model,
-        "blocks": blocks,
-        "parts": dict.fromkeys(parts, 1),
-        "metric": metrics[0],
-        "approach": settings.approach,
-        "cached": False,
-        "lr": float(settings.lr or 0),
-        "seed": settings.seed,
-        "sizes": sizes,
-        "max_epochs": settings.max_epochs,
-        "key": json.loads(json.dumps(key, default=str)),
-        "timing_environment": {"machine": "here", "mixed": False},
-        "started": 1000.0 * number,
-        "epochs": [
-            {
-                "validation": score,
-                "test": score,
-                "seconds": 100.0 * (epoch + 1),
-            }
-            for epoch in range(EPOCHS)
+    return RunRecord(
+        path=f"{name}/{number}",
+        experiment=name,
+        task=task,
+        data=settings.data,
+        model=model,
+        blocks=blocks,
+        parts=dict.fromkeys(parts, 1),
+        metric=metrics[0],
+        approach=settings.approach,
+        cached=False,
+        lr=float(settings.lr or 0),
+        seed=settings.seed,
+        sizes=sizes,
+        max_epochs=settings.max_epochs,
+        key=json.loads(json.dumps(key, default=str)),
+        timing_environment=HERE,
+        commit=None,
+        versions={},
+        started=1000.0 * number,
+        epochs=[
+            Epoch(score, score, 100.0 * (epoch + 1)) for epoch in range(EPOCHS)
         ],
-        "passes": [],
-        "folds": [dict.fromkeys(metrics, score) for _ in range(folds)] or None,
-        "validation": score,
-        "test": score,
-        "metrics": dict.fromkeys(metrics, score),
-        "majorities": dict.fromkeys(metrics, 0.0),
-        "lead_error": 1.0,
-        "one_answer": False,
-        "epochs_run": EPOCHS,
-        "stop_reason": "patience" if settings.patience else "max_epochs",
-        "seconds": 100.0 * EPOCHS,
-        "seconds_per_epoch": 100.0,
-        "prefix_seconds": None,
-        "prefix_build_seconds": None,
-        "memory": None,
-        "trainable_parameters": 1,
-        "total_parameters": 1,
-    }
+        passes=[],
+        folds=[dict.fromkeys(metrics, score) for _ in range(folds)] or None,
+        validation=score,
+        test=score,
+        metrics=dict.fromkeys(metrics, score),
+        majorities=dict.fromkeys(metrics, 0.0),
+        lead_error=1.0,
+        one_answer=False,
+        epochs_run=EPOCHS,
+        stop_reason="patience" if settings.patience else "max_epochs",
+        seconds=100.0 * EPOCHS,
+        seconds_per_epoch=100.0,
+        trace_seconds=0.0,
+        prefix_seconds=None,
+        prefix_build_seconds=None,
+        memory=None,
+        trainable_parameters=1,
+        total_parameters=1,
+    )
 
 
 # === Tables ===

@@ -80,7 +80,7 @@ Profile = TypedDict(
         "metric": str,
         "texts": int,
         "states": str,
-        "fold_scores": list[float],
+        "fold_scores": NotRequired[list[float]],
         "blocks_needed": int,
         "blocks": list[BlockScore],
     },

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import pandas as pd
 import scipy.stats
 
+from tf_transfer.comparison.run_record import Settings
 from tf_transfer.reports import (
-    claims,
     figures,
     run_frame as runs_lib,
     tables,
@@ -40,7 +40,7 @@ BERT_METRICS = {
 LABEL = 18  # characters of a line of a row's label, in a figure
 
 
-def name_approach(approach: str, settings: claims.Settings) -> str:
+def name_approach(approach: str, settings: Settings) -> str:
     """What is trained, as the paper calls it."""
     if approach == "last_0" and settings["pooler"] == "frozen":
         return "frozen"
@@ -215,7 +215,7 @@ def draw_boxes(
     return [figures.finish(figure, {}, f"figure_{number}", caption)]
 
 
-def find_runs(study: Study, settings: claims.Settings) -> pd.DataFrame:
+def find_runs(study: Study, settings: Settings) -> pd.DataFrame:
     """The runs of a row; see `tables.find_runs`."""
     return tables.find_runs(study, "tweets", settings)
 
