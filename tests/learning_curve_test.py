@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from tests.comparison.scored_runs import answer_first
 from tests.support import own_data
 from tf_transfer import train
 from tf_transfer.comparison import finished_runs
@@ -107,21 +108,6 @@ def test_a_limit_of_time_is_refused(tmp_path, changes):
         train.Train(settings)
 
 
-def score(right, count=200):
-    """A run that answers the first `right` of some texts correctly."""
-    labels = np.arange(count) % 2
-    answers = np.where(np.arange(count) < right, labels, 1 - labels)
-    accuracy = float((answers == labels).mean())
-    return finished_runs.Scored(
-        "",
-        {"metric": "accuracy", "test": {"accuracy": accuracy}},
-        "test",
-        np.arange(count),
-        labels,
-        np.eye(2)[answers],
-    )
-
-
 @pytest.mark.parametrize(
     "rights, verdict",
     [
@@ -131,7 +117,7 @@ def score(right, count=200):
     ],
 )
 def test_the_verdict_follows_the_interval_of_the_last_half(rights, verdict):
-    runs = dict(zip((25, 50, 100), map(score, rights)))
+    runs = dict(zip((25, 50, 100), map(answer_first, rights)))
     line = advice.describe_curve(runs)
     assert verdict in line
     assert line.startswith(

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from tests.comparison.scored_runs import answer_first
 from tests.support import own_data, quick
 from tests.support.own_runs import settings_of
 from tf_transfer import train
@@ -74,9 +75,9 @@ def test_entities_have_intervals_over_sentences():
             expected, entities.Tagged(tags, expected.starts), ["X"]
         )
         return finished_runs.Scored(
-            "",
-            {"metric": "f1", "test": scores},
             "test",
+            "f1",
+            scores,
             np.arange(2),
             expected.ids,
             np.eye(3)[tags],
@@ -182,12 +183,7 @@ def test_tfidf_of_characters_answers_where_texts_have_no_words(
 
 @pytest.mark.parametrize("right", [20, 19])
 def test_the_interval_of_accuracy_has_a_width_near_100_too(right):
-    labels = np.zeros(20, np.int64)
-    logits = np.where(np.arange(20) < right, -1.0, 1.0)[:, None]
-    record = {"metric": "accuracy", "test": {"accuracy": right / 20}}
-    run = finished_runs.Scored(
-        "", record, "test", np.arange(20), labels, logits
-    )
+    run = answer_first(right, 20)
     assert run.ranged.low < 90 and run.ranged.high >= 99
     assert not run.minus(run).has_interval
 

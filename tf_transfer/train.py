@@ -40,6 +40,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, TYPE_CHECKING
 
+from absl import logging
+
 from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import Group, Reader, setting
@@ -353,9 +355,42 @@ class Train(experiment.Experiment[Settings]):
 
     def print_answer(self, result: Result) -> None:
         """Prints the run next to its baselines, and what to use."""
-        run_comparison.print_answer(self, result)
+        run_comparison.print_answer(self, result, self.settings.baseline)
         if self.settings.learning_curve:
             run_comparison.print_learning_curve(self, result)
+
+    def train_another(
+        self,
+        features: str | None = None,
+        max_train_examples: int | None = None,
+        most: int | None = None,
+    ) -> str:
+        """See `run_comparison.TaskRun`."""
+        settings = dataclasses.replace(
+            self.settings, rerun=False, learning_curve=False
+        )
+        if features is not None:
+            settings = dataclasses.replace(settings, features=features)
+        if max_train_examples is not None:
+            settings = dataclasses.replace(
+                settings, max_train_examples=max_train_examples
+            )
+        try:
+            # A head of the user's own is for this run's features.
+            is_alike = settings.features == self.settings.features
+            head = self.head if is_alike else None
+            other = type(self)(settings, self.data.given_source, head)
+            other.data.reports_problems = False  # this run has reported them
+            directory = other.find_run()
+            if directory.result() is None:
+                [texts] = other.data.examples.values()
+                if most is not None and len(texts["train"][""]) > most:
+                    return ""
+                other.train(prints_answer=False)
+            return directory.path
+        except UserError as error:  # this run is finished
+            logging.warning("No score of %s: %s", settings.approach, error)
+            return ""
 
 
 def split_names(models: str) -> list[str]:

@@ -197,13 +197,3 @@ def test_holm_corrects_the_smallest_by_all():
     assert estimates.adjust_for_many([0.01]) == [0.01]
     found = estimates.adjust_for_many([0.04, 0.01, 0.03])
     assert found == pytest.approx([0.06, 0.03, 0.06])
-
-
-def test_a_value_moves_with_its_interval():
-    ranged = Contrast.of(cell(79.0, 81.0, 80.0)).ranged()
-    moved = ranged.add(-2.0)
-    assert moved.value == 78 and moved.estimate.value == pytest.approx(78)
-    assert moved.high - moved.low == pytest.approx(ranged.high - ranged.low)
-    assert (moved.low, moved.high) == pytest.approx(moved.estimate.interval())
-    assert estimates.Ranged(3.0).add(1.0).value == 4.0
-    assert not estimates.UNKNOWN.add(1.0).is_known

@@ -1,46 +1,13 @@
-"""Scores on resampled texts, against formulae and simple loops."""
+"""What a report knows of a run's predictions."""
 
 import math
 
 import numpy as np
 import pytest
-import scipy.stats
-import sklearn.metrics
 from msgspec.structs import replace
 
 from tests.reports import made_up
 from tf_transfer.comparison import predictions
-
-
-@pytest.mark.parametrize("metric", predictions.SCORES)
-def test_each_metric_over_samples_is_that_of_a_loop(metric):
-    generator = np.random.default_rng(3)
-    labels = generator.integers(0, 2, 40)
-    output = np.where(generator.random(40) < 0.3, 1 - labels, labels)
-    if metric in ("pearson", "spearman"):
-        labels = generator.integers(0, 6, 40).astype(float)
-        output = labels + generator.normal(0, 1, 40).round(1)
-    drawn = generator.integers(0, 40, (5, 40))
-    one = {
-        "accuracy": sklearn.metrics.accuracy_score,
-        "f1": sklearn.metrics.f1_score,
-        "matthews": sklearn.metrics.matthews_corrcoef,
-        "pearson": lambda a, b: scipy.stats.pearsonr(a, b).statistic,
-        "spearman": lambda a, b: scipy.stats.spearmanr(a, b).statistic,
-    }[metric]
-    times = np.stack([np.bincount(rows, minlength=40) for rows in drawn])
-    found = predictions.SCORES[metric](labels, np.array([output]), times)
-    expected = [one(labels[rows], output[rows]) for rows in drawn]
-    np.testing.assert_allclose(found[:, 0], expected)
-
-
-@pytest.mark.parametrize("metric", predictions.SCORES)
-def test_a_constant_answer_scores_nothing_or_its_share(metric):
-    labels, output = np.array([1.0, 1.0, 0.0]), np.zeros(3)
-    found = predictions.SCORES[metric](
-        labels, np.array([output]), np.ones((1, 3), int)
-    )
-    assert found[0, 0] == pytest.approx(1 / 3 if metric == "accuracy" else 0.0)
 
 
 def write(labels, outputs):
@@ -101,27 +68,6 @@ def test_what_is_not_scored_by_texts_has_none(change):
     assert not predictions.resample(
         replace(RECORD, **change), write(labels, labels)
     )
-
-
-# === Groups ===
-
-
-@pytest.mark.parametrize("metric", predictions.SCORES)
-def test_samples_of_groups_are_of_several_sizes(metric):
-    generator = np.random.default_rng(3)
-    labels = generator.integers(0, 2, 40)
-    output = np.where(generator.random(40) < 0.3, 1 - labels, labels)
-    groups = np.minimum(np.arange(40) // 3, 8)
-    times = predictions.draw(40, 5, groups)
-    assert len({*times.sum(axis=1)}) > 1
-    found = predictions.SCORES[metric](labels, np.array([output]), times)
-    for counts, score in zip(times, found[:, 0]):
-        rows = np.arange(40).repeat(counts)
-        once = np.ones((1, len(rows)), int)
-        [[expected]] = predictions.SCORES[metric](
-            labels[rows], output[None, rows], once
-        )
-        assert score == pytest.approx(expected)
 
 
 def test_the_report_resamples_groups_too():

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from tf_transfer.comparison import decisions, estimates, finished_runs
-from tf_transfer.comparison.finished_runs import Scored
+from tests.comparison.scored_runs import answer_first
+from tf_transfer.comparison import compare, decisions, estimates
 from tf_transfer.reports import advice
 
 # === Finished runs ===
@@ -15,34 +15,14 @@ from tf_transfer.reports import advice
 
 def scored(right, count=200, approach="fine_tuning", seconds=3.0):
     """A run that is right on the first so many of the texts."""
-    labels = np.arange(count) % 2
-    answers = np.where(np.arange(count) < right, labels, 1 - labels)
-    record = {
-        "metric": "accuracy",
-        "approach": approach,
-        "test": {"accuracy": right / count},
-        "train_seconds": seconds,
-        "prefix_seconds": None,
-        "prefix_build_seconds": None,
-        "trainable_parameters": 5,
-    }
-    logits = np.where(answers == 1, 1.0, -1.0)[:, None]
-    return Scored("here", record, "test", np.arange(count), labels, logits)
+    return answer_first(right, count, approach=approach, seconds=seconds)
 
 
-@pytest.fixture
-def compare(monkeypatch):
-    """Compares runs by their names."""
-
-    def compare_all(**runs):
-        monkeypatch.setattr(
-            finished_runs,
-            "open_scored",
-            lambda path, kind: runs[path] if kind == "test" else None,
-        )
-        return finished_runs.compare_runs({name: name for name in runs})
-
-    return compare_all
+def compare_all(**runs):
+    """The rows of runs by their names."""
+    return compare.compare_runs(
+        [compare.make_candidate(name, run, [run]) for name, run in runs.items()]
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,9 +34,9 @@ def compare(monkeypatch):
     ],
 )
 def test_the_strongest_run_is_the_reference(
-    ours, theirs, count, reference, sign, compare
+    ours, theirs, count, reference, sign
 ):
-    rows = compare(
+    rows = compare_all(
         last=scored(ours, count), probe=scored(theirs, count, "probe")
     )
     assert [row.name for row in rows if row.is_reference] == [reference]
@@ -65,11 +45,11 @@ def test_the_strongest_run_is_the_reference(
     assert line[f"minus {reference}"].startswith(sign)
 
 
-def test_the_headline_is_no_stronger_than_the_gain(compare):
+def test_the_headline_is_no_stronger_than_the_gain():
     words = scored(147, 200, "tfidf", 1.0)
     is_right = np.random.default_rng(0).permutation(200) < 147
     words.logits[:, 0] = np.where(is_right, 1, -1) * (2 * words.labels - 1)
-    rows = compare(last=scored(152, seconds=34.0), words=words)
+    rows = compare_all(last=scored(152, seconds=34.0), words=words)
     assert re.fullmatch(
         r"No gain shown over words, which costs 1 s; last is \+2\.5 "
         r"\(-\d\.\d to \+\d+\.\d\) and costs 34 s \(1 seed, 200 test texts: "
@@ -78,8 +58,8 @@ def test_the_headline_is_no_stronger_than_the_gain(compare):
     )
 
 
-def test_a_gain_that_is_shown_has_its_cost(compare):
-    rows = compare(
+def test_a_gain_that_is_shown_has_its_cost():
+    rows = compare_all(
         last=scored(180, seconds=34.0), words=scored(150, 200, "tfidf", 1.0)
     )
     assert re.fullmatch(
@@ -89,15 +69,15 @@ def test_a_gain_that_is_shown_has_its_cost(compare):
     )
 
 
-def test_the_cheapest_baseline_without_a_shown_gain_is_named(compare):
-    rows = compare(
+def test_the_cheapest_baseline_without_a_shown_gain_is_named():
+    rows = compare_all(
         last=scored(180, seconds=34.0),
         probe=scored(180, 200, "probe", 9.0),
         words=scored(150, 200, "tfidf", 1.0),
     )
     [last, *_] = rows
     assert decisions.find_floor(last, rows).name == "probe"
-    rows = compare(
+    rows = compare_all(
         last=scored(180, seconds=34.0),
         probe=scored(180, 200, "probe", 9.0),
         words=scored(180, 200, "tfidf", 1.0),
@@ -105,8 +85,8 @@ def test_the_cheapest_baseline_without_a_shown_gain_is_named(compare):
     assert decisions.find_floor(rows[0], rows).name == "words"
 
 
-def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column(compare):
-    rows = compare(
+def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column():
+    rows = compare_all(
         words=scored(180, 200, "tfidf", 1.0), last=scored(170, seconds=34.0)
     )
     [words, last] = advice.make_table(rows, 0.0)
@@ -120,8 +100,8 @@ def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column(compare):
     )
 
 
-def test_a_cheaper_approach_has_seconds_and_a_factor(compare):
-    rows = compare(
+def test_a_cheaper_approach_has_seconds_and_a_factor():
+    rows = compare_all(
         two=scored(180, seconds=204.0), last=scored(180, seconds=34.0)
     )
     rows[1] = dataclasses.replace(
@@ -139,10 +119,10 @@ def test_a_cheaper_approach_has_seconds_and_a_factor(compare):
 
 @pytest.mark.parametrize("right, is_likely", [(104, False), (112, True)])
 def test_nothing_is_recommended_that_is_not_likely_above_the_majority(
-    right, is_likely, compare
+    right, is_likely
 ):
     """A standard error of the lead is 3.5 points."""
-    rows = compare(last=scored(right), probe=scored(100, 200, "probe"))
+    rows = compare_all(last=scored(right), probe=scored(100, 200, "probe"))
     assert rows[0].is_likely == is_likely
     text = advice.advise(rows)
     assert text.startswith("Nothing is recommended") != is_likely
@@ -165,8 +145,8 @@ def test_a_row_at_the_majority_is_never_the_cheap_choice():
     assert decisions.choose([row, shown], 1.0) is shown
 
 
-def test_a_score_below_chance_is_an_alarm_with_causes(compare):
-    rows = compare(last=scored(120), words=scored(44, 200, "tfidf"))
+def test_a_score_below_chance_is_an_alarm_with_causes():
+    rows = compare_all(last=scored(120), words=scored(44, 200, "tfidf"))
     assert advice.advise(rows) == (
         "Check the data: words is below chance, 22.0 on 200 test texts. "
         "Likely causes: labels that are reversed in a file, or a text (one of "

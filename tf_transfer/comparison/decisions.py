@@ -5,7 +5,7 @@ training everything, at the end of a run or a search the strongest. One rule
 says what to train: the cheapest approach whose loss against the reference is
 shown to be below a margin, else the reference. Nothing is recommended that is
 not likely to be above the majority baseline, or if a score is below chance.
-`advice` puts a decision into words.
+`reports.advice` puts a decision into words.
 """
 
 import dataclasses
@@ -82,13 +82,6 @@ class Row:
         """Whether its `time` leaves out the build of its feature cache."""
         is_per_epoch = self.time.is_known and self.time_of == PER_EPOCH
         return self.is_cached and is_per_epoch
-
-    def move(self, points: float) -> "Row":
-        """The row with another score: its lead and its gains move with it."""
-        gains = {name: gain.add(points) for name, gain in self.gains.items()}
-        return dataclasses.replace(
-            self, lead=self.lead.add(points), gains=gains
-        )
 
     @property
     def is_likely(self) -> bool:

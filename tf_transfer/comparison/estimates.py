@@ -41,6 +41,8 @@ class Cell:
         texts: names the texts of `resampled`.
         resampled: float64 [runs, resamples], each run's value on samples of the
             texts, less its value; None where it is not known.
+        texts_freedom: degrees of freedom of a variance over `resampled`; None
+            for the number of samples less 1.
         fold_share: of folds, examples that test over those that train.
         is_trained: whether a seed could change the values.
         in_turn: of times, whether they were measured in turn with others.
@@ -54,6 +56,7 @@ class Cell:
     resampled: np.ndarray | None = dataclasses.field(
         default=None, compare=False
     )
+    texts_freedom: float | None = dataclasses.field(default=None, compare=False)
     fold_share: float = dataclasses.field(default=0.0, compare=False)
     is_trained: bool = dataclasses.field(default=True, compare=False)
     in_turn: bool = dataclasses.field(default=False, compare=False)
@@ -116,7 +119,7 @@ class Contrast:
         return Estimate(
             self.value,
             math.sqrt(total),
-            total**2 / squares,
+            total**2 / squares if squares else math.inf,
             {name: math.sqrt(v) for name, v in by_name.items()},
         )
 
@@ -131,6 +134,10 @@ class Contrast:
         if all(len(c.values) > 1 or not c.is_trained for c in self.weights):
             estimate = self.estimate()
             low, high = estimate.interval()
+            if not estimate.error and any(
+                cell.resampled is not None for cell in self.weights
+            ):
+                estimate = None  # equal on all samples: nothing is known
         ends = self.value, low, high
         if logs:
             ends = tuple(100 * np.exp(ends))
@@ -140,6 +147,29 @@ class Contrast:
 def mean(contrasts: Sequence[Contrast]) -> Contrast:
     """Of several contrasts."""
     return functools.reduce(operator.add, contrasts) * (1 / len(contrasts))
+
+
+def subtract(
+    cells: Sequence[Cell], others: Sequence[Cell], logarithms: bool = False
+) -> "Ranged":
+    """The mean over tasks of a cell's value minus another's.
+
+    Args:
+        cells, others: of each task.
+        logarithms: whether the values are, and a ratio in percent is returned.
+
+    Returns:
+        `UNKNOWN` where a cell has no value, or two are of different texts.
+    """
+    contrasts = []
+    for cell, other in zip(cells, others):
+        texts = {cell.texts, other.texts} - {None}
+        if not len(cell.values) or not len(other.values) or len(texts) > 1:
+            return UNKNOWN
+        contrasts.append(Contrast.of(cell) - Contrast.of(other))
+    if not contrasts:
+        return UNKNOWN
+    return mean(contrasts).ranged(logarithms)
 
 
 class Component(NamedTuple):
@@ -165,14 +195,19 @@ def _texts(weights: Weights) -> Iterable[Component]:
     # A group alone would not be paired.
     unknown = {c.task for c in weights if c.resampled is None}
     by_texts = collections.defaultdict(list)
+    freedoms: dict[Hashable, float | None] = {}
     for cell, weight in weights.items():
         if cell.resampled is not None and cell.task not in unknown:
             by_texts[cell.texts].append((cell.resampled, weight))
-    for members in by_texts.values():
+            freedoms[cell.texts] = cell.texts_freedom
+    for texts, members in by_texts.items():
         total = sum(w * resampled.mean(axis=0) for resampled, w in members)
         counted = sum(w**2 * _interaction(r) / len(r) for r, w in members)
         variance = float(np.var(total, ddof=1)) - counted
-        yield Component("texts", variance, np.size(total) - 1)
+        freedom = freedoms[texts]
+        if freedom is None:
+            freedom = np.size(total) - 1
+        yield Component("texts", variance, freedom)
 
 
 def _interaction(resampled: np.ndarray) -> float:
@@ -297,15 +332,6 @@ class Ranged:
         """Whether there is an interval."""
         return not math.isnan(self.low)
 
-    def add(self, points: float) -> "Ranged":
-        """The value and the ends of its interval, all moved by some points."""
-        estimate = self.estimate
-        if estimate is not None:
-            value = estimate.value + points
-            estimate = dataclasses.replace(estimate, value=value)
-        ends = self.value + points, self.low + points, self.high + points
-        return Ranged(*ends, estimate)
-
     def show(self, digits: int, sign: str = "", unit: str = "") -> str:
         """The value with its interval: `82.79 (81.20 to 84.38)`, or "".
 
@@ -324,6 +350,12 @@ class Ranged:
 
 
 UNKNOWN = Ranged()
+
+
+def average(values: Sequence[float]) -> Ranged:
+    """The mean of scores over seeds or folds, with an interval."""
+    mean, error = float(np.mean(values)), float(scipy.stats.sem(values))
+    return Estimate(mean, error, len(values) - 1).ranged()
 
 
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:

@@ -1,29 +1,23 @@
-"""Finished runs: their scores with intervals, and their comparison.
-
-All runs on the same texts are scored on the same samples of these, so that the
-chance of the texts cancels in the difference of two runs.
-"""
+"""A finished run on the texts of one split: its score, with an interval."""
 
 import dataclasses
 import functools
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.stats
 
-from tf_transfer.comparison import estimates
-from tf_transfer.comparison.decisions import Row
-from tf_transfer.comparison.estimates import FEWEST_SEEDS, Ranged, UNKNOWN
-from tf_transfer.comparison.predictions import draw, read_arrays
-from tf_transfer.data import entities, metrics
+from tf_transfer.comparison import bootstrap, estimates
+from tf_transfer.comparison.estimates import Cell, Ranged
+from tf_transfer.comparison.predictions import read_arrays
+from tf_transfer.data import metrics
 from tf_transfer.training.records import RunDirectory
-from tf_transfer.utils.formatting import count
 from tf_transfer.utils.json_files import Record
 
 SAMPLES = 500  # of the texts, for the intervals of one run
 BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
-BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,34 +25,37 @@ class Scored:
     """A run on the texts of one split.
 
     Attributes:
-        path: of its directory.
-        record: what `result.json` says.
         kind: `test` or `validation`.
+        metric: the headline.
+        scores: all metrics on the split, 0..1.
         ids: int64 [examples].
         labels: see `task.Examples`; of words, int64 [words].
         logits: float [examples or words, units].
         starts: of words, int64 [sentences]: each one's first word.
         groups: int64 [examples or sentences]; see `task.Examples`.
+        path: of its directory.
+        approach: such as `last_2`.
+        seconds: that it took, as if it had built its feature cache.
+        trainable_parameters: number of them.
     """
 
-    path: str
-    record: Record
     kind: str
+    metric: str
+    scores: Mapping[str, float]
     ids: np.ndarray
     labels: np.ndarray
     logits: np.ndarray
     starts: np.ndarray | None = None
     groups: np.ndarray | None = None
-
-    @property
-    def metric(self) -> str:
-        """The headline."""
-        return self.record["metric"]
+    path: str = ""
+    approach: str = ""
+    seconds: float = math.nan
+    trainable_parameters: int = 0
 
     @property
     def score(self) -> float:
         """Of the headline metric, in points."""
-        return 100 * self.record[self.kind][self.metric]
+        return 100 * self.scores[self.metric]
 
     @property
     def drawn(self) -> str:
@@ -68,28 +65,35 @@ class Scored:
     @property
     def is_tagged(self) -> bool:
         """Whether words are labelled."""
-        return "token_f1" in self.record[self.kind]
+        return "token_f1" in self.scores
 
     @functools.cached_property
     def samples(self) -> np.ndarray:
         """Scores on samples of the texts, or sentences: float [SAMPLES]."""
-        if self.starts is None:
-            measure = metrics.METRICS[self.metric]
-            rows = np.arange(len(self.labels))
-            scores = []
-            for times in draw(len(rows), SAMPLES, self.groups):
-                drawn = rows.repeat(times)
-                scores.append(measure(self.labels[drawn], self.logits[drawn]))
-            return 100 * np.array(scores)
-        names = [n[3:] for n in self.record[self.kind] if n.startswith("f1_")]
-        counts = entities.count_by_sentence(
-            entities.Tagged(self.labels, self.starts),
-            entities.Tagged(self.logits.argmax(axis=1), self.starts),
-            names,
-        )[self.metric]
-        times = draw(len(counts), SAMPLES, self.groups)
-        right, whole = (times @ counts).T
-        return 100 * right / np.maximum(whole, 1)
+        texts = self.labels if self.starts is None else self.starts
+        types = [n[3:] for n in self.scores if n.startswith("f1_")]
+        times = bootstrap.draw(len(texts), SAMPLES, self.groups)
+        return 100 * bootstrap.score_samples(
+            self.metric, self.labels, self.logits, times, self.starts, types
+        )
+
+    @functools.cached_property
+    def cell(self) -> Cell:
+        """Its score as that of a fixed model: texts vary, seeds do not."""
+        texts = hashlib.sha256(self.kind.encode() + self.labels.tobytes())
+        texts.update(self.ids.tobytes())
+        freedom = math.inf
+        if self.starts is not None:
+            texts.update(self.starts.tobytes())
+        if self.groups is not None:
+            freedom = len(np.unique(self.groups)) - 1
+        return Cell(
+            np.array([self.score]),
+            texts=texts.hexdigest(),
+            resampled=(self.samples - self.score)[None],
+            texts_freedom=freedom,
+            is_trained=False,
+        )
 
     @property
     def ranged(self) -> Ranged:
@@ -115,25 +119,20 @@ class Scored:
         """What the majority baseline scores, in points; nan of a score."""
         if self.is_tagged:
             return math.nan if self.metric == "accuracy" else 0.0
-        if self.is_of_numbers:
+        if bootstrap.is_number(self.labels):
             return math.nan
         return 100 * metrics.majority(self.metric, self.labels)
 
     @property
-    def is_of_numbers(self) -> bool:
-        """Whether the labels are scores."""
-        return np.issubdtype(self.labels.dtype, np.floating)
-
-    @property
     def constant(self) -> "Scored":
         """The majority baseline on the same texts; of scores any number."""
-        logits, score = np.zeros_like(self.logits), 0.0  # words: no entity
-        if not (self.is_tagged or self.is_of_numbers):
-            logits = metrics.majority_logits(self.labels)
+        if self.is_tagged:
+            logits, score = np.zeros_like(self.logits), 0.0  # no entity
+        else:
+            logits = bootstrap.answer_majority(self.labels, self.logits)
             score = metrics.majority(self.metric, self.labels)
-        scores = {**self.record[self.kind], self.metric: score}
-        record = {**self.record, self.kind: scores}
-        return dataclasses.replace(self, record=record, logits=logits)
+        scores = {**self.scores, self.metric: score}
+        return dataclasses.replace(self, scores=scores, logits=logits)
 
     @property
     def is_below_chance(self) -> bool:
@@ -150,7 +149,7 @@ class Scored:
         if self.groups is not None:
             _, rows = np.unique(self.groups, return_index=True)
             labels, logits = labels[rows], logits[rows]
-        if self.is_of_numbers:
+        if bootstrap.is_number(labels):
             if not np.ptp(logits):
                 return False
             test = scipy.stats.spearmanr(
@@ -175,22 +174,7 @@ class Scored:
         It is unknown if the texts differ, and has no interval if it is the same
         on all samples.
         """
-        name = "starts" if self.is_tagged else "ids"
-        texts, other_texts = getattr(self, name), getattr(other, name)
-        if self.kind != other.kind or not np.array_equal(texts, other_texts):
-            return UNKNOWN
-        if not np.array_equal(self.labels, other.labels):
-            return UNKNOWN
-        freedom = math.inf
-        if self.groups is not None:
-            freedom = len(np.unique(self.groups)) - 1
-        value = self.score - other.score
-        error = float(np.std(self.samples - other.samples, ddof=1))
-        if not error:
-            return Ranged(value)
-        return estimates.Estimate(
-            value, error, freedom, {"texts": error}
-        ).ranged()
+        return estimates.subtract([self.cell], [other.cell])
 
 
 def open_scored(path: str, kind: str = "") -> Scored | None:
@@ -208,135 +192,27 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     arrays = read_arrays(directory, record, kind)
     if "ids" not in arrays or not record[kind]:
         return None
-    ids, labels, logits = (arrays[n] for n in ("ids", "labels", "logits"))
-    starts, groups = arrays.get("starts"), arrays.get("groups")
-    return Scored(path, record, kind, ids, labels, logits, starts, groups)
-
-
-# === Runs on the same texts ===
-
-
-def compare_runs(
-    paths: Mapping[str, str], reference: str = "", kind: str = ""
-) -> list[Row]:
-    """A row for each finished run, with differences over the same texts.
-
-    Args:
-        paths: their directories, by what to call them.
-        reference: the one that others are compared with. Unset: the best on
-            the split that is compared.
-        kind: of that split. Unset: `validation`, where all runs have it, as the
-            test must not choose; else `test`.
-
-    Returns:
-        No row for runs that have stored no predictions.
-    """
-    opened = {}
-    for name, path in paths.items():
-        splits = (open_scored(path, split) for split in ("validation", "test"))
-        opened[name] = {one.kind: one for one in splits if one is not None}
-    if not kind:
-        has_validated = ["validation" in splits for splits in opened.values()]
-        kind = "validation" if all(has_validated) else "test"
-    runs = {name: one[kind] for name, one in opened.items() if kind in one}
-    if reference not in runs:
-        reference = max(runs, key=lambda name: runs[name].score, default="")
-    baselines = {
-        name: run
-        for name, run in runs.items()
-        if run.record["approach"].startswith(BASELINES)
-    }
-    rows: list[Row] = []
-    if not runs:
-        return rows
-    other = runs[reference]
-    constant = other.constant
-    for name, run in runs.items():
-        is_baseline = name in baselines
-        seconds = count_seconds(run.record)
-        parameters = max(other.record["trainable_parameters"], 1)
-        below = [
-            f"{one.score:.1f} on {_count_texts(one)}"
-            for one in opened[name].values()
-            if one.is_below_chance
-        ]
-        shown = {split: one.ranged for split, one in opened[name].items()}
-        rows.append(
-            Row(
-                name,
-                validation=shown.get("validation", UNKNOWN),
-                test=shown.get("test", UNKNOWN),
-                difference=UNKNOWN if run is other else run.minus(other),
-                time=Ranged(100 * seconds / count_seconds(other.record)),
-                weights=100 * run.record["trainable_parameters"] / parameters,
-                seeds=0 if is_baseline else 1,
-                scored=_count_texts(run),
-                is_reference=run is other,
-                is_baseline=is_baseline,
-                seconds=seconds,
-                lead=run.minus(constant),
-                gains={
-                    baseline: run.minus(floor)
-                    for baseline, floor in baselines.items()
-                    if floor is not run
-                },
-                below_chance=", ".join(below),
-            )
-        )
-    return rows
-
-
-def _count_texts(run: Scored) -> str:
-    return count(len(run.ids), f"{run.kind} text")
-
-
-def count_seconds(record: Record) -> float:
-    """What a finished run took, as if it had built its feature cache."""
-    seconds = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
-    return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
-
-
-def compare_folds(
-    row: Row,
-    by_fold: Mapping[int, float],
-    others: Mapping[str, Mapping[int, float]],
-    reference: str,
-) -> Row:
-    """A row whose difference and gains are means over the shared folds.
-
-    They have no interval over fewer than `FEWEST_SEEDS` folds.
-
-    Args:
-        row: by the texts of its first fold.
-        by_fold: its scores.
-        others: the scores of all that may be compared with it, by name.
-        reference: the name of what it is compared with.
-    """
-
-    def average_over(name: str, ranged: Ranged) -> Ranged:
-        gains = [
-            by_fold[n] - v for n, v in others[name].items() if n in by_fold
-        ]
-        if len(gains) < 2:
-            return ranged
-        if len(gains) < FEWEST_SEEDS:
-            return Ranged(float(np.mean(gains)))
-        return average(gains)
-
-    if len(by_fold) < 2:
-        return row
-    difference = row.difference
-    if not row.is_reference:
-        difference = average_over(reference, difference)
-    return dataclasses.replace(
-        row,
-        difference=difference,
-        gains={name: average_over(name, r) for name, r in row.gains.items()},
-        scored=f"{len(by_fold)} folds of {row.scored}",
+    return Scored(
+        kind,
+        record["metric"],
+        record[kind],
+        arrays["ids"],
+        arrays["labels"],
+        arrays["logits"],
+        arrays.get("starts"),
+        arrays.get("groups"),
+        path,
+        record["approach"],
+        count_seconds(record),
+        record["trainable_parameters"],
     )
 
 
-def average(values: Sequence[float]) -> Ranged:
-    """The mean of scores over seeds or folds, with an interval."""
-    mean, error = float(np.mean(values)), float(scipy.stats.sem(values))
-    return estimates.Estimate(mean, error, len(values) - 1).ranged()
+def count_seconds(record: Record) -> float:
+    """What a run took, as if it had built its feature cache.
+
+    Args:
+        record: what its `result.json` says.
+    """
+    seconds: float = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
+    return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)

@@ -1,21 +1,14 @@
-"""What finished runs predicted, and how far their scores depend on the texts.
-
-All runs on the same texts are scored on the same resampled texts, so that what
-a difference of theirs depends on is paired. Texts that are not independent,
-such as those of one author, are drawn together: a cluster bootstrap.
-"""
+"""What finished runs predicted, and what depends on the texts they scored."""
 
 import base64
-import functools
 import hashlib
 import os
-from collections.abc import Callable
 from typing import TypedDict
 
 import msgspec
 import numpy as np
-import scipy.stats
 
+from tf_transfer.comparison import bootstrap
 from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.data import cs224n, metrics
 from tf_transfer.training import records
@@ -169,11 +162,11 @@ def _has_one_answer(arrays: Arrays) -> bool:
 
 
 def resample(record: RunRecord, arrays: Arrays) -> Resampled:
-    """What a record has of its test texts, or where none are, validation ones.
+    """The scores of a run, and its lead, on samples of its texts.
 
     Args:
         record: of a run.
-        arrays: what it predicted for them, see `predictions.read_arrays`.
+        arrays: what it predicted on its `split`, see `read_arrays`.
 
     Returns:
         `texts` (a hash of their ids, labels and groups), `resampled` (the score
@@ -185,26 +178,23 @@ def resample(record: RunRecord, arrays: Arrays) -> Resampled:
     if not len(arrays.get("ids", ())) or record.folds:
         return {}
     is_tagging = "token_f1" in record.metrics
-    if is_tagging or record.metric not in SCORES:
+    if is_tagging or record.metric not in bootstrap.SCORES:
         return {}
     labels, logits = arrays["labels"], arrays["logits"]
-    is_score = np.issubdtype(labels.dtype, np.floating)
-    outputs = logits[:, 0] if is_score else metrics.decide(logits)
     groups = arrays.get("groups")
-    times = np.vstack(
-        [np.ones_like(arrays["ids"]), draw(len(labels), RESAMPLES, groups)]
+    samples = bootstrap.draw(len(labels), RESAMPLES, groups)
+    times = np.vstack([np.ones_like(arrays["ids"]), samples])
+    ours, majority = (
+        100 * bootstrap.score_samples(record.metric, labels, answers, times)
+        for answers in (logits, bootstrap.answer_majority(labels, logits))
     )
-    values, counts = np.unique(labels, return_counts=True)
-    usual = np.full_like(outputs, values[counts.argmax()])
-    both = np.stack([outputs, usual])
-    scores = 100 * SCORES[record.metric](labels, both, times)
     digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())
     if groups is not None:
         digest.update(groups.tobytes())
     return {
         "texts": digest.hexdigest()[:16],
-        "resampled": encode(scores[1:, 0] - scores[0, 0]),
-        "lead_error": float(np.std(scores[1:] @ [1, -1], ddof=1)),
+        "resampled": encode(ours[1:] - ours[0]),
+        "lead_error": float(np.std(ours[1:] - majority[1:], ddof=1)),
     }
 
 
@@ -216,103 +206,3 @@ def encode(values: np.ndarray) -> str:
 def decode(text: str) -> np.ndarray:
     """Reverses `encode`: float64 [resamples]."""
     return np.frombuffer(base64.b64decode(text), "<f2").astype(float)
-
-
-def draw(
-    examples: int, resamples: int, groups: np.ndarray | None = None
-) -> np.ndarray:
-    """How often each example is in each sample: int64 [resamples, examples].
-
-    Samples are drawn with replacement: examples, or all those of a group.
-    """
-    if groups is None:
-        return _draw(examples, resamples)
-    names, numbers = np.unique(groups, return_inverse=True)
-    return _draw(len(names), resamples)[:, numbers]
-
-
-@functools.lru_cache(maxsize=2)
-def _draw(examples: int, resamples: int) -> np.ndarray:
-    share = np.full(examples, 1 / examples)
-    return np.random.default_rng(0).multinomial(examples, share, resamples)
-
-
-# === Metrics of many samples at once ===
-#
-# Each takes labels [examples], outputs [models, examples], and how often each
-# example is in each sample, [samples, examples]; it returns [samples, models].
-
-
-def _accuracy(
-    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    return _count(times, outputs == labels) / times.sum(axis=1, keepdims=True)
-
-
-def _f1(
-    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    labels, outputs = labels == 1, outputs == 1
-    hit = _count(times, outputs & labels)
-    return _ratio(2 * hit, _count(times, outputs) + _count(times, labels))
-
-
-def _matthews(
-    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    labels, outputs = labels == 1, outputs == 1
-    examples = times.sum(axis=1, keepdims=True)
-    hit = _count(times, outputs & labels)
-    chosen, true = _count(times, outputs), _count(times, labels)
-    return _ratio(
-        examples * hit - chosen * true,
-        np.sqrt(chosen * true * (examples - chosen) * (examples - true)),
-    )
-
-
-def _count(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """How many examples of each sample are in a mask, [samples, models]."""
-    return times.astype(float) @ np.atleast_2d(mask).T.astype(float)
-
-
-def _pearson(
-    labels: np.ndarray,
-    outputs: np.ndarray,
-    times: np.ndarray,
-    prepare: Callable[[np.ndarray], np.ndarray] = np.asarray,
-) -> np.ndarray:
-    examples = np.arange(len(labels))
-    scores = []
-    for counts in times:
-        rows = examples.repeat(counts)
-        first = _centre(prepare(labels[rows]))
-        for values in outputs:
-            other = _centre(prepare(values[rows]))
-            scale = (first**2).sum() * (other**2).sum()
-            scores.append(_ratio((first * other).sum(), np.sqrt(scale)))
-    return np.reshape(scores, (len(times), len(outputs)))
-
-
-def _centre(values: np.ndarray) -> np.ndarray:
-    return values - values.mean()
-
-
-def _spearman(
-    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    return _pearson(labels, outputs, times, scipy.stats.rankdata)
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    return np.divide(above, below, np.zeros_like(above), where=below > 1e-12)
-
-
-SCORES: dict[
-    str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-] = {
-    "accuracy": _accuracy,
-    "f1": _f1,
-    "matthews": _matthews,
-    "pearson": _pearson,
-    "spearman": _spearman,
-}

@@ -233,9 +233,8 @@ def name_baseline(features: str, is_tagging: bool) -> str:
 
 def name_run(run: Scored) -> str:
     """What to call a finished run, such as `last 2`, `TF-IDF of characters`."""
-    approach = run.record["approach"]
-    if approach != "tfidf":
-        return name_approach(approach)
+    if run.approach != "tfidf":
+        return name_approach(run.approach)
     config = RunDirectory(run.path, None).config() or {}
     options = config.get("chosen", {})
     return TERMS.get(options.get("analyzer"), MOST_FREQUENT_TAG)

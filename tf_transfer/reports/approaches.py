@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.comparison import decisions, estimates
+from tf_transfer.comparison.compare import Candidate, compare
 from tf_transfer.comparison.decisions import Row
 from tf_transfer.comparison.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.comparison.run_record import Setting, Settings
@@ -226,15 +227,50 @@ def make_rows(approaches: Sequence[Approach]) -> list[Row]:
 
 def _make_row(members: Sequence[Approach]) -> Row:
     """The row of an approach on a task, or of its mean over several."""
+    pairs = [
+        (one, one.base)
+        for one in members
+        if one.base is not None and one.is_compared
+    ]
+    row = _describe_alone(members)
+    if len(pairs) < len(members):
+        return row
+    measure, time_of = "seconds", decisions.TIME
+    if any(runs_lib.is_cut_off(one.runs) for pair in pairs for one in pair):
+        measure, time_of = "seconds_per_epoch", decisions.PER_EPOCH
+    row = dataclasses.replace(row, time_of=time_of)
+    is_timed = not (time_of == decisions.PER_EPOCH and row.is_baseline)
+    # A cell depends on the other group: both are of one split and environment.
+    scores = [_measure_pair("score", *pair) for pair in pairs]
+    seconds = [_measure_pair(measure, *pair) for pair in pairs if is_timed]
+    ours, base = (
+        Candidate(
+            row,
+            [cells[side] for cells in scores],
+            [cells[side] for cells in seconds],
+            [pair[side].runs.trainable_parameters.mean() for pair in pairs],
+        )
+        for side in (0, 1)
+    )
+    [compared] = compare([ours], base)
+    return compared
+
+
+def _describe_alone(members: Sequence[Approach]) -> Row:
+    """A row that is not compared yet."""
     first, runs = members[0], [one.runs for one in members]
-    kind, score = runs_lib.choose_split(runs), average([[r] for r in runs])
-    validation, test = score, UNKNOWN
+    kind = runs_lib.choose_split(runs)
+    cells = [groups_lib.measure(["score"], [one])[0] for one in runs]
+    score, test = UNKNOWN, UNKNOWN
+    if all(len(cell.values) for cell in cells):
+        score = estimates.mean([*map(Contrast.of, cells)]).ranged()
+    validation = score
     if kind == "test":
         validated = [one.validation.mean() for one in runs]
         validation, test = Ranged(float(np.mean(validated))), score
     scores = [runs_lib.measure_runs("score", one) for one in runs]
     texts = sum(map(count_texts, runs))
-    row = Row(
+    return Row(
         first.name,
         first.task if len(members) == 1 else f"mean of {len(members)} tasks",
         validation,
@@ -247,62 +283,15 @@ def _make_row(members: Sequence[Approach]) -> Row:
         is_cached=bool(first.first.cached),
         note=first.note,
     )
-    pairs = [
-        (one.runs, one.base.runs)
-        for one in members
-        if one.base is not None and one.is_compared
-    ]
-    if len(pairs) < len(members):
-        return row
-    weights = [
-        one.trainable_parameters.mean() / base.trainable_parameters.mean()
-        for one, base in pairs
-    ]
-    measure, time_of = "seconds", decisions.TIME
-    if any(runs_lib.is_cut_off(runs) for pair in pairs for runs in pair):
-        measure, time_of = "seconds_per_epoch", decisions.PER_EPOCH
-    time = average(pairs, measure)
-    if time_of == decisions.PER_EPOCH and row.is_baseline:  # it has no epochs
-        time = UNKNOWN
-    return dataclasses.replace(
-        row,
-        difference=average(pairs),
-        time=time,
-        time_of=time_of,
-        weights=100 * float(np.mean(weights)),
-    )
 
 
-def average(
-    on_tasks: Sequence[Sequence[pd.DataFrame]], measure: str = "score"
-) -> Ranged:
-    """The mean over tasks of a measure, or of its difference.
-
-    Args:
-        on_tasks: runs; or those of an approach and of its base.
-        measure: see `run_frame.measure_all`. A time is percent of the base's,
-            with an interval where the runs were timed in turn.
-
-    Returns:
-        Nothing where some have no value.
-    """
+def _measure_pair(
+    measure: str, one: Approach, base: Approach
+) -> tuple[Cell, ...]:
+    """The cells of an approach and its base; of times, as logarithms."""
     is_time = measure in runs_lib.DURATIONS
-    contrasts: list[Contrast] = []
-    cells: list[Cell] = []
-    for groups in on_tasks:
-        names = [measure] * len(groups)
-        compared = groups_lib.measure(names, groups, logarithms=is_time)
-        if not all(len(cell.values) for cell in compared):
-            return UNKNOWN
-        cells += compared
-        value, *others = map(Contrast.of, compared)
-        for other in others:
-            value -= other
-        contrasts.append(value)
-    ranged = estimates.mean(contrasts).ranged(is_time)
-    if is_time and not all(cell.in_turn for cell in cells):
-        return Ranged(ranged.value)
-    return ranged
+    groups = [one.runs, base.runs]
+    return groups_lib.measure([measure] * 2, groups, logarithms=is_time)
 
 
 # === Names ===

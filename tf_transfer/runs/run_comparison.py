@@ -4,18 +4,15 @@ Both are runs of the same experiment on the same split; they are trained if need
 be.
 """
 
-import dataclasses
 import math
-import os
-from typing import Any, TYPE_CHECKING
-
-from absl import logging
+from typing import Protocol, TYPE_CHECKING
 
 from tf_transfer.data.task import Task
+from tf_transfer.runs.run_data import RunData
+from tf_transfer.runs.task_settings import TaskSettings
 from tf_transfer.runs.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import screen
-from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import quote_command
 
 if TYPE_CHECKING:
@@ -25,26 +22,59 @@ MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
 CURVE_SHARES = (0.25, 0.5)  # of the training texts, in addition to all
 
 
-def print_answer(experiment: Any, result: Result) -> None:
+class TaskRun(Protocol):
+    """A run on a task, as `train.Train` is, and others like it."""
+
+    @property
+    def settings(self) -> TaskSettings:
+        """The settings, resolved."""
+
+    @property
+    def data(self) -> RunData[TaskSettings]:
+        """The texts and their task."""
+
+    def train_another(
+        self,
+        features: str | None = None,
+        max_train_examples: int | None = None,
+        most: int | None = None,
+    ) -> str:
+        """Trains a run with another setting on the same texts, if need be.
+
+        Args:
+            features, max_train_examples: settings; None for those of this run.
+            most: training texts that it may have; None for any number.
+
+        Returns:
+            The path of its directory, or "" if it has too many texts or cannot
+            be trained.
+        """
+
+
+def print_answer(
+    run: TaskRun, result: Result, with_baselines: bool = True
+) -> None:
     """Prints what to use, and a table of a run and its baselines.
 
     Args:
-        experiment: the `Experiment` of the run.
+        run: what was trained.
         result: the finished run.
+        with_baselines: whether to fit them.
     """
-    from tf_transfer.comparison import decisions, finished_runs
+    from tf_transfer.comparison import compare, decisions, finished_runs
     from tf_transfer.data import error_analysis
     from tf_transfer.reports import advice
 
-    run = finished_runs.open_scored(result.directory, "validation")
-    run = run or finished_runs.open_scored(result.directory)
-    directory, task = RunDirectory(result.directory, None), experiment.data.task
-    if run is None:  # a refit without a test
+    scored = finished_runs.open_scored(result.directory, "validation")
+    scored = scored or finished_runs.open_scored(result.directory)
+    directory, task = RunDirectory(result.directory, None), run.data.task
+    if scored is None:  # a refit without a test
         screen.say(f"\nTo predict: {_predict_command(directory.path, task)}")
         return
-    paths = {advice.name_run(run): run.path}
-    paths |= _fit_baselines(experiment, run.kind)
-    rows = finished_runs.compare_runs(paths, kind=run.kind)
+    paths = {advice.name_run(scored): scored.path}
+    if with_baselines and not run.settings.is_sparse:
+        paths |= _fit_baselines(run, scored.kind)
+    rows = compare.compare_runs(compare.open_candidates(paths, scored.kind))
     profile = None
     if advice.PROBE in paths:
         profile = RunDirectory(paths[advice.PROBE], None).profile()
@@ -55,14 +85,14 @@ def print_answer(experiment: Any, result: Result) -> None:
         choice = f"{task.name}: {choice}\n"
     answering = paths[decisions.choose(rows, decisions.MARGIN).name]
     majority = ""
-    if not math.isnan(run.majority):  # no scores
+    if not math.isnan(scored.majority):  # no scores
         majority = (
-            f"The majority baseline, a constant, scores {run.majority:.1f}."
+            f"The majority baseline, a constant, scores {scored.majority:.1f}."
         )
     lines = [
         f"\n{choice}{advice.align(advice.make_table(rows))}",
         f"{task.title} in points on {rows[0].scored}, in brackets with "
-        f"95 % intervals over {run.drawn}; a score that is equal on all "
+        f"95 % intervals over {scored.drawn}; a score that is equal on all "
         f"samples of them has none. {majority}",
     ]
     if profile is not None:
@@ -70,7 +100,7 @@ def print_answer(experiment: Any, result: Result) -> None:
     errors = directory.errors()
     wrong = errors.get("test", errors.get("validation"))
     if wrong is not None:
-        lines.append(f"Errors (all of them in {run.path}/errors.json):")
+        lines.append(f"Errors (all of them in {scored.path}/errors.json):")
         lines.append(error_analysis.summarize(wrong))
     lines.append(f"To predict: {_predict_command(answering, task)}")
     screen.say("\n".join(lines))
@@ -86,8 +116,8 @@ def _predict_command(path: str, task: Task) -> str:
     )
 
 
-def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
-    """The baselines to compare the run with, on the same split.
+def _fit_baselines(run: TaskRun, kind: str) -> dict[str, str]:
+    """The baselines to compare a run with, on the same split.
 
     Args:
         kind: of the split that is compared.
@@ -98,109 +128,81 @@ def _fit_baselines(experiment: Any, kind: str) -> dict[str, str]:
     """
     from tf_transfer.reports import advice
 
-    settings, paths = experiment.settings, {}
-    if not settings.baseline or settings.is_sparse:
-        return {}
+    paths = {}
     for features in ("frozen", "tfidf"):
-        if features != settings.features:
-            name = advice.name_baseline(
-                features, experiment.data.task.is_tagging
-            )
+        if features != run.settings.features:
+            name = advice.name_baseline(features, run.data.task.is_tagging)
             screen.say(f"To compare with: {name}.")
-            scored = _score_baseline(experiment, features, kind)
+            scored = _score_another(run, kind, features, most=MOST_FOR_BASELINE)
             if scored is not None:
                 paths[advice.name_run(scored)] = scored.path
     return paths
 
 
-def warn_of_tfidf(experiment: Any, path: str) -> str:
+def warn_of_tfidf(run: TaskRun, path: str) -> str:
     """A sentence if the TF-IDF baseline scores more than a run; else "".
 
     Args:
-        experiment: the `Experiment` of the run.
+        run: what was trained.
         path: of its directory; it is finished.
     """
     from tf_transfer.comparison import finished_runs
     from tf_transfer.reports import advice
 
-    run, words = finished_runs.open_scored(path), None
-    if run is not None and not experiment.settings.is_sparse:
-        words = _score_baseline(experiment, "tfidf", run.kind)
-    if run is None or words is None or words.score <= run.score:
+    scored, words = finished_runs.open_scored(path), None
+    if scored is not None and not run.settings.is_sparse:
+        words = _score_another(
+            run, scored.kind, "tfidf", most=MOST_FOR_BASELINE
+        )
+    if scored is None or words is None or words.score <= scored.score:
         return ""
-    gain = words.minus(run).show(1, "+", " points")
+    gain = words.minus(scored).show(1, "+", " points")
     return (
-        f"{experiment.data.name}: {advice.name_run(words)}, without an "
-        f"encoder, is {gain} above {advice.name_run(run)} on "
-        f"{len(run.ids):,} {run.kind} texts. features='tfidf' fits it."
+        f"{run.data.name}: {advice.name_run(words)}, without an "
+        f"encoder, is {gain} above {advice.name_run(scored)} on "
+        f"{len(scored.ids):,} {scored.kind} texts. features='tfidf' fits it."
     )
 
 
-def _score_baseline(
-    experiment: Any, features: str, kind: str
-) -> "Scored | None":
-    """The scores of a baseline on the same split; see `_score_another`."""
-    settings = dataclasses.replace(experiment.settings, features=features)
-    return _score_another(experiment, settings, kind, MOST_FOR_BASELINE)
-
-
-def print_learning_curve(experiment: Any, result: Result) -> None:
+def print_learning_curve(run: TaskRun, result: Result) -> None:
     """Trains on shares of the training texts, and prints what the last adds.
 
     Args:
-        experiment: the `Experiment` of a run on all of them.
-        result: that run.
+        run: on all training texts.
+        result: that run, finished.
     """
     from tf_transfer.comparison import finished_runs
     from tf_transfer.reports import advice
 
-    run = finished_runs.open_scored(result.directory)
+    whole = finished_runs.open_scored(result.directory)
     config = RunDirectory(result.directory, None).config()
-    if run is None or config is None:
+    if whole is None or config is None:
         return
     size, scored = config["split_sizes"]["train"], {}
     for share in CURVE_SHARES:
         count = round(share * size)
         screen.say(f"\nLearning curve: {count:,} of {size:,} training texts.")
-        another = dataclasses.replace(
-            experiment.settings, max_train_examples=count
-        )
-        one = _score_another(experiment, another, run.kind)
-        if one is not None:  # too few texts may train nothing
-            scored[count] = one
+        another = _score_another(run, whole.kind, max_train_examples=count)
+        if another is not None:  # too few texts may train nothing
+            scored[count] = another
     if scored:
-        screen.say(f"\n{advice.describe_curve({**scored, size: run})}")
+        screen.say(f"\n{advice.describe_curve({**scored, size: whole})}")
 
 
 def _score_another(
-    experiment: Any, settings: Any, kind: str, most: int | None = None
+    run: TaskRun,
+    kind: str,
+    features: str | None = None,
+    max_train_examples: int | None = None,
+    most: int | None = None,
 ) -> "Scored | None":
-    """The scores of a run with other settings, which it trains if need be.
+    """The scores of a run with another setting on a split.
 
     Args:
-        settings: Of the run.
-        kind: Of the split that is scored.
-        most: Training texts that it may have; None for any number.
-
-    Returns:
-        None if there are more, or if it cannot be trained.
+        kind: of the split.
+        features, max_train_examples, most: see `TaskRun.train_another`.
     """
     from tf_transfer.comparison import finished_runs
 
-    settings = dataclasses.replace(settings, rerun=False, learning_curve=False)
-    try:
-        # A head of the user's own is for this run's features.
-        is_alike = settings.features == experiment.settings.features
-        head = experiment.head if is_alike else None
-        other = type(experiment)(settings, experiment.data.given_source, head)
-        other.data.reports_problems = False  # this run has reported them
-        path = other.find_run().path
-        if not os.path.isfile(os.path.join(path, "result.json")):
-            [texts] = other.data.examples.values()
-            if most is not None and len(texts["train"][""]) > most:
-                return None
-            other.train(prints_answer=False)
-        return finished_runs.open_scored(path, kind)
-    except UserError as error:  # this run is finished
-        logging.warning("No score of %s: %s", settings.approach, error)
-        return None
+    path = run.train_another(features, max_train_examples, most)
+    return finished_runs.open_scored(path, kind) if path else None

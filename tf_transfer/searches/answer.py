@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.comparison import decisions, finished_runs
-from tf_transfer.comparison.estimates import FEWEST_SEEDS, UNKNOWN
+from tf_transfer.comparison.compare import compare_runs, open_candidates
+from tf_transfer.comparison.estimates import average, FEWEST_SEEDS, UNKNOWN
 from tf_transfer.data.error_analysis import describe_confusions
 from tf_transfer.reports import (
     advice,
@@ -123,25 +124,21 @@ def recommend(
         )
     seeds = {row.name: row.setting.scores for row in ranked}
     records = {row.name: row.record for row in ranked}
-    lucks = {}
-    if not search.has_folds:
+    lucks, folds = {}, None
+    if search.has_folds:
+        folds = {**scores, **seeds}
+    else:
         # The run that is compared has the best seed: its luck is taken off.
         for ours in ranked:
             best = ours.setting.scores[ours.choice.seed]
             lucks[ours.name] = best - ours.setting.mean
+    opened = open_candidates(paths, "validation", lucks, folds)
     rows = []
-    for row in finished_runs.compare_runs(paths, reference, "validation"):
+    for row in compare_runs(opened, reference):
         by_seed = seeds.get(row.name, {})
-        luck = lucks.get(row.name, 0.0)
-        difference = row.difference.add(lucks.get(reference, 0.0) - luck)
-        row = dataclasses.replace(
-            row.move(-luck), seeds=len(by_seed), difference=difference
-        )
+        row = dataclasses.replace(row, seeds=len(by_seed))
         if search.has_folds:
             by_seed = by_seed or scores[row.name]
-            row = finished_runs.compare_folds(
-                row, by_seed, {**scores, **seeds}, reference
-            )
         record = records.get(row.name, {})
         is_cut = record.get("stop_reason") == OUT_OF_TIME
         if is_cut and row.name not in candidates:
@@ -149,7 +146,7 @@ def recommend(
             note += f"{search.ladder.approaches[row.name].epochs} epochs"
             row = dataclasses.replace(row, difference=UNKNOWN, note=note)
         if len(by_seed) >= FEWEST_SEEDS:
-            validation = finished_runs.average([*by_seed.values()])
+            validation = average([*by_seed.values()])
             row = dataclasses.replace(row, validation=validation)
         rows.append(row)
     compared = [row for row in rows if row.name in candidates]
@@ -242,12 +239,13 @@ def _describe_answer(search: "Search", ranked: Sequence[Row]) -> Values:
         rows = [chosen if row.name == chosen.name else row for row in rows]
     names = {*search.floor, *(row.name for row in ranked[:1])}
     candidates = [row for row in rows if row.name in names]
-    errors = run.directory.errors()
+    errors, result = run.directory.errors(), run.directory.result() or {}
     sentence = advice.advise(candidates, max_loss)
     if len(candidates) == 1:
         sentence = f"Use {chosen.name}: nothing else ended in time."
     return {
         "scored": scored,
+        "lacks_test_score": not result.get("scores_test", True),
         "model": model,
         "chosen": chosen,
         "sentence": sentence,

@@ -1,0 +1,221 @@
+"""The one comparison: candidates and a reference, as the rows of a decision.
+
+`train` and the estimators compare finished runs, a search its best settings, a
+page the approaches of a study. All of them make candidates, each with the cells
+of its scores and times, and `compare` subtracts these.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tf_transfer.comparison import estimates, finished_runs
+from tf_transfer.comparison.decisions import Row
+from tf_transfer.comparison.estimates import (
+    Cell,
+    FEWEST_SEEDS,
+    Ranged,
+    UNKNOWN,
+)
+from tf_transfer.comparison.finished_runs import Scored
+from tf_transfer.utils.formatting import count
+
+BASELINES = ("probe", "tfidf")  # approaches of `train` that train no encoder
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Candidate:
+    """An approach that may be used, and what it is compared by.
+
+    Attributes:
+        row: what is known of it alone.
+        scores: of each task, in points.
+        seconds: of each task, as logarithms; empty where times are not
+            compared.
+        parameters: trained ones, of each task.
+        folds: its score on each fold, in points, where there are several.
+        majority: what the majority baseline scores on the same texts; None
+            where it is not known.
+    """
+
+    row: Row
+    scores: Sequence[Cell]
+    seconds: Sequence[Cell]
+    parameters: Sequence[float]
+    folds: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    majority: Cell | None = None
+
+
+def compare(
+    candidates: Sequence[Candidate],
+    reference: Candidate,
+    baselines: Sequence[Candidate] = (),
+) -> list[Row]:
+    """The row of each candidate, compared with a reference.
+
+    Args:
+        candidates: on the tasks of the reference.
+        reference: may be one of them.
+        baselines: the candidates that gains are over.
+    """
+    return [_compare_one(one, reference, baselines) for one in candidates]
+
+
+def _compare_one(
+    one: Candidate, reference: Candidate, baselines: Sequence[Candidate]
+) -> Row:
+    difference, lead = UNKNOWN, UNKNOWN
+    if one is not reference:
+        difference = _subtract(one, reference)
+    if reference.majority is not None:
+        lead = estimates.subtract(one.scores, [reference.majority])
+    ratios = [
+        ours / max(theirs, 1)
+        for ours, theirs in zip(one.parameters, reference.parameters)
+    ]
+    return dataclasses.replace(
+        one.row,
+        difference=difference,
+        time=_divide_seconds(one, reference),
+        weights=100 * float(np.mean(ratios)),
+        is_reference=one is reference,
+        lead=lead,
+        gains={
+            baseline.row.name: _subtract(one, baseline)
+            for baseline in baselines
+            if baseline is not one
+        },
+    )
+
+
+def _subtract(one: Candidate, other: Candidate) -> Ranged:
+    """The difference of their scores in points.
+
+    It is the mean over the folds that both have, if these are several, without
+    an interval if they are fewer than `FEWEST_SEEDS`.
+    """
+    shared = [fold for fold in other.folds if fold in one.folds]
+    if len(shared) < 2:
+        return estimates.subtract(one.scores, other.scores)
+    differences = [one.folds[fold] - other.folds[fold] for fold in shared]
+    if len(shared) < FEWEST_SEEDS:
+        return Ranged(float(np.mean(differences)))
+    return estimates.average(differences)
+
+
+def _divide_seconds(one: Candidate, reference: Candidate) -> Ranged:
+    """The time in percent of the reference's.
+
+    It has an interval where both were measured in turn.
+    """
+    time = estimates.subtract(one.seconds, reference.seconds, logarithms=True)
+    if all(cell.in_turn for cell in (*one.seconds, *reference.seconds)):
+        return time
+    return Ranged(time.value)
+
+
+# === Finished runs ===
+
+
+def make_candidate(
+    name: str,
+    run: Scored,
+    splits: Sequence[Scored] = (),
+    luck: float = 0.0,
+    folds: Mapping[int, float] | None = None,
+) -> Candidate:
+    """A candidate of one finished run, compared by the texts of a split.
+
+    Args:
+        name: what to call it.
+        run: on the split that is compared.
+        splits: the run on each split whose score is shown.
+        luck: by how much the run scores more than the mean of its seeds, in
+            points.
+        folds: its score on each fold, in points.
+    """
+    scored = count(len(run.ids), f"{run.kind} text")
+    if folds and len(folds) > 1:
+        scored = f"{len(folds)} folds of {scored}"
+    is_baseline = run.approach.startswith(BASELINES)
+    shown = {one.kind: one.ranged for one in splits}
+    below_chance = [
+        f"{one.score:.1f} on {count(len(one.ids), f'{one.kind} text')}"
+        for one in splits
+        if one.is_below_chance
+    ]
+    row = Row(
+        name,
+        validation=shown.get("validation", UNKNOWN),
+        test=shown.get("test", UNKNOWN),
+        seeds=0 if is_baseline else 1,
+        scored=scored,
+        is_baseline=is_baseline,
+        seconds=run.seconds,
+        below_chance=", ".join(below_chance),
+    )
+    cell = dataclasses.replace(run.cell, values=run.cell.values - luck)
+    return Candidate(
+        row,
+        [cell],
+        [Cell(np.log([run.seconds]))],
+        [run.trainable_parameters],
+        folds or {},
+        run.constant.cell,
+    )
+
+
+def open_candidates(
+    paths: Mapping[str, str],
+    kind: str = "",
+    lucks: Mapping[str, float] | None = None,
+    folds: Mapping[str, Mapping[int, float]] | None = None,
+) -> list[Candidate]:
+    """Candidates of finished runs; none of a run without predictions.
+
+    Args:
+        paths: their directories, by what to call them.
+        kind: of the split that is compared. Unset: `validation`, where all runs
+            have it, as the test must not choose; else `test`.
+        lucks, folds: see `make_candidate`, by name.
+    """
+    opened: dict[str, dict[str, Scored]] = {}
+    for name, path in paths.items():
+        splits = (
+            finished_runs.open_scored(path, split)
+            for split in ("validation", "test")
+        )
+        opened[name] = {one.kind: one for one in splits if one is not None}
+    if not kind:
+        has_validated = ["validation" in splits for splits in opened.values()]
+        kind = "validation" if all(has_validated) else "test"
+    return [
+        make_candidate(
+            name,
+            splits[kind],
+            [*splits.values()],
+            (lucks or {}).get(name, 0.0),
+            (folds or {}).get(name),
+        )
+        for name, splits in opened.items()
+        if kind in splits
+    ]
+
+
+def compare_runs(
+    candidates: Sequence[Candidate], reference: str = ""
+) -> list[Row]:
+    """The rows of finished runs, with their gains over the baselines.
+
+    Args:
+        candidates: see `open_candidates`.
+        reference: the name of what others are compared with. Unset, or without
+            a candidate: the best on the split that is compared.
+    """
+    if not candidates:
+        return []
+    named = {one.row.name: one for one in candidates}
+    best = max(candidates, key=lambda one: one.scores[0].values[0])
+    baselines = [one for one in candidates if one.row.is_baseline]
+    return compare(candidates, named.get(reference, best), baselines)
