@@ -375,4 +375,5 @@ def adjust_for_many(p_values: Sequence[float]) -> list[float]:
         return [*p_values]
     from statsmodels.stats import multitest  # takes a second to load
 
-    return multitest.multipletests(p_values, 1 - LEVEL, "holm")[1].tolist()
+    _, adjusted, *_ = multitest.multipletests(p_values, 1 - LEVEL, "holm")
+    return [float(p_value) for p_value in adjusted]

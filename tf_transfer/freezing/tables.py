@@ -30,8 +30,8 @@ SIZES = ("base", "large")  # the figure has one above the other
 QUALITY = 0.9  # of the paper's operating points
 OUTLIER = "CoLA"  # which the paper's number of blocks leaves out
 AUTHORS = "authors' averaging"
-DOTTED = {"linestyle": ":", "marker": ""}
-FAMILIES = {
+DOTTED: figures.Style = {"linestyle": ":", "marker": ""}
+FAMILIES: dict[str, figures.Style] = {
     "BERT": {**DOTTED, "color": "#000000"},
     "RoBERTa": {**DOTTED, "color": "#D55E00"},
 }
@@ -324,8 +324,8 @@ def list_figures(study: Study) -> list[Figure]:
                 drawn[f"published, {name}"] = theirs
         for key, (trials, mark) in curves.items():
             if (key.task, of_size, mark) == (task, size, ""):
-                style = {"color": figures.colour_of(key.runs)}
-                ours = figures.Curve(_relate(trials), style)
+                colour = figures.colour_of(key.runs)
+                ours = figures.Curve(_relate(trials), {"color": colour})
                 drawn[f"here, {key.runs}"] = ours
         if drawn:
             is_known = task in TITLES.values()

@@ -69,13 +69,14 @@ def stopping_time(runs: pd.DataFrame) -> float:
     """Mean seconds to the stopping point."""
     timed = runs[runs.timed]
     stopped = timed.stop_reason == "patience"
-    return timed.seconds.where(stopped).mean(skipna=False)
+    return float(timed.seconds.where(stopped).mean(skipna=False))
 
 
 def final_score(runs: pd.DataFrame) -> float:
     """Mean test score at the stopping point, in points."""
     last = pd.Series(runs_lib.measure_runs("last_score", runs), runs.index)
-    return last.where(runs.stop_reason == "patience").mean(skipna=False)
+    stopped = runs.stop_reason == "patience"
+    return float(last.where(stopped).mean(skipna=False))
 
 
 def list_epochs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -1,9 +1,9 @@
 """The approaches of a study, each at its rate, and rows that compare them."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,10 +48,11 @@ class Approach:
     base: "Approach | None" = None
     note: str = ""
 
-    @property
-    def first(self) -> Any:
+    @functools.cached_property
+    def first(self) -> runs_lib.FrameRow:
         """The row of its first run."""
-        return self.runs.iloc[0]
+        row: runs_lib.FrameRow = next(self.runs.head(1).itertuples())
+        return row
 
     @property
     def is_probe(self) -> bool:
@@ -164,7 +165,7 @@ def _find_best(one: Approach, on_task: Sequence[Approach]) -> Approach:
     return max(alike, key=lambda other: other.runs.score.mean())
 
 
-def _trains_everything(run: Any) -> bool:
+def _trains_everything(run: runs_lib.FrameRow) -> bool:
     settings = run.settings
     if run.cached or settings.get("untrained"):
         return False

@@ -8,12 +8,13 @@ import dataclasses
 import functools
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import matplotlib
 import matplotlib.figure
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.estimates import Ranged
@@ -35,7 +36,20 @@ WIDTH = 4.2  # inches, so that text can be read on a page 400 pixels wide
 LONG_LABEL = 20  # characters; two such labels do not stand side by side
 SHORT_LABEL = 12  # fits beside its point
 
-STYLE: dict[str, Any] = {
+# Options of `Axes.errorbar`.
+Style = TypedDict(
+    "Style",
+    {
+        "marker": str,
+        "markersize": float,
+        "capsize": float,
+        "elinewidth": float,
+        "color": str,
+        "linestyle": str,
+    },
+    total=False,
+)
+STYLE: Style = {
     "marker": "o",
     "markersize": 4,
     "capsize": 2,
@@ -45,7 +59,9 @@ GREY = "#7F7F7F"
 MOST_POINTS = 14  # of the figure of costs
 
 Profiles = Mapping[str, Profile]  # by task and files
-Handles = dict[str, Any]  # what a legend shows, by its label
+# What a legend shows, by its label. matplotlib has no type for it: containers
+# of error bars are no `Artist`.
+Handles = dict[str, Any]
 Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
 
 
@@ -84,7 +100,7 @@ class Curve:
     """
 
     points: list[Point]
-    style: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    style: Style = dataclasses.field(default_factory=Style)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,12 +190,13 @@ def draw_panels(
     for axis, panel in zip(axes, panels):
         for label, curve in panel.curves.items():
             across, along = zip(*curve.points)
+            style: Style = {**STYLE, **curve.style}
             shown[label] = axis.errorbar(
                 [x.value for x in across],
                 [y.value for y in along],
                 reaches(along),
                 reaches(across),
-                **{**STYLE, **curve.style},
+                **style,
             )
         dress(axis)
         add_frame(axis, panel.ylabel, xlabel, panel.title)
@@ -295,7 +312,7 @@ def _mark(
     label: str,
     colour: str,
     marker: str = "o",
-) -> Any:
+) -> ErrorbarContainer:
     """A point with its interval and a label; returns what a legend shows."""
     handle = axis.errorbar(
         cost,

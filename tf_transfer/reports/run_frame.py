@@ -9,13 +9,13 @@ settings; they belong to every study that has the same values of these.
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.comparison.run_record import RunRecord
+from tf_transfer.comparison.run_record import RunRecord, Settings
 from tf_transfer.config import settings as settings_lib
 
 # What only runs with a feature cache have.
@@ -48,6 +48,27 @@ dump = json.JSONEncoder(sort_keys=True).encode  # equal texts of equal values
 
 
 # === The frame ===
+
+
+class FrameRow(Protocol):
+    """A row of the frame of a study, as pandas has it; see `runs_frame`.
+
+    `text` and `trains` are what the run read and trained, in words: see
+    `approaches.label_runs`.
+    """
+
+    task: str
+    model: str
+    approach: str
+    data_identity: str
+    settings: Settings
+    sizes: Mapping[str, int]
+    blocks: int
+    cached: bool
+    lr: float
+    epochs_run: int
+    text: str
+    trains: str
 
 
 def runs_frame(

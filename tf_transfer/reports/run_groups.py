@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ class Group:
     """
 
     runs: pd.DataFrame
-    first: Any
+    first: runs_lib.FrameRow
 
     @property
     def settings(self) -> Settings:

@@ -267,12 +267,13 @@ def read_summary(path: str) -> Summary:
         summary["runs"] = [
             _read_record(defaults, run) for run in summary["runs"]
         ]
+        restored: Summary = summary
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
             f"{path}: is not a summary. Give a folder of runs, or the "
             "summary.json of a report."
         ) from None
-    return summary
+    return restored
 
 
 def _describe_machines(runs: Iterable[RunRecord]) -> str:
