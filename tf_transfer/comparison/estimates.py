@@ -354,8 +354,7 @@ UNKNOWN = Ranged()
 
 def average(values: Sequence[float]) -> Ranged:
     """The mean of scores over seeds or folds, with an interval."""
-    mean, error = float(np.mean(values)), float(scipy.stats.sem(values))
-    return Estimate(mean, error, len(values) - 1).ranged()
+    return Contrast.of(Cell(np.array(values))).ranged()
 
 
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:

@@ -101,8 +101,8 @@ def recommend(
 ) -> tuple[list[decisions.Row], decisions.Row]:
     """The rows of the approaches and the baselines, and the one to use.
 
-    That is the answer or a baseline, by the rule of `advice`; the reference is
-    what is expected to score more.
+    That is the answer or a baseline, by the rule of `decisions`; the reference
+    is what is expected to score more.
 
     Args:
         search: see `rank_approaches`.
