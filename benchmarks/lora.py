@@ -33,7 +33,7 @@ from typing import Any, TYPE_CHECKING
 
 from benchmarks import documents, hugging_face, measuring
 from tf_transfer.config import command_line
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import setting
 from tf_transfer.models.cost import Shape
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.methods import base_method

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable
 
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import setting
 from tf_transfer.data import glue as glue_data
 from tf_transfer.glue import experiment as glue
 from tf_transfer.utils import machine

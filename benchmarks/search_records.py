@@ -7,7 +7,6 @@ from typing import Any
 
 from benchmarks import run_seconds
 from benchmarks.search_world import Record
-from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import estimate, grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
@@ -171,11 +170,9 @@ def _points(epochs: Sequence[Record], kind: str, metric: str) -> list[float]:
 def _change(run: Planned, **changes: Any) -> Planned:
     """A run on the same split with other settings."""
     settings = dataclasses.replace(run.settings, **changes)
-    assert isinstance(settings, train.Settings)
-    return dataclasses.replace(run, experiment=train.Train(settings))
+    return dataclasses.replace(run, experiment=type(run.experiment)(settings))
 
 
 def _fit(run: Planned, features: str) -> Record:
     """The result of a baseline on the split of a run."""
-    experiment: Any = _change(run, features=features).experiment
-    return experiment.train().record
+    return _change(run, features=features).experiment.train().record

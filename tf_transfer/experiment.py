@@ -15,10 +15,11 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TYPE_CHECKING, TypeVar
+from typing import ClassVar, Generic, TYPE_CHECKING, TypeVar
 
 from tf_transfer.config import command_line, settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, FOLDERS
+from tf_transfer.config.fields import Setting
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
 from tf_transfer.runs.probe_run import ProbeRunner
@@ -69,9 +70,9 @@ class Experiment(RunModel[S], Generic[S]):
     """
 
     Settings: type[S]  # each experiment has its own
-    Data: ClassVar[type[RunData]] = RunData
+    Data: type[RunData[S]] = RunData
     # What does a run, by its `--features`.
-    runners: ClassVar[Mapping[str, type[Runner]]] = {
+    runners: ClassVar[Mapping[str, type[Runner[RunSettings]]]] = {
         "bert": NetworkRunner,
         "frozen": ProbeRunner,
     }
@@ -115,7 +116,7 @@ class Experiment(RunModel[S], Generic[S]):
         name = getattr(self.head, "__qualname__", type(self.head))
         return f"{self.head.__module__}.{name}"
 
-    def command(self, **changes: Any) -> list[str]:
+    def command(self, **changes: Setting) -> list[str]:
         """The command of this run, or of one like it, to be offered.
 
         Args:
@@ -281,7 +282,7 @@ class Experiment(RunModel[S], Generic[S]):
 # === The registry, and finished runs ===
 
 
-def load(name: str) -> type[Experiment]:
+def load(name: str) -> type[Experiment[RunSettings]]:
     """The experiment of a name or module.
 
     Args:
@@ -295,7 +296,9 @@ def load(name: str) -> type[Experiment]:
     if module.removeprefix("tf_transfer.") in FOLDERS:
         module += ".experiment"
     try:
-        return importlib.import_module(module).EXPERIMENT
+        experiment: type[Experiment[RunSettings]]
+        experiment = importlib.import_module(module).EXPERIMENT
+        return experiment
     except (ImportError, AttributeError, ValueError) as error:
         if name in EXPERIMENTS:
             raise

@@ -26,12 +26,12 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import Reader, setting
+from tf_transfer.config.fields import Reader, Setting, setting
 from tf_transfer.own import table_source
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
@@ -127,7 +127,7 @@ class Settings(
         """A search reads the settings of a run and its own."""
         return Reader.STUDY
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, Setting]:
         """The root of the runs; their other defaults are their own."""
         out = self.out or os.path.join("searches", self.task_name)
         return {**super().defaults(), "out": out}

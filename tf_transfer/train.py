@@ -38,16 +38,16 @@ import functools
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, TYPE_CHECKING
+from typing import ClassVar, TYPE_CHECKING
 
 from absl import logging
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import Group, Reader, setting
+from tf_transfer.config.fields import Group, Reader, Setting, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
-from tf_transfer.data.task import Source, Task
+from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.runs import run_comparison, run_data, task_settings
 from tf_transfer.runs.runners import Runner
 from tf_transfer.runs.trained import Result
@@ -65,7 +65,7 @@ LEAST_UPDATES = 200  # few texts train for more epochs to reach it
 CONTRASTIVE_UPDATES = 30
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
 RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
-RECIPE = {
+RECIPE: dict[str, Setting] = {
     "task": "",
     "batch_size": 32,
     "max_epochs": None,
@@ -95,7 +95,11 @@ HELP = {
 }
 
 # Settings of the probes by which encoders are ranked.
-RANKED: dict[str, Any] = {"models": "", "features": "frozen", "refit": False}
+RANKED: dict[str, Setting] = {
+    "models": "",
+    "features": "frozen",
+    "refit": False,
+}
 UNREAD_BY_RANKING = (
     *("model", "features", "baseline", "refit"),
     *("learning_curve", "describe"),
@@ -193,9 +197,9 @@ class Settings(
         read_by=Reader.BASELINE,
     )
 
-    scales_scores = True
-    has_contrastive = True
-    usual_length = 256
+    scales_scores: ClassVar[bool] = True
+    has_contrastive: ClassVar[bool] = True
+    usual_length: ClassVar[int] = 256
 
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read.
@@ -211,12 +215,12 @@ class Settings(
                 "as mine.csv; or --task, one whose files are in the folder."
             )
         if self.models and self.reader < Reader.STUDY:
-            probe = dataclasses.replace(self, **RANKED)
+            probe = pick(type(self), self, **RANKED)
             return [*probe.unread(), *UNREAD_BY_RANKING]
         names = super().unread()
         return [*names, "patience", "min_delta"] if self.refit else names
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, Setting]:
         """The learning rate, by what is trained; a refit's selection."""
         values = super().defaults()
         if self.models:  # each encoder has its own
@@ -258,7 +262,7 @@ class TrainData(run_data.RunData[Settings]):
         """Whether it trains what another run has validated."""
         return self.settings.refit
 
-    def read_splits(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> Texts:
         """The training, validation and test texts of a task.
 
         Raises:

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from absl import app, flags, logging
 
 from tf_transfer.config import help as help_lib, settings as settings_lib
-from tf_transfer.config.fields import Fields
+from tf_transfer.config.fields import Field, Fields
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.formatting import cut
 
-_DEFINE: dict[Any, Callable[..., Any]] = {
+_DEFINE: dict[type | str, Callable[..., flags.FlagHolder[Any]]] = {
     str: flags.DEFINE_string,
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -40,24 +40,25 @@ FieldsT = TypeVar("FieldsT", bound=Fields)
 COMMENT = ("#", "//")  # of a line of a flag file
 
 
-def list_flags(cls: type) -> list[dataclasses.Field]:
+def list_flags(cls: type[Fields]) -> list[Field]:
     """The fields of `cls` that are flags."""
     return [f for f in dataclasses.fields(cls) if f.metadata["is_flag"]]
 
 
 def define_flags(
-    cls: type, module: str, values: flags.FlagValues = flags.FLAGS
+    cls: type[Fields], module: str, values: flags.FlagValues = flags.FLAGS
 ) -> None:
     """Defines a flag for each field of `cls`, as key flags of `module`."""
     for field in list_flags(cls):
-        define = _DEFINE[field.type]
-        arguments: list[Any] = [field.name, field.default]
-        if field.metadata["choices"]:
-            define = flags.DEFINE_enum
-            arguments.append(field.metadata["choices"])
+        define, about = _DEFINE[field.type], field.metadata
+        if about["choices"]:
+            define = functools.partial(
+                flags.DEFINE_enum, enum_values=about["choices"]
+            )
         define(
-            *arguments,
-            field.metadata["help"],
+            name=field.name,
+            default=field.default,
+            help=about["help"],
             module_name=module,
             flag_values=values,
         )

@@ -9,11 +9,10 @@ import os
 import re
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Never, Self, TypedDict
 
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
-from tf_transfer.utils.json_files import Record
 
 # Seeds, counts and sizes end in NumPy's and TensorFlow's 32-bit integers.
 LARGEST_INT = 2**31 - 1
@@ -26,14 +25,17 @@ _BOUNDS = {
     "at_most": operator.le,
     "below": operator.lt,
 }
-_TYPES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
+# Of a field's type, the types of its values, and what a message calls them.
+_TYPES: dict[type | str, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "a text"),
 }
-EMPTY: Mapping[str, Any] = types.MappingProxyType({})
-_ALWAYS_NAMED = object()  # equals no value
+Setting = str | int | float | bool | None  # a value of a field
+Field = dataclasses.Field[Setting]
+EMPTY: Mapping[str, Never] = types.MappingProxyType({})
+_ALWAYS_NAMED = math.nan  # equals no value
 
 
 class Group(enum.StrEnum):
@@ -58,8 +60,26 @@ class Reader(enum.IntEnum):
     STUDY = 3  # a command that does many runs
 
 
+class Changes(TypedDict, total=False):
+    """Arguments of `setting` that a subclass of settings changes."""
+
+    choices: Sequence[str]
+    hashed: bool
+    read_by: Reader
+    needs: Mapping[str, Setting | tuple[Setting, ...]]
+
+
+class Keywords(TypedDict, total=False):
+    """Keywords of the `class` statement of settings; see `Fields`."""
+
+    defaults: Mapping[str, Setting]
+    changes: Mapping[str, Changes]
+    further: Mapping[str, Field]
+    flags: Collection[str] | None
+
+
 def setting(
-    default: Any,
+    default: Setting,
     help: str,
     *,
     group: Group = Group.OWN,
@@ -71,10 +91,10 @@ def setting(
     pattern: str = "",
     advice: str = "",
     hashed: bool = True,
-    unnamed: Any = _ALWAYS_NAMED,
+    unnamed: Setting = _ALWAYS_NAMED,
     read_by: Reader = Reader.TRAINING,
-    needs: Mapping[str, Any] | None = None,
-) -> Any:
+    needs: Mapping[str, Setting | tuple[Setting, ...]] = EMPTY,
+) -> Any:  # of a field: its value, as `dataclasses.field` has it
     """A field of a settings class, and with it a flag.
 
     Args:
@@ -110,7 +130,7 @@ def setting(
             "hashed": hashed and read_by < Reader.STUDY,
             "unnamed": unnamed,
             "read_by": read_by,
-            "needs": needs or {},
+            "needs": needs,
             "is_flag": True,
         },
     )
@@ -125,30 +145,33 @@ running_setting = functools.partial(setting, group=Group.RUNNING)
 baseline_setting = functools.partial(setting, read_by=Reader.BASELINE)
 
 
-def check_field(field: dataclasses.Field, value: Any) -> None:
+def check_field(field: Field, value: Setting) -> None:
     """Raises `UserError` for a value outside of what its field allows."""
     if value is None:
         return
     if reason := _find_problem(field, value):
-        raise UserError(f"--{field.name}={cut(value)}: {reason}")
+        raise UserError(f"--{field.name}={cut(str(value))}: {reason}")
 
 
-def _find_problem(field: dataclasses.Field, value: Any) -> str:
+def _find_problem(field: Field, value: Setting) -> str:
     """What is wrong with a value; "" for nothing."""
-    allowed = field.metadata
-    kind: Any = field.type
-    expected: Any = (int, float) if kind is float else kind
+    allowed, kind = field.metadata, field.type
+    classes, name = _TYPES[kind]
     is_bool = isinstance(value, bool)
-    if is_bool != (kind is bool) or not isinstance(value, expected):
-        return f"give {_TYPES[kind]}."
+    if is_bool != (kind is bool) or not isinstance(value, classes):
+        return f"give {name}."
     if allowed["choices"] and value not in allowed["choices"]:
         return f"pick one of {', '.join(allowed['choices'])}."
     if isinstance(value, float) and not math.isfinite(value):
         return "give a finite number."
-    if kind is str and "\0" in value:
-        return "holds a NUL character."
-    if allowed["pattern"] and not re.fullmatch(allowed["pattern"], value):
-        return allowed["advice"]
+    if isinstance(value, str):
+        if "\0" in value:
+            return "holds a NUL character."
+        pattern, advice = allowed["pattern"], allowed["advice"]
+        is_valid = not pattern or re.fullmatch(pattern, value)
+        return "" if is_valid else str(advice)
+    if value is None:
+        return ""
     if kind is int and abs(value) > LARGEST_INT:
         return f"must be at most {LARGEST_INT}."
     bounds = [name for name in _BOUNDS if allowed[name] is not None]
@@ -169,10 +192,10 @@ class Fields:
 
     def __init_subclass__(
         cls,
-        defaults: Mapping[str, Any] = EMPTY,
+        defaults: Mapping[str, Setting] = EMPTY,
         help: Mapping[str, str] = EMPTY,
-        changes: Mapping[str, Mapping[str, Any]] = EMPTY,
-        further: Mapping[str, dataclasses.Field] = EMPTY,
+        changes: Mapping[str, Changes] = EMPTY,
+        further: Mapping[str, Field] = EMPTY,
         flags: Collection[str] | None = None,
     ) -> None:
         """Declares the fields again whose defaults or metadata differ.
@@ -212,7 +235,7 @@ class Fields:
         """Which settings are read."""
         raise NotImplementedError
 
-    def defaults(self) -> Record:
+    def defaults(self) -> dict[str, Setting]:
         """Values for the fields that are unset, by name."""
         return {}
 
@@ -239,7 +262,7 @@ class Fields:
         """Whether a run with these settings reads the field of that name."""
         return self._reads(self.__dataclass_fields__[name], self.reader)
 
-    def _reads(self, field: dataclasses.Field, reader: Reader) -> bool:
+    def _reads(self, field: Field, reader: Reader) -> bool:
         about = field.metadata
         return about["read_by"] <= reader and all(
             getattr(self, other)
@@ -256,7 +279,7 @@ class Fields:
             if not self._reads(field, reader)
         ]
 
-    def hashed(self) -> Record:
+    def hashed(self) -> dict[str, Setting]:
         """The settings that can change a number, by name."""
         reader = self.reader
         return {

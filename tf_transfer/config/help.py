@@ -3,11 +3,10 @@
 import dataclasses
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from absl import flags
 
-from tf_transfer.config.fields import Fields, Group
+from tf_transfer.config.fields import Fields, Group, Setting
 
 # Shown first, in this order, by whichever command has them.
 KNOW_FIRST = (
@@ -43,7 +42,7 @@ def is_asked(words: Iterable[str]) -> bool:
 
 def format_help(
     document: str,
-    command_flags: Sequence[flags.Flag],
+    command_flags: Sequence[flags.Flag[Setting]],
     cls: type[Fields],
 ) -> str:
     """The text of `--help`.
@@ -78,7 +77,7 @@ def format_help(
     return "\n".join(text)
 
 
-def _describe_flag(flag: flags.Flag) -> str:
+def _describe_flag(flag: flags.Flag[Setting]) -> str:
     name = f"[no]{flag.name}" if flag.boolean else flag.name
     text = flag.help or ""  # absl puts the values of an enum before it
     if flag.default not in (None, "", []):
@@ -88,7 +87,7 @@ def _describe_flag(flag: flags.Flag) -> str:
     )
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: Setting) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)

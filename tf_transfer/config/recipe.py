@@ -2,11 +2,15 @@
 
 Data, what trains, the optimizer, stopping and selection: the settings that a
 paper reports. `settings.Settings` adds how a run computes, and where it goes.
+
+A command declares the fields that it alone has. Where shared code reads such a
+field, a property of its name stands here for the commands without it.
 """
 
 import dataclasses
 import os
 import re
+from typing import ClassVar
 
 from tf_transfer.config import fields
 from tf_transfer.config.fields import (
@@ -246,22 +250,83 @@ class Recipe(fields.Fields):
         at_least=0,
     )
 
-    # Values where a command has no such flag.
-    features = "bert"
-    head = "linear"
-    has_contrastive = False  # whether --method=contrastive may be given
-    keep_blocks = 0
-    words = False  # of a probe; see `train.Settings`
-    loss_head = "sigmoid"
-    pooler_dropout = 0.0
-    combine = head_combine = "in_turn"  # of several tasks
-    idle_heads = "still"  # see `optimizer.BertAdam`
-    fold = 0
-    keyword_column = ""
-    clean = "none"
-    encoding = ""
-    skip_bad_rows = False
-    scales_scores = False  # see `Task.scaled`
+    # === What no flag sets ===
+    has_contrastive: ClassVar[bool] = False  # allows --method=contrastive
+    scales_scores: ClassVar[bool] = False  # see `Task.scaled`
+
+    # === What commands without the flag have in its place ===
+
+    @property
+    def features(self) -> str:
+        """What is read of texts; `bert` for an encoder that trains."""
+        return "bert"
+
+    @property
+    def head(self) -> str:
+        """The head on the pooled vector."""
+        return "linear"
+
+    @property
+    def keep_blocks(self) -> int:
+        """The number of the encoder's blocks that are kept; 0 for all."""
+        return 0
+
+    @property
+    def words(self) -> bool:
+        """Whether the probe also reads TF-IDF."""
+        return False
+
+    @property
+    def loss_head(self) -> str:
+        """The output for two classes."""
+        return "sigmoid"
+
+    @property
+    def pooler_dropout(self) -> float:
+        """Dropout rate behind the pooler."""
+        return 0.0
+
+    @property
+    def combine(self) -> str:
+        """How the losses of several tasks are combined."""
+        return "in_turn"
+
+    @property
+    def head_combine(self) -> str:
+        """The same while the heads alone train."""
+        return "in_turn"
+
+    @property
+    def idle_heads(self) -> str:
+        """What moves heads without a gradient; see `optimizer.BertAdam`."""
+        return "still"
+
+    @property
+    def fold(self) -> int:
+        """The part of the training set that validates."""
+        return 0
+
+    @property
+    def keyword_column(self) -> str:
+        """The column of a table's keywords."""
+        return ""
+
+    @property
+    def clean(self) -> str:
+        """How the texts of a table are cleaned."""
+        return "none"
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of a table; empty to find it."""
+        return ""
+
+    @property
+    def skip_bad_rows(self) -> bool:
+        """Whether rows that cannot be used are left out."""
+        return False
+
+    # === What follows from the settings ===
 
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` from a notebook."""

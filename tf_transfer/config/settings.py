@@ -12,13 +12,14 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tf_transfer.config.fields import (
     baseline_setting,
     Group,
     Reader,
     running_setting,
+    Setting,
     setting,
 )
 from tf_transfer.config.recipe import Recipe
@@ -28,6 +29,8 @@ from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    Value = Setting | tuple[int, ...] | DataclassInstance  # of a dataclass
 
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
@@ -41,7 +44,7 @@ RETIRED = {
 }
 
 
-def find_retired(settings: Mapping[str, Any]) -> str:
+def find_retired(settings: Mapping[str, Setting]) -> str:
     """A setting of a recorded run that no longer exists, as a flag; or ""."""
     for name, values in RETIRED.items():
         if settings.get(name) in values:
@@ -177,9 +180,19 @@ class Settings(Recipe):
         hashed=False,
     )
 
-    # Values where a command has no such flag.
-    score_test = True
-    max_seconds = 0.0  # no limit
+    # === What commands without the flag have in its place ===
+
+    @property
+    def score_test(self) -> bool:
+        """Whether the test is scored after every epoch."""
+        return True
+
+    @property
+    def max_seconds(self) -> float:
+        """Seconds after which a run stops; 0 for no limit."""
+        return 0.0
+
+    # === What follows from the settings ===
 
     @property
     def dtype_policy(self) -> str:
@@ -231,7 +244,7 @@ class Settings(Recipe):
             return not self.deterministic and machine.has_gpu()
         return self.jit_compile == "true"
 
-    def hashed(self) -> Record:
+    def hashed(self) -> dict[str, Setting]:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if not self.names_epochs:
@@ -303,7 +316,7 @@ METHOD_OPTIONS = tuple(
 )
 
 
-def pick(cls: type[T], settings: Settings, **values: Any) -> T:
+def pick(cls: type[T], settings: Settings, **values: "Value") -> T:
     """An instance of a small dataclass, its fields taken from settings.
 
     Args:
@@ -332,7 +345,9 @@ def given_flags(settings: Settings, leave_out: Sequence[str]) -> Record:
     }
 
 
-def offered_flags(settings: Settings, changes: Mapping[str, Any]) -> list[str]:
+def offered_flags(
+    settings: Settings, changes: Mapping[str, Setting]
+) -> list[str]:
     """The flags of a run, or of one like it, in a command to be offered.
 
     It has none of the flags that a search or a sweep added (`ADDED`), none

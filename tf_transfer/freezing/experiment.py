@@ -32,11 +32,10 @@ held out for the search alone (the authors looked at the development set).
 import dataclasses
 
 from tf_transfer import experiment
-from tf_transfer.config.fields import setting
+from tf_transfer.config.fields import Setting, setting
 from tf_transfer.models import loading
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.runs import task_settings
-from tf_transfer.utils.json_files import Record
 
 RATE = 3e-5  # the middle of the paper's rates
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
@@ -96,7 +95,7 @@ class Settings(
         needs={"trains_everything": True},
     )
 
-    def defaults(self) -> Record:
+    def defaults(self) -> dict[str, Setting]:
         """Epochs and the pooler's dropout, by the family of the encoder."""
         values = super().defaults()
         is_roberta = loading.is_roberta(self.model)

@@ -15,6 +15,7 @@ validation (experiments/methods).
 """
 
 import dataclasses
+from typing import ClassVar
 
 from tf_transfer import experiment
 from tf_transfer.runs import task_settings
@@ -35,7 +36,7 @@ class Settings(
 ):
     """The shared settings with one recipe for all methods."""
 
-    scales_scores = True
+    scales_scores: ClassVar[bool] = True
 
 
 class Methods(experiment.Experiment[Settings]):

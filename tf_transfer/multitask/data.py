@@ -4,7 +4,7 @@ import dataclasses
 import functools
 
 from tf_transfer.data import cs224n, splits
-from tf_transfer.data.task import Source, Task
+from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.multitask.settings import Settings
 from tf_transfer.own import task_file
 from tf_transfer.runs import run_data
@@ -43,7 +43,7 @@ class MultitaskData(run_data.RunData[Settings]):
         """The identity of the data; the project's files have one together."""
         return super().identity if self.settings.tasks else self._papers[1]
 
-    def read_splits(self, task: Task) -> run_data.Texts:
+    def read_splits(self, task: Task) -> Texts:
         """The texts of a task; those of the test if all tasks have one.
 
         Raises:

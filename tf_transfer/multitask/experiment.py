@@ -53,6 +53,9 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
+    from keras.layers import Layer
+
+    from tf_transfer.models.encoder import Encoder
     from tf_transfer.training.objectives import Objective, Phase
 
 
@@ -64,9 +67,7 @@ class Multitask(experiment.Experiment[Settings]):
     Data = MultitaskData
     metric = OVERALL
 
-    def build_head(
-        self, task: Task, encoder: "experiment.Encoder"
-    ) -> "experiment.Layer":
+    def build_head(self, task: Task, encoder: "Encoder") -> "Layer":
         """The output layer of a task."""
         from tf_transfer.models.heads import pooled
 

@@ -3,12 +3,11 @@
 import dataclasses
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import setting, training_setting
+from tf_transfer.config.fields import Setting, setting, training_setting
 from tf_transfer.data import cs224n
 from tf_transfer.own import task_file
 from tf_transfer.runs import task_settings as tasks_lib
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.json_files import Record
 
 # What trains in each phase, by `--train`.
 PHASES = {
@@ -50,8 +49,6 @@ class Settings(
     rates=tasks_lib.Rates(LR, LR, LR),
 ):
     """The shared settings with the paper's defaults, and its choices."""
-
-    task = "cs224n"
 
     tasks: str = setting(
         "",
@@ -176,6 +173,11 @@ class Settings(
     )
 
     @property
+    def task(self) -> str:
+        """The name of the paper's three tasks together."""
+        return "cs224n"
+
+    @property
     def approach(self) -> str:
         """`head`, `all` or `head_then_all`; with a method its label."""
         return f"{self.train}{self.method_label}"
@@ -244,7 +246,7 @@ class Settings(
             self.samples and self.alpha != self.last_alpha
         )
 
-    def hashed(self) -> Record:
+    def hashed(self) -> dict[str, Setting]:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if self.head_combine == self.combine:  # as before the flag
@@ -254,7 +256,7 @@ class Settings(
             values["order"] = ",".join(tasks_in_order(self))
         return values
 
-    def defaults(self) -> Record:
+    def defaults(self) -> dict[str, Setting]:
         """The epochs of the heads' phase; the rate that is shown."""
         values = super().defaults()
         if self.train == "head":

@@ -123,7 +123,7 @@ class RunData(Generic[SettingsT]):
             )
         return {source.task.name: source}
 
-    def sized(self) -> "RunData":
+    def sized(self) -> "RunData[SettingsT]":
         """Data of the same size; those of published data sets are empty."""
         settings = self.settings
         data = type(self)(settings, self.warm, self.given_source)

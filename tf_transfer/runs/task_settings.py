@@ -4,12 +4,13 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar, Unpack
 
 from tf_transfer.config import fields, settings as settings_lib
 from tf_transfer.config.fields import (
     baseline_setting,
     Reader,
+    Setting,
     setting,
     texts_setting,
     training_setting,
@@ -61,24 +62,39 @@ class RunSettings(settings_lib.Settings):
     `--task` may be a task file of the user's own.
     """
 
-    task = ""
-    # Each experiment has flags for these two.
-    pooling = "cls"
-    pairs = "cross"
     usual_rates: ClassVar[Rates | None] = None
-    usual_length = 128  # tokens of a text without --max_length
+    usual_length: ClassVar[int] = 128  # tokens of a text without --max_length
 
     def __init_subclass__(
         cls,
         rates: Rates | None = None,
         help: Mapping[str, str] = fields.EMPTY,
-        **keywords: Any,
+        **keywords: Unpack[fields.Keywords],
     ) -> None:
         """Further takes the learning rates without `--lr`."""
         if rates is not None:
             cls.usual_rates = rates
             help = {"lr": rates.help, **help}
         super().__init_subclass__(help=help, **keywords)
+
+    # === What commands without the flag have in its place ===
+
+    @property
+    def task(self) -> str:
+        """The name of the task, or its task file."""
+        return ""
+
+    @property
+    def pooling(self) -> str:
+        """What the head reads."""
+        return "cls"
+
+    @property
+    def pairs(self) -> str:
+        """How a pair is read."""
+        return "cross"
+
+    # === What follows from the settings ===
 
     @property
     def own_data(self) -> str:
@@ -100,9 +116,9 @@ class RunSettings(settings_lib.Settings):
         """The names of the tasks that train."""
         return [self.task_name]
 
-    def defaults(self) -> Record:
+    def defaults(self) -> dict[str, Setting]:
         """The learning rate, by what is trained; the length of texts."""
-        values: Record = {}
+        values: dict[str, Setting] = {}
         if self.max_length is None:
             values["max_length"] = self._find_length()
         if self.lr is None and self.usual_rates is not None:
@@ -123,7 +139,7 @@ class RunSettings(settings_lib.Settings):
                 return most
         return length
 
-    def hashed(self) -> Record:
+    def hashed(self) -> dict[str, Setting]:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if "task" in values:

@@ -32,7 +32,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tf_transfer import experiment
-from tf_transfer.config.fields import setting, texts_setting, training_setting
+from tf_transfer.config.fields import (
+    Changes,
+    Setting,
+    setting,
+    texts_setting,
+    training_setting,
+)
 from tf_transfer.data import conll, cs224n, glue, splits, yahoo
 from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.own import held_out, task_file
@@ -43,6 +49,9 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
+    from keras.layers import Layer
+
+    from tf_transfer.models.encoder import Encoder
     from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--adaptation`.
@@ -57,7 +66,7 @@ BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
 LR = 2e-5
 GAP = 0.01  # of accuracies, at the end of the first phase
-RECIPE = {
+RECIPE: dict[str, Setting] = {
     "model": "",
     "max_epochs": 3,
     "batch_size": 32,
@@ -81,9 +90,9 @@ HELP = {
     "validation, or the last.",
 }
 # Further conditions for being read.
-FOR_TEXTS = {"needs": {"head_kind": ("text", "pairs")}}
-FOR_SELECTION = {"needs": {"selects_by_gap": False}}
-CHANGES = {
+FOR_TEXTS: Changes = {"needs": {"head_kind": ("text", "pairs")}}
+FOR_SELECTION: Changes = {"needs": {"selects_by_gap": False}}
+CHANGES: dict[str, Changes] = {
     "long_texts": FOR_TEXTS,
     "class_weights": FOR_TEXTS,
     "select": FOR_SELECTION,
@@ -261,7 +270,7 @@ class Settings(
         gap = self.phase_one_gap
         return self.adaptation == "stack_only" and gap is not None and gap >= 0
 
-    def defaults(self) -> Record:
+    def defaults(self) -> dict[str, Setting]:
         """Head and encoder, by task; the rate that is shown."""
         values = super().defaults() | {"head": self.head_name}
         if self.phase_one_gap is None:
@@ -382,9 +391,7 @@ class Stacking(experiment.Experiment[Settings]):
         kind, head = self.settings.head_kind, self.settings.head
         return super().has_foreign_code or heads.is_foreign(kind, head)
 
-    def build_head(
-        self, task: Task, encoder: "experiment.Encoder"
-    ) -> "experiment.Layer":
+    def build_head(self, task: Task, encoder: "Encoder") -> "Layer":
         """The head that `--head` names."""
         settings = self.settings
         options = {

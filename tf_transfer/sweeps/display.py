@@ -157,7 +157,7 @@ class Display:
             spent += estimate.add_up(lines, "eval_seconds")
             done = lines[-1]["epoch"]
             epochs = sum(run.settings.phase_epochs)
-            return spent / done * max(0, epochs - done)
+            return float(spent / done * max(0, epochs - done))
         seconds = self._estimator.estimate(run)
         if seconds is None:
             return None

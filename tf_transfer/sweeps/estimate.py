@@ -12,11 +12,13 @@ import socket
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
+from tf_transfer.config.fields import Setting
 from tf_transfer.config.settings import Settings
 from tf_transfer.data import batches
 from tf_transfer.data.task import Task
-from tf_transfer.experiment import Experiment
 from tf_transfer.models import cost, heads, loading
+from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
@@ -73,7 +75,7 @@ class Work:
 # === Counting ===
 
 
-def count_examples(experiment: Experiment) -> dict[str, TaskSize]:
+def count_examples(experiment: RunModel[RunSettings]) -> dict[str, TaskSize]:
     """The tasks of an experiment with their sizes, by name.
 
     Raises:
@@ -136,7 +138,7 @@ def _count_probe(settings: Settings, shape: cost.Shape, size: TaskSize) -> Work:
 
 
 def _count_phase(
-    experiment: Experiment,
+    experiment: RunModel[RunSettings],
     shape: cost.Shape,
     sizes: Mapping[str, TaskSize],
     number: int,
@@ -219,7 +221,7 @@ class Estimator:
     """Estimates the seconds of runs by those that have been measured."""
 
     def __init__(self) -> None:
-        self._works: dict[object, Work] = {}
+        self._works: dict[Settings, Work] = {}
         self._measured: dict[str, Measured] = {}  # by the name of the run
 
     def count(self, run: Planned) -> Work:
@@ -373,12 +375,12 @@ def add_up(lines: Iterable[Record], name: str) -> float:
     return sum(line.get(name) or 0.0 for line in lines)
 
 
-def _leave_out_repeats(run: Planned) -> object:
+def _leave_out_repeats(run: Planned) -> Settings:
     """Equal for runs that take as long: they differ in rate and seed alone."""
     return dataclasses.replace(run.settings, lr=1e-5, seed=0)
 
 
-def _describe_kind(run: Planned) -> tuple[object, ...]:
+def _describe_kind(run: Planned) -> tuple[Setting, ...]:
     """Equal for runs of which one may be scaled to the other."""
     settings = run.settings
     return (

@@ -34,6 +34,7 @@ import msgspec
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line, settings as settings_lib
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -74,7 +75,7 @@ class Planned:
         group: the runs that a search compares, and those that wait for it.
     """
 
-    experiment: experiment_lib.Experiment
+    experiment: experiment_lib.Experiment[RunSettings]
     words: tuple[str, ...]
     axes: dict[str, str]
     path: str = ""
@@ -92,7 +93,7 @@ class Planned:
         return self.experiment.find_run(_count_replicas(self.settings))
 
     @property
-    def settings(self) -> settings_lib.Settings:
+    def settings(self) -> RunSettings:
         """The resolved settings."""
         return self.experiment.settings
 

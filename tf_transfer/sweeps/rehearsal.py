@@ -237,7 +237,7 @@ def _name_rows(frame: pd.DataFrame) -> list[str]:
     return names
 
 
-def is_empty(value: object) -> bool:
+def is_empty(value: Setting) -> bool:
     """Whether a cell shows nothing, or a mark in place of a value."""
     return (
         value == "" or value is None or value != value or value in tables.NOTES

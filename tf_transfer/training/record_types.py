@@ -5,6 +5,7 @@ A file may have other keys in addition; see `json_files`.
 
 from typing import NotRequired, TypedDict
 
+from tf_transfer.config.fields import Setting
 from tf_transfer.training.results import Scores
 from tf_transfer.utils.json_files import Record
 
@@ -26,7 +27,6 @@ START = (  # fields of `Start`, and those for people
     *("started", "host", "command", "git_commit", "versions", "devices"),
     *("threads", "processor", "machine", "concurrent_runs"),
 )
-Setting = str | int | float | bool | None
 Config = TypedDict(
     "Config",
     {

@@ -39,12 +39,17 @@ Our choices, where the paper is silent or contradicts itself:
 
 import dataclasses
 import time
-from typing import ClassVar
+from typing import ClassVar, TYPE_CHECKING
 
 from tf_transfer import experiment
 from tf_transfer.baselines import sparse
 from tf_transfer.config import fields
-from tf_transfer.config.fields import baseline_setting, Reader, setting
+from tf_transfer.config.fields import (
+    baseline_setting,
+    Reader,
+    Setting,
+    setting,
+)
 from tf_transfer.data.task import Examples
 from tf_transfer.models import freezing, loading
 from tf_transfer.own import held_out, task_file
@@ -56,8 +61,11 @@ from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
+if TYPE_CHECKING:
+    from tf_transfer.models.encoder import Encoder
+
 LR = 5e-5
-RECIPE = {
+RECIPE: dict[str, Setting] = {
     "task": "tweets",
     "data": "",
     "text_column": "text",
@@ -100,8 +108,8 @@ HELP = {
     "`full`.",
 }
 # The table is always read by these flags, and its identity is not all of it.
-COLUMN = {"hashed": True, "needs": {}}
-CHANGES: dict[str, Record] = {
+COLUMN: fields.Changes = {"hashed": True, "needs": {}}
+CHANGES: dict[str, fields.Changes] = {
     "text_column": COLUMN,
     "label_column": COLUMN,
     "encoding": {"needs": {}},
@@ -255,7 +263,7 @@ class Settings(
             return "held_out"
         return f"folds={self.folds},fold_seed={self.fold_seed}"
 
-    def defaults(self) -> Record:
+    def defaults(self) -> dict[str, Setting]:
         """Learning rate, and whether the pooler trains."""
         values = super().defaults()
         if self.pooler is None:
@@ -366,9 +374,7 @@ class Tweets(experiment.Experiment[Settings]):
         **dict.fromkeys(sparse.FEATURES, SparseRunner),
     }
 
-    def load_encoder(
-        self, warm: WarmState | None = None
-    ) -> "experiment.Encoder":
+    def load_encoder(self, warm: WarmState | None = None) -> "Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:

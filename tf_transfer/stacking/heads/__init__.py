@@ -149,4 +149,5 @@ def load(task_kind: str, head: str) -> type["Head"]:
     """
     check(task_kind, head)
     module, _, name = HEADS[task_kind][head].partition(":")
-    return getattr(importlib.import_module(module, __name__), name)
+    cls: type[Head] = getattr(importlib.import_module(module, __name__), name)
+    return cls
