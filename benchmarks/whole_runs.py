@@ -137,8 +137,8 @@ def _time_ours(words: tuple[str, ...], cache: str) -> dict[str, float]:
             for parent, _, names in os.walk(f"{folder}/runs")
             if "result.json" in names
         ]
-        result = json_files.read(os.path.join(path, "result.json"))
-        lines = json_files.read_lines(os.path.join(path, "epochs.jsonl"))
+        result = json_files.read_record(os.path.join(path, "result.json"))
+        lines = json_files.read_records(os.path.join(path, "epochs.jsonl"))
         evaluation = sum(line["eval_seconds"] for line in lines)
         known = result["train_seconds"] + result["trace_seconds"] + evaluation
         return {

@@ -90,8 +90,8 @@ def test_no_checkpoint_or_cached_state_is_read_from_a_special_file(
 @pytest.mark.parametrize(
     "read",
     [
-        json_files.read,
-        json_files.read_lines,
+        json_files.read_record,
+        json_files.read_records,
         summary_lib.read_summary,
         grid.read_grid,
     ]
@@ -126,7 +126,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
     with open(path, "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(json_files.Damaged, match="Larger than 67,108,864"):
-        json_files.read(str(path))
+        json_files.read_record(str(path))
 
 
 def test_no_lock_empties_another_file(tmp_path):

@@ -75,7 +75,7 @@ def test_a_damaged_line_is_named(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n{"a": 2}\n{"a": ')
     with pytest.raises(json_files.Damaged, match=r"a\.jsonl, line 3: is dam"):
-        json_files.read_lines(str(path), TypedDict("A", {"a": int}))
+        json_files.read_records(str(path), TypedDict("A", {"a": int}))
 
 
 def test_two_thousand_flipped_texts_are_read_or_damaged():

@@ -53,7 +53,7 @@ class Entry:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        content = json_files.read(self.file("entry.json"), Content)
+        content = json_files.read_record(self.file("entry.json"), Content)
         self.key = key = content["key"]
         self.model = content["model"]
         self.hidden = key["hidden"]

@@ -94,7 +94,7 @@ class RunStates:
     def failure(self, run: Planned) -> Record | None:
         """The record of a failed run, else None."""
         try:
-            return json_files.read(self._failure_file(run), Failure)
+            return json_files.read_record(self._failure_file(run), Failure)
         except FileNotFoundError:
             return None
         except json_files.Damaged as error:  # the run has failed in any case
@@ -122,7 +122,7 @@ class RunStates:
         with files.open_regular(self.log_file(run)) as log:
             lines = (line.decode(errors="replace").rstrip() for line in log)
             last = collections.deque(filter(None, lines), LAST_LINES)
-        record = {
+        record: Record = {
             "command": run.command,
             "exit_code": exit_code,
             "reason": reason,

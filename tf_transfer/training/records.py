@@ -112,20 +112,22 @@ class RunDirectory:
             raise self._damaged("result.json", "is another run's")
         return result
 
-    def config(self, *types: Any) -> Record | None:
+    def config(self, *declared: type) -> Record | None:
         """The content of `config.json`, or None.
 
         Args:
-            types: what it has to be in addition to a `Config`.
+            declared: what it has to be in addition to a `Config`.
 
         Raises:
             Damaged: it is not of these types.
         """
-        return read_json(self._path_to_read("config.json"), Config, *types)
+        return read_json(self._path_to_read("config.json"), Config, *declared)
 
     def epochs(self) -> list[Record]:
         """The lines of `epochs.jsonl`; see `config`."""
-        return json_files.read_lines(self._path_to_read("epochs.jsonl"), Epoch)
+        return json_files.read_records(
+            self._path_to_read("epochs.jsonl"), Epoch
+        )
 
     def check_file(self, name: str, result: Record | None = None) -> str:
         """Path of a file whose hash is in `result.json`.
@@ -428,7 +430,7 @@ class RunDirectory:
 
     def errors(self) -> Record:
         """The content of `errors.json`; {} without it."""
-        return read_json(self._path_to_read("errors.json"), Record) or {}
+        return read_json(self._path_to_read("errors.json")) or {}
 
     # === The selected weights ===
 
@@ -475,12 +477,11 @@ def compress_arrays(arrays: Arrays) -> bytes:
     return buffer.getvalue()
 
 
-def read_json(path: str, *types: Any) -> Record | None:
-    """The object in a JSON file or None; see `json_files.read`."""
+def read_json(path: str, *declared: type) -> Record | None:
+    """The object in a JSON file or None; see `json_files.read_record`."""
     try:
-        content: Record = json_files.read(path, *types)
+        return json_files.read_record(path, *declared)
     except FileNotFoundError:
         return None
     except json_files.Damaged as error:
         raise json_files.Damaged(f"{error}\n{ADVICE}") from None
-    return content

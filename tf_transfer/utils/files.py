@@ -12,10 +12,13 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, IO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO
 
 from tf_transfer.utils.errors import FullDiskError
+
+# What a JSON file can hold.
+Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -224,8 +227,8 @@ def _remove(path: str) -> None:
         os.remove(path)
 
 
-def write_json(path: str, value: Any) -> None:
-    """Writes a JSON file atomically.
+def write_json(path: str, value: Json | Mapping[str, object]) -> None:
+    """Writes a JSON file atomically; a `TypedDict` is the second type.
 
     Raises:
         FullDiskError: the disk is full.

@@ -7,40 +7,62 @@ A file's content is declared as a type that `msgspec` understands, most often a
 import hashlib
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.files import Json
 
 Record = dict[str, Any]  # a JSON object, such as the content of `result.json`
+T = TypeVar("T")
 
 
 class Damaged(UserError):
     """A file of this package is damaged; the message names file and field."""
 
 
-def read(path: str, *types: Any) -> Any:
+def read(path: str, declared: type[T]) -> T:
     """The content of a JSON file, as dicts, lists, texts and numbers.
 
     Args:
         path: the file.
-        types: what the content has to be; all of them.
+        declared: what the content has to be.
 
     Raises:
-        Damaged: it is not a file of JSON, or not of these types.
+        Damaged: it is not a file of JSON, or not of this type.
         OSError: it cannot be read.
     """
-    return parse(path, _read_bytes(path), *types)
+    return parse(path, _read_bytes(path), declared)
 
 
-def read_lines(path: str, *types: Any) -> list[Any]:
-    """The content of a file with one JSON value per line; see `read`."""
+def read_record(path: str, *declared: type) -> Record:
+    """The object in a JSON file, of which some keys are declared.
+
+    Args:
+        path: the file.
+        declared: the types that it has to be; all of them.
+
+    Raises:
+        Damaged, OSError: see `read`.
+    """
+    return _parse_record(path, _read_bytes(path), *declared)
+
+
+def read_records(path: str, *declared: type) -> list[Record]:
+    """The content of a file with one object per line; see `read_record`."""
     return [
-        parse(f"{path}, line {number}", line, *types)
+        _parse_record(f"{path}, line {number}", line, *declared)
         for number, line in enumerate(_read_bytes(path).splitlines(), 1)
     ]
+
+
+def _parse_record(where: str, text: bytes, *declared: type) -> Record:
+    record = parse(where, text, Record)
+    for kind in declared:
+        _check(where, record, kind)
+    return record
 
 
 def _read_bytes(path: str) -> bytes:
@@ -50,29 +72,36 @@ def _read_bytes(path: str) -> bytes:
         raise Damaged(f"{path}: is damaged ({error.strerror}).") from None
 
 
-def parse(where: str, text: bytes, *types: Any) -> Any:
+def parse(where: str, text: bytes, declared: type[T]) -> T:
     """The value of a JSON text.
 
     Args:
         where: the file, for messages.
         text: in UTF-8.
-        types: what the value has to be; all of them.
+        declared: what the value has to be.
 
     Raises:
-        Damaged: it is not JSON, or not of these types.
+        Damaged: it is not JSON, or not of this type.
     """
     try:
-        value = json.loads(
+        value: T = json.loads(
             text.decode(), parse_float=_finite, parse_constant=_finite
         )
-        for declared in types:
-            msgspec.convert(value, declared)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"{where}: is damaged ({error}).") from None
+    _check(where, value, declared)
+    return value
+
+
+def _check(where: str, value: T, declared: type[T]) -> None:
+    """Raises `Damaged` if a value is not of a type."""
+    try:
+        msgspec.convert(value, declared)
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
         # The field first, such as `phases[0].lr: Expected ...`.
         problem, _, field = str(error).partition(" - at `$")
         reason = f"{field.strip('.`')}: {problem}" if field else problem
         raise Damaged(f"{where}: is damaged ({reason}).") from None
-    return value
 
 
 def _finite(text: str) -> float:
@@ -82,13 +111,13 @@ def _finite(text: str) -> float:
     return number
 
 
-def hash_json(value: Any) -> str:
+def hash_json(value: Json) -> str:
     """The SHA-256 of a value's JSON, whose keys may be in any order."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_valid(value: Any, declared: Any) -> bool:
+def is_valid(value: Json, declared: Any) -> bool:
     """Whether a value is of a type, as `msgspec` understands it."""
     try:
         msgspec.convert(value, declared)
