@@ -18,28 +18,40 @@ import random
 import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import sklearn.base
 import sklearn.utils
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from tf_transfer import experiment, search, train
+from tf_transfer.config.fields import Setting
 from tf_transfer.data import table_files
 from tf_transfer.data.columns import normalize_cell
-from tf_transfer.data.task import choose_metrics, Examples, Task
+from tf_transfer.data.task import Examples, Task
 from tf_transfer.own import memory_source
-from tf_transfer.own.memory_source import MemorySource
+from tf_transfer.own.memory_source import make_task, MemorySource, NAME
 from tf_transfer.runs import run_comparison
+from tf_transfer.runs.trained import Predictor
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import files, formatting, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
 
 Path = str | os.PathLike[str]
-NAME = "texts"  # of the task, in the folders of its runs
+Groups = ArrayLike | None  # see `TextClassifier.fit`
+# A parameter of an estimator.
+Parameter = (
+    Setting
+    | os.PathLike[str]
+    | np.generic
+    | np.random.RandomState
+    | Sequence["Parameter"]
+    | Mapping[str, "Parameter"]
+)
 GROUPS = "group of the text"  # column of a table
 
 
@@ -85,7 +97,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         validation_fraction: float = 0.1,
         random_state: int | np.random.RandomState | None = 0,
         out: Path = "runs",
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Parameter] | None = None,
         verbose: bool = False,
     ) -> None:
         self.model = model
@@ -103,15 +115,15 @@ class TextEstimator(sklearn.base.BaseEstimator):
         self.verbose = verbose
 
     # What answers, once it is asked.
-    _predictor: Any = None
-    _settings_class: ClassVar[type] = train.Settings
+    _predictor: Predictor | None = None
+    _settings_class: ClassVar[type[train.Settings]] = train.Settings
 
     def _fit(
         self,
         texts: list[list[str]],
         targets: np.ndarray,
-        groups: Any,
-        **task: Any,
+        groups: Groups,
+        task: Task,
     ) -> Self:
         """Runs the training.
 
@@ -119,7 +131,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             texts: One or two columns.
             targets: Ids of labels, or scores.
             groups: See `TextClassifier.fit`.
-            **task: Fields of `Task`.
+            task: See `memory_source.make_task`.
         """
         parameters = {n: _convert(v) for n, v in self.get_params().items()}
         # Before the states of the generators: None draws from NumPy's.
@@ -134,14 +146,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             )
         states = random.getstate(), np.random.get_state()
         source = MemorySource(
-            Task(
-                NAME,
-                folder="",
-                texts=("text", "text2")[: len(texts)],
-                label="label",
-                development=(),
-                **task,
-            ),
+            task,
             Examples(
                 np.arange(len(targets)),
                 texts,
@@ -225,23 +230,26 @@ class TextEstimator(sklearn.base.BaseEstimator):
                 )
         return {name: _convert(value) for name, value in settings.items()}
 
-    def _logits(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "directory_")
-        texts = memory_source.read_columns(X)
+    def _load(self) -> Predictor:
+        """What answers, read from the run directory at the first call."""
         if self._predictor is None:
             with screen.silence(not self.verbose):
                 folder = self._read_settings().get("cache_dir", "")
                 run = experiment.open_run(self.directory_, folder)
                 self._predictor = run.predictor()
-        wanted = len(self._predictor.task.texts)
+        return self._predictor
+
+    def _logits(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self, "directory_")
+        texts = memory_source.read_columns(X)
+        predictor = self._load()
+        wanted = len(predictor.task.texts)
         if len(texts) != wanted:
             raise ValueError(
                 f"X has {len(texts)} texts in a row, and the estimator was "
                 f"fitted on {wanted}."
             )
-        return self._predictor.logits(
-            Examples(np.arange(len(texts[0])), texts, None)
-        )
+        return predictor.logits(Examples(np.arange(len(texts[0])), texts, None))
 
     def __getstate__(self) -> Record:
         state = dict(super().__getstate__())
@@ -249,7 +257,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
             state["_predictor"] = None
         return state
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> sklearn.utils.Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = tags.input_tags.string = True
@@ -265,7 +273,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
         classes_: the classes, sorted.
     """
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: Groups = None) -> Self:
         """Trains.
 
         Args:
@@ -297,27 +305,21 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
             )
         id_of = {label: number for number, label in enumerate(classes)}
         ids = np.array([id_of[label] for label in cells], np.int64)
-        metric, *also = choose_metrics("classes", "", len(classes))
-        self._fit(
-            texts,
-            ids,
-            groups,
-            labels=tuple(map(str, classes)),
-            metric=metric,
-            also=tuple(also),
-        )
+        task = make_task(len(texts), tuple(map(str, classes)))
+        self._fit(texts, ids, groups, task)
         self.classes_ = np.asarray(classes)
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """float64 [n, classes]. The probability of each of `classes_`."""
         logits = self._logits(X)
-        return self._predictor.probabilities(logits)
+        return self._load().probabilities(logits)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """[n]. The most probable class of each text or pair."""
         best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        answers: np.ndarray = self.classes_[best]
+        return answers
 
 
 class TextSearch(TextClassifier):
@@ -352,7 +354,7 @@ class TextSearch(TextClassifier):
         budget: str = "30m",
         random_state: int | np.random.RandomState | None = 0,
         out: Path = "searches",
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Parameter] | None = None,
         verbose: bool = False,
     ) -> None:
         self.model = model
@@ -408,12 +410,13 @@ class TextSearch(TextClassifier):
         self.folder_ = os.path.abspath(out)
         self.sentence_ = answer["sentence"]
         self.table_ = pd.DataFrame(answer["table"])
-        return answer["model"].directory.path
+        return str(answer["model"].directory.path)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """float64 [n, classes]. The probability of each of `classes_`."""
         probabilities = super().predict_proba(X)
-        names = self._predictor.task.labels  # in the order of a table's labels
+        # In the order of a table's labels.
+        names = self._load().task.labels or ()
         order = [
             names.index(normalize_cell(label))
             for label in self.classes_.tolist()
@@ -424,7 +427,7 @@ class TextSearch(TextClassifier):
 class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
     """A regression on texts or on pairs of texts; see `TextEstimator`."""
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: Groups = None) -> Self:
         """Trains.
 
         Args:
@@ -437,45 +440,40 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         """
         texts = memory_source.read_columns(X)
         scores = memory_source.read_scores(texts, y)
-        metric, *also = choose_metrics("score", "", 0)
-        return self._fit(
-            texts,
-            scores,
-            groups,
-            labels=None,
-            metric=metric,
-            also=tuple(also),
-            score_scale=(float(scores.mean()), float(scores.std()) or 1.0),
-        )
+        scale = float(scores.mean()), float(scores.std()) or 1.0
+        task = make_task(len(texts), None, scale)
+        return self._fit(texts, scores, groups, task)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """float64 [n]. The score of each text or pair."""
         return self._logits(X)[:, 0]
 
 
-def _convert(value: Any) -> Any:
+def _convert(value: Parameter) -> Parameter:
     """A parameter as settings have it: paths are texts, NumPy's are Python's.
 
-    Args:
-        value: Any; of a list or tuple, its items are converted.
+    Items of a list or tuple are converted.
     """
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, np.generic):  # of a grid
-        return value.item()
+        number: Setting = value.item()
+        return number
     if isinstance(value, (list, tuple)):
         return [*map(_convert, value)]
     return value
 
 
-def _draw_seed(random_state: Any) -> Any:
+def _draw_seed(random_state: int | np.random.RandomState | None) -> int:
     """The seed of a fit; a number as it is.
 
     Raises:
         ValueError: Nothing can be drawn from it.
     """
+    if isinstance(random_state, np.integer):  # of a grid
+        return int(random_state)
     if isinstance(random_state, numbers.Number):
-        return _convert(random_state)
+        return random_state
     try:
         generator = sklearn.utils.check_random_state(random_state)
     except ValueError:

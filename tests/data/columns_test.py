@@ -136,11 +136,10 @@ def test_errors_of_a_spreadsheet_are_no_labels(error):
     assert table_of(["#"]).convert("a", str) == ["#"]
 
 
-def test_other_cells_may_be_parsed_in_place_of_a_column_s():
+def test_the_error_of_a_label_shows_the_cells_of_its_row():
     table = table_of(["x", "y"])
-    assert table.convert("a", int, ["1", "2"]) == [1, 2]
     with pytest.raises(BadRows, match="line 3, column 'a'") as error:
-        table.convert("a", int, ["1", "z"])
+        table.label_ids("a", ["1", "z"], ("1", "2"))
     assert error.value.rows[0].text == "y"
 
 

@@ -5,17 +5,34 @@ are `BadRows`, an error with file, line and column of each.
 """
 
 import dataclasses
+import datetime
 import decimal
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from tf_transfer.data import file_formats, texts as texts_lib
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
+
+# A value in a table: text in CSV; of other formats what their readers give.
+Cell = (
+    str
+    | int
+    | float
+    | decimal.Decimal
+    | datetime.date
+    | datetime.time
+    | datetime.timedelta
+    | bytes
+    | None
+    | Collection["Cell"]
+)
+C = TypeVar("C")
+Parsed = TypeVar("Parsed")
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 SHOWN_ROWS = 10  # bad rows that a message lists
@@ -98,7 +115,7 @@ class Table:
 
     path: str
     places: list[tuple[str, int]]
-    columns: dict[str, list[Any]]
+    columns: Mapping[str, Sequence[Cell]]
     flags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -139,11 +156,13 @@ class Table:
             BadRows: Cells are empty, or no texts.
         """
 
-        def parse(cell: Any) -> str:
+        def parse(cell: Cell) -> str:
             if cell is None or not str(cell).strip():
                 raise ValueError("is empty")
             if texts_lib.is_blank(str(cell)):
-                raise ValueError(f"has only invisible characters: {cut(cell)}")
+                raise ValueError(
+                    f"has only invisible characters: {cut(str(cell))}"
+                )
             if not isinstance(cell, str):
                 raise ValueError(f"{cell!r:.60} is not a text")
             return cell
@@ -157,16 +176,19 @@ class Table:
             BadRows: Cells are empty, or are neither.
         """
 
-        def parse(cell: Any) -> list[str]:
-            words = cell.split() if isinstance(cell, str) else cell
-            if not words or not isinstance(words, list):
+        def parse(cell: Cell) -> list[str]:
+            if isinstance(cell, str):
+                cell = cell.split()
+            if not cell or not isinstance(cell, list):
                 raise ValueError("has no words. Give a list")
-            for word in words:
-                if not isinstance(word, str) or not word.strip():
-                    raise ValueError(f"{word!r:.60} is not a word")
-            return words
+            return [*map(_parse_word, cell)]
 
         return self.convert(column, parse)
+
+    def lists(self, column: str) -> list[list[str]]:
+        """The cells of a column of `tagged.read_table`: lists of texts."""
+        cells = self.columns[column]
+        return [[*map(str, cell)] for cell in cells if isinstance(cell, list)]
 
     def scores(
         self, column: str, low: float = -math.inf, high: float = math.inf
@@ -180,7 +202,7 @@ class Table:
         if math.isfinite(high):
             kind = f"a score from {low:g} to {high:g}"
 
-        def parse(cell: Any) -> float:
+        def parse(cell: Cell) -> float:
             score = parse_number(cell)
             if not (math.isfinite(score) and low <= score <= high):
                 raise ValueError(f"{cell!r:.60} is not {kind}")
@@ -189,11 +211,8 @@ class Table:
         return self.convert(column, parse)
 
     def convert(
-        self,
-        column: str,
-        parse: Callable[[Any], Any],
-        cells: Iterable[Any] | None = None,
-    ) -> list[Any]:
+        self, column: str, parse: Callable[[Cell], Parsed]
+    ) -> list[Parsed]:
         """The parsed cells of a column.
 
         Args:
@@ -201,21 +220,24 @@ class Table:
             parse: Function of a cell; it raises `ValueError`, whose text is
                 the problem, for an invalid one. Errors of a spreadsheet are
                 invalid.
-            cells: What is parsed in place of the cells, one for each row.
 
         Raises:
             BadRows: Cells are invalid.
         """
+        return self._convert(column, parse, self.columns[column])
+
+    def _convert(
+        self, column: str, parse: Callable[[C], Parsed], cells: Iterable[C]
+    ) -> list[Parsed]:
+        """See `convert`; `cells`, one for each row, are parsed."""
         advice = "Fix the row, or remove it."
         if self.flags.get(column):
             advice = (
                 "Fix the row, or remove it, or give another "
                 f"{self.flags[column]}."
             )
-        values: list[Any] = []
+        values: list[Parsed] = []
         bad: list[BadRow] = []
-        if cells is None:
-            cells = self.columns[column]
         for row, cell in enumerate(cells):
             try:
                 if isinstance(cell, str) and cell.strip() in EXCEL_ERRORS:
@@ -244,7 +266,7 @@ class Table:
             BadRows: Labels are unknown.
         """
         ids = {label: number for number, label in enumerate(labels)}
-        numbers = self.convert(
+        numbers = self._convert(
             column, lambda word: _find_label(word, ids), words
         )
         return np.array(numbers, np.int64)
@@ -271,9 +293,15 @@ class Table:
             return [_find_label(word, ids) for word in words]
 
         several = np.zeros((len(self), len(labels)), np.int64)
-        for row, numbers in enumerate(self.convert(column, parse, sets)):
+        for row, numbers in enumerate(self._convert(column, parse, sets)):
             several[row, numbers] = 1
         return several
+
+
+def _parse_word(word: Cell) -> str:
+    if not isinstance(word, str) or not word.strip():
+        raise ValueError(f"{word!r:.60} is not a word")
+    return word
 
 
 def _find_label(word: str, ids: dict[str, int]) -> int:
@@ -287,17 +315,15 @@ def _find_label(word: str, ids: dict[str, int]) -> int:
 def concatenate_tables(tables: Sequence[Table]) -> Table:
     """The rows of several tables with the same columns, in order."""
     first = tables[0]
-    joined = Table(
-        first.path, [], {name: [] for name in first.columns}, first.flags
-    )
-    for table in tables:
-        joined.places += table.places
-        for name, cells in joined.columns.items():
-            cells += table.columns[name]
-    return joined
+    columns = {
+        name: [cell for table in tables for cell in table.columns[name]]
+        for name in first.columns
+    }
+    places = [place for table in tables for place in table.places]
+    return Table(first.path, places, columns, first.flags)
 
 
-def parse_number(cell: Any) -> float:
+def parse_number(cell: Cell) -> float:
     """The number in a cell; NaN where it holds none.
 
     A number is what files call one: of Python's own, such as 5_0 or ５, none
@@ -305,8 +331,9 @@ def parse_number(cell: Any) -> float:
     """
     if isinstance(cell, str) and NUMBER.fullmatch(cell.strip()):
         return float(cell)
-    is_number = isinstance(cell, int | float | decimal.Decimal)
-    if not is_number or isinstance(cell, bool):
+    if isinstance(cell, bool):
+        return math.nan
+    if not isinstance(cell, int | float | decimal.Decimal):
         return math.nan
     try:
         return float(cell)
@@ -314,7 +341,7 @@ def parse_number(cell: Any) -> float:
         return math.inf
 
 
-def normalize_cell(cell: Any) -> str:
+def normalize_cell(cell: Cell) -> str:
     """A label as text, independent of the format of its file.
 
     1, 1.0, "1" and "1.0" are the same label, and so are True, "True" and

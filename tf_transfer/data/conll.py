@@ -6,12 +6,10 @@ validates, `eng.testb` tests. TFDS has the same. The files exist in IOB1 and in
 IOB2; see `tagged`.
 """
 
-from typing import Any
-
 import numpy as np
 
 from tf_transfer.data import entities, tagged
-from tf_transfer.data.corpora import FolderSource, TfdsSource
+from tf_transfer.data.corpora import FolderSource, TfdsRow, TfdsSource
 from tf_transfer.data.task import Sentences, Source, Task
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
@@ -73,12 +71,12 @@ def read_sentences(path: str) -> Sentences:
         UserError: A row is invalid; the message has file and line.
     """
     table = tagged.read_table(path, "words", "tags")
-    words, tags = table.columns.values()
+    words, tags = table.lists("words"), table.lists("tags")
     tagged.check_types(table, tags, TYPES)
     return Sentences(np.arange(len(words)), words, tags)
 
 
-def _convert(rows: list[dict[str, Any]], split: str) -> Sentences:
+def _convert(rows: list[TfdsRow], split: str) -> Sentences:
     """The rows of the TFDS release, whose tags are numbered as `TAGS`."""
     # An empty sentence stands behind the last one of each file.
     ids = [number for number, row in enumerate(rows) if len(row["ner"])]

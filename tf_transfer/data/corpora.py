@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from absl import logging
@@ -12,6 +12,12 @@ from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Source, Task
 from tf_transfer.utils import files, servers
 from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
+
+# Of TensorFlow Datasets: values of NumPy by the names of the features.
+TfdsRow = dict[str, Any]
 
 
 class FolderSource(Source):
@@ -71,8 +77,8 @@ class TfdsSource(Source):
         instead: What a user without a network can do, as half a sentence.
         url: The address of the download, unless TFDS knows it.
         splits: Names of splits in TFDS, where they differ.
-        convert: Function (rows, split) to `Examples` or `Sentences`; a row is
-            a dict of NumPy values.
+        convert: Function (rows, split) to `Examples` or `Sentences`; see
+            `TfdsRow`.
     """
 
     def __init__(
@@ -82,7 +88,7 @@ class TfdsSource(Source):
         instead: str,
         url: str,
         splits: Mapping[str, str],
-        convert: Callable[[list[dict[str, Any]], str], Examples | Sentences],
+        convert: Callable[[list[TfdsRow], str], Examples | Sentences],
     ) -> None:
         self.task = task
         self._name, self._instead, self._url = name, instead, url
@@ -124,7 +130,7 @@ class TfdsSource(Source):
 
 
 @functools.cache  # a sweep asks for each of its runs
-def _find_release(name: str) -> Any:
+def _find_release(name: str) -> "DatasetBuilder":
     """The builder of a release in TFDS."""
     import tensorflow_datasets as tfds
 

@@ -177,7 +177,7 @@ def read_examples(path: str, task: Task) -> Examples:
 def _leave_out_unlabelled(table: Table, label: str) -> Table:
     labelled, missing = [], []
     for row, cell in enumerate(table.columns[label]):
-        if cell.strip():
+        if str(cell).strip():
             labelled.append(row)
         else:
             missing.append(row)

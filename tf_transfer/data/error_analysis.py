@@ -4,12 +4,12 @@ Precision, recall and F1 by label, the confusion matrix, the calibration and the
 worst texts; for scores, the residuals.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tf_transfer.data import entities, metrics
+from tf_transfer.data.columns import Cell
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
@@ -242,7 +242,7 @@ def _find_worst(is_wrong: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 def _list_worst(
-    examples: Examples | Sentences, rows: np.ndarray, **columns: list[Any]
+    examples: Examples | Sentences, rows: np.ndarray, **columns: Sequence[Cell]
 ) -> list[Record]:
     """The id of some examples, their text in a line that is cut, and more.
 

@@ -7,13 +7,17 @@ import io
 import re
 import warnings
 import zipfile
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from tf_transfer.data import delimited, file_formats, number_formats
 from tf_transfer.data.columns import BadRow
 from tf_transfer.data.delimited import Rows
 from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from openpyxl.cell import Cell
 
 # Names of Strict Open XML, and the usual ones, which openpyxl knows.
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
@@ -91,7 +95,7 @@ def _translate_strict(path: str) -> str | io.BytesIO:
     return translated
 
 
-def _read_cells(cells: Any, unread: set[str]) -> list[str]:
+def _read_cells(cells: "Iterable[Cell]", unread: set[str]) -> list[str]:
     """The cells of a row as texts, without empty ones at its end."""
     row = [_read_cell(cell, unread) for cell in cells]
     while row and not row[-1].strip():
@@ -99,7 +103,7 @@ def _read_cells(cells: Any, unread: set[str]) -> list[str]:
     return row
 
 
-def _read_cell(cell: Any, unread: set[str]) -> str:
+def _read_cell(cell: "Cell", unread: set[str]) -> str:
     """A cell's text; a format that is not read is added to `unread`."""
     value = cell.value
     if value is None:

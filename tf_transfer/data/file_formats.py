@@ -18,7 +18,7 @@ import re
 import shlex
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, IO, NamedTuple
+from typing import IO, NamedTuple
 
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -31,15 +31,18 @@ ARROW = (".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
 EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET, *ARROW, *EXCEL)
 
+ByteFile = IO[bytes] | gzip.GzipFile  # open, for reading
+
 
 def _open_arrow(file: IO[bytes], codec: str) -> IO[bytes]:
     import pyarrow
 
-    return pyarrow.CompressedInputStream(file, codec)
+    stream: IO[bytes] = pyarrow.CompressedInputStream(file, codec)
+    return stream
 
 
 # Functions that unpack an open file, by the file extension.
-UNPACK: dict[str, Callable[[Any], Any]] = {
+UNPACK: dict[str, Callable[[IO[bytes]], ByteFile]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
@@ -189,7 +192,7 @@ def check_signature(path: str) -> None:
 
 
 @contextlib.contextmanager
-def open_unpacked(path: str) -> Iterator[IO[bytes]]:
+def open_unpacked(path: str) -> Iterator[ByteFile]:
     """Opens a file, and unpacks it if its extension says that it is packed."""
     extension = os.path.splitext(path.lower())[1]
     with files.open_regular(path) as file:

@@ -14,7 +14,6 @@ A split has the name of its official file: `train`, `dev` (MNLI: `dev_matched`,
 import dataclasses
 import functools
 import os
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,7 +21,12 @@ from absl import logging
 
 from tf_transfer.data import delimited, table_files
 from tf_transfer.data.columns import BadRow
-from tf_transfer.data.corpora import FolderSource, make_examples, TfdsSource
+from tf_transfer.data.corpora import (
+    FolderSource,
+    make_examples,
+    TfdsRow,
+    TfdsSource,
+)
 from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -225,11 +229,12 @@ def read_examples(path: str, task: Task) -> Examples:
         logging.warning(
             "%s: left out %d broken rows (too few cells).", path, count
         )
-    texts = [table.columns[name] for name in task.texts]
+    # Cells of a TSV are texts; an empty one is allowed here.
+    texts = [[*map(str, table.columns[name])] for name in task.texts]
     return make_examples(table, texts, task)
 
 
-def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:
+def _convert(task: Task, rows: list[TfdsRow], split: str) -> Examples:
     """The rows of a TFDS release in their official order."""
     rows.sort(key=lambda row: row["idx"])
     ids = [row["idx"] for row in rows]

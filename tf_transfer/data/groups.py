@@ -7,12 +7,11 @@ group are in one split and in one fold, and intervals draw whole groups.
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from tf_transfer.data import splits
-from tf_transfer.data.columns import normalize_cell, Table
+from tf_transfer.data.columns import Cell, normalize_cell, Table
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -37,7 +36,7 @@ def parse_groups(table: Table, column: str) -> np.ndarray:
     return np.frombuffer(b"".join(digests), np.int64)
 
 
-def _parse_cell(cell: Any) -> str:
+def _parse_cell(cell: Cell) -> str:
     word = normalize_cell(cell)
     if not word:
         raise ValueError("is empty")
@@ -166,7 +165,7 @@ def make_folds(
 # === A column that may name groups ===
 
 
-def find_column(columns: Mapping[str, Sequence[Any]]) -> str:
+def find_column(columns: Mapping[str, Sequence[Cell]]) -> str:
     """The only column with as few values as groups have; "" if none is.
 
     Args:
@@ -176,6 +175,6 @@ def find_column(columns: Mapping[str, Sequence[Any]]) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def _has_few_values(cells: Sequence[Any]) -> bool:
+def _has_few_values(cells: Sequence[Cell]) -> bool:
     words = [*filter(None, map(normalize_cell, cells))]
     return VALUES < len({*words}) <= len(words) / ROWS

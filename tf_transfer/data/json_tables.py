@@ -7,11 +7,11 @@ A document is an array of objects; an object with such an array, such as
 
 import json
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from tf_transfer.data import file_formats
 from tf_transfer.data.columns import BadRow
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.files import Json
 from tf_transfer.utils.formatting import quote_names
 from tf_transfer.utils.json_files import Record
 
@@ -44,7 +44,7 @@ def read_rows(
         yield number, row
 
 
-def _read_document(path: str, needed: Collection[str]) -> list[Any]:
+def _read_document(path: str, needed: Collection[str]) -> list[Json]:
     """The rows of a file that is one array or object."""
     try:
         content = json.loads("\n".join(file_formats.read_lines(path)))
@@ -66,6 +66,7 @@ def _read_document(path: str, needed: Collection[str]) -> list[Any]:
                     f"{len(names)}: {quote_names(names)}. Fix the row."
                 )
         return [dict(zip(names, row)) for row in rows]
+    arrays: list[list[Json]]
     arrays = [value for value in content.values() if _is_array(value)]
     if len(arrays) == 1:
         return arrays[0]
@@ -86,9 +87,10 @@ def _read_document(path: str, needed: Collection[str]) -> list[Any]:
     ]
 
 
-def _is_array(value: Any) -> bool:
-    is_list = isinstance(value, list) and len(value) > 0
-    return is_list and all(isinstance(item, dict) for item in value)
+def _is_array(value: Json) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(item, dict) for item in value)
 
 
 def _parse_object(line: str) -> Record:

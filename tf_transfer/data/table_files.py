@@ -13,10 +13,10 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tf_transfer.data import delimited, excel, file_formats, json_tables
-from tf_transfer.data.columns import BadRow, BadRows, Table
+from tf_transfer.data.columns import BadRow, BadRows, Cell, Table
 from tf_transfer.data.delimited import Dialect, Rows
 from tf_transfer.data.file_formats import JSON_LINES
 from tf_transfer.utils import screen
@@ -25,7 +25,7 @@ from tf_transfer.utils.formatting import cut, escape_formula, quote_names
 from tf_transfer.utils.json_files import Record
 
 # The line of each row, and the cells of each column.
-Content = tuple[list[int], dict[str, list[Any]]]
+Content = tuple[list[int], Mapping[str, Sequence[Cell]]]
 
 
 def read_table(
@@ -228,7 +228,7 @@ def _read_arrow(path: str, wanted: Wanted) -> Content:
     from pyarrow import feather, parquet
 
     is_parquet = file_formats.extension_of(path) in file_formats.PARQUET
-    cells: dict[str, list[Any]] = {}
+    cells: dict[str, list[Cell]] = {}
     try:
         if is_parquet:
             with parquet.ParquetFile(path) as file:
@@ -263,7 +263,7 @@ def _notify_of_column(path: str, name: str, problem: str) -> None:
 # === Writing ===
 
 
-def write_table(columns: Mapping[str, Sequence[Any]], extension: str) -> bytes:
+def write_table(columns: Mapping[str, Sequence[Cell]], extension: str) -> bytes:
     """The content of a CSV or JSON lines file with these columns.
 
     Cells of CSV that a spreadsheet takes for formulas get an apostrophe; see
@@ -296,7 +296,7 @@ def write_table(columns: Mapping[str, Sequence[Any]], extension: str) -> bytes:
     return buffer.getvalue().encode()
 
 
-def _cell_text(cell: Any) -> str:
+def _cell_text(cell: Cell) -> str:
     if isinstance(cell, (list, tuple)):
         return ";".join(map(str, cell))
     return "" if cell is None else str(cell)

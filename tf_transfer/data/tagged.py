@@ -8,6 +8,7 @@ with B-. In IOB1 it begins with I-, and B- only separates it from another of its
 type right before it.
 """
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,17 +53,17 @@ def read_table(
     if not file_formats.is_plain(path):
         table = table_files.read_table(path, {**names, **(others or {})})
         _check_names(table, tags_column)
-        table.columns |= {name: table.words(name) for name in names}
+        columns = {name: table.words(name) for name in names}
     elif not others:
         table = read_columns(path, {words_column: 0, tags_column: -1})
+        columns = {name: table.lists(name) for name in names}
     else:
         [(name, flag)] = others.items()
         raise UserError(
             f"{path}: has one word per line, and no column {cut(name)!r}. Give "
             f"JSON lines or Parquet, or leave {flag} out."
         )
-    columns = table.columns[words_column], table.columns[tags_column]
-    for row, (words, tags) in enumerate(zip(*columns)):
+    for row, (words, tags) in enumerate(zip(*columns.values())):
         if len(words) != len(tags):
             raise UserError(
                 f"{table.locate(row)}, column {cut(tags_column)!r}: has "
@@ -75,8 +76,8 @@ def read_table(
                     f"{table.locate(row, word)}: {cut(tag)!r} is not a tag. "
                     "Give O, or B- or I- (E-, S-) and a type, such as B-GENE."
                 )
-    table.columns[tags_column] = _convert(table, table.columns[tags_column])
-    return table
+    columns[tags_column] = _convert(table, columns[tags_column])
+    return dataclasses.replace(table, columns={**table.columns, **columns})
 
 
 def _check_names(table: Table, column: str) -> None:
@@ -134,12 +135,13 @@ def read_columns(path: str, columns: Mapping[str, int]) -> Table:
     Raises:
         UserError: There are no sentences, or a line is invalid.
     """
-    table = Table(path, [], {name: [] for name in columns})
-    for line, rows in read_sentences(path, len(columns)):
-        table.places.append((path, line))
-        for name, number in columns.items():
-            table.columns[name].append([cells[number] for cells in rows])
-    return table
+    sentences = [*read_sentences(path, len(columns))]
+    places = [(path, line) for line, _ in sentences]
+    cells = {
+        name: [[word[number] for word in rows] for _, rows in sentences]
+        for name, number in columns.items()
+    }
+    return Table(path, places, cells)
 
 
 def read_sentences(

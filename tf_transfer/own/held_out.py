@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -111,7 +112,9 @@ class HeldOutSource(TableSource):
             UserError: The labels cannot be used.
         """
         task = super()._find_task()
-        counts = collections.Counter(self._read("train").labels)
+        counts = collections.Counter(
+            itertools.chain(*self._read("train").labels)
+        )
         once = [label for label in task.labels or () if counts[label] == 1]
         if once:
             raise labels_lib.column_error(

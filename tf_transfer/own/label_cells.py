@@ -11,9 +11,9 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tf_transfer.data.columns import normalize_cell, NUMBER, Table
+from tf_transfer.data.columns import Cell, normalize_cell, NUMBER, Table
 from tf_transfer.data.task import SEPARATOR
 from tf_transfer.own.task_file import TaskFile
 from tf_transfer.utils import screen
@@ -35,7 +35,7 @@ _VALUE = re.compile(NUMBER.pattern + "|True|False")
 _ARRAY = re.compile(r"[a-z.]+\((\[[^\[\]]*\])(, *\w+=[\w.']+)*\)")
 
 
-def label_of(cell: Any) -> str:
+def label_of(cell: Cell) -> str:
     """A label as text; see `normalize_cell`.
 
     Raises:
@@ -46,7 +46,7 @@ def label_of(cell: Any) -> str:
     return normalize_cell(cell)
 
 
-def split_labels(cell: Any, separator: str) -> list[str]:
+def split_labels(cell: Cell, separator: str) -> list[str]:
     """The labels in a cell.
 
     Args:
@@ -77,7 +77,7 @@ class LabelCells(NamedTuple):
     separator: str = ""
     names: tuple[str, ...] = ()
 
-    def read(self, cell: Any) -> list[str]:
+    def read(self, cell: Cell) -> list[str]:
         """The labels in a cell.
 
         Raises:
@@ -146,7 +146,7 @@ def notify(task_file: TaskFile, message: str, advice: str = "") -> None:
 
 
 def find_label_cells(
-    cells: Sequence[Any], separator: str, labels: Sequence[str]
+    cells: Sequence[Cell], separator: str, labels: Sequence[str]
 ) -> LabelCells:
     """How the cells of a column hold several labels.
 
@@ -178,7 +178,7 @@ def find_label_cells(
     return LabelCells(separator, tuple(labels) or numbered)
 
 
-def find_separator(cells: Iterable[Any], labels: Sequence[str]) -> str:
+def find_separator(cells: Iterable[Cell], labels: Sequence[str]) -> str:
     """The separator whose labels recur most, on average; empty if none occurs.
 
     Args:
@@ -201,7 +201,7 @@ def find_separator(cells: Iterable[Any], labels: Sequence[str]) -> str:
 
 
 def find_doubtful(
-    cells: Sequence[Any], separator: str
+    cells: Sequence[Cell], separator: str
 ) -> tuple[int, str] | None:
     """A cell that can be read in several ways, where nothing says which.
 
@@ -246,7 +246,7 @@ def _find_doubtful_text(texts: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
-def _read_list(cell: Any) -> Any:
+def _read_list(cell: Cell) -> Cell:
     """The list that a text stands for; any other cell as it is."""
     if not isinstance(cell, str):
         return cell

@@ -2,16 +2,19 @@
 
 import collections
 import contextlib
-import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tf_transfer.data import card, tagged
-from tf_transfer.data.columns import normalize_cell, parse_number, Table
+from tf_transfer.data.columns import (
+    Cell,
+    normalize_cell,
+    parse_number,
+    Table,
+)
 from tf_transfer.own.label_cells import (
     label_of,
     LabelCells,
@@ -29,11 +32,11 @@ MOST_CLASSES = 1000  # a column with more different labels has no classes
 
 def parse_labels(
     task_file: TaskFile, table: Table, cells: LabelCells
-) -> list[Any]:
-    """The label of each row: a word, a list of words, or a number.
+) -> list[list[str]]:
+    """The labels of each row: one of a class, and any number of several.
 
     Args:
-        task_file: The description of the task, which is not on entities.
+        task_file: The description of the task, of classes or labels.
         table: Rows of its files.
         cells: How a cell holds several labels.
 
@@ -41,11 +44,9 @@ def parse_labels(
         BadRows: Labels are invalid.
     """
     names = task_file.label
-    if task_file.kind == "score":
-        return table.scores(names[0])
     if task_file.kind == "classes":
         return table.convert(
-            names[0], functools.partial(_parse_class, task_file)
+            names[0], lambda cell: [_parse_class(task_file, cell)]
         )
     if len(names) > 1:
         columns = [table.convert(name, _parse_yes_no) for name in names]
@@ -53,7 +54,7 @@ def parse_labels(
     return table.convert(names[0], cells.read)
 
 
-def _parse_class(task_file: TaskFile, cell: Any) -> str:
+def _parse_class(task_file: TaskFile, cell: Cell) -> str:
     label = label_of(cell)
     if not label:
         raise ValueError("is empty")
@@ -83,7 +84,7 @@ def leave_out_ignored(task_file: TaskFile, table: Table) -> Table:
     return table.take([row for row, one in enumerate(labels) if not one])
 
 
-def _find_ignored(task_file: TaskFile, cells: Sequence[Any]) -> str:
+def _find_ignored(task_file: TaskFile, cells: Sequence[Cell]) -> str:
     """The label of a row that stands for none; empty where no label does."""
     labels = [*map(normalize_cell, cells)]
     if task_file.has_label_cells:
@@ -93,7 +94,7 @@ def _find_ignored(task_file: TaskFile, cells: Sequence[Any]) -> str:
     return ignored[0] if ignored else ""
 
 
-def _parse_yes_no(cell: Any) -> bool:
+def _parse_yes_no(cell: Cell) -> bool:
     value = normalize_cell(cell).lower()
     if value not in YES_NO:
         raise ValueError(f"{cell!r:.60} is neither 0 nor 1")
@@ -101,13 +102,13 @@ def _parse_yes_no(cell: Any) -> bool:
 
 
 def find_labels(
-    task_file: TaskFile, training_labels: list[Any]
+    task_file: TaskFile, training_labels: Sequence[list[str]]
 ) -> tuple[str, ...]:
     """The labels that training rows have, sorted; of entities their types.
 
     Args:
         task_file: The description of the task.
-        training_labels: The label, labels or tags of each row.
+        training_labels: The labels or tags of each row.
 
     Raises:
         UserError: There are too few to learn, or too many for classes.
@@ -120,10 +121,9 @@ def find_labels(
                 "nothing to learn."
             )
         return types
-    labels, least = training_labels, 2
-    if task_file.kind == "labels":
-        labels, least = [*itertools.chain(*training_labels)], 1
-    rows, counts = len(training_labels), collections.Counter(labels)
+    least = 1 if task_file.kind == "labels" else 2
+    counts = collections.Counter(itertools.chain(*training_labels))
+    rows = len(training_labels)
     other = f"Give another {task_file.name_column('label')}"
     if len(counts) < least:
         only = f"only the label {quote_names([*counts])}"

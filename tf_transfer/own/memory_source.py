@@ -5,15 +5,20 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import sklearn.utils
 
 from tf_transfer.data.columns import parse_number
-from tf_transfer.data.task import Examples, Source, Task
+from tf_transfer.data.task import choose_metrics, Examples, Source, Task
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison as Sortable
+
+NAME = "texts"  # of the task, in the folders of its runs
 TIMES = (
     *(datetime.date, datetime.time, datetime.timedelta),  # pandas' are such
     *(np.datetime64, np.timedelta64, pd.Period),
@@ -37,7 +42,33 @@ class MemorySource(Source):
         return self._examples
 
 
-def read_columns(X: Any) -> list[list[str]]:
+def make_task(
+    columns: int,
+    labels: tuple[str, ...] | None,
+    score_scale: tuple[float, float] | None = None,
+) -> Task:
+    """The task of texts in memory.
+
+    Args:
+        columns: 1, or 2 of pairs.
+        labels, score_scale: See `Task`.
+    """
+    kind = "score" if labels is None else "classes"
+    metric, *also = choose_metrics(kind, "", len(labels or ()))
+    return Task(
+        NAME,
+        folder="",
+        texts=("text", "text2")[:columns],
+        label="label",
+        labels=labels,
+        metric=metric,
+        also=tuple(also),
+        development=(),
+        score_scale=score_scale,
+    )
+
+
+def read_columns(X: npt.ArrayLike) -> list[list[str]]:
     """The columns of texts: one, or two of pairs.
 
     Raises:
@@ -58,7 +89,9 @@ def read_columns(X: Any) -> list[list[str]]:
     return columns
 
 
-def read_targets(texts: list[list[str]], y: Any) -> tuple[list[Any], list[Any]]:
+def read_targets(
+    texts: list[list[str]], y: npt.ArrayLike
+) -> "tuple[list[Sortable], list[Sortable]]":
     """The labels or scores, and the different ones, sorted.
 
     Args:
@@ -92,7 +125,7 @@ def read_targets(texts: list[list[str]], y: Any) -> tuple[list[Any], list[Any]]:
         ) from None
 
 
-def read_scores(texts: list[list[str]], y: Any) -> np.ndarray:
+def read_scores(texts: list[list[str]], y: npt.ArrayLike) -> np.ndarray:
     """float64 [n]. The scores; texts are numbers as in a file.
 
     Args:
@@ -104,18 +137,19 @@ def read_scores(texts: list[list[str]], y: Any) -> np.ndarray:
     cells, _ = read_targets(texts, y)
     for row, cell in enumerate(cells):
         if isinstance(cell, (str, bytes)):  # float() would take 5_0 as 50
-            cells[row] = parse_number(cell)
-            if math.isnan(cells[row]):
+            cells[row] = number = parse_number(cell)
+            if math.isnan(number):
                 raise ValueError(
                     f"y, row {row}: {cell!r:.60} is not a number. Give scores "
                     "as numbers."
                 )
-    return sklearn.utils.check_array(
+    scores: np.ndarray = sklearn.utils.check_array(
         cells, ensure_2d=False, dtype=np.float64, input_name="y"
     )
+    return scores
 
 
-def _read_objects(values: Any) -> np.ndarray:
+def _read_objects(values: npt.ArrayLike) -> np.ndarray:
     """Values as Python's objects.
 
     As an array of a type, NumPy would make texts of numbers and of nan, and
@@ -128,13 +162,14 @@ def _read_objects(values: Any) -> np.ndarray:
 
 
 def number_groups(
-    groups: Any, texts: Sequence[Sequence[str]]
+    groups: npt.ArrayLike | None, texts: Sequence[Sequence[str]]
 ) -> np.ndarray | None:
     """int64 [n]. The groups of `fit` as numbers; None without groups."""
     if groups is None:
         return None
     sklearn.utils.check_consistent_length(texts[0], groups)
     values = sklearn.utils.column_or_1d(np.asarray(groups, dtype=object))
+    numbers: np.ndarray
     numbers, names = pd.factorize(values)
     if numbers.min() < 0:
         raise ValueError("groups has missing values. Give each text a group.")

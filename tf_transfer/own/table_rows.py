@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from tf_transfer.data import groups as groups_lib, table_files, tagged
 from tf_transfer.data.columns import (
     BadRow,
     BadRows,
+    Cell,
     concatenate_tables,
     Table,
 )
@@ -26,8 +27,9 @@ class Rows(NamedTuple):
     Attributes:
         table: The cells, which know their file and line.
         texts: One or two columns, each a text per row.
-        labels: The label of each row: a word, a list of words, a number; or
-            the tags of its words.
+        labels: The labels of each row: one of a class; or the tags of its
+            words. Empty for a score.
+        scores: The score of each row; empty for another kind of task.
         groups: int64 [rows]; see `task.Examples`.
         cells: How a cell holds several labels.
         ids: int64 [rows]. Their numbers in the files, from 0 on, those that
@@ -36,7 +38,8 @@ class Rows(NamedTuple):
 
     table: Table
     texts: list[list[str]]
-    labels: list[Any]
+    labels: list[list[str]]
+    scores: list[float]
     groups: np.ndarray | None
     cells: LabelCells
     ids: np.ndarray
@@ -106,8 +109,9 @@ def read_sentences(task_file: TaskFile, split: str) -> Rows:
     )
     return Rows(
         table,
-        [[*map(" ".join, table.columns[words])]],
-        table.columns[tags],
+        [[*map(" ".join, table.lists(words))]],
+        table.lists(tags),
+        [],
         _parse_groups(task_file, table),
         LabelCells(),
         np.arange(len(table)),
@@ -148,9 +152,15 @@ def _parse_rows(
         cells = LabelCells()
         if task_file.has_label_cells:
             cells = label_cells.choose_label_cells(task_file, table)
-    labels = labels_lib.parse_labels(task_file, table, cells)
+    labels: list[list[str]] = []
+    scores: list[float] = []
+    if task_file.kind == "score":
+        scores = table.scores(task_file.label[0])
+    else:
+        labels = labels_lib.parse_labels(task_file, table, cells)
     groups = _parse_groups(task_file, table)
-    return Rows(table, texts, labels, groups, cells, np.zeros(0, np.int64))
+    ids = np.zeros(0, np.int64)
+    return Rows(table, texts, labels, scores, groups, cells, ids)
 
 
 def _parse_groups(task_file: TaskFile, table: Table) -> np.ndarray | None:
@@ -180,12 +190,12 @@ def _write_skipped(bad: Sequence[BadRow], folder: str, name: str) -> None:
     """Writes the bad rows into a file of a folder, and prints where."""
     target = os.path.join(folder, name)
     os.makedirs(folder or ".", exist_ok=True)
-    columns: dict[str, Sequence[Any]] = {
+    columns: dict[str, Sequence[Cell]] = {
         name: [getattr(row, name) for row in bad]
         for name in ("path", "number", "column", "problem", "text")
     }
     files.write_atomically(target, table_files.write_table(columns, ".csv"))
-    paths = ", ".join(dict.fromkeys(columns["path"]))
+    paths = ", ".join(dict.fromkeys(row.path for row in bad))
     screen.notify_once(
         f"{paths}: skipped {formatting.count(len(bad), 'row')}, written to "
         f"{target}."

@@ -90,7 +90,7 @@ class TableSource(Source):
         if task_file.kind == "labels":
             separator = self._read("train").cells.separator
         if task_file.kind == "score":
-            scores = np.asarray(self._read("train").labels, np.float64)
+            scores = np.asarray(self._read("train").scores, np.float64)
             scores = scores[self.drawn["train"]]
             scale = labels_lib.find_scale(task_file, scores)
         return Task(
@@ -137,7 +137,7 @@ class TableSource(Source):
             tagged.check_types(
                 rows.table, rows.labels, entities.types_of(labels)
             )
-            words = rows.table.columns[self.task_file.texts[0]]
+            words = rows.table.lists(self.task_file.texts[0])
             return Sentences(rows.ids, words, rows.labels, rows.groups)
         encoded = self._encode(rows, labels)
         return Examples(rows.ids, rows.texts, encoded, rows.groups)
@@ -162,11 +162,12 @@ class TableSource(Source):
         """The labels of rows as numbers, of all labels; see `Examples`."""
         kind, column = self.task_file.kind, self.task_file.label[0]
         if kind == "score":
-            return np.asarray(rows.labels, np.float64)
+            return np.asarray(rows.scores, np.float64)
         if kind == "entities":
             return np.zeros(len(rows.table), np.int64)  # sentences have none
         if kind == "classes":
-            return rows.table.label_ids(column, rows.labels, names)
+            words = [label for [label] in rows.labels]
+            return rows.table.label_ids(column, words, names)
         return rows.table.label_sets(column, rows.labels, names)
 
     def find_problems(self) -> list[str]:

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from msgspec import Meta
 
 from tf_transfer.data import file_formats
-from tf_transfer.data.columns import normalize_cell, Table
+from tf_transfer.data.columns import Cell, normalize_cell, Table
 from tf_transfer.data.task import find_metric_problem, KINDS, SEPARATOR
 from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
@@ -54,7 +54,8 @@ PLAIN_KEYS = (
     "encoding",
     "skip_bad_rows",
 )
-# Every key of a task file: the type of its value, and what it stands for.
+# Every key of a task file: the type of its value, as `msgspec` understands it,
+# and what it stands for.
 KEYS: dict[str, tuple[Any, str]] = {
     "name": (
         Folder,
@@ -291,7 +292,7 @@ class _Reader:
                 )
         plain = {key: v for key, v in self.values.items() if key in PLAIN_KEYS}
         texts, label = self._names("texts"), self._names("label")
-        convert: Callable[[Any], str] = normalize_cell  # as those of cells
+        convert: Callable[[Cell], str] = normalize_cell  # as those of cells
         if plain.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
             convert = str
@@ -346,7 +347,7 @@ class _Reader:
                 key_of_file[file] = key
 
     def _names(
-        self, key: str, convert: Callable[[Any], str] = str
+        self, key: str, convert: Callable[[Cell], str] = str
     ) -> tuple[str, ...]:
         """One text, or several different ones; empty where there are none.
 

@@ -4,8 +4,8 @@ Needs no TensorFlow.
 """
 
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,13 @@ from tf_transfer.data import (
     tagged,
     texts as texts_lib,
 )
-from tf_transfer.data.columns import BadRow, BadRows, normalize_cell, Table
+from tf_transfer.data.columns import (
+    BadRow,
+    BadRows,
+    Cell,
+    normalize_cell,
+    Table,
+)
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.own import label_cells
 from tf_transfer.runs.task_settings import RunSettings
@@ -34,10 +40,10 @@ class Texts(NamedTuple):
     """
 
     source: str
-    columns: dict[str, list[Any]]
+    columns: Mapping[str, Sequence[Cell]]
     rows: Examples | Sentences
 
-    def spread(self, name: str, values: Sequence[Any]) -> list[Any]:
+    def spread(self, name: str, values: Sequence[Cell]) -> list[Cell]:
         """A column of values of `rows`; the cells of `name` in other rows."""
         column = [*self.columns.get(name, [None] * self.size)]
         for row, value in zip(self.rows.ids, values):
@@ -117,7 +123,7 @@ def read_file(
     if task.is_tagging and label_column:
         table = tagged.read_table(path, task.texts[0], label_column)
         types = entities.types_of(task.labels or ())
-        tagged.check_types(table, table.columns[label_column], types)
+        tagged.check_types(table, table.lists(label_column), types)
     elif task.is_tagging and file_formats.is_plain(path):
         table = tagged.read_columns(path, {task.texts[0]: 0})
     else:
@@ -155,9 +161,9 @@ def _make_rows(
     if task.is_tagging:
         name = task.texts[0]
         words = usable.words(name)
-        tags = usable.columns.get(label_column)
-        if tags is None:
-            tags = [["O"] * len(sentence) for sentence in words]
+        tags = [["O"] * len(sentence) for sentence in words]
+        if label_column in usable.columns:
+            tags = usable.lists(label_column)
         texts = Texts(table.path, table.columns, Sentences(ids, words, tags))
         columns = {**table.columns, name: texts.spread(name, words)}
         return texts._replace(columns=columns)

@@ -4,7 +4,7 @@ import csv
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 # First characters of spreadsheet formulas; plain numbers are excepted.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -13,10 +13,11 @@ MOST_QUOTED = 60  # characters of a value that a message quotes
 MOST_NAMED = 4  # of a list
 MOST_NAMES_QUOTED = 12
 
+Cell = TypeVar("Cell")
 
-def cut(value: Any) -> str:
-    """A value as a message quotes it: not all of a long one, in one line."""
-    text = str(value)
+
+def cut(text: str) -> str:
+    """A text as a message quotes it: not all of a long one, in one line."""
     if not text.isprintable():
         text = ascii(text)
     if len(text) > MOST_QUOTED:
@@ -42,7 +43,7 @@ def split_names(text: str) -> list[str]:
     return [name for row in rows for name in row]
 
 
-def escape_formula(cell: Any) -> Any:
+def escape_formula(cell: Cell) -> Cell | str:
     """A cell of a table; a text that begins as a formula gets an apostrophe.
 
     Other cells, numbers included, stay.
