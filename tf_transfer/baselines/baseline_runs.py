@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, Protocol, TYPE_CHECKING, TypeVar
+from typing import Generic, Protocol, Self, TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,14 +28,14 @@ class Baseline(Protocol[Read]):
     """What is fitted in place of a network."""
 
     @property
-    def chosen(self) -> Mapping[str, object]:
+    def chosen(self) -> Record:
         """The settings that a cross-validation chose, by name."""
 
     @property
     def parameters(self) -> int:
         """The number of fitted numbers."""
 
-    def fit(self, inputs: Read, /) -> object:
+    def fit(self, inputs: Read, /) -> Self:
         """Learns from the inputs of the training texts.
 
         Raises:

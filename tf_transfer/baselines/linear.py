@@ -8,7 +8,7 @@ regression.
 import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -22,6 +22,9 @@ LEAST_VARIANCE = 1e-6  # of a direction, as a share of the largest
 # scikit-learn recommends "newton-cholesky" from many rows a weight on.
 ROWS_PER_WEIGHT = 10
 MOST_WEIGHTS = 4000  # whose Hessian is small
+
+# float32 [examples, width], dense or sparse.
+Features: TypeAlias = "np.ndarray | scipy.sparse.csr_matrix"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +44,12 @@ class Linear:
         """The number of weights and biases."""
         return self.kernel.size + self.bias.size
 
-    def logits(self, features: Any) -> np.ndarray:
+    def logits(self, features: Features) -> np.ndarray:
         """float32 [examples, units]."""
-        return features @ self.kernel + self.bias
+        logits: np.ndarray = features @ self.kernel + self.bias
+        return logits
 
-    def answer(self, task: Task, features: Any) -> np.ndarray:
+    def answer(self, task: Task, features: Features) -> np.ndarray:
         """The logits of a task; float64 of scores with a scale."""
         return restore_scale(task, self.logits(features))
 
@@ -58,7 +62,9 @@ def restore_scale(task: Task, logits: np.ndarray) -> np.ndarray:
     return mean + deviation * logits.astype(np.float64)
 
 
-def standardise(features: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def standardise(
+    features: Features,
+) -> tuple[Features, np.ndarray, np.ndarray]:
     """Standardised features, and the mean and deviation of each.
 
     A constant feature has the deviation 1. Sparse features stay as they are.
@@ -79,7 +85,7 @@ def standardise(features: Any) -> tuple[Any, np.ndarray, np.ndarray]:
 
 def fit(
     task: Task,
-    features: Any,
+    features: Features,
     labels: np.ndarray,
     strength: float,
     is_balanced: bool = False,
@@ -100,7 +106,7 @@ def fit(
 
 def fit_each(
     task: Task,
-    features: Any,
+    features: Features,
     labels: np.ndarray,
     strengths: Sequence[float],
     is_balanced: bool,
@@ -150,7 +156,7 @@ def fit_each(
     return models
 
 
-def _rotate(features: Any) -> tuple[Any, np.ndarray | None]:
+def _rotate(features: Features) -> tuple[Features, np.ndarray | None]:
     """As few features as there are examples, with the same inner products.
 
     A linear model depends on these alone, and is fitted faster.
@@ -172,7 +178,7 @@ def _rotate(features: Any) -> tuple[Any, np.ndarray | None]:
 
 
 def _fit_scores(
-    task: Task, features: Any, labels: np.ndarray, strength: float
+    task: Task, features: Features, labels: np.ndarray, strength: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients [1, width] and the bias of a ridge regression."""
     from sklearn.linear_model import Ridge
@@ -185,7 +191,7 @@ def _fit_scores(
 
 
 def _fit_classes(
-    features: Any,
+    features: Features,
     labels: np.ndarray,
     count: int,
     strengths: Sequence[float],

@@ -69,9 +69,10 @@ class PooledStates:
             assert self.pooler is not None
             kernel, bias = self.pooler
             vectors = [np.tanh(x @ kernel + bias) for x in vectors]
+        u: np.ndarray = vectors[0]
         if not states.pair_features:
-            return vectors[0]
-        u, v = vectors
+            return u
+        v = vectors[1]
         return np.asarray(pooled.combine(u, v, states.pair_features))
 
 
@@ -112,7 +113,8 @@ class WordStates:
         mapped = self._mapped[states.block]
         positions = mapped.starts[self._row] + self._token
         positions = positions if rows is None else positions[rows]
-        return mapped.vectors[positions].astype(np.float32)
+        vectors: np.ndarray = mapped.vectors[positions].astype(np.float32)
+        return vectors
 
 
 class Reader:

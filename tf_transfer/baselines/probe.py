@@ -12,8 +12,8 @@ that the states blur.
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, TypeVarTuple
 
 import joblib
 import numpy as np
@@ -36,6 +36,9 @@ FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
 TOLERANCE = 1e-3  # where strengths are compared; the scores hardly differ
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
+
+Arguments = TypeVarTuple("Arguments")
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +182,7 @@ class Probe:
         return self
 
     def _fit_linear(
-        self, features: Any, labels: np.ndarray, strength: float
+        self, features: linear.Features, labels: np.ndarray, strength: float
     ) -> linear.Linear:
         return linear.fit(
             self.task, features, labels, strength, self.is_balanced
@@ -301,7 +304,9 @@ class Probe:
         features = [subset.matrix(states) for states in candidates]
         folds = subset.make_folds(repeats)
 
-        def score(x: np.ndarray, train: np.ndarray, tested: np.ndarray) -> Any:
+        def score(
+            x: np.ndarray, train: np.ndarray, tested: np.ndarray
+        ) -> list[float]:
             models = linear.fit_each(
                 self.task,
                 x[train],
@@ -376,7 +381,7 @@ class _Subset:
         """float32 [examples or words, width]."""
         return self._inputs.matrix(states, self.rows)
 
-    def measure(self, rows: Any, logits: np.ndarray) -> float:
+    def measure(self, rows: np.ndarray | slice, logits: np.ndarray) -> float:
         """The headline metric of some rows, whole sentences among words."""
         starts = None
         if self._task.is_tagging:
@@ -386,7 +391,7 @@ class _Subset:
         )
         return scores[self._task.metric]
 
-    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, ...]]:
+    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows to train on and to test; classes in proportion."""
         from sklearn import model_selection
 
@@ -396,13 +401,10 @@ class _Subset:
             labels = self.labels
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # see `find_warnings`
-            folds: list[tuple[np.ndarray, ...]]
             if self._groups is not None:
-                folds = [
-                    *groups_lib.make_folds(
-                        labels, self._groups, FOLDS, self._seed, repeats
-                    )
-                ]
+                folds = groups_lib.make_folds(
+                    labels, self._groups, FOLDS, self._seed, repeats
+                )
             else:
                 splitter = cls(
                     n_splits=FOLDS, n_repeats=repeats, random_state=self._seed
@@ -410,13 +412,11 @@ class _Subset:
                 folds = [*splitter.split(labels, labels)]
         if not self._task.is_tagging:
             return folds
-        return [
-            tuple(
-                np.flatnonzero(np.isin(self._sentences, texts))
-                for texts in fold
-            )
-            for fold in folds
-        ]
+        return [(self._find(train), self._find(test)) for train, test in folds]
+
+    def _find(self, sentences: np.ndarray) -> np.ndarray:
+        """int64. The words of some sentences."""
+        return np.flatnonzero(np.isin(self._sentences, sentences))
 
 
 def choose_states(validated: dict[States, Validated]) -> States:
@@ -426,19 +426,18 @@ def choose_states(validated: dict[States, Validated]) -> States:
         validated: The scores in the same folds, the default states first.
     """
     default, *others = validated
-
-    def ahead(states: States) -> np.ndarray:
-        return validated[states].scores - validated[default].scores
-
-    better = [s for s in others if ahead(s).mean() > standard_error(ahead(s))]
-    return max(better, key=lambda s: ahead(s).mean(), default=default)
+    usual = validated[default].scores
+    ahead = {states: validated[states].scores - usual for states in others}
+    better = [s for s in others if ahead[s].mean() > standard_error(ahead[s])]
+    return max(better, key=lambda s: float(ahead[s].mean()), default=default)
 
 
 def blocks_needed(profile: Sequence[Record]) -> int:
     """The fewest blocks whose probe is within a standard error of the best."""
     best = max(profile, key=lambda line: line["score"])
     enough = best["score"] - best["standard_error"]
-    return next(line["block"] for line in profile if line["score"] >= enough)
+    blocks = [line["block"] for line in profile if line["score"] >= enough]
+    return int(blocks[0])
 
 
 # === Labels ===
@@ -489,8 +488,11 @@ def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
     ]
 
 
-def _in_parallel(function: Any, items: Sequence[tuple]) -> list[Any]:
+def _in_parallel(
+    function: Callable[[*Arguments], T], items: Sequence[tuple[*Arguments]]
+) -> list[T]:
     """A function's results for all arguments; threads share the arrays."""
-    return joblib.Parallel(n_jobs=-1, prefer="threads")(
+    results: list[T] = joblib.Parallel(n_jobs=-1, prefer="threads")(
         joblib.delayed(function)(*item) for item in items
     )
+    return results

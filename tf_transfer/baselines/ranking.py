@@ -9,7 +9,6 @@ such error of the best stay, and the fastest of these is the answer.
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +43,7 @@ class Ranking:
     @property
     def model(self) -> str:
         """The chosen encoder, as `--model` has it."""
-        return self.runs.index[0]
+        return str(self.runs.index[0])
 
 
 def rank_encoders(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
@@ -60,19 +59,22 @@ def rank_encoders(models: Iterable[str], fit: Callable[[str], str]) -> Ranking:
             disk is full.
         Interrupted: Finished probes are kept; another call continues.
     """
-    records: Record = {}
+    records: dict[str, Record] = {}
     left_out = []
     for model in dict.fromkeys(models):
         try:
-            directory: Any = RunDirectory(fit(model), None)
+            directory = RunDirectory(fit(model), None)
         except FullDiskError:  # no encoder is to blame
             raise
         except UserError as error:
             reason = " ".join(str(error).split())
             left_out.append(f"Left out: {model} ({reason})")
             continue
-        records[model] = directory.result() | directory.profile()
-        records[model]["directory"] = directory.path
+        records[model] = {
+            **(directory.result() or {}),
+            **(directory.profile() or {}),
+            "directory": directory.path,
+        }
     if not records:
         lines = ["--models: no encoder can be used.", *left_out]
         raise UserError("\n".join(lines))

@@ -16,7 +16,7 @@ import functools
 import pathlib
 import string
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar, TYPE_CHECKING
 
 import numpy as np
 import tqdm
@@ -26,6 +26,12 @@ from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.own import held_out
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import (
+        CountVectorizer,
+        HashingVectorizer,
+    )
 
 _bar = functools.partial(tqdm.tqdm, leave=False, disable=None)
 
@@ -63,11 +69,11 @@ def preprocess(texts: Iterable[str]) -> list[str]:
     ]
 
 
-def make_vectoriser(features: str) -> Any:
+def make_vectoriser(features: str) -> "CountVectorizer | HashingVectorizer":
     """scikit-learn's vectoriser, for texts of words between spaces."""
     from sklearn.feature_extraction import text
 
-    vectorisers: dict[str, Any] = {
+    vectorisers = {
         "tfidf": functools.partial(text.TfidfVectorizer, min_df=MIN_DOCUMENTS),
         "count": text.CountVectorizer,
         "hash": text.HashingVectorizer,
@@ -113,13 +119,14 @@ class Baseline:
 
     def logits(self, examples: Examples | Sentences) -> np.ndarray:
         """float64 [texts, units]; one unit for two labels."""
-        logits = self._model.decision_function(examples.texts[0])
+        logits: np.ndarray = self._model.decision_function(examples.texts[0])
         return logits.reshape(len(examples), -1)
 
     @property
     def parameters(self) -> int:
         """The number of weights and biases."""
-        return self._classifier.coef_.size + self._classifier.intercept_.size
+        classifier = self._classifier
+        return int(classifier.coef_.size + classifier.intercept_.size)
 
 
 def stem(examples: Examples) -> Examples:

@@ -92,11 +92,14 @@ def add_terms(counts: scipy.sparse.csr_matrix, terms: np.ndarray) -> np.ndarray:
         terms: its weight, float32 [terms, units + 1].
     """
     lengths = _measure_lengths(counts, terms[:, -1])
-    return counts @ terms[:, :-1] / lengths[:, None]
+    logits: np.ndarray = counts @ terms[:, :-1] / lengths[:, None]
+    return logits
 
 
 def _measure_lengths(
     counts: scipy.sparse.csr_matrix, idf: np.ndarray
 ) -> np.ndarray:
     """float32 [texts]: the lengths of vectors; see `weigh`."""
-    return np.sqrt(np.maximum(counts @ (idf * idf), 1e-9))
+    squares: np.ndarray = counts @ (idf * idf)
+    lengths: np.ndarray = np.sqrt(np.maximum(squares, 1e-9))
+    return lengths

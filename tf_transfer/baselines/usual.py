@@ -10,16 +10,19 @@ frequent tag of the training set.
 """
 
 import collections
+import dataclasses
 import itertools
 import json
 import math
 import re
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
+import scipy.sparse
+from scipy.sparse import csr_matrix
 
 from tf_transfer.baselines import linear
 from tf_transfer.data import groups as groups_lib, metrics
@@ -27,6 +30,7 @@ from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.utils import json_files, screen
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 FOLDS = 3
 STRENGTHS = (1.0, 10.0)  # see `linear.fit`
@@ -42,14 +46,19 @@ MOST_CHARACTERS = 20_000_000  # of all texts; of more, words alone are counted
 LONGEST_WORD = 10_000  # characters; the parts of a longer word take minutes
 MOST_SEARCHED = 10_000  # texts on which the settings are chosen
 
-Chosen = TypedDict(
-    "Chosen",
-    {
-        "analyzer": Analyzer,
-        "ngram_range": tuple[int, int],
-        "strength": float,
-    },
-)
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What a cross-validation chooses.
+
+    Attributes:
+        analyzer, ngram_range: see `NGRAMS`.
+        strength: see `linear.fit`.
+    """
+
+    analyzer: Analyzer
+    ngram_range: tuple[int, int]
+    strength: float
 
 
 class Usual:
@@ -60,11 +69,11 @@ class Usual:
         seed: The seed of the folds.
 
     Attributes:
-        chosen: The settings that the cross-validation chose, by name.
+        choice: What the cross-validation chose.
         model: The fitted `linear.Linear`.
     """
 
-    chosen: Chosen
+    choice: Choice
 
     def __init__(self, task: Task, seed: int = 0) -> None:
         self.task = task
@@ -93,7 +102,7 @@ class Usual:
                     f"texts ({str(error).splitlines()[0]})."
                 ) from None
             self.model = linear.fit(
-                self.task, features, labels, self.chosen["strength"]
+                self.task, features, labels, self.choice.strength
             )
         return self
 
@@ -104,6 +113,11 @@ class Usual:
         return self.model.answer(self.task, self._join_pair(weights))
 
     @property
+    def chosen(self) -> Record:
+        """The settings that the cross-validation chose, by name."""
+        return dataclasses.asdict(self.choice)
+
+    @property
     def parameters(self) -> int:
         """The number of weights and biases."""
         return self.model.parameters
@@ -111,9 +125,9 @@ class Usual:
     # === Choosing ===
 
     def _choose(
-        self, texts: list[str], labels: Any, groups: np.ndarray | None
-    ) -> Any:
-        """Sets `chosen` and the vectoriser; returns the features of the texts.
+        self, texts: list[str], labels: np.ndarray, groups: np.ndarray | None
+    ) -> csr_matrix:
+        """Sets `choice` and the vectoriser; returns the features of the texts.
 
         Args:
             texts: Those of the examples, see `cut_words`.
@@ -155,11 +169,7 @@ class Usual:
                 )
                 if score > best:
                     best, features = score, weights
-                    self.chosen = {
-                        "analyzer": analyzer,
-                        "ngram_range": ngram_range,
-                        "strength": strength,
-                    }
+                    self.choice = Choice(analyzer, ngram_range, strength)
                     self._set_terms(terms, transformer.idf_)
         if features is None and problem:
             raise problem
@@ -170,20 +180,24 @@ class Usual:
             )
         return features
 
-    def _set_terms(self, terms: Any, idf: np.ndarray) -> None:
+    def _set_terms(self, terms: Sequence[str], idf: np.ndarray) -> None:
         """Makes the vectoriser of the chosen terms."""
         from sklearn.feature_extraction import text
 
         self._vectorizer = text.TfidfVectorizer(
-            analyzer=self.chosen["analyzer"],
-            ngram_range=tuple(self.chosen["ngram_range"]),
+            analyzer=self.choice.analyzer,
+            ngram_range=self.choice.ngram_range,
             vocabulary=terms,
             dtype=np.float32,
         )
         self._vectorizer.idf_ = idf
 
     def _score(
-        self, features: Any, labels: np.ndarray, folds: Any, strength: float
+        self,
+        features: csr_matrix,
+        labels: np.ndarray,
+        folds: Iterable[tuple[np.ndarray, np.ndarray]],
+        strength: float,
     ) -> float:
         """The mean of the headline metric over the folds."""
         measure, scores = metrics.METRICS[self.task.metric], []
@@ -195,7 +209,7 @@ class Usual:
             scores.append(measure(labels[tested], logits))
         return float(np.mean(scores))
 
-    def _join_pair(self, features: Any) -> Any:
+    def _join_pair(self, features: csr_matrix) -> csr_matrix:
         """Sparse features [examples, features] of one text or of a pair.
 
         Of a pair, the cosine says in one weight what many products say.
@@ -203,14 +217,12 @@ class Usual:
         Args:
             features: TF-IDF of the texts; of pairs, all first texts come first.
         """
-        import scipy.sparse
-
         if len(self.task.texts) == 1:
             return features
         count = features.shape[0] // 2
         first, second = features[:count], features[count:]
         product = first.multiply(second)
-        cosine = scipy.sparse.csr_matrix(product.sum(axis=1))
+        cosine = csr_matrix(product.sum(axis=1))
         return scipy.sparse.hstack(
             [first, second, product, abs(first - second), cosine], format="csr"
         )
@@ -227,7 +239,7 @@ class Usual:
             "bias": self.model.bias,
         }
 
-    def restore(self, chosen: Any, arrays: Arrays) -> None:
+    def restore(self, chosen: Record, arrays: Arrays) -> None:
         """Becomes a fitted model.
 
         Args:
@@ -236,7 +248,7 @@ class Usual:
         Raises:
             ValueError, TypeError, LookupError, Damaged: They are damaged.
         """
-        self.chosen = msgspec.convert(chosen, Chosen)
+        self.choice = msgspec.convert(chosen, Choice)
         self._set_terms(unpack_terms(arrays["terms"]), arrays["idf"])
         self.model = linear.Linear(arrays["kernel"], arrays["bias"])
         # Arrays that do not fit each other fail here.
@@ -248,7 +260,7 @@ class Usual:
 
 def count_terms(
     texts: list[str], analyzer: str, ngram_range: tuple[int, int]
-) -> tuple[Any, np.ndarray]:
+) -> tuple[csr_matrix, list[str]]:
     """Counts the terms of texts, as scikit-learn does.
 
     Args:
@@ -256,8 +268,7 @@ def count_terms(
         analyzer, ngram_range: See `NGRAMS`.
 
     Returns:
-        Sparse float32 [texts, terms] and str [terms], of the most frequent
-        terms.
+        float32 [texts, terms] of the most frequent terms, and these.
 
     Raises:
         ValueError: There is no term.
@@ -278,7 +289,8 @@ def count_terms(
         counts = counts @ counter.fit_transform(words.get_feature_names_out())
     totals = np.asarray(counts.sum(axis=0))[0]
     columns = np.sort(np.argsort(-totals, kind="stable")[:MOST_TERMS])
-    return counts[:, columns], counter.get_feature_names_out()[columns]
+    terms = counter.get_feature_names_out()[columns].tolist()
+    return counts[:, columns], terms
 
 
 def cut_words(text: str) -> str:
@@ -298,12 +310,12 @@ class MostFrequentTags:
     def __init__(self, task: Task) -> None:
         self._numbers = {tag: n for n, tag in enumerate(task.labels or ())}
         self._tag_of: dict[str, int] = {}
-        self.chosen: dict[str, Any] = {}
+        self.chosen: Record = {}
 
     def fit(self, sentences: Examples | Sentences) -> "MostFrequentTags":
         """Counts the tags of each word."""
         assert isinstance(sentences, Sentences)
-        counts: dict[str, collections.Counter] = collections.defaultdict(
+        counts: dict[str, collections.Counter[str]] = collections.defaultdict(
             collections.Counter
         )
         words = itertools.chain(*sentences.words)
@@ -333,7 +345,7 @@ class MostFrequentTags:
         tags = np.array([*self._tag_of.values()], np.int64)
         return {"terms": pack_terms([*self._tag_of]), "tags": tags}
 
-    def restore(self, chosen: Any, arrays: Arrays) -> None:
+    def restore(self, chosen: Record, arrays: Arrays) -> None:
         """Becomes a fitted model; see `Usual.restore`."""
         words, tags = unpack_terms(arrays["terms"]), arrays["tags"].tolist()
         self._tag_of = dict(zip(words, tags, strict=True))

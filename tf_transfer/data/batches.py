@@ -404,5 +404,6 @@ def _loss_weights(split: EncodedSplit, plan: BatchPlan) -> np.ndarray:
     """float32 [steps, batch]. Shares of the examples in the mean of a batch."""
     counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
     weights = split.words[plan.rows] * counted
-    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
-    return weights.astype(np.float32)
+    totals = np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    shares: np.ndarray = (weights / totals).astype(np.float32)
+    return shares

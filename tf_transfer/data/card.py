@@ -253,8 +253,10 @@ def _names(task: Task) -> Sequence[str]:
 def _count_labels(task: Task, some: Examples | Sentences) -> np.ndarray:
     """int64 [labels]. How often each label occurs."""
     labels, _ = some.targets(task)
+    counts: np.ndarray
     if task.kind == "labels":
-        return labels.sum(axis=0)
+        counts = labels.sum(axis=0)
+        return counts
     counts = np.bincount(labels, minlength=len(task.labels or ()))
     return counts[1::2] if task.is_tagging else counts  # of entities, B- tags
 

@@ -102,7 +102,8 @@ class EncodedSplit:
         """The labels that are scored: of examples, or of words in order."""
         if self.word_starts is None:
             return self.labels
-        return self.labels[self.labels != IGNORED]
+        labels: np.ndarray = self.labels[self.labels != IGNORED]
+        return labels
 
     @property
     def words(self) -> np.ndarray:
@@ -125,14 +126,15 @@ class EncodedSplit:
         tokens, position = self.tokens, np.arange(length)
         inside = position < tokens.lengths[rows, None]
         index = np.where(inside, tokens.starts[rows, None] + position, 0)
-        return inside & (self.labels[index] != IGNORED)
+        is_word: np.ndarray = inside & (self.labels[index] != IGNORED)
+        return is_word
 
     @property
     def lengths(self) -> np.ndarray:
         """int32 [examples]. Tokens of each one's longest text."""
-        return self.tokens.lengths.reshape(self.texts_per_example, -1).max(
-            axis=0
-        )
+        lengths = self.tokens.lengths.reshape(self.texts_per_example, -1)
+        longest: np.ndarray = lengths.max(axis=0)
+        return longest
 
     def take(self, rows: np.ndarray) -> "EncodedSplit":
         """The examples at `rows`, without stored states.

@@ -198,7 +198,8 @@ def count_by_sentence(
 def _keys(tagged: Tagged, types: int) -> np.ndarray:
     """int64 [entities]. A number for each; equal entities share it."""
     start, end, kind = find_entities(tagged).T
-    return (start * (len(tagged.ids) + 1) + end) * types + kind
+    keys: np.ndarray = (start * (len(tagged.ids) + 1) + end) * types + kind
+    return keys
 
 
 def _count(keys: np.ndarray, tagged: Tagged, types: int) -> np.ndarray:
@@ -215,7 +216,8 @@ def _sum_by_sentence(values: np.ndarray, tagged: Tagged) -> np.ndarray:
     """int64 [sentences]. Sums of one value per word."""
     totals = np.append(0, np.cumsum(values, dtype=np.int64))
     ends = np.append(tagged.starts[1:], len(values))
-    return totals[ends] - totals[tagged.starts]
+    sums: np.ndarray = totals[ends] - totals[tagged.starts]
+    return sums
 
 
 def _rates(

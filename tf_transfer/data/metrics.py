@@ -7,7 +7,6 @@ int64 [examples, units] of 0 and 1, and each logit above 0 is one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -35,9 +34,10 @@ def decide(logits: np.ndarray) -> np.ndarray:
         int64 [examples].
     """
     logits = np.asarray(logits)
+    answers: np.ndarray = logits.argmax(axis=1)
     if logits.shape[1] == 1:
-        return (logits[:, 0] > 0).astype(np.int64)
-    return logits.argmax(axis=1)
+        answers = (logits[:, 0] > 0).astype(np.int64)
+    return answers
 
 
 def decide_each(logits: np.ndarray) -> np.ndarray:
@@ -51,12 +51,15 @@ def decide_each(logits: np.ndarray) -> np.ndarray:
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
     """The probability of each label by itself, float64."""
-    return scipy.special.expit(np.asarray(logits, np.float64))
+    values: np.ndarray = scipy.special.expit(np.asarray(logits, np.float64))
+    return values
 
 
 def clip_scores(task: Task, logits: np.ndarray) -> np.ndarray:
     """float [examples]. The scores of a task, clipped to its range."""
-    return np.clip(logits[:, 0], *(task.score_range or (-np.inf, np.inf)))
+    low, high = task.score_range or (-np.inf, np.inf)
+    clipped: np.ndarray = np.clip(logits[:, 0], low, high)
+    return clipped
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
@@ -72,7 +75,8 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     logits = np.asarray(logits, np.float64)
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-    return scipy.special.softmax(logits, axis=1)
+    values: np.ndarray = scipy.special.softmax(logits, axis=1)
+    return values
 
 
 def accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -109,14 +113,15 @@ def _average_f1(labels: np.ndarray, logits: np.ndarray, average: str) -> float:
         every = np.union1d(labels, answers)
         labels = np.asarray(labels)[:, None] == every
         answers = answers == every
-    counts = count_ones(labels, answers)
+    right, said, true = count_ones(labels, answers)
     if average == "micro":
-        counts = tuple(count.sum() for count in counts)
-    right, said, true = counts
+        right, said, true = right.sum(), said.sum(), true.sum()
     return float(np.mean(divide(2.0 * right, true + said)))
 
 
-def count_ones(labels: np.ndarray, answers: np.ndarray) -> tuple[Any, Any, Any]:
+def count_ones(
+    labels: np.ndarray, answers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """How often label 1 is answered rightly, is answered, and is there.
 
     Args:
@@ -133,9 +138,10 @@ def count_ones(labels: np.ndarray, answers: np.ndarray) -> tuple[Any, Any, Any]:
     )
 
 
-def divide(part: Any, whole: Any) -> Any:
+def divide(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Their ratio; 0 where the whole is."""
-    return part / np.maximum(whole, 1)
+    ratio: np.ndarray = part / np.maximum(whole, 1)
+    return ratio
 
 
 def exact_match(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -211,12 +217,15 @@ def spearman_no_ties(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def _correlation(
-    function: Callable, labels: np.ndarray, logits: np.ndarray
+    function: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
+    labels: np.ndarray,
+    logits: np.ndarray,
 ) -> float:
     scores = np.asarray(logits, np.float64)[:, 0]
     if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(scores) == 0:
         return 0.0
-    return float(function(labels, scores).statistic)
+    coefficient, _ = function(labels, scores)
+    return float(coefficient)
 
 
 METRICS: dict[str, Metric] = {
@@ -288,9 +297,8 @@ def majority_logits(labels: np.ndarray) -> np.ndarray:
         commonest = np.where(labels.mean(axis=0) > 0.5, 1.0, -1.0)
         return np.tile(commonest, (len(labels), 1))
     values, counts = np.unique(labels, return_counts=True)
-    return np.eye(int(max(values.max(), 1)) + 1)[
-        np.full(len(labels), values[counts.argmax()])
-    ]
+    one_hot = np.eye(int(max(values.max(), 1)) + 1)[values[counts.argmax()]]
+    return np.tile(one_hot, (len(labels), 1))
 
 
 # === Calibration ===

@@ -10,7 +10,6 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -218,8 +217,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
+    def targets(self, task: Task) -> tuple[np.ndarray, np.ndarray | None]:
         """The labels of the texts, and None; see `Sentences.targets`."""
+        assert self.labels is not None  # hidden ones are not scored
         return self.labels, None
 
     def take(self, rows: np.ndarray) -> "Examples":
@@ -261,7 +261,7 @@ class Sentences:
         """The sentences as texts: one column."""
         return [[" ".join(words) for words in self.words]]
 
-    def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
+    def targets(self, task: Task) -> tuple[np.ndarray, np.ndarray | None]:
         """The tags as numbers, int64 [words], and each sentence's first word.
 
         Args:

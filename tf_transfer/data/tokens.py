@@ -7,10 +7,16 @@ the input pipeline, to the bucket of the batch.
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tqdm
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Ids = Sequence[int] | np.ndarray  # of the tokens of a text
+Tokenize = Callable[[list[str]], Sequence[Ids]]
 
 HEAD, TAIL = 128, 382  # tokens of a long text that Sun et al. 2019 keep
 CHUNK = 1000  # texts tokenised at a time
@@ -72,7 +78,9 @@ class Tokens:
         return float(is_token.mean()), int(has_token.sum())
 
 
-def number_neighbours(left: Any, right: Any) -> Any:
+def number_neighbours(
+    left: "np.ndarray | tf.Tensor", right: "np.ndarray | tf.Tensor"
+) -> "np.ndarray | tf.Tensor":
     """The number of a pair of tokens, below `NEIGHBOURS`; some pairs share it.
 
     Args:
@@ -98,7 +106,7 @@ def concatenate(pieces: Sequence[Tokens]) -> Tokens:
 
 
 def encode(
-    tokenize: Callable[[list[str]], Sequence[Any]],
+    tokenize: Tokenize,
     special: SpecialTokens,
     texts: Sequence[list[str]],
     max_length: int,
@@ -149,7 +157,7 @@ def encode(
 
 
 def pack(
-    row: Sequence[Sequence[int]],
+    row: Sequence[Ids],
     special: SpecialTokens,
     max_length: int,
     long_texts: str = "head",
@@ -169,13 +177,14 @@ def pack(
     """
     between = special.between if len(row) == 2 else ()
     room = max_length - 2 - len(between)
-    first: Any = row[0][:room]
-    second: Any = row[0][:0]
+    first: Ids = row[0][:room]
+    second: Ids = row[0][:0]
     if long_texts == "head_tail" and len(row) == 1 and len(row[0]) > room:
         head = head_of(room)
         first = np.concatenate([row[0][:head], row[0][head - room :]])
     if len(row) == 2:
         first, second = truncate(row[0], row[1], room)
+    parts: list[Ids]
     parts = [[special.start], first, between, second, [special.end]]
     packed = np.concatenate(parts).astype(np.int32)  # an empty part is float
     if len(row) == 1 or special.has_one_segment:
@@ -188,9 +197,7 @@ def head_of(room: int) -> int:
     return round(room * HEAD / (HEAD + TAIL))
 
 
-def truncate(
-    first: Sequence[int], second: Sequence[int], room: int
-) -> tuple[Sequence[int], Sequence[int]]:
+def truncate(first: Ids, second: Ids, room: int) -> tuple[Ids, Ids]:
     """Cuts the longer of two sequences until both fit in `room` tokens.
 
     Where they are equally long the second is cut, as in BERT's own

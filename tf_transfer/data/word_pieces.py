@@ -7,8 +7,8 @@ several rows; their words stay in order, so predictions come together again.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from absl import logging
@@ -16,9 +16,7 @@ from absl import logging
 from tf_transfer.data import entities
 from tf_transfer.data.encoded_split import EncodedSplit, IGNORED
 from tf_transfer.data.task import Sentences
-from tf_transfer.data.tokens import SpecialTokens, Tokens
-
-Tokenize = Callable[[list[str]], Sequence[Sequence[int]]]
+from tf_transfer.data.tokens import SpecialTokens, Tokenize, Tokens
 
 
 @dataclasses.dataclass
@@ -84,10 +82,32 @@ def encode(
     return Pieces(packed, owners, first_pieces, word_starts)
 
 
+class WordTokenizer(Protocol):
+    """The part of `models.tokenizer.Tokenizer` that is read here."""
+
+    def encode(self, texts: list[str]) -> list[np.ndarray]: ...
+
+    @property
+    def unknown(self) -> int: ...
+
+
+class SentenceEncoder(Protocol):
+    """The part of `models.encoder.Encoder` that is read here."""
+
+    @property
+    def special(self) -> SpecialTokens: ...
+
+    @property
+    def tokenizer(self) -> WordTokenizer: ...
+
+    @property
+    def family(self) -> str: ...
+
+
 def encode_sentences(
     sentences: Sentences,
     tags: Sequence[str],
-    encoder: Any,
+    encoder: SentenceEncoder,
     max_length: int,
     name: str,
 ) -> EncodedSplit:
@@ -96,7 +116,7 @@ def encode_sentences(
     Args:
         sentences: The words and their tags.
         tags: All tags; see `entities.tag_names`.
-        encoder: Has `special`, `tokenizer` and `family`.
+        encoder: The encoder that reads them.
         max_length: Longest row in tokens.
         name: What a message calls the sentences.
     """

@@ -10,8 +10,8 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -24,6 +24,13 @@ from tf_transfer.models import prefix as prefix_lib
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.utils import tracing
+
+if TYPE_CHECKING:
+    import openvino
+
+    Compiled = Callable[
+        [list[np.ndarray]], Mapping[openvino.ConstOutput, np.ndarray]
+    ]
 
 # The relative error, in the Euclidean norm, up to which OpenVINO's states agree
 # with TensorFlow's in float32.
@@ -270,7 +277,9 @@ def put_below(
     return run
 
 
-def _compile(function: Any, hint: str) -> Callable[..., Any]:
+def _compile(
+    function: tf.types.experimental.ConcreteFunction, hint: str
+) -> "Compiled":
     """Compiles a concrete function for the CPU.
 
     Args:
@@ -287,7 +296,7 @@ def _compile(function: Any, hint: str) -> Callable[..., Any]:
     # Shared, they would be read from TensorFlow's memory, which may be freed.
     model = openvino.convert_model(function, share_weights=False)
     properties = {"INFERENCE_PRECISION_HINT": hint}
-    compiled: Callable[..., Any] = core.compile_model(model, "CPU", properties)
+    compiled: Compiled = core.compile_model(model, "CPU", properties)
     return compiled
 
 

@@ -8,11 +8,11 @@ the better performance scores".
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from pandas.api.typing import DataFrameGroupBy
 
 from tf_transfer.reports import figures, run_frame as runs_lib, tables
 from tf_transfer.reports.figures import Figure
@@ -296,7 +296,9 @@ def _name_approach(name: str) -> str:
     return name.replace("-", "_").replace(" ", "_")
 
 
-def _list_points(groups: Any, x: str, y: str) -> list[figures.Point]:
+def _list_points(
+    groups: DataFrameGroupBy, x: str, y: str
+) -> list[figures.Point]:
     """Means and deviations of two columns, where both are known."""
     return [
         (tables.deviation(group[x]), tables.deviation(group[y]))

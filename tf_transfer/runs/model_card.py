@@ -5,7 +5,7 @@ import math
 import os
 import timeit
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from tf_transfer.utils import formatting, machine
 from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
+    from tensorflow.types.experimental import ConcreteFunction
+
     from tf_transfer.runs.trained import NetworkPredictor, Predictor
 
 USES = {
@@ -111,7 +113,10 @@ TIMED_WORDS, TIMED_BATCHES, TIMED_CALLS = 32, (1, 32), 5
 
 
 def write_card(
-    predictor: "NetworkPredictor", form: str, folder: str, serve: Any
+    predictor: "NetworkPredictor",
+    form: str,
+    folder: str,
+    serve: "ConcreteFunction",
 ) -> str:
     """The text of a model card.
 
@@ -288,7 +293,7 @@ def _join(lines: Sequence[str], use: str) -> str:
     return "\n".join([*lines, "", "```python", use, "```"]) + "\n"
 
 
-def _describe_speed(serve: Any, devices: list[str]) -> list[str]:
+def _describe_speed(serve: "ConcreteFunction", devices: list[str]) -> list[str]:
     """Lines on the median time of a text, by the number of texts in a batch.
 
     Args:

@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.data import entities
+from tf_transfer.data.columns import Cell
 from tf_transfer.data.task import Examples, Sentences, SEPARATOR, Task
 from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.task_settings import RunSettings
@@ -20,9 +21,14 @@ FEWEST_COMPILED = 512  # texts: for fewer, compiling takes longer than it saves
 
 if TYPE_CHECKING:
     import pandas as pd
+    import tensorflow as tf
+    from tensorflow.types.experimental import PolymorphicFunction
 
     from tf_transfer.models.network import Network
     from tf_transfer.models.serving import TextModel, WordModel
+    from tf_transfer.training.evaluation import EvaluationBatches
+
+    Batch = dict[str, tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +253,7 @@ class Predictor:
         rows: Examples | Sentences,
         logits: np.ndarray,
         probabilities: bool,
-    ) -> dict[str, list[Any]]:
+    ) -> dict[str, Sequence[Cell]]:
         """The answers as columns, named apart from those of an input.
 
         They are `predicted_tags`, or `predicted_score`, or `predicted_label`
@@ -264,7 +270,7 @@ class Predictor:
         answers = self.answers(logits)
         if self.task.labels is None:
             return {"predicted_score": [float(score) for score, _ in answers]}
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, Sequence[Cell]] = {
             "predicted_label": [label for label, _ in answers],
             "predicted_score": [round(score, 6) for _, score in answers],
         }
@@ -314,7 +320,7 @@ class NetworkPredictor(Predictor):
         super().__init__(run, task)
         strategy.allow_tf32(run.experiment.settings.precision)
         self.devices = strategy.single_device()
-        self._program: Any = None
+        self._program: PolymorphicFunction | None = None
         network = run.network
         if network is None:
             network = run.experiment.build_network(self.devices)
@@ -349,11 +355,13 @@ class NetworkPredictor(Predictor):
             self._program = self._make_program(batches, len(examples))
         return batches.predict(self._program)
 
-    def _make_program(self, batches: Any, count: int) -> Any:
+    def _make_program(
+        self, batches: "EvaluationBatches", count: int
+    ) -> "PolymorphicFunction":
         """A program from a batch to the logits of the task.
 
         Args:
-            batches: `EvaluationBatches`.
+            batches: of the examples.
             count: number of examples. A probe of many is run by its engine;
                 for few, compiling takes longer.
         """
@@ -364,12 +372,12 @@ class NetworkPredictor(Predictor):
         name, network = self.task.name, self.network
         settings, head = self.experiment.settings, network.heads[name]
 
-        def answer(batch: Any) -> Any:
+        def answer(batch: "Batch") -> tf.Tensor:
             return network.logits(name, batch, training=False)
 
-        run: Callable[[dict[str, Any]], Any] = answer
+        run: Callable[[Batch], tf.Tensor] = answer
 
-        def read(batch: Any) -> Any:
+        def read(batch: "Batch") -> list[tf.Tensor]:
             return network.read(name, batch, training=False)[0][:1]
 
         if (

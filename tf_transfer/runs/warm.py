@@ -11,22 +11,58 @@ import gc
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TYPE_CHECKING
+from typing import ClassVar, NamedTuple, TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.data import tokens
 from tf_transfer.models import loading
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     import keras
+    import tensorflow as tf
 
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.methods.added import AddedWeights
+    from tf_transfer.models.methods.base_method import Method
     from tf_transfer.models.network import Network
+
+    # Model, dropout, precision, kept blocks, strategy, seed of a new pooler.
+    EncoderKey = tuple[
+        str, float, str, int | None, tf.distribute.Strategy, int | None
+    ]
 
 OURS = "tf_transfer."  # the modules that draw no random numbers but weights
 MOST_SPLITS = 32  # whose ids are kept
+
+
+class HeadKind(NamedTuple):
+    """What distinguishes a head, apart from the values of its weights.
+
+    Attributes:
+        cls: its class.
+        config: what it was made with.
+        weights: path, shape and type of each weight.
+    """
+
+    cls: type
+    config: Record
+    weights: list[tuple[str, tuple[int, ...], str]]
+
+
+class Signature(NamedTuple):
+    """What distinguishes a network, apart from the values of its weights.
+
+    Attributes:
+        heads: by name; a head that cannot be described, itself.
+        scales: see `Network`.
+        methods: what is added to blocks, by their numbers.
+    """
+
+    heads: "Mapping[str, HeadKind | keras.layers.Layer]"
+    scales: Mapping[str, tuple[float, float]]
+    methods: "Mapping[int, Method]"
 
 
 class WarmState:
@@ -43,12 +79,13 @@ class WarmState:
 
     def _clear(self) -> None:
         self._encoder: Encoder | None = None
-        self._encoder_key: Any = None
-        self._initial: dict[int, tuple[Any, np.ndarray]] = {}
+        self._encoder_key: EncoderKey | None = None
+        self._initial: dict[int, tuple[keras.Variable, np.ndarray]] = {}
         self._network: Network | None = None
         self._added: dict[int, AddedWeights] = {}  # of the network
-        self._signature: Any = None
-        self._tokens: dict[Any, tokens.Tokens] = {}
+        self._signature: Signature | None = None
+        # By encoder, longest text, what is kept of a long one, and content.
+        self._tokens: dict[tuple[int, int, str, bytes], tokens.Tokens] = {}
 
     # === The encoder ===
 
@@ -90,7 +127,7 @@ class WarmState:
         self._encoder.added = {}  # a probe has no network that adds its own
         return self._encoder
 
-    def remember(self, weights: Iterable[Any]) -> None:
+    def remember(self, weights: "Iterable[keras.Variable]") -> None:
         """Keeps the values of weights that are about to train.
 
         Args:
@@ -129,7 +166,7 @@ class WarmState:
         """
         from tf_transfer.models.network import Network
 
-        signature: Any = (
+        signature = Signature(
             {name: _describe(head) for name, head in heads.items()},
             scales,
             {number: weights.method for number, weights in added.items()},
@@ -185,11 +222,10 @@ class WarmState:
         return ids
 
 
-def _describe(head: "keras.layers.Layer") -> Any:
-    """What distinguishes a head, apart from the values of its weights.
-
-    A head without `get_config` equals only itself.
-    """
+def _describe(
+    head: "keras.layers.Layer",
+) -> "HeadKind | keras.layers.Layer":
+    """What distinguishes a head; one without `get_config`, only itself."""
     try:
         config = head.get_config()
     except NotImplementedError:
@@ -197,4 +233,4 @@ def _describe(head: "keras.layers.Layer") -> Any:
     if type(head).__module__.startswith(OURS):
         config.pop("seed", None)
     weights = [(w.path, tuple(w.shape), w.dtype) for w in head.weights]
-    return type(head), config, weights
+    return HeadKind(type(head), config, weights)

@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import time
-from typing import Any
 
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2, summary_v2 as hparams
@@ -45,16 +44,17 @@ class EventFile:
         self._writer = RecordWriter(
             open(os.path.join(folder, name), "ab", 1 << 20)
         )
-        self.write(file_version="brain.Event:2")
+        self.write(event_pb2.Event(file_version="brain.Event:2"))
 
-    def write(self, step: int = 0, **content: Any) -> None:
-        """Writes one event."""
-        event = event_pb2.Event(wall_time=time.time(), step=step, **content)
+    def write(self, event: event_pb2.Event, step: int = 0) -> None:
+        """Writes one event, which gets the time and the step."""
+        event.wall_time, event.step = time.time(), step
         self._writer.write(event.SerializeToString())
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Writes a number."""
-        self.write(summary=scalar.scalar_pb(tag, value), step=step)
+        event = event_pb2.Event(summary=scalar.scalar_pb(tag, value))
+        self.write(event, step)
 
     def flush(self) -> None:
         """Lets readers see what was written.
@@ -82,17 +82,13 @@ class RunEvents(EventFile):
 
         TensorBoard then ignores later steps of older files.
         """
-        self.write(
-            session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START),
-            step=step,
+        begin = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self.write(event_pb2.Event(session_log=begin), step)
+        # Runs with equal settings would be merged under one trial.
+        summary = hparams.hparams_pb(
+            hyperparameters, trial_id=os.path.basename(self._folder)
         )
-        self.write(
-            # Runs with equal settings would be merged under one trial.
-            summary=hparams.hparams_pb(
-                hyperparameters, trial_id=os.path.basename(self._folder)
-            ),
-            step=step,
-        )
+        self.write(event_pb2.Event(summary=summary), step)
 
     def log_outcome(self, outcome: Outcome, metric: str, step: int) -> None:
         """Writes the columns of HParams' table; see `RESULT_COLUMNS`."""
@@ -116,7 +112,7 @@ def write_columns(root: str) -> None:
     if any(name.startswith("events.out.") for name in os.listdir(folder)):
         return
     with contextlib.closing(EventFile(folder)) as file:
-        file.write(summary=_describe_columns())
+        file.write(event_pb2.Event(summary=_describe_columns()))
 
 
 def _describe_columns() -> summary_pb2.Summary:

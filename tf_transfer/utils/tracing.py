@@ -6,12 +6,14 @@ from typing import Any
 import tensorflow as tf
 
 
-def trace(program: Any, *specs: Any) -> float:
+def trace(
+    program: "tf.types.experimental.PolymorphicFunction", *specs: Any
+) -> float:
     """Traces a program for some inputs, before its first call.
 
     Args:
         program: a `tf.function`.
-        specs: of its inputs.
+        specs: of its inputs, each a `tf.TypeSpec` or a structure of them.
 
     Returns:
         The seconds; 0 if it was traced before, or functions run eagerly.
