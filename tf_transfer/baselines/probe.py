@@ -23,6 +23,7 @@ from tf_transfer.baselines import linear, token_tfidf
 from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.data.tokens import Tokens
+from tf_transfer.training.record_types import BlockScore
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -136,7 +137,7 @@ class Probe:
         terms: The fitted weights of TF-IDF, float32 [terms, units + 1]; see
             `WordsHead`. None if the probe reads states alone.
         validated: The scores of these states in the cross-validation.
-        profile: The depth profile: a record of each block.
+        profile: The depth profile: the score of each block.
         texts: The number of texts or sentences that chose them.
     """
 
@@ -338,7 +339,7 @@ class Probe:
             dataclasses.replace(self.states, block=block, pooling=pooling)
             for block in range(self.blocks + 1)
         ]
-        self.profile = [
+        self.profile: list[BlockScore] = [
             {
                 "block": states.block,
                 "score": float(validated.scores.mean()),
@@ -432,12 +433,11 @@ def choose_states(validated: dict[States, Validated]) -> States:
     return max(better, key=lambda s: float(ahead[s].mean()), default=default)
 
 
-def blocks_needed(profile: Sequence[Record]) -> int:
+def blocks_needed(profile: Sequence[BlockScore]) -> int:
     """The fewest blocks whose probe is within a standard error of the best."""
     best = max(profile, key=lambda line: line["score"])
     enough = best["score"] - best["standard_error"]
-    blocks = [line["block"] for line in profile if line["score"] >= enough]
-    return int(blocks[0])
+    return next(line["block"] for line in profile if line["score"] >= enough)
 
 
 # === Labels ===

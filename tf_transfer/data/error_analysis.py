@@ -5,27 +5,91 @@ worst texts; for scores, the residuals.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
 
 import numpy as np
 
 from tf_transfer.data import entities, metrics
-from tf_transfer.data.columns import Cell
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.utils import formatting
-from tf_transfer.utils.json_files import Record
 
 MOST_LISTED = 20  # texts
 MOST_CHARACTERS = 200  # of a text
 MOST_LABELS = 12  # of a table in a terminal
 MOST_CONFUSIONS = 3
 MOST_TEXTS = 3
+RATES: tuple[Literal["precision", "recall", "f1"], ...]
 RATES = ("precision", "recall", "f1")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the residuals of scores
 
 
+class LabelScores(TypedDict):
+    """Scores of a label, or of a type of entity."""
+
+    label: str
+    count: int
+    precision: float
+    recall: float
+    f1: float
+
+
+class ConfusionMatrix(TypedDict):
+    """A row of counts for each label, and a column for each answer."""
+
+    names: list[str]
+    counts: list[list[int]]
+
+
+class Residuals(TypedDict):
+    """Answers minus scores; `absolute` is the mean of their sizes."""
+
+    mean: float
+    standard_deviation: float
+    absolute: float
+    quantiles: list[float]  # `QUANTILES`
+
+
+class WrongText(TypedDict, total=False):
+    """One error: a text or a word, its label, and the answer.
+
+    A class has the probability of the answer, and a score the residual.
+    """
+
+    id: int
+    text: str
+    word: str  # of an entity's task
+    label: str | float
+    answer: str | float
+    probability: float
+    residual: float
+
+
+class Errors(TypedDict, total=False):
+    """The errors on a split.
+
+    Classes and entities have labels and a confusion matrix, several labels no
+    matrix, and scores residuals. Entities have no calibration.
+    """
+
+    labels: list[LabelScores]
+    confusion: ConfusionMatrix
+    residuals: Residuals
+    worst: list[WrongText]  # at most `MOST_LISTED`, the worst first
+    calibration: dict[str, float]  # see `metrics.measure_calibration`
+
+
+class Confusion(TypedDict):
+    """A label that is taken for another: how often, of how many texts."""
+
+    label: str
+    answer: str
+    count: int
+    of: int
+
+
 def describe_errors(
     task: Task, examples: Examples | Sentences, logits: np.ndarray
-) -> Record:
+) -> Errors:
     """Describes the errors on a split.
 
     Args:
@@ -33,21 +97,6 @@ def describe_errors(
         examples: Labelled `Examples`, or `Sentences` of a task that labels
             words.
         logits: float [examples or words, units].
-
-    Returns:
-        A dict that JSON can hold:
-
-        - `labels`: for each label or type of entity `label`, `count`,
-          `precision`, `recall` and `f1`;
-        - `confusion`: of classes and of the words of entities, `names` and
-          `counts`, a row for each label and a column for each answer;
-        - `calibration`: of classes and of several labels, `expected_error` and
-          `brier`; see `metrics.measure_calibration`;
-        - `residuals`: of scores, `mean`, `standard_deviation`, `absolute`
-          (mean) and `quantiles` (5, 25, 50, 75, 95 %) of answer - score;
-        - `worst`: at most `MOST_LISTED` errors, the worst first: `id` and
-          `text` of the example, `label`, `answer`, and the `probability` of
-          the answer; of scores the `residual`; of entities also the `word`.
     """
     labels, starts = examples.targets(task)
     logits = np.asarray(logits, np.float64)
@@ -56,16 +105,15 @@ def describe_errors(
     if task.kind == "score":
         return _describe_scores(task, examples, labels, logits)
     describe = _describe_several if labels.ndim == 2 else _describe_classes
-    return {
-        **describe(task, examples, labels, logits),
-        "calibration": metrics.measure_calibration(labels, logits),
-    }
+    errors = describe(task, examples, labels, logits)
+    errors["calibration"] = metrics.measure_calibration(labels, logits)
+    return errors
 
 
 def describe_splits(
     scored: Mapping[str, tuple[Task, Examples | Sentences]],
     logits: Mapping[str, np.ndarray],
-) -> Record:
+) -> dict[str, Errors]:
     """The content of `errors.json`.
 
     Args:
@@ -85,7 +133,7 @@ def _describe_classes(
     examples: Examples | Sentences,
     labels: np.ndarray,
     logits: np.ndarray,
-) -> Record:
+) -> Errors:
     names = list(task.labels or ())
     probabilities = metrics.probabilities(logits)
     answers = metrics.decide(logits)
@@ -97,9 +145,9 @@ def _describe_classes(
         "worst": _list_worst(
             examples,
             worst,
-            label=[names[label] for label in labels[worst]],
-            answer=[names[answer] for answer in answers[worst]],
-            probability=confidence[worst].tolist(),
+            labels=[names[label] for label in labels[worst]],
+            answers=[names[answer] for answer in answers[worst]],
+            probabilities=confidence[worst].tolist(),
         ),
     }
 
@@ -109,7 +157,7 @@ def _describe_several(
     examples: Examples | Sentences,
     labels: np.ndarray,
     logits: np.ndarray,
-) -> Record:
+) -> Errors:
     """Each label is a decision; a text is as wrong as its worst one."""
     names = np.asarray(task.labels)
     probabilities = metrics.sigmoid(logits)
@@ -122,9 +170,9 @@ def _describe_several(
         "worst": _list_worst(
             examples,
             worst,
-            label=[", ".join(names[row > 0]) for row in labels[worst]],
-            answer=[", ".join(names[row > 0]) for row in answers[worst]],
-            probability=errors[worst].tolist(),
+            labels=[", ".join(names[row > 0]) for row in labels[worst]],
+            answers=[", ".join(names[row > 0]) for row in answers[worst]],
+            probabilities=errors[worst].tolist(),
         ),
     }
 
@@ -134,7 +182,7 @@ def _describe_scores(
     examples: Examples | Sentences,
     labels: np.ndarray,
     logits: np.ndarray,
-) -> Record:
+) -> Errors:
     answers = metrics.clip_scores(task, logits)
     residuals = answers - labels
     sizes = np.abs(residuals)
@@ -149,9 +197,9 @@ def _describe_scores(
         "worst": _list_worst(
             examples,
             worst,
-            label=labels[worst].astype(float).tolist(),
-            answer=answers[worst].astype(float).tolist(),
-            residual=residuals[worst].astype(float).tolist(),
+            labels=labels[worst].astype(float).tolist(),
+            answers=answers[worst].astype(float).tolist(),
+            residuals=residuals[worst].astype(float).tolist(),
         ),
     }
 
@@ -162,7 +210,7 @@ def _describe_words(
     labels: np.ndarray,
     logits: np.ndarray,
     starts: np.ndarray,
-) -> Record:
+) -> Errors:
     """Entities by type; confusions and the worst errors of single words."""
     tags = list(task.labels or ())
     types = entities.types_of(tags)
@@ -170,15 +218,17 @@ def _describe_words(
     expected = entities.Tagged(labels, starts)
     scores = entities.score(expected, entities.Tagged(answers, starts), types)
     kinds = entities.find_entities(expected)[:, 2]
-    rates = []
-    for name, count in zip(types, np.bincount(kinds, minlength=len(types))):
-        rates.append(
-            {
-                "label": name,
-                "count": int(count),
-                **{rate: scores[f"{rate}_{name}"] for rate in RATES},
-            }
-        )
+    counts = np.bincount(kinds, minlength=len(types)).tolist()
+    rates: list[LabelScores] = [
+        {
+            "label": name,
+            "count": count,
+            "precision": scores[f"precision_{name}"],
+            "recall": scores[f"recall_{name}"],
+            "f1": scores[f"f1_{name}"],
+        }
+        for name, count in zip(types, counts)
+    ]
     confidence = metrics.probabilities(logits).max(axis=1)
     worst = _find_worst(answers != labels, confidence)
     owners = np.searchsorted(starts, worst, side="right") - 1
@@ -194,17 +244,17 @@ def _describe_words(
         "worst": _list_worst(
             sentences,
             owners,
-            word=words,
-            label=[tags[label] for label in labels[worst]],
-            answer=[tags[answer] for answer in answers[worst]],
-            probability=confidence[worst].tolist(),
+            words=words,
+            labels=[tags[label] for label in labels[worst]],
+            answers=[tags[answer] for answer in answers[worst]],
+            probabilities=confidence[worst].tolist(),
         ),
     }
 
 
 def _score_labels(
     names: list[str], labels: np.ndarray, answers: np.ndarray
-) -> list[Record]:
+) -> list[LabelScores]:
     """Precision, recall and F1 of each label; 0 where undefined."""
     if labels.ndim == 1:
         ids = np.arange(len(names))
@@ -229,7 +279,7 @@ def _score_labels(
 
 def _count_confusions(
     names: list[str], labels: np.ndarray, answers: np.ndarray
-) -> Record:
+) -> ConfusionMatrix:
     size = len(names)
     counts = np.bincount(size * labels + answers, minlength=size**2)
     return {"names": names, "counts": counts.reshape(size, size).tolist()}
@@ -242,24 +292,36 @@ def _find_worst(is_wrong: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 def _list_worst(
-    examples: Examples | Sentences, rows: np.ndarray, **columns: Sequence[Cell]
-) -> list[Record]:
-    """The id of some examples, their text in a line that is cut, and more.
+    examples: Examples | Sentences,
+    rows: np.ndarray,
+    labels: Sequence[str | float],
+    answers: Sequence[str | float],
+    probabilities: Sequence[float] = (),
+    residuals: Sequence[float] = (),
+    words: Sequence[str] = (),
+) -> list[WrongText]:
+    """Errors, each with its text in a line that is cut.
 
     Args:
         examples: The examples.
-        rows: Their numbers.
-        columns: What else each entry has, by its key.
+        rows: The example of each error.
+        labels, answers, probabilities, residuals, words: What `WrongText` has
+            of each error; empty for nothing.
     """
     some = examples.take(rows)
-    entries = []
+    entries: list[WrongText] = []
     for number, texts in enumerate(zip(*some.texts)):
         text = " | ".join(" ".join(text.split()) for text in texts)
         if len(text) > MOST_CHARACTERS:
             text = text[: MOST_CHARACTERS - 3] + "..."
-        entry = {"id": int(some.ids[number]), "text": text}
-        for key, values in columns.items():
-            entry[key] = values[number]
+        entry: WrongText = {"id": int(some.ids[number]), "text": text}
+        if words:
+            entry["word"] = words[number]
+        entry["label"], entry["answer"] = labels[number], answers[number]
+        if probabilities:
+            entry["probability"] = probabilities[number]
+        if residuals:
+            entry["residual"] = residuals[number]
         entries.append(entry)
     return entries
 
@@ -267,7 +329,7 @@ def _list_worst(
 # === In a few lines ===
 
 
-def summarize(errors: Record) -> str:
+def summarize(errors: Errors) -> str:
     """The errors on a split: by label, the commonest, and the worst texts.
 
     Args:
@@ -295,19 +357,12 @@ def summarize(errors: Record) -> str:
     return "\n".join(filter(None, lines))
 
 
-def rank_confusions(errors: Record) -> list[Record]:
-    """The labels that are taken for another one, the most frequent first.
-
-    Args:
-        errors: see `summarize`.
-
-    Returns:
-        `label`, `answer`, their `count`, and the texts `of` that label.
-    """
+def rank_confusions(errors: Errors) -> list[Confusion]:
+    """The labels that are taken for another one, the most frequent first."""
     if "confusion" not in errors:
         return []
     names, counts = errors["confusion"]["names"], errors["confusion"]["counts"]
-    pairs = [
+    pairs: list[Confusion] = [
         {"label": label, "answer": answer, "count": count, "of": sum(row)}
         for label, row in zip(names, counts)
         for answer, count in zip(names, row)
@@ -316,7 +371,7 @@ def rank_confusions(errors: Record) -> list[Record]:
     return sorted(pairs, key=lambda pair: -pair["count"])
 
 
-def describe_confusions(errors: Record) -> str:
+def describe_confusions(errors: Errors) -> str:
     """The most frequent confusions, in a line; "" if there is none."""
     clauses = []
     for pair in rank_confusions(errors)[:MOST_CONFUSIONS]:
@@ -328,7 +383,7 @@ def describe_confusions(errors: Record) -> str:
     return f"Most often: {'; '.join(clauses)}." if clauses else ""
 
 
-def _describe_text(error: Record) -> str:
+def _describe_text(error: WrongText) -> str:
     """One of the worst errors, as a sentence."""
     text = formatting.cut(error["text"])
     if "word" in error:

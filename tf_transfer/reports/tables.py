@@ -210,7 +210,9 @@ def show_difference(
 # === The errors of a run ===
 
 
-def tabulate_errors(errors: Mapping[str, Record], run: str) -> Iterator[Table]:
+def tabulate_errors(
+    errors: Mapping[str, errors_lib.Errors], run: str
+) -> Iterator[Table]:
     """Yields the errors by label, confusions, residuals, and the worst texts.
 
     Args:

@@ -22,7 +22,7 @@ import pathlib
 import shutil
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,13 @@ import numpy as np
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint, results
 from tf_transfer.training.checkpoint import Arrays
-from tf_transfer.training.record_types import Config, Epoch, Profile, START
+from tf_transfer.training.record_types import (
+    Config,
+    Epoch,
+    ModelFile,
+    Profile,
+    START,
+)
 from tf_transfer.training.results import Result
 from tf_transfer.utils import files, json_files, machine, screen
 from tf_transfer.utils.errors import UserError
@@ -417,7 +423,7 @@ class RunDirectory:
         )
 
     def write_profile(self, profile: Record) -> None:
-        """Writes `depth_profile.json`; see `probe.Probe.profile`."""
+        """Writes `depth_profile.json`, a `record_types.Profile`."""
         files.write_json(self._path_to_write("depth_profile.json"), profile)
 
     def profile(self) -> Record | None:
@@ -434,7 +440,7 @@ class RunDirectory:
 
     # === The selected weights ===
 
-    def write_model(self, name: str, arrays: Arrays) -> Record:
+    def write_model(self, name: str, arrays: Arrays) -> ModelFile:
         """Writes weights below `model/`; returns an entry for `read_model`."""
         os.makedirs(self.file("model"), exist_ok=True)
         sha256 = checkpoint.write_arrays(
@@ -442,7 +448,7 @@ class RunDirectory:
         )
         return {"file": name, "sha256": sha256}
 
-    def read_model(self, entry: Record) -> Arrays:
+    def read_model(self, entry: ModelFile) -> Arrays:
         """Weights that `write_model` wrote.
 
         Raises:
@@ -452,7 +458,7 @@ class RunDirectory:
             self.file("model", f"{entry['file']}.safetensors"), entry["sha256"]
         )
 
-    def keep_models(self, entries: list[Record]) -> None:
+    def keep_models(self, entries: Sequence[ModelFile]) -> None:
         """Removes every model file but these, and those of a valid result."""
         self._models = {
             f"model/{entry['file']}.safetensors": entry["sha256"]
