@@ -76,7 +76,7 @@ def list_settings(run: Planned) -> dict[str, Setting]:
     A user's table keeps the task's name, and nothing that a file decides.
     """
     settings = run.experiment.run_settings
-    key = Settings.hashed(settings)
+    key: dict[str, Setting] = {**Settings.hashed(settings)}
     if not settings.is_sparse:
         key = reading.complete_key(key, dataclasses.asdict(settings))
     return {**key, "max_epochs": settings.max_epochs}
@@ -110,9 +110,11 @@ def make_record(paper: claims.Paper, run: Planned, number: int) -> RunRecord:
     if whole := sizes.pop("train_and_validation", 0):
         sizes["validation"] = round(whole * settings.validation_fraction)
         sizes["train"] = whole - sizes["validation"]
-    if size := key.get("max_train_examples"):
+    size, folds = key.get("max_train_examples"), key.get("folds")
+    if isinstance(size, int) and size:
         sizes["train"] = size
-    folds = key.get("folds", 0) if settings.is_sparse else 0
+    if not (settings.is_sparse and isinstance(folds, int)):
+        folds = 0
     blocks = 0
     if model:
         blocks = 24 if "large" in model else 12
