@@ -431,6 +431,7 @@ def rank(
 
     settings = pick(Settings, settings, **RANKED)
     data, warm = Train(settings, source).data, WarmState()
+    data.checks_language = False  # the encoders may read different ones
     if data.reads_without_tensorflow:  # errors and problems are reported once
         _ = data.examples
         data.forget()

@@ -4,14 +4,20 @@ import itertools
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from tf_transfer.data import entities, splits as splits_lib, texts as texts_lib
+from tf_transfer.data import (
+    entities,
+    languages,
+    splits as splits_lib,
+    texts as texts_lib,
+)
 from tf_transfer.data.task import Examples, Sentences, Task, Texts
 from tf_transfer.utils import formatting
 
+MULTILINGUAL = "distilbert-base-multilingual-cased"  # see README
 SHOWN = 20  # labels with a line of their own
 QUANTILES = (50, 90, 99, 100)
 BALANCE = 10  # the largest usual ratio of the commonest label to the rarest
@@ -33,6 +39,7 @@ def describe_data(
     lengths: Sequence[int] | np.ndarray = (),
     max_length: int = 0,
     unknown: tuple[float, int] = (0.0, 0),
+    read_languages: Collection[str] | None = None,
 ) -> str:
     """Sizes, labels, lengths, duplicates, and the majority baseline.
 
@@ -44,6 +51,7 @@ def describe_data(
         max_length: The longest text in tokens.
         unknown: The share of unknown tokens among those of the training texts,
             and the number of these texts with unknown tokens.
+        read_languages: See `find_problems`.
     """
     splits = splits_lib.flatten(examples)
     names = ["", *splits]
@@ -59,7 +67,7 @@ def describe_data(
 
         score = 100 * metrics.majority(task.metric, scored.labels)
         lines.append(f"majority baseline: {task.metric} {score:.1f}")
-    lines += find_problems(task, splits)
+    lines += find_problems(task, splits, read_languages)
     if len(lengths):
         lines.append(_describe_lengths(np.asarray(lengths), max_length))
         share, texts = unknown
@@ -71,15 +79,29 @@ def describe_data(
 
 
 def find_problems(
-    task: Task, splits: Mapping[str, Examples | Sentences]
+    task: Task,
+    splits: Mapping[str, Examples | Sentences],
+    read_languages: Collection[str] | None = None,
 ) -> list[str]:
     """What may be wrong with labels and texts, as sentences.
 
     Args:
         task: The task.
         splits: The examples by split; see `splits.flatten`. `train` is one.
+        read_languages: The languages that the encoder reads; None if they are
+            not known.
     """
     problems = find_label_problems(task, splits["train"])
+    if read_languages:
+        texts = [" ".join(row) for row in zip(*splits["train"].texts)]
+        language = languages.find_unread(texts, read_languages)
+        if language:
+            known = formatting.join_words(sorted(read_languages))
+            problems.append(
+                f"the texts are {language}, and the encoder reads {known}. "
+                f"Give --model=FOLDER with an encoder that reads {language}, "
+                f"such as {MULTILINGUAL}; README has the commands."
+            )
     for split, count in count_shared(splits).items():
         if count:
             problems.append(

@@ -27,6 +27,7 @@ from tf_transfer.data import (
 )
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Examples, Sentences, Source, Task, Texts
+from tf_transfer.models import vocabulary
 from tf_transfer.own import held_out, table_source, task_file
 from tf_transfer.runs.task_settings import SettingsT
 from tf_transfer.runs.warm import WarmState
@@ -59,9 +60,11 @@ class RunData(Generic[SettingsT]):
         fitted_probe: what a fitted probe reads; see `probe.Probe.chosen`. None
             for any other run.
         reports_problems: whether it prints problems of a user's own texts.
+        checks_language: whether the language of the texts is one of them.
     """
 
     reports_problems = True
+    checks_language = True
 
     def __init__(
         self,
@@ -214,8 +217,17 @@ class RunData(Generic[SettingsT]):
             task: the task.
             splits: the texts by split; `train` is one.
         """
-        for problem in card.find_problems(task, splits):
+        languages = self.read_languages
+        for problem in card.find_problems(task, splits, languages):
             screen.say(f"{task.name}: {problem}")
+
+    @property
+    def read_languages(self) -> frozenset[str] | None:
+        """The languages that the encoder reads; None if they are not known."""
+        settings = self.settings
+        if settings.is_sparse or not self.checks_language:
+            return None
+        return vocabulary.find_languages(settings.model)
 
     def describe_data(
         self, task: Task, encoder: "Encoder | None" = None
@@ -235,7 +247,12 @@ class RunData(Generic[SettingsT]):
             lengths = ids.lengths + ids.lost
             unknown = ids.count(encoder.tokenizer.unknown)
         text = card.describe_data(
-            task, examples, lengths, self.settings.max_length, unknown
+            task,
+            examples,
+            lengths,
+            self.settings.max_length,
+            unknown,
+            self.read_languages,
         )
         problems = self.sources[task.name].find_problems()
         return "\n".join([text, *problems])
