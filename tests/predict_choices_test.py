@@ -144,12 +144,15 @@ def test_entities_are_scored_by_the_tags_of_a_file(choose, tmp_path, capsys):
     [
         ("stars", "--calibrate", "stars has scores. Leave it out"),
         ("places", "--calibrate", "places has entities. Leave it out"),
+        ("stars", "--min_confidence=0.5", "stars has other answers"),
+        ("places", "--min_confidence=0.5", "places has other answers"),
     ],
 )
 def test_a_task_without_such_probabilities_is_named(
     task, flag, said, run, capsys, eager
 ):
-    words = [f"--run={run}", f"--task={task}", "--export=a", flag]
+    words = [f"--run={run}", f"--task={task}", flag]
+    words += ["--export=a"] if flag == "--calibrate" else ["--text=a"]
     assert command(*words) == 1
     assert said in capsys.readouterr().err
 

@@ -125,3 +125,31 @@ def test_a_far_date_in_a_column_that_nobody_needs_is_left_out(tmp_path, capsys):
     assert "column 'far' cannot be read" in capsys.readouterr().err
     with pytest.raises(UserError, match="is not Parquet, or damaged"):
         table_files.read_table(str(path), {"far": "--text_column"})
+
+
+def test_answers_below_the_least_confidence_are_left_empty(tmp_path, capsys):
+    class Unsure(Predictor):
+        """Is the surer, the longer a text."""
+
+        def answers(self, logits):
+            return [("good", 0.5), ("bad", 0.9), ("good", 0.8999)]
+
+        def describe_answers(self, rows, logits, probabilities):
+            labels, scores = zip(*self.answers(logits))
+            return {
+                "predicted_label": [*labels],
+                "predicted_score": [*scores],
+            }
+
+    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path.write_text("text,other\none,1\ntwo,2\nthree,3\n")
+    rows, logits = predict.write_answers(
+        Unsure(), read(path), str(out), ".csv", min_confidence=0.9
+    )
+    columns = table_files.read_table(str(out)).columns
+    assert columns["predicted_label"] == ["", "bad", ""]
+    assert columns["predicted_score"] == ["0.5", "0.9", "0.8999"]
+    assert rows.texts == [["two"]] and len(logits) == 1
+    assert capsys.readouterr().err == (
+        "--min_confidence=0.9: 1 of 3 rows answered, 2 left empty.\n"
+    )

@@ -299,6 +299,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "format",
         "probabilities",
         "calibrate",
+        "min_confidence",
         "flagfile",
         "help",
         "logdir",

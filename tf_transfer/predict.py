@@ -22,6 +22,10 @@ whose words are separated by blanks.
 `--calibrate` fits the probabilities to the run's validation texts; exports have
 the fitted temperature, too.
 
+`--min_confidence=0.9` leaves `predicted_label` empty where its probability,
+after `--calibrate`, is below 0.9; `predicted_score` stays. Scores and errors of
+`--label_column` are then those of the answered rows.
+
 `--export` writes a TensorFlow SavedModel that takes raw strings and returns
 labels; import tensorflow_text before you load it. `--format=hugging_face`
 writes a folder for transformers, `--format=keras_preset` one for keras-hub; a
@@ -88,6 +92,14 @@ def define_flags() -> None:
         "Divide logits by the temperature that fits the run's validation "
         "labels best, so that probabilities are more accurate.",
     )
+    flags.DEFINE_float(
+        "min_confidence",
+        None,
+        "Least probability of an answer, such as 0.9: `predicted_label` is "
+        "empty below it. With --calibrate, the calibrated probability.",
+        0,
+        1,
+    )
     flags.DEFINE_string(
         "task", "", "Of a run that has several: the one that answers."
     )
@@ -147,7 +159,8 @@ def write_answers(
     output: str | None,
     extension: str,
     probabilities: bool = False,
-) -> np.ndarray:
+    min_confidence: float = 0.0,
+) -> tuple[Examples | Sentences, np.ndarray]:
     """Writes a table with the answers behind its columns.
 
     Args:
@@ -156,15 +169,29 @@ def write_answers(
         output: The file of the answers; None for the terminal.
         extension: Decides the format.
         probabilities: Whether each label has a column.
+        min_confidence: Least probability of a label that is written.
 
     Returns:
-        The logits, float32 [examples or words, units].
+        The rows that have an answer, and their logits, float32 [examples or
+        words, units].
 
     Raises:
         UserError: The answers would replace a column.
     """
-    logits = predictor.logits(texts.rows)
-    answers = predictor.describe_answers(texts.rows, logits, probabilities)
+    rows, logits = texts.rows, predictor.logits(texts.rows)
+    answers = predictor.describe_answers(rows, logits, probabilities)
+    answered = np.arange(len(rows))
+    if min_confidence:
+        scores = np.array([score for _, score in predictor.answers(logits)])
+        answered = np.flatnonzero(scores >= min_confidence)
+        for row in np.flatnonzero(scores < min_confidence):
+            answers["predicted_label"][row] = None
+        print(
+            f"--min_confidence={min_confidence:g}: {len(answered):,} of "
+            f"{formatting.count(len(rows), 'row')} answered, "
+            f"{len(rows) - len(answered):,} left empty.",
+            file=sys.stderr,
+        )
     for name in answers:
         if name in texts.columns:
             raise UserError(
@@ -179,7 +206,9 @@ def write_answers(
         files.write_atomically(output, content)
         count = formatting.count(len(texts.rows), "row")
         print(f"{count} with answers: {output}")
-    return logits
+    if len(answered) == len(rows):
+        return rows, logits
+    return rows.take(answered), logits[answered]
 
 
 def write_scores(
@@ -233,6 +262,11 @@ def _check_flags(values: flags.FlagValues) -> None:
         )
     if values.skip_bad_rows and not values.input:
         raise UserError("--skip_bad_rows: is of --input. Give the file.")
+    if values.min_confidence and values.export:
+        raise UserError(
+            f"--min_confidence={values.min_confidence:g}: is for answers, and "
+            "an export has every probability. Leave it out."
+        )
     # Bytes of the command line that were not decoded.
     if any("\ud800" <= c <= "\udfff" for text in values.text for c in text):
         raise UserError(
@@ -276,6 +310,11 @@ def main(argv: Sequence[str] = ()) -> None:
     _check_flags(values)
     run = experiment.open_run(values.run, values.cache_dir, values.experiment)
     task = choose_task(run.experiment.data.tasks, values.task)
+    if values.min_confidence and task.kind not in ("classes", "labels"):
+        raise UserError(
+            f"--min_confidence={values.min_confidence:g}: is for classes and "
+            f"labels, and {task.name} has other answers. Leave it out."
+        )
     settings, path = run.experiment.settings, values.input or ""
     extension = choose_extension(task, path, values.output)
     texts = None
@@ -298,11 +337,16 @@ def main(argv: Sequence[str] = ()) -> None:
     if texts is None:
         export_folder.export(predictor, values.export, values.format)
         return
-    logits = write_answers(
-        predictor, texts, values.output, extension, values.probabilities
+    rows, logits = write_answers(
+        predictor,
+        texts,
+        values.output,
+        extension,
+        values.probabilities,
+        values.min_confidence or 0.0,
     )
-    if values.label_column:
-        write_scores(task, texts.rows, logits, values.output)
+    if values.label_column and len(rows):
+        write_scores(task, rows, logits, values.output)
 
 
 if __name__ == "__main__":

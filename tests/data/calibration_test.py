@@ -167,3 +167,28 @@ def test_weights_of_scores_have_the_sum_1_in_the_scale_of_the_task(rng):
         labels = (middle + unit * 2 * better[:, 0]).astype(np.float32)
         weights = metrics.fit_weights(SCORES, labels, [better, other])
         np.testing.assert_array_equal(weights, [1, 0])
+
+
+def test_the_surest_answers_are_given_first():
+    confidence = np.array(
+        [0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.6, 0.6]
+    )
+    logits = np.log(confidence / (1 - confidence))[:, None]
+    labels = np.array([1, 1, 1, 1, 0, 1, 1, 0, 0, 0])
+    covered = metrics.measure_coverage(labels, logits)
+    assert [line.share for line in covered] == [1, 1, 1, 0.7, 0.5]  # ties
+    assert [line.accuracy for line in covered[2:]] == pytest.approx(
+        [6 / 10, 6 / 7, 4 / 5]
+    )
+    assert [line.confidence for line in covered[2:]] == pytest.approx(
+        [0.6, 0.65, 0.75]
+    )
+    assert metrics.measure_coverage(labels[:0], logits[:0]) == []
+
+
+def test_answers_of_calibrated_logits_cover_as_much(rng):
+    labels, logits = draw(rng, 4, 500)
+    before = metrics.measure_coverage(labels, logits)
+    after = metrics.measure_coverage(labels, logits / 2)
+    assert [line.share for line in after] == [line.share for line in before]
+    assert all(a.confidence < b.confidence for a, b in zip(after, before))

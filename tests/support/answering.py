@@ -26,8 +26,8 @@ def predict_file(
     given = input_texts.read_file(
         task, settings, path, "", label_column, skip_bad_rows
     )
-    logits = predict.write_answers(
+    rows, logits = predict.write_answers(
         predictor, given, output, extension, probabilities
     )
     if label_column:
-        predict.write_scores(task, given.rows, logits, output)
+        predict.write_scores(task, rows, logits, output)

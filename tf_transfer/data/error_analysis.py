@@ -4,6 +4,7 @@ Precision, recall and F1 by label, the confusion matrix, the calibration and the
 worst texts; for scores, the residuals.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
@@ -76,6 +77,7 @@ class Errors(TypedDict, total=False):
     residuals: Residuals
     worst: list[WrongText]  # at most `MOST_LISTED`, the worst first
     calibration: dict[str, float]  # see `metrics.measure_calibration`
+    coverage: list[dict[str, float]]  # of classes; `metrics.measure_coverage`
 
 
 class Confusion(TypedDict):
@@ -142,6 +144,10 @@ def _describe_classes(
     return {
         "labels": _score_labels(names, labels, answers),
         "confusion": _count_confusions(names, labels, answers),
+        "coverage": [
+            dataclasses.asdict(line)
+            for line in metrics.measure_coverage(labels, logits)
+        ],
         "worst": _list_worst(
             examples,
             worst,

@@ -6,6 +6,7 @@ fractions (0.87, not 87). Where an example may have several labels, they are
 int64 [examples, units] of 0 and 1, and each logit above 0 is one.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from tf_transfer.data import entities
 from tf_transfer.data.task import Task
 
 BINS = 10  # of the calibration error
+SHARES = (1.0, 0.9, 0.8, 0.7, 0.5)  # of the texts that are answered
 CERTAIN = 1e3  # a logit that no example gives
 TEMPERATURES = (0.05, 20.0)  # without any error, the best one would be 0
 
@@ -341,6 +343,51 @@ def measure_calibration(
         # Of a label's two classes one is counted: their errors are equal.
         "brier": brier / 2 if several else brier,
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """What is right if only the surest answers are given.
+
+    Attributes:
+        share: The share of the texts that are answered.
+        confidence: The least probability of their answers.
+        accuracy: The share of right answers among theirs.
+    """
+
+    share: float
+    confidence: float
+    accuracy: float
+
+
+def measure_coverage(labels: np.ndarray, logits: np.ndarray) -> list[Coverage]:
+    """Accuracy against the share of answered texts, for `SHARES` of them.
+
+    Texts are answered where the probability of the answer, its confidence, is
+    at least a threshold. Answers of equal confidence are given together, so a
+    share may be larger than asked for.
+
+    Args:
+        labels: int64 [texts]. The right classes.
+        logits: float [texts, units] of held-out texts.
+    """
+    if not len(labels):
+        return []
+    confidence = probabilities(logits).max(axis=1)
+    is_right = decide(logits) == labels
+    ranked = np.sort(confidence)[::-1]
+    covered = []
+    for share in SHARES:
+        least = ranked[max(round(share * len(ranked)), 1) - 1]
+        is_given = confidence >= least
+        covered.append(
+            Coverage(
+                float(is_given.mean()),
+                float(least),
+                float(is_right[is_given].mean()),
+            )
+        )
+    return covered
 
 
 def fit_temperature(labels: np.ndarray, logits: np.ndarray) -> float:

@@ -332,6 +332,17 @@ class Source:
         """
         return None
 
+    def locate(self, split: str, ids: np.ndarray) -> list[tuple[str, int]]:
+        """The file and the line of texts.
+
+        A source without files has an empty name, and the id of the text.
+
+        Args:
+            split: The split that `read` returned the texts for.
+            ids: int64 [texts]. Their ids.
+        """
+        return [("", int(number)) for number in ids]
+
     def find_problems(self) -> list[str]:
         """What may be wrong with its columns, as sentences."""
         return []

@@ -126,9 +126,24 @@ class TableSource(Source):
         Raises:
             UserError: A row is invalid; the message has file and line.
         """
-        if split == "train" or not getattr(self.task_file, split).paths:
+        if self._is_drawn(split):
             return self.read_all("train").take(self.drawn[split])
         return self.read_all(split)
+
+    def _is_drawn(self, split: str) -> bool:
+        """Whether the texts of a split are in the training files."""
+        return split == "train" or not getattr(self.task_file, split).paths
+
+    def locate(self, split: str, ids: np.ndarray) -> list[tuple[str, int]]:
+        """The file and the line of texts; in Parquet and Excel the number.
+
+        Args:
+            split: The split that `read` returned the texts for.
+            ids: int64 [texts]. Their ids.
+        """
+        rows = self._read("train" if self._is_drawn(split) else split)
+        numbers = np.searchsorted(rows.ids, ids)
+        return [rows.table.places[number] for number in numbers]
 
     def read_all(self, split: str) -> Examples | Sentences:
         """All rows of the files of a split, including those drawn from it."""
