@@ -228,8 +228,9 @@ def test_the_python_of_the_card_prepares_texts(changes, form, tmp_path, eager):
 def test_entities_are_exported_to_a_saved_model_alone(form, tmp_path):
     labels = ("O", "B-X", "I-X")
     task = Task("t", "", ("words",), "tags", labels, "f1", kind="entities")
-    settings = types.SimpleNamespace(max_length=9)
-    run = types.SimpleNamespace(settings=settings)
+    settings = types.SimpleNamespace(max_length=9, is_sparse=False)
+    data = types.SimpleNamespace(fitted_probe=None)
+    run = types.SimpleNamespace(settings=settings, data=data)
     predictor = types.SimpleNamespace(task=task, experiment=run)
     with pytest.raises(UserError, match="and this run labels words"):
         export_folder.export(predictor, str(tmp_path), form)

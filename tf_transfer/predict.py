@@ -315,6 +315,8 @@ def main(argv: Sequence[str] = ()) -> None:
             f"--min_confidence={values.min_confidence:g}: is for classes and "
             f"labels, and {task.name} has other answers. Leave it out."
         )
+    if values.export:
+        export_folder.check(run.experiment, task, values.export, values.format)
     settings, path = run.experiment.settings, values.input or ""
     extension = choose_extension(task, path, values.output)
     texts = None

@@ -193,10 +193,10 @@ def test_blocks_that_keras_hub_does_not_have_are_refused(
 
 def test_a_head_that_they_do_not_have_is_refused(network, tmp_path):
     head = pooled.PooledHead(
-        1, network.encoder.hidden, "mean", 0.1, 0, "float32", name="head_mean"
+        1, network.encoder.hidden, "cls_state", 0, 0, "float32", name="head_x"
     )
-    other = Network(network.encoder, {"mean": head})
+    other = Network(network.encoder, {"x": head})
     with pytest.raises(UserError, match="--format: other libraries"):
         exports.hugging_face(
-            other, "mean", str(tmp_path), "classes", LABELS, MAX_LENGTH
+            other, "x", str(tmp_path), "classes", LABELS, MAX_LENGTH
         )

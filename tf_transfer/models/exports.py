@@ -4,6 +4,8 @@
 classification: it has the same encoder, pooler and dense layer on [CLS]. An
 encoder with segments is a BERT there, one without a RoBERTa, with the tokenizer
 that it has: so a DistilBERT has its pooler, which its own classifier has not.
+transformers has no classifier on means of tokens: for a head that reads these,
+the folder has the encoder, and the dense layer in `head.safetensors`.
 `keras_preset` writes keras-hub's text classifier. Two classes with one unit z
 become two units (0, z), whose softmax is that unit's sigmoid.
 """
@@ -34,6 +36,8 @@ Arrays = dict[str, np.ndarray]
 KERAS_ACTIVATIONS = {"bert": ("gelu", "gelu_new"), "roberta": ("gelu",)}
 KERAS_EPSILON = {"bert": 1e-12, "roberta": 1e-5}
 KERAS_TOKENIZERS = {"bert": WordPieces, "roberta": BytePairs}
+MEANS = ("mean", "block_means")  # of tokens; see `PooledHead`
+HEAD_FILE = "head.safetensors"
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -62,7 +66,10 @@ def hugging_face(
     Raises:
         UserError: transformers has no such head or embeddings.
     """
-    kernel, bias = _output_layer(network, head, kind, labels)
+    reads_means = network.heads[head].pooling in MEANS
+    kernel, bias = _output_layer(
+        network, head, kind, labels, MEANS if reads_means else ("cls",)
+    )
     encoder, path = network.encoder, pathlib.Path(folder)
     if encoder.projection is not None:
         raise UserError(
@@ -70,13 +77,24 @@ def hugging_face(
             "embeddings of another width than the blocks and this pooler. "
             "Give --format=saved_model."
         )
-    _write_config(encoder, path, kind, labels, max_length)
-    arrays = {}
-    for name, array in _arrays(encoder, kernel, bias).items():
-        arrays[name] = np.ascontiguousarray(array, np.float32)
-    content = safetensors.numpy.save(arrays, {"format": "pt"})
+    _write_config(encoder, path, kind, labels, max_length, reads_means)
+    arrays = _encoder_arrays(encoder)
+    if reads_means:
+        head_arrays = {"weight": kernel.T, "bias": bias}
+        _write_arrays(path / HEAD_FILE, head_arrays)
+    else:
+        arrays |= _classifier_arrays(encoder, kernel, bias)
+    _write_arrays(path / "model.safetensors", arrays)
+
+
+def _write_arrays(path: pathlib.Path, arrays: Arrays) -> None:
+    """Writes arrays as float32; everybody may read the file."""
+    exact = {
+        name: np.ascontiguousarray(array, np.float32)
+        for name, array in arrays.items()
+    }
     # `save_file` makes a file that only its owner can read.
-    (path / "model.safetensors").write_bytes(content)
+    path.write_bytes(safetensors.numpy.save(exact, {"format": "pt"}))
 
 
 def keras_preset(
@@ -141,23 +159,28 @@ def _add_segment(encoder: Encoder) -> keras_hub.models.Backbone:
 
 
 def _output_layer(
-    network: Network, name: str, kind: str, labels: Sequence[str]
+    network: Network,
+    name: str,
+    kind: str,
+    labels: Sequence[str],
+    poolings: Sequence[str] = ("cls",),
 ) -> Sequence[np.ndarray]:
-    """Kernel [hidden, labels] and bias [labels] of the output layer.
+    """Kernel [width, labels] and bias [labels] of the output layer.
 
     Raises:
-        UserError: the head is not one dense layer on [CLS].
+        UserError: the head is not one dense layer on one of `poolings`.
     """
     head = network.heads[name]
     if (
         type(head) is not PooledHead
-        or head.pooling != "cls"
+        or head.pooling not in poolings
         or head.texts_per_example != 1
         or head.inner is not None
     ):
         raise UserError(
             "--format: other libraries have no such head; they have one dense "
-            "layer on [CLS] through the pooler. Give --format=saved_model."
+            "layer on [CLS] through the pooler, or --format=hugging_face on "
+            "means of single texts. Give --format=saved_model."
         )
     kernel, bias = head.dense.get_weights()
     if name in network.scales:
@@ -179,8 +202,8 @@ def _dense(prefix: str, layer: keras.layers.Layer) -> Arrays:
     return {f"{prefix}.weight": kernel.T, f"{prefix}.bias": bias}
 
 
-def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
-    """All weights: the encoder's, and those of pooler and output layer."""
+def _encoder_arrays(encoder: Encoder) -> Arrays:
+    """The weights of embeddings and blocks, and of BERT's pooler."""
     names = transformers_weights
     arrays = {}
     for name, table in names.tables(encoder).items():
@@ -197,14 +220,21 @@ def _arrays(encoder: Encoder, kernel: np.ndarray, bias: np.ndarray) -> Arrays:
             arrays[f"{name}.bias"] = np.asarray(layer.beta)
         else:
             arrays |= _dense(name, layer)
-    pooler, output = f"bert.{names.POOLER}", "classifier"
-    if encoder.family == "roberta":
-        pooler, output = "classifier.dense", "classifier.out_proj"
+    if encoder.family == "bert":
+        arrays |= _dense(names.POOLER, encoder.pooler)
+    return {f"{encoder.family}.{name}": x for name, x in arrays.items()}
+
+
+def _classifier_arrays(
+    encoder: Encoder, kernel: np.ndarray, bias: np.ndarray
+) -> Arrays:
+    """The weights of the output layer, and of RoBERTa's pooler."""
+    if encoder.family == "bert":
+        return {"classifier.weight": kernel.T, "classifier.bias": bias}
     return {
-        **{f"{encoder.family}.{name}": x for name, x in arrays.items()},
-        **_dense(pooler, encoder.pooler),
-        f"{output}.weight": kernel.T,
-        f"{output}.bias": bias,
+        **_dense("classifier.dense", encoder.pooler),
+        "classifier.out_proj.weight": kernel.T,
+        "classifier.out_proj.bias": bias,
     }
 
 
@@ -214,6 +244,7 @@ def _write_config(
     kind: str,
     labels: Sequence[str],
     max_length: int,
+    reads_means: bool,
 ) -> None:
     """Writes `config.json` and the tokenizer's files; see `hugging_face`."""
     path.mkdir(parents=True, exist_ok=True)
@@ -221,12 +252,13 @@ def _write_config(
     names = list(labels) or ["score"]
     positions = encoder.max_positions
     if encoder.family == "bert":
-        architecture = "BertForSequenceClassification"
+        architecture = "Bert"
         segments = backbone.num_segments
     else:
-        architecture = "RobertaForSequenceClassification"
+        architecture = "Roberta"
         segments = 1
         positions += special.pad + 1
+    architecture += "Model" if reads_means else "ForSequenceClassification"
     config = {
         "architectures": [architecture],
         "model_type": encoder.family,

@@ -5,7 +5,10 @@ import os
 import re
 import tempfile
 
+from tf_transfer.data.task import Task
 from tf_transfer.runs import model_card
+from tf_transfer.runs.run_model import RunModel
+from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.runs.trained import (
     BaselinePredictor,
     NetworkPredictor,
@@ -19,6 +22,82 @@ PATTERNS = re.compile(r"[*?\[\\]")  # what TensorFlow matches files by
 SPARE = 16e6  # bytes of an export besides its weights
 
 
+def check(
+    experiment: RunModel[RunSettings], task: Task, folder: str, form: str | None
+) -> str:
+    """Refuses what cannot be exported, before anything is loaded.
+
+    Args:
+        experiment: That of the run.
+        task: The task that answers.
+        folder: The folder to write; it must be empty or new.
+        form: See `export`.
+
+    Returns:
+        The form.
+
+    Raises:
+        UserError: The folder is not empty, or the form has no such model.
+    """
+    settings = experiment.settings
+    if os.path.exists(folder) and os.listdir(folder):
+        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
+    if form and settings.is_sparse:
+        raise UserError(
+            f"--format={form}: is for encoders, and a baseline has its own. "
+            "Leave it out."
+        )
+    form = form or "saved_model"
+    if form != "saved_model":
+        _check_other_library(experiment, task, form)
+    path = os.path.abspath(folder)
+    is_loaded_by_pattern = form == "saved_model" and not settings.is_sparse
+    if is_loaded_by_pattern and (found := PATTERNS.search(path)):
+        raise UserError(
+            f"--export={folder}: its path ({path}) has a {found[0]}, which "
+            "TensorFlow takes for a pattern when it loads a SavedModel. Give a "
+            "folder without it."
+        )
+    return form
+
+
+def _check_other_library(
+    experiment: RunModel[RunSettings], task: Task, form: str
+) -> None:
+    """Raises `UserError` for what a form of another library does not read."""
+    settings, probe = experiment.settings, experiment.data.fitted_probe
+    instead = "Give --format=saved_model"
+    if task.is_tagging:
+        raise UserError(
+            f"--format={form}: is for texts, and this run labels words. "
+            f"{instead}."
+        )
+    if settings.long_texts != "head":
+        raise UserError(
+            f"--format={form}: reads the beginnings of long texts alone, and "
+            f"this run has --long_texts={settings.long_texts}. {instead}."
+        )
+    if probe and probe["words"]:
+        raise UserError(
+            f"--format={form}: reads states alone, and this probe reads words, "
+            f"too. {instead}, or fit the probe with --words=false."
+        )
+    if probe and (probe["pair_features"] or probe["pooling"] == "cls_state"):
+        states = probe["pair_features"] or "[CLS] without the pooler"
+        raise UserError(
+            f"--format={form}: other libraries have no head on what this probe "
+            f"reads ({states}). {instead}."
+        )
+    reads_means = experiment.pooling_of(task) in model_card.MEANS
+    if probe:
+        reads_means = probe["pooling"] in model_card.MEANS
+    if reads_means and (form != "hugging_face" or len(task.texts) == 2):
+        raise UserError(
+            f"--format={form}: this run reads means of all tokens, which only "
+            f"--format=hugging_face has, for single texts. {instead}."
+        )
+
+
 def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
     """Writes the trained model, and a model card.
 
@@ -30,38 +109,10 @@ def export(predictor: Predictor, folder: str, form: str | None = None) -> None:
             first, and for a baseline, which has JSON and NumPy's arrays.
 
     Raises:
-        UserError: The folder is not empty, the form has no such model, or the
-            disk is full. Then nothing is left in the folder.
+        UserError: See `check`; or the disk is full. Then nothing is left in
+            the folder.
     """
-    if os.path.exists(folder) and os.listdir(folder):
-        raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    if form and isinstance(predictor, BaselinePredictor):
-        raise UserError(
-            f"--format={form}: is for encoders, and a baseline has its own. "
-            "Leave it out."
-        )
-    form = form or "saved_model"
-    if predictor.task.is_tagging and form != "saved_model":
-        raise UserError(
-            f"--format={form}: is for texts, and this run labels words."
-        )
-    long_texts = predictor.experiment.settings.long_texts
-    if long_texts != "head" and form != "saved_model":
-        raise UserError(
-            f"--format={form}: reads the beginnings of long texts alone, and "
-            f"this run has --long_texts={long_texts}. Give "
-            "--format=saved_model."
-        )
-    path = os.path.abspath(folder)
-    is_loaded_by_pattern = form == "saved_model" and isinstance(
-        predictor, NetworkPredictor
-    )
-    if is_loaded_by_pattern and (found := PATTERNS.search(path)):
-        raise UserError(
-            f"--export={folder}: its path ({path}) has a {found[0]}, which "
-            "TensorFlow takes for a pattern when it loads a SavedModel. Give a "
-            "folder without it."
-        )
+    form = check(predictor.experiment, predictor.task, folder, form)
     with files.staged(folder) as stage:
         if isinstance(predictor, NetworkPredictor):
             text = _export_network(predictor, folder, stage, form)

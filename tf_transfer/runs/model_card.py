@@ -66,6 +66,28 @@ def encode(*pair):
 
 
 print(model(**encode("...", "...")).logits)"""
+# Of a head on means of tokens, which transformers has no class for.
+MEANS_USE = """import torch
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoTokenizer
+
+model = AutoModel.from_pretrained(".").eval()
+tokenizer = AutoTokenizer.from_pretrained(".")
+head = load_file("head.safetensors")
+inputs = tokenizer(["..."], padding=True, truncation=True, return_tensors="pt")
+with torch.no_grad():
+    states = model(**inputs, output_hidden_states=True).hidden_states
+mask = inputs["attention_mask"][:, :, None]
+means = [(x * mask).sum(1) / mask.sum(1) for x in states{blocks}]
+logits = torch.cat(means, 1) @ head["weight"].T + head["bias"]
+print({output})"""
+# The states that such a head reads, of those of all blocks.
+MEANS = {"mean": "[-1:]", "block_means": ""}
+MEANS_OUTPUTS = {
+    "classes": "[model.config.id2label[n] for n in logits.argmax(1).tolist()]",
+    "labels": "torch.sigmoid(logits)",
+    "score": "logits",
+}
 WORDS_INPUT = 'words=tf.constant([["...", "..."]])'
 # The same for a baseline, of entities and of texts.
 TAGS_USE = """import json
@@ -144,10 +166,15 @@ def write_card(
     room = settings["max_length"] - 2 - len(special.between)
     if form == "hugging_face" and len(task.texts) == 2 and room % 2:
         use = CUT_PAIR_USE
+    output = outputs.get(task.kind, "label")
+    pooling = predictor.network.heads[task.name].pooling
+    if form == "hugging_face" and pooling in MEANS:
+        use, output = MEANS_USE, MEANS_OUTPUTS[task.kind]
     use = use.format(
         inputs=WORDS_INPUT if task.is_tagging else inputs,
-        output=outputs.get(task.kind, "label"),
+        output=output,
         max_length=settings["max_length"],
+        blocks=MEANS.get(pooling, ""),
     )
     return _join(lines, _prepare_texts(predictor, use))
 
