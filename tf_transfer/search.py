@@ -33,6 +33,7 @@ from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import Reader, Setting, setting
 from tf_transfer.own import table_source
+from tf_transfer.runs import disk
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
 
@@ -208,6 +209,7 @@ def main(argv: Sequence[str] = ()) -> None:
         print(search.describe_rungs())
     else:
         search.run()
+        disk.print_used(settings.resolve().out, settings.cache_dir)
 
 
 if __name__ == "__main__":

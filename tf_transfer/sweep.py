@@ -23,6 +23,7 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
+from tf_transfer.runs import disk
 from tf_transfer.sweeps import estimate, execute, grid, plan, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
@@ -154,6 +155,7 @@ def main(argv: list[str]) -> None:
         )
     words = "python", "-m", "tf_transfer.report", values.out
     print(f"Side by side: {quote_command(*words)}")
+    disk.print_used(values.out, values.cache_dir)
     if run_states.select(State.FAILED):
         sys.exit(1)
 

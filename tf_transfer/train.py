@@ -48,7 +48,7 @@ from tf_transfer.config.fields import Group, Reader, Setting, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task, Texts
-from tf_transfer.runs import run_comparison, run_data, task_settings
+from tf_transfer.runs import disk, run_comparison, run_data, task_settings
 from tf_transfer.runs.runners import Runner
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
@@ -351,7 +351,10 @@ class Train(experiment.Experiment[Settings]):
     def execute(self) -> None:
         """Does what the command asks for: trains, ranks or describes."""
         if not self.settings.models:
-            return super().execute()
+            super().execute()
+            if not self.settings.describe:
+                disk.print_used(self.settings.out, self.settings.cache_dir)
+            return
         ranking = rank(self.settings, split_names(self.settings.models))
         command = self.command(models="", model=ranking.model)
         words = formatting.quote_command(*command)
