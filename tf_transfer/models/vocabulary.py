@@ -4,6 +4,7 @@ Nothing is loaded or fetched, and nothing here needs TensorFlow.
 """
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ TOKENIZER = "tokenizer.json"
 ENGLISH = frozenset({"English"})
 
 
+@functools.cache  # a process may have many runs of one encoder
 def find_languages(model: str) -> frozenset[str] | None:
     """The languages of an encoder; None if they are not known.
 
