@@ -184,8 +184,10 @@ def write_answers(
     if min_confidence:
         scores = np.array([score for _, score in predictor.answers(logits)])
         answered = np.flatnonzero(scores >= min_confidence)
-        for row in np.flatnonzero(scores < min_confidence):
-            answers["predicted_label"][row] = None
+        answers["predicted_label"] = [
+            label if score >= min_confidence else None
+            for label, score in zip(answers["predicted_label"], scores)
+        ]
         print(
             f"--min_confidence={min_confidence:g}: {len(answered):,} of "
             f"{formatting.count(len(rows), 'row')} answered, "
