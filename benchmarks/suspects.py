@@ -114,7 +114,7 @@ def measure_task(task: str, share: float, warm: WarmState) -> Case:
     """Ranks the labels of a task by the folds of each approach."""
     values = flags.FLAGS
     folder = os.path.join(values.runs, f"{task}_{round(100 * share)}")
-    table, _ = search_answers.write_task(task, folder)
+    table, _ = search_answers.write_task(task, values.examples, folder)
     labels, is_replaced = replace_labels(table["label"].to_numpy(str), share)
     table = table.assign(label=labels)
     table.to_csv(os.path.join(folder, "train.csv"), index=False)

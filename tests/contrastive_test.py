@@ -237,7 +237,8 @@ def test_rare_classes_may_weigh_the_same(path, tmp_path):
 
 @pytest.mark.parametrize("texts, epochs", [(16, 30), (40, 15), (1000, 1)])
 def test_few_texts_make_thirty_updates(texts, epochs):
-    assert train.usual_epochs(texts, 32, is_contrastive=True) == epochs
+    settings = train.Settings(task="rte", method="contrastive")
+    assert train.usual_epochs(texts, settings) == epochs
 
 
 @pytest.mark.parametrize("kind", TASKS)

@@ -69,4 +69,4 @@ def test_a_command_has_no_flag_of_a_search_and_the_usual_rate(tmp_path):
         "--warmup_fraction",
     }
     settings = command_line.parse(train.Settings, words[3:]).resolve()
-    assert settings.lr == train.RATES.everything
+    assert settings.lr == train.SMALL_RATE  # of everything

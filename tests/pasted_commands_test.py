@@ -15,6 +15,7 @@ from tf_transfer.data.task import Task
 from tf_transfer.reports import reading
 from tf_transfer.runs import model_card, run_comparison
 from tf_transfer.searches import answer
+from tf_transfer.searches.settings import Settings
 from tf_transfer.sweeps import grid, worker
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
@@ -92,15 +93,15 @@ def test_the_commands_of_a_search_are_quoted(paste, tmp_path):
     folder.mkdir()
     path = own_data.write_task(folder)
     out = str(folder / "out")
-    settings = train.Settings(task=path, model="tiny", out=out)
-    made = train.Train(settings)
-    planned = types.SimpleNamespace(
+    settings = Settings(task=path, model="tiny", out=out, budget="90s")
+    made = train.Train(train.Settings(task=path, model="tiny", out=out))
+    model = types.SimpleNamespace(
         experiment=made, directory=types.SimpleNamespace(path=out)
     )
-    row = types.SimpleNamespace(is_baseline=True)
-    found = answer._list_commands(planned, row)
-    assert paste(found[answer.TRAIN]) == made.command()[1:]
-    assert f"--task={path}" in made.command()
+    search = types.SimpleNamespace(settings=settings.resolve())
+    found = answer._list_commands(search, model)
+    words = paste(found[answer.MORE])
+    assert {f"--task={path}", f"--out={out}", "--budget=180s"} < {*words}
     assert f"--run={out}" in paste(found[answer.PREDICT])
 
 

@@ -94,7 +94,7 @@ def test_copied_seeds_are_left_out(tmp_path):
     assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
 
 
-ANSWER = '{"lines": ["mine: use <it>."], "run": ""}'
+ANSWER = '{"lines": ["mine: use <it>."], "table": [], "run": ""}'
 
 
 def test_the_answers_of_searches_are_in_the_report(tmp_path):
@@ -106,7 +106,8 @@ def test_the_answers_of_searches_are_in_the_report(tmp_path):
         file.write_text(text)
     found = summary_lib.summarize_folder(str(tmp_path))
     path = f"{tmp_path.name}/a"
-    assert found["searches"] == [{"path": path, "lines": ["mine: use <it>."]}]
+    answer = {"path": path, "lines": ["mine: use <it>."], "table": []}
+    assert found["searches"] == [answer]
     assert ("b", "has a search whose answer is damaged") in found["left_out"]
     page = report.compose(found)
     assert "mine: use &lt;it&gt;." in page_lib.to_html(page)

@@ -47,8 +47,8 @@ def test_a_search_is_an_estimator(monkeypatch, tmp_path, capsys):
 def test_what_a_search_cannot_use_is_a_value_error(monkeypatch, tmp_path):
     fake_runs.put_in(monkeypatch, fake_runs.World())
     model = tf_transfer.TextSearch("tiny", out=str(tmp_path))
-    with pytest.raises(ValueError, match="validation texts"):
-        model.fit(TEXTS, TEAMS)
+    with pytest.raises(ValueError, match="only 13 labelled texts"):
+        model.fit(TEXTS[:15], TEAMS[:15])
     with pytest.raises(ValueError, match="--budget=soon"):
         model.set_params(budget="soon").fit(TEXTS, TEAMS)
     with pytest.raises(sklearn.exceptions.NotFittedError):

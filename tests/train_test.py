@@ -32,23 +32,32 @@ def test_defaults_are_the_recipe_of_the_docstring():
     assert (settings.batch_size, settings.max_length) == (32, 256)
     assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.1)
     assert settings.bias_correction and settings.max_epochs is None
-    assert (settings.select, settings.frozen_prefix) == ("best", "cached")
+    assert (settings.select, settings.frozen_prefix) == ("last", "cached")
+    assert settings.batching == "grouped"
 
 
 @pytest.mark.parametrize(
-    "layers, lr", [("all", 5e-5), ("2", 2e-4), ("0", 1e-3)]
+    "layers, model, lr",
+    [
+        ("all", "bert_base_en_uncased", 5e-5),
+        ("all", "minilm", 2e-4),
+        ("2", "minilm", 2e-4),
+        ("0", "minilm", 1e-3),
+    ],
 )
-def test_the_less_trains_the_higher_is_the_rate(layers, lr):
-    settings = train.Settings(task="rte", trainable_layers=layers).resolve()
-    assert settings.lr == lr
+def test_the_less_trains_the_higher_is_the_rate(layers, model, lr):
+    settings = train.Settings(task="rte", trainable_layers=layers, model=model)
+    assert settings.resolve().lr == lr
 
 
 @pytest.mark.parametrize(
-    "texts, epochs",
-    [(192, 34), (500, 13), (1000, 7), (1568, 5), (1569, 4), (40_000, 4)],
+    "texts, layers, epochs",
+    [(64, "all", 30), (500, "all", 4), (640, "all", 3), (40_000, "all", 3)]
+    + [(64, "2", 30), (300, "2", 6), (40_000, "2", 6)],
 )
-def test_few_texts_make_more_epochs(texts, epochs):
-    assert train.usual_epochs(texts, 32) == epochs
+def test_few_texts_make_more_epochs(texts, layers, epochs):
+    settings = train.Settings(task="rte", trainable_layers=layers)
+    assert train.usual_epochs(texts, settings) == epochs
 
 
 def test_a_run_without_a_number_of_epochs_has_the_usual_one(tmp_path):
@@ -56,8 +65,9 @@ def test_a_run_without_a_number_of_epochs_has_the_usual_one(tmp_path):
     settings = settings_of(path, tmp_path / "runs", max_epochs=None)
     asked = train.Train(settings)
     found = asked.find_run()
-    assert asked.run_settings.max_epochs == train.usual_epochs(43, 32) == 100
-    settings = settings_of(path, tmp_path / "runs", max_epochs=100)
+    epochs = train.usual_epochs(43, settings)
+    assert asked.run_settings.max_epochs == epochs == 30
+    settings = settings_of(path, tmp_path / "runs", max_epochs=30)
     assert train.Train(settings).find_run().path == found.path
 
 

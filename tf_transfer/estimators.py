@@ -36,6 +36,7 @@ from tf_transfer.own import memory_source
 from tf_transfer.own.memory_source import make_task, MemorySource, NAME
 from tf_transfer.runs import run_comparison
 from tf_transfer.runs.trained import Predictor
+from tf_transfer.searches.settings import Settings as SearchSettings
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import files, formatting, json_files, screen
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -117,6 +118,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
     # What answers, once it is asked.
     _predictor: Predictor | None = None
     _settings_class: ClassVar[type[train.Settings]] = train.Settings
+    _command: ClassVar[str] = "tf_transfer.train"  # with these settings
 
     def _fit(
         self,
@@ -218,7 +220,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         for name in settings:
             if name not in names:
                 near = difflib.get_close_matches(str(name), names, 1)
-                words = ("python", "-m", cls.__module__, "--help")
+                words = ("python", "-m", self._command, "--help")
                 advice = f"See: {formatting.quote_command(*words)}"
                 if name in self.get_params():
                     advice = f"Give it to {type(self).__name__} itself."
@@ -226,7 +228,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
                     advice = f"Is {near[0]!r} meant?"
                 raise ValueError(
                     f"settings: {name!r:.60} is not a setting of "
-                    f"{cls.__module__}. {advice}"
+                    f"{self._command}. {advice}"
                 )
         return {name: _convert(value) for name, value in settings.items()}
 
@@ -335,7 +337,7 @@ class TextSearch(TextClassifier):
         random_state: The seed of the split into training, validation and test;
             see `TextEstimator`.
         out: The root of the folders of searches.
-        settings: Further fields of `search.Settings`, by name, such as
+        settings: Further fields of `SearchSettings`, by name, such as
             `approaches` and `max_loss`; None for none.
         verbose: Whether to print what the command prints.
 
@@ -364,7 +366,8 @@ class TextSearch(TextClassifier):
         self.settings = settings
         self.verbose = verbose
 
-    _settings_class = search.Settings
+    _settings_class = SearchSettings
+    _command = "tf_transfer.search"
 
     def _train(self, source: MemorySource, parameters: Record) -> str:
         """Searches; see `TextEstimator._train`.
@@ -392,7 +395,7 @@ class TextSearch(TextClassifier):
         if not isinstance(models, str):
             parameters["models"] = ",".join(f'"{model}"' for model in models)
             models = models[0]
-        settings = search.Settings(
+        settings = SearchSettings(
             **{
                 "task": NAME,
                 "data": table,
@@ -405,12 +408,12 @@ class TextSearch(TextClassifier):
             }
         )
         answer = search.open_search(settings, time.monotonic()).run()
-        if not answer["scored"]:
-            raise UserError("\n".join(answer["lines"]))
+        if answer.model is None:
+            raise UserError("\n".join(answer.lines))
         self.folder_ = os.path.abspath(out)
-        self.sentence_ = answer["sentence"]
-        self.table_ = pd.DataFrame(answer["table"])
-        return str(answer["model"].directory.path)
+        self.sentence_ = answer.sentence
+        self.table_ = pd.DataFrame(answer.table)
+        return str(answer.model.directory.path)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """float64 [n, classes]. The probability of each of `classes_`."""

@@ -143,8 +143,11 @@ def _pack(
 
 def _print_advice(page: "Page") -> None:
     """Prints the answers of searches; then the first studies' advice."""
+    from tf_transfer.reports import advice  # loads pandas
+
     for search in page.summary.get("searches", ()):
-        print(f"\nSearch in {search['path']}", *search["lines"], sep="\n")
+        lines = advice.show_lines(search["lines"], search.get("table", []))
+        print(f"\nSearch in {search['path']}\n{lines}")
     for section in page.sections[:SHOWN_STUDIES]:
         print(f"\n{section.study.title}\n{textwrap.fill(section.advice, 79)}")
         frame = section.table.frame.head(SHOWN_ROWS)

@@ -11,16 +11,17 @@ none. The run ends with the score next to the majority baseline and TF-IDF, the
 commands to try next, and how to predict.
 
 Defaults are what the field uses now, not a paper's of the other commands:
-batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
-(appendix A.3); for the last blocks 2e-4 and for a head on a frozen encoder 1e-3
-(ours: the less trains, the higher; the papers' pages show the curves); Adam
-with bias correction and a linear schedule that warms up over a tenth of the
-steps (Mosbach et al. 2021, Zhang et al. 2021: without the correction small data
-sets fail); decay 0.01, clipping at 1.0 (Devlin et al.); four epochs, or for few
-texts the number that takes 200 updates (Mosbach et al., Zhang et al.: small
-sets need more updates; docs/own_task.md has the gain), of which the best on
-validation is the result (Dodge et al. 2020); up to 256 tokens, padded to the
-longest of a batch only; the output of frozen blocks is computed once and stored
+batch 32, filled with texts of like length, and, for everything, 5e-5, of the
+ranges of Devlin et al. 2019 (appendix A.3), or 2e-4 for encoders of at most 512
+values per token; for the last blocks 2e-4 and for a head on a frozen encoder
+1e-3 (ours: the less trains, the higher); Adam with bias correction and a linear
+schedule that warms up over a tenth of the steps (Mosbach et al. 2021, Zhang et
+al. 2021: without the correction small data sets fail); decay 0.01, clipping at
+1.0 (Devlin et al.); three epochs for everything and six for the last blocks
+(ours), or for few texts the number that takes 60 updates; the last epoch is the
+result, since the rate has decayed then, and one small validation set chooses
+badly (--select=best takes the best); up to 256 tokens, padded to the longest of
+a batch only; the output of frozen blocks is computed once and stored
 (docs/feature_cache.md); scores are learned in units of their standard
 deviation. A task without validation texts holds out a tenth of its training
 set, drawn by --split_seed.
@@ -33,6 +34,7 @@ the training set; --baseline adds them to every run of an encoder. --models
 ranks encoders by their probes, and trains none.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -48,10 +50,12 @@ from tf_transfer.config.fields import Group, Reader, Setting, setting
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task, Texts
+from tf_transfer.models import loading
 from tf_transfer.runs import disk, run_comparison, run_data, task_settings
 from tf_transfer.runs.runners import Runner
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
+from tf_transfer.training import run_paths
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import UserError
@@ -60,11 +64,16 @@ from tf_transfer.utils.json_files import Record
 if TYPE_CHECKING:
     from tf_transfer.baselines.ranking import Ranking
 
-EPOCHS = 4
-LEAST_UPDATES = 200  # few texts train for more epochs to reach it
+# Epochs where every weight trains, or the last blocks; and updates, which few
+# texts take more epochs to reach.
+EPOCHS, BLOCKS_EPOCHS = 3, 6
+LEAST_UPDATES = 60
 CONTRASTIVE_UPDATES = 30
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
 RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
+# Small encoders, of at most this width, train at a higher rate (ours; measured
+# in docs/search.md).
+SMALL, SMALL_RATE = 512, 2e-4
 RECIPE: dict[str, Setting] = {
     "task": "",
     "batch_size": 32,
@@ -74,6 +83,8 @@ RECIPE: dict[str, Setting] = {
     "warmup_fraction": 0.1,
     "patience": 0,
     "min_delta": 0.0,
+    "select": "last",
+    "batching": "grouped",
     "frozen_prefix": "cached",
 }
 HELP = {
@@ -89,8 +100,8 @@ HELP = {
     "max_length": "Longest text (or pair) in tokens; batches are padded to "
     "their own longest text. Unset: 256, or the number of the encoder's "
     "positions if that is smaller.",
-    "max_epochs": "Epochs, of which the best on validation is the result. "
-    f"Unset: {EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
+    "max_epochs": f"Unset: {EPOCHS} where everything trains, else "
+    f"{BLOCKS_EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
     "updates.",
 }
 
@@ -109,20 +120,19 @@ UNREAD_BY_RANKING = (
 _TEXTS: dict[tuple[str, float, int, int, int, bool], int] = {}
 
 
-def usual_epochs(
-    texts: int, batch_size: int, is_contrastive: bool = False
-) -> int:
+def usual_epochs(texts: int, settings: "Settings") -> int:
     """Number of epochs without `--max_epochs`.
 
     Args:
         texts: number of training texts.
-        batch_size: examples per step.
-        is_contrastive: whether the method is `contrastive`.
+        settings: of the run.
     """
-    steps = batches.count_steps(texts, batch_size)
-    if is_contrastive:
+    steps = batches.count_steps(texts, settings.batch_size)
+    if settings.is_contrastive:
         return math.ceil(CONTRASTIVE_UPDATES / steps)
-    return max(EPOCHS, math.ceil(LEAST_UPDATES / steps))
+    is_whole = settings.trainable_layers == "all"
+    usual = EPOCHS if is_whole else BLOCKS_EPOCHS
+    return max(usual, math.ceil(LEAST_UPDATES / steps))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +173,7 @@ class Settings(
         "Score the test after every epoch. `false`: not at all; the same "
         "command without this flag then scores the selected weights, once.",
         hashed=False,
+        read_by=Reader.BASELINE,
     )
     refit: bool = setting(
         False,
@@ -225,9 +236,16 @@ class Settings(
         values = super().defaults()
         if self.models:  # each encoder has its own
             values.pop("max_length", None)
-        if self.refit or self.is_contrastive:
-            values["select"] = "last"
+        if values.get("lr") == RATES.everything and self._is_small:
+            values["lr"] = SMALL_RATE
         return values
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the encoder is a small one; an unknown one is not."""
+        with contextlib.suppress(UserError, OSError):  # reported elsewhere
+            return loading.read_shape(self.model).hidden <= SMALL
+        return False
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
@@ -242,7 +260,7 @@ class Settings(
                 "--learning_curve: trains further runs, without a limit of "
                 "time. Leave --max_seconds and --refit out."
             )
-        if (self.fold + 1) * self.validation_fraction > 1:
+        if self.fold * self.validation_fraction >= 1:
             raise UserError(
                 f"--fold={self.fold}: a fraction of "
                 f"{self.validation_fraction:g} has fewer parts. Give a number "
@@ -273,6 +291,8 @@ class TrainData(run_data.RunData[Settings]):
             labelled = [texts["train"][""], *texts["validation"].values()]
             train = {"": task_lib.concatenate(labelled)}
             texts = {**texts, "train": train, "validation": {}}
+        if not (self.settings.score_test or self.settings.trains):
+            texts = {**texts, "test": {}}
         count = len(texts["train"][""])
         if self.settings.learning_curve and count < FEWEST_FOR_CURVE:
             raise UserError(
@@ -303,6 +323,8 @@ class TfidfRunner(Runner[Settings]):
         model = directory.write_model("tfidf", baseline.arrays)
         directory.keep_models([model])
         data.forget()
+        if data.leaves_test:
+            record["scores_test"] = False
         return {**record, "best_epoch": 1}
 
 
@@ -330,9 +352,7 @@ class Train(experiment.Experiment[Settings]):
         )
         if split not in _TEXTS:  # a sweep asks for each of its runs
             _TEXTS[split] = len(data.examples[data.task.name]["train"][""])
-        epochs = usual_epochs(
-            _TEXTS[split], settings.batch_size, settings.is_contrastive
-        )
+        epochs = usual_epochs(_TEXTS[split], settings)
         return dataclasses.replace(settings, max_epochs=epochs)
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
@@ -361,7 +381,16 @@ class Train(experiment.Experiment[Settings]):
         screen.say(f"\n{ranking.text}\nTo train it: {words}")
 
     def print_answer(self, result: Result) -> None:
-        """Prints the run next to its baselines, and what to use."""
+        """Prints the run next to its baselines, and what to use.
+
+        Of the answer of a search, it prints what the search has found.
+        """
+        found = run_paths.read_answer_of(self.settings.out, result.directory)
+        if found is not None:
+            from tf_transfer.reports import advice  # loads pandas
+
+            screen.say("\n" + advice.show_lines(found["lines"], found["table"]))
+            return
         run_comparison.print_answer(self, result, self.settings.baseline)
         if self.settings.learning_curve:
             run_comparison.print_learning_curve(self, result)

@@ -9,56 +9,50 @@ from tests.comparison.scored_runs import answer_first
 from tf_transfer.comparison import compare, estimates
 from tf_transfer.comparison.decisions import Row
 from tf_transfer.comparison.estimates import Cell, Ranged, UNKNOWN
-
-FOLDS = {
-    "probe": {0: 60.0, 1: 40.0},
-    "best": {0: 90.0, 1: 80.0, 2: 70.0},
-}
+from tf_transfer.comparison.finished_runs import join
 
 
 def make_candidates(**runs):
-    """Candidates by their names; those of `FOLDS` have their folds."""
+    """Candidates by their names."""
     return [
-        compare.make_candidate(name, run, [run], folds=FOLDS.get(name))
-        for name, run in runs.items()
+        compare.make_candidate(name, run, [run]) for name, run in runs.items()
     ]
 
 
-def compare_folds(by_fold):
-    """The row of a candidate with these folds, compared with the best."""
-    ours = compare.make_candidate("ours", answer_first(20, 24), folds=by_fold)
-    probe = answer_first(12, 24, approach="probe")
-    others = make_candidates(probe=probe, best=answer_first(21, 24))
-    return compare.compare_runs([ours, *others], "best")[0]
+def make_folds(name, right, approach="last_1"):
+    """A candidate that answers so many of 24 texts right, by fold."""
+    runs = {
+        fold: answer_first(
+            count, 24, ids=np.arange(24) + 24 * fold, approach=approach
+        )
+        for fold, count in right.items()
+    }
+    joined = join(tuple(runs.values()))
+    return compare.make_candidate(name, joined, [joined], runs)
 
 
-def test_folds_are_paired_also_where_they_are_few():
-    two = compare_folds({0: 84.0, 1: 64.0})
-    assert two.gains["probe"] == Ranged(24.0)  # over two folds, no interval
-    assert two.difference == Ranged(-11.0)
-    assert two.scored == "2 folds of 24 test texts"
-    three = compare_folds({0: 84.0, 1: 64.0, 2: 65.0})
-    assert three.difference.value == pytest.approx(-9)
-    assert three.difference.has_interval
-    one = compare_folds({0: 84.0})  # the texts decide
-    assert one.difference.value == pytest.approx(-100 / 24)
-    assert one.scored == "24 test texts"
+def test_candidates_are_compared_on_the_folds_of_both():
+    ours = make_folds("ours", {0: 20, 1: 16})
+    best = make_folds("best", {0: 21, 1: 19, 2: 10})
+    probe = make_folds("probe", {1: 12, 2: 24}, "probe")
+    row = compare.compare_runs([ours, best, probe], "best")[0]
+    assert row.difference.value == pytest.approx(100 * -4 / 48)
+    assert row.gains["probe"].value == pytest.approx(100 * 4 / 24)
+    assert row.lead.value == pytest.approx(100 * (36 - 24) / 48)
+    other = make_folds("other", {3: 20})
+    assert compare.subtract(ours, other) == UNKNOWN
 
 
-def test_the_luck_of_the_best_seed_counts_nowhere():
-    run, other = answer_first(150), answer_first(160)
-    lucky = compare.make_candidate("lucky", run, [run], luck=2.0)
-    probe = answer_first(140, approach="probe")
-    others = make_candidates(other=other, probe=probe)
-    row = compare.compare_runs([lucky, *others], "other")[0]
-    assert row.difference.value == pytest.approx(73 - 80)
-    assert row.gains["probe"].value == pytest.approx(73 - 70)
-    assert row.lead.value == pytest.approx(73 - 50)
-    plain = compare.compare_runs(
-        [*make_candidates(lucky=run), *others], "other"
-    )[0]
-    width = plain.difference.high - plain.difference.low
-    assert row.difference.high - row.difference.low == pytest.approx(width)
+def test_joined_folds_are_scored_as_one():
+    runs = tuple(
+        answer_first(right, 24, ids=np.arange(24) + 24 * fold)
+        for fold, right in enumerate((12, 18))
+    )
+    joined = join(runs)
+    assert len(joined.ids) == 48 and joined.groups is None
+    assert joined.score == pytest.approx(100 * 30 / 48)
+    again = join((*runs, runs[0]))  # with another seed
+    assert len(np.unique(again.groups)) == 48
 
 
 def test_a_cost_is_a_share_of_the_reference_s():

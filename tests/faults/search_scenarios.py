@@ -16,8 +16,8 @@ from tests.support import own_data
 from tf_transfer import estimators, train
 from tf_transfer.baselines import baseline_runs as baseline_runs, ranking
 from tf_transfer.searches import (
+    clock as clock_lib,
     controller as search_lib,
-    search_runs as search_runs,
 )
 from tf_transfer.training import records, run_paths
 from tf_transfer.utils import files
@@ -64,7 +64,7 @@ def search(root):
     with pytest.MonkeyPatch.context() as patch:
         fake_runs.put_in(patch, fake_runs.World())
         # Its thread would write at any time.
-        patch.setattr(search_runs, "SAVE_SECONDS", 1e6)
+        patch.setattr(clock_lib, "SAVE_SECONDS", 1e6)
         one = search_lib.Search(settings, 0.0)
         try:
             one.run()

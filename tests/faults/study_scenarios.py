@@ -8,7 +8,7 @@ import pathlib
 from tests.faults import run_scenarios
 from tests.faults.points import Scenario
 from tests.sweeps import fakes
-from tf_transfer.searches import search_runs as search_runs
+from tf_transfer.searches import clock as clock_lib
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.training import record_types, records, run_paths
 from tf_transfer.utils import files
@@ -130,7 +130,7 @@ def count_seconds(root):
     """A start of a search counts its seconds; the search has one answer."""
     times = iter([1.0, 2.0, 3.0])
     out = os.path.join(root, "out")
-    clock = search_runs.Clock(out, {"task": "rte"}, 0.0, lambda: next(times))
+    clock = clock_lib.Clock(out, {"task": "rte"}, 0.0, lambda: next(times))
     try:
         clock.start()
         clock.save()

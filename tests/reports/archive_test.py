@@ -33,7 +33,7 @@ def root(tmp_path):
     unfinished = synthetic.write(root, [0.5], seed=7)
     os.remove(os.path.join(unfinished, "result.json"))
     (root / ".search").mkdir()
-    answer = {"lines": ["Train the last block."], "run": ""}
+    answer = {"lines": ["Train the last block."], "run": "", "table": []}
     (root / ".search" / "answer.json").write_text(json.dumps(answer))
     return str(root)
 

@@ -22,6 +22,8 @@ def study(tmp_path_factory):
         "model": "tiny",
         "max_length": 16,
         "max_epochs": 3,
+        "select": "best",
+        "batching": "random",
         "batch_size": 8,
         "baseline": False,
         "out": str(folder / "runs"),

@@ -31,16 +31,15 @@ def searched(tmp_path_factory):
 def test_the_answer_and_its_commands_come_first(searched):
     text = html.unescape(searched.page)
     first, *others = searched.answer
-    again, predict = (
+    predict, more = (
         next(x for x in others if x.startswith(name)).partition(": ")[2]
-        for name in (answer_lib.TRAIN, answer_lib.PREDICT)
+        for name in (answer_lib.PREDICT, answer_lib.MORE)
     )
     order = [
         f'<p class="headline">{first.partition(". ")[0].rstrip(".")}',
-        next(x for x in others if " at a constant rate" in x)[:30],
-        f'<code class="command">{again}</code> <button type="button" data-copy',
-        f'<code class="command">{predict.partition(", or")[0]}</code>',
         "<h2>Approaches</h2>",
+        f'<code class="command">{predict}</code> <button',
+        f'<code class="command">{more}</code>',
         "<h2>Errors</h2>",
     ]
     where = [text.find(piece) for piece in order]

@@ -7,10 +7,14 @@ import pytest
 
 from tests.searches import fake_runs
 from tests.searches.fake_runs import run
-from tf_transfer import search as command, train
+from tf_transfer import search as command
 from tf_transfer.config import command_line
 from tf_transfer.models import methods
-from tf_transfer.searches import controller, ladder
+from tf_transfer.searches import (
+    candidates,
+    controller,
+    settings as settings_lib,
+)
 from tf_transfer.utils.errors import UserError
 
 
@@ -19,7 +23,7 @@ from tf_transfer.utils.errors import UserError
     [("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)],
 )
 def test_a_budget_is_a_time_with_a_unit(text, seconds):
-    assert command.parse_budget(text) == seconds
+    assert settings_lib.parse_budget(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -27,7 +31,7 @@ def test_a_budget_is_a_time_with_a_unit(text, seconds):
 )
 def test_no_other_text_is_a_budget(text):
     with pytest.raises(UserError, match="--budget.*: give the time"):
-        command.parse_budget(text)
+        settings_lib.parse_budget(text)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +41,6 @@ def test_no_other_text_is_a_budget(text):
         ({"approaches": "9"}, "this encoder has"),
         ({"approaches": "head", "method": "bias"}, "acts in the blocks"),
         ({"max_loss": -1.0}, "--max_loss"),
-        ({"validation_fraction": 0.05}, "a search needs 20"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_written(
@@ -49,61 +52,86 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_fewer_than_sixteen_labelled_texts_are_refused(world, tmp_path):
+    path = fake_runs.write_task(tmp_path, count=18)  # 14 and a test
+    with pytest.raises(UserError, match="only 14 labelled texts"):
+        run(fake_runs.settings_of(path, tmp_path / "out"))
+    path = fake_runs.write_task(tmp_path, count=21)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    assert world.done
+
+
 def test_help_has_the_flags_that_a_search_reads_alone():
-    names = {field.name for field in command_line.list_flags(command.Settings)}
+    names = {
+        field.name for field in command_line.list_flags(settings_lib.Settings)
+    }
     assert len(names) <= 46
     assert {"budget", "task", "max_length", "jobs", "dry_run"} < names
     assert not {"lr", "seed", "trainable_layers", "also_cache"} & names
 
 
+def make_plan(path, out, **changes):
+    """The candidates of a search, by name, and what makes their runs."""
+    settings = fake_runs.settings_of(path, out, **changes)
+    plan = controller.Search(settings, 0.0).plan
+    return plan, plan.by_name
+
+
 def test_a_method_has_its_own_rate(tmp_path):
     path = fake_runs.write_task(tmp_path)
-    settings = fake_runs.settings_of(path, tmp_path / "out", method="bias")
-    approaches = controller.Search(settings, 0.0).plan.approaches
-    rates = ladder.rates_around(methods.load("bias").lr)
-    assert {approach.rates for approach in approaches} == {rates}
+    _, made = make_plan(path, tmp_path / "out", method="bias")
+    rates = {float(c.flags["lr"]) for c in made.values() if not c.is_baseline}
+    assert rates == {*candidates.list_rates(methods.load("bias").lr)}
 
 
 @pytest.mark.parametrize("count, is_tried", [(60, True), (120, False)])
 def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
-    """Of 60 texts in three classes, 29 train; of 120, 58."""
+    """Of 60 texts in three classes, 38 train on a fold; of 120, 76."""
     path = fake_runs.write_task(tmp_path, count=count)
-    settings = fake_runs.settings_of(
-        path,
-        tmp_path / "out",
-        validation_fraction=0.4,
-        model="minilm",
-        max_epochs=None,
-    )
-    made = controller.Search(settings, 0.0)
-    approaches = {a.name: a for a in made.plan.approaches}
-    assert ("last 2 contrastive" in approaches) == is_tried
+    plan, made = make_plan(path, tmp_path / "out", model="minilm")
+    assert ("last 2 contrastive" in made) == is_tried
     if is_tried:
-        approach = approaches["last 2 contrastive"]
-        run = made.plan.train(approach.usual, approach.epochs).settings
+        run = plan.make_run("last 2 contrastive", 0).settings
         assert run.method == "contrastive" and run.trainable_layers == "2"
-        assert approach.epochs == train.usual_epochs(made.training, 32, True)
 
 
-def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
+def test_the_probe_makes_the_caches_of_all(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
-    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    also = {
-        a.name: made.plan.train(a.usual, 1).settings.also_cache
-        for a in made.plan.approaches
-    }
-    assert also == {"last 1": "2", "last 2": "", "everything": ""}
+    plan, _ = make_plan(path, tmp_path / "out")
+    names = ("the probe", "last 1", "last 2", "everything")
+    also = [plan.make_run(n, 0).settings.also_cache for n in names]
+    assert also == ["1,2", "2", "", ""]
 
 
 def test_the_operations_of_each_approach_are_counted(tmp_path):
     path = fake_runs.write_task(tmp_path)
-    made = controller.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    works = [approach.work for approach in made.plan.approaches]
-    epochs = [work.epoch for work in works]
+    _, made = make_plan(path, tmp_path / "out")
+    usual = [c for c in made.values() if not (c.is_baseline or c.variant_of)]
+    epochs = [candidate.work.epoch for candidate in usual]
     assert epochs == sorted(epochs)
-    builds = [work.build for work in works]
+    builds = [candidate.work.build for candidate in usual]
     assert builds == sorted(builds, reverse=True) and not builds[-1]
-    assert made.plan.count_probe().build > builds[0]
+    assert made["the probe"].work.build > builds[0]
+
+
+def test_the_last_epoch_of_a_decaying_rate_is_the_result(tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    plan, _ = make_plan(path, tmp_path / "out")
+    run = plan.make_run("last 1", 3).settings
+    assert (run.schedule, run.select, run.fold, run.seed) == (
+        *("linear", "last"),
+        *(3, 3),
+    )
+
+
+def test_blocks_that_add_nothing_are_left_out(tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    plan, made = make_plan(path, tmp_path / "out")
+    plan.add_kept(3)  # all of them
+    assert not any("kept" in name for name in made)
+    plan.add_kept(1)
+    run = plan.make_run("everything, 1 blocks kept", 0).settings
+    assert run.keep_blocks == 1
 
 
 def test_an_address_needs_the_cluster_that_reads_it(tmp_path):
@@ -132,7 +160,9 @@ def test_encoders_are_ranked_before_the_search(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr("tf_transfer.train.rank", rank)
     monkeypatch.setattr("tf_transfer.searches.controller.Search", Search)
-    settings = command.Settings(task=path, models="minilm,tiny", budget="1m")
+    settings = settings_lib.Settings(
+        task=path, models="minilm,tiny", budget="1m"
+    )
     monkeypatch.setattr(command_line, "from_flags", lambda cls: settings)
     command.main()
     [searched] = asked

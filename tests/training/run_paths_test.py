@@ -162,7 +162,7 @@ def write_answer(folder, content):
 
 def test_the_answer_of_a_search_is_one_of_its_runs(tmp_path):
     assert run_paths.find_answer(str(tmp_path)) == str(tmp_path)
-    write_answer(tmp_path, '{"lines": [], "run": "train/a"}')
+    write_answer(tmp_path, '{"lines": [], "table": [], "run": "train/a"}')
     found = run_paths.find_answer(str(tmp_path))
     assert found == str(tmp_path / "train" / "a")
 
@@ -170,7 +170,10 @@ def test_the_answer_of_a_search_is_one_of_its_runs(tmp_path):
 @pytest.mark.parametrize(
     "content, message",
     [
-        ('{"lines": [], "run": ""}', "--run={0}: is a search without a fini"),
+        (
+            '{"lines": [], "table": [], "run": ""}',
+            "--run={0}: is a search without a fini",
+        ),
         ('{"lines": []}', "answer.json: is damaged"),
     ],
 )

@@ -7,6 +7,7 @@ of its scores and times, and `compare` subtracts these.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from tf_transfer.comparison import estimates, finished_runs
 from tf_transfer.comparison.decisions import Row
 from tf_transfer.comparison.estimates import (
     Cell,
-    FEWEST_SEEDS,
     Ranged,
     UNKNOWN,
 )
@@ -34,7 +34,8 @@ class Candidate:
         seconds: of each task, as logarithms; empty where times are not
             compared.
         parameters: trained ones, of each task.
-        folds: its score on each fold, in points, where there are several.
+        runs: where it ran on several folds, its run on each, on the texts that
+            are held out. It is compared on the folds that another has, too.
         majority: what the majority baseline scores on the same texts; None
             where it is not known.
     """
@@ -43,7 +44,7 @@ class Candidate:
     scores: Sequence[Cell]
     seconds: Sequence[Cell]
     parameters: Sequence[float]
-    folds: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    runs: Mapping[int, Scored] = dataclasses.field(default_factory=dict)
     majority: Cell | None = None
 
 
@@ -67,9 +68,9 @@ def _compare_one(
 ) -> Row:
     difference, lead = UNKNOWN, UNKNOWN
     if one is not reference:
-        difference = _subtract(one, reference)
-    if reference.majority is not None:
-        lead = estimates.subtract(one.scores, [reference.majority])
+        difference = subtract(one, reference)
+    if one.majority is not None:
+        lead = estimates.subtract(one.scores, [one.majority])
     ratios = [
         ours / max(theirs, 1)
         for ours, theirs in zip(one.parameters, reference.parameters)
@@ -82,26 +83,25 @@ def _compare_one(
         is_reference=one is reference,
         lead=lead,
         gains={
-            baseline.row.name: _subtract(one, baseline)
+            baseline.row.name: subtract(one, baseline)
             for baseline in baselines
             if baseline is not one
         },
     )
 
 
-def _subtract(one: Candidate, other: Candidate) -> Ranged:
-    """The difference of their scores in points.
-
-    It is the mean over the folds that both have, if these are several, without
-    an interval if they are fewer than `FEWEST_SEEDS`.
-    """
-    shared = [fold for fold in other.folds if fold in one.folds]
-    if len(shared) < 2:
+def subtract(one: Candidate, other: Candidate) -> Ranged:
+    """The difference of their scores in points, where both ran."""
+    if not one.runs:
         return estimates.subtract(one.scores, other.scores)
-    differences = [one.folds[fold] - other.folds[fold] for fold in shared]
-    if len(shared) < FEWEST_SEEDS:
-        return Ranged(float(np.mean(differences)))
-    return estimates.average(differences)
+    shared = sorted(one.runs.keys() & other.runs.keys())
+    if not shared:
+        return UNKNOWN
+    first, second = (
+        finished_runs.join(tuple(of.runs[fold] for fold in shared))
+        for of in (one, other)
+    )
+    return first.minus(second)
 
 
 def _divide_seconds(one: Candidate, reference: Candidate) -> Ranged:
@@ -122,8 +122,7 @@ def make_candidate(
     name: str,
     run: Scored,
     splits: Sequence[Scored] = (),
-    luck: float = 0.0,
-    folds: Mapping[int, float] | None = None,
+    runs: Mapping[int, Scored] = MappingProxyType({}),
 ) -> Candidate:
     """A candidate of one finished run, compared by the texts of a split.
 
@@ -131,13 +130,9 @@ def make_candidate(
         name: what to call it.
         run: on the split that is compared.
         splits: the run on each split whose score is shown.
-        luck: by how much the run scores more than the mean of its seeds, in
-            points.
-        folds: its score on each fold, in points.
+        runs: see `Candidate`; `run` is all of them, joined.
     """
     scored = count(len(run.ids), f"{run.kind} text")
-    if folds and len(folds) > 1:
-        scored = f"{len(folds)} folds of {scored}"
     is_baseline = run.approach.startswith(BASELINES)
     shown = {one.kind: one.ranged for one in splits}
     below_chance = [
@@ -155,13 +150,12 @@ def make_candidate(
         seconds=run.seconds,
         below_chance=", ".join(below_chance),
     )
-    cell = dataclasses.replace(run.cell, values=run.cell.values - luck)
     return Candidate(
         row,
-        [cell],
+        [run.cell],
         [Cell(np.log([run.seconds]))],
         [run.trainable_parameters],
-        folds or {},
+        runs,
         run.constant.cell,
     )
 
@@ -169,8 +163,6 @@ def make_candidate(
 def open_candidates(
     paths: Mapping[str, str],
     kind: str = "",
-    lucks: Mapping[str, float] | None = None,
-    folds: Mapping[str, Mapping[int, float]] | None = None,
 ) -> list[Candidate]:
     """Candidates of finished runs; none of a run without predictions.
 
@@ -178,7 +170,6 @@ def open_candidates(
         paths: their directories, by what to call them.
         kind: of the split that is compared. Unset: `validation`, where all runs
             have it, as the test must not choose; else `test`.
-        lucks, folds: see `make_candidate`, by name.
     """
     opened: dict[str, dict[str, Scored]] = {}
     for name, path in paths.items():
@@ -191,13 +182,7 @@ def open_candidates(
         has_validated = ["validation" in splits for splits in opened.values()]
         kind = "validation" if all(has_validated) else "test"
     return [
-        make_candidate(
-            name,
-            splits[kind],
-            [*splits.values()],
-            (lucks or {}).get(name, 0.0),
-            (folds or {}).get(name),
-        )
+        make_candidate(name, splits[kind], [*splits.values()])
         for name, splits in opened.items()
         if kind in splits
     ]

@@ -35,6 +35,7 @@ class Row:
         time_of: which time, `TIME` or `PER_EPOCH`.
         weights: trained parameters, percent of the reference's.
         seeds: that it stands on; 0 of what has no seed.
+        folds: that it stands on; 0 where no fold validates.
         scored: number and kind of the scored texts, such as `277 test texts`.
         is_reference: whether others are compared with it.
         is_baseline: whether nothing of an encoder trains.
@@ -55,6 +56,7 @@ class Row:
     time_of: str = TIME
     weights: float = math.nan
     seeds: int = 1
+    folds: int = 0
     scored: str = ""
     is_reference: bool = False
     is_baseline: bool = False

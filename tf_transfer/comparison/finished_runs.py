@@ -17,10 +17,11 @@ from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.json_files import Record
 
 SAMPLES = 500  # of the texts, for the intervals of one run
+JOINED = 256  # that are kept
 BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Scored:
     """A run on the texts of one split.
 
@@ -67,14 +68,23 @@ class Scored:
         """Whether words are labelled."""
         return "token_f1" in self.scores
 
+    @property
+    def types(self) -> list[str]:
+        """Those of the entities, where words are labelled."""
+        return [n[3:] for n in self.scores if n.startswith("f1_")]
+
     @functools.cached_property
     def samples(self) -> np.ndarray:
         """Scores on samples of the texts, or sentences: float [SAMPLES]."""
         texts = self.labels if self.starts is None else self.starts
-        types = [n[3:] for n in self.scores if n.startswith("f1_")]
         times = bootstrap.draw(len(texts), SAMPLES, self.groups)
         return 100 * bootstrap.score_samples(
-            self.metric, self.labels, self.logits, times, self.starts, types
+            self.metric,
+            self.labels,
+            self.logits,
+            times,
+            self.starts,
+            self.types,
         )
 
     @functools.cached_property
@@ -216,3 +226,52 @@ def count_seconds(record: Record) -> float:
     """
     seconds: float = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
     return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
+
+
+@functools.lru_cache(maxsize=JOINED)  # their samples take long
+def join(runs: tuple[Scored, ...]) -> Scored:
+    """The runs of one approach on several folds, as one run on all their texts.
+
+    Texts that several runs have scored, with other seeds, are drawn together.
+    Seconds are the median.
+
+    Args:
+        runs: one at least, each on the texts that its fold holds out.
+    """
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    ids, labels, logits = (
+        np.concatenate([getattr(run, name) for run in runs])
+        for name in ("ids", "labels", "logits")
+    )
+    starts = groups = None
+    if first.starts is not None:
+        ends = np.cumsum([0, *(len(run.labels) for run in runs)])
+        parts = [run.starts for run in runs if run.starts is not None]
+        starts = np.concatenate([part + end for part, end in zip(parts, ends)])
+    if first.groups is not None:
+        groups = np.concatenate(
+            [run.groups for run in runs if run.groups is not None]
+        )
+    elif len(np.unique(ids)) < len(ids):
+        groups = ids
+    texts = len(labels) if starts is None else len(starts)
+    [score] = bootstrap.score_samples(
+        first.metric,
+        labels,
+        logits,
+        np.ones((1, texts), np.int64),
+        starts,
+        first.types,
+    )
+    return dataclasses.replace(
+        first,
+        scores={**first.scores, first.metric: float(score)},
+        ids=ids,
+        labels=labels,
+        logits=logits,
+        starts=starts,
+        groups=groups,
+        seconds=float(np.median([run.seconds for run in runs])),
+    )

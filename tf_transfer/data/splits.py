@@ -1,5 +1,7 @@
 """The examples of training, validation and samples, each drawn by a seed."""
 
+import math
+
 import numpy as np
 
 from tf_transfer.data.task import Examples, Sentences, Task, Texts
@@ -30,7 +32,8 @@ def split_train_validation(
         seed: The split seed, which is the same for every seed of a run.
         groups: int64 [examples]. Rows of one number stay together; the label
             of the first stratifies, and the fraction is one of groups.
-        fold: Which of the disjoint parts of that fraction validates.
+        fold: Which of the disjoint parts of that fraction validates; the last
+            may be smaller.
 
     Returns:
         Sorted row numbers to train on, and to validate on, int64.
@@ -49,10 +52,23 @@ def split_train_validation(
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = _stratified_order(labels, seed)
     count = count_held(len(labels), fraction)
-    # The last part may overlap the one before it.
-    start = min(fold * count, len(order) - count)
-    part = slice(start, start + count)
+    part = slice(fold * count, (fold + 1) * count)
     return np.sort(np.delete(order, part)), np.sort(order[part])
+
+
+def count_folds(
+    count: int, fraction: float, groups: np.ndarray | None = None
+) -> int:
+    """The number of disjoint parts of a fraction, which cover all examples.
+
+    Args:
+        count: The number of examples.
+        fraction: The fraction of validation examples, above 0.
+        groups: int64 [examples]; see `split_train_validation`.
+    """
+    if groups is not None:
+        count = len(np.unique(groups))
+    return math.ceil(count / count_held(count, fraction))
 
 
 def count_held(count: int, fraction: float) -> int:

@@ -22,10 +22,10 @@ from tf_transfer.comparison.estimates import FEWEST_SEEDS
 from tf_transfer.comparison.finished_runs import Scored
 from tf_transfer.reports import run_groups as groups_lib
 from tf_transfer.reports.verdicts import describe_needed
+from tf_transfer.training.record_types import Profile
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
 from tf_transfer.utils.formatting import count
-from tf_transfer.utils.json_files import Record
 
 TERMS = {"word": "TF-IDF of words", "char_wb": "TF-IDF of characters"}
 EVERYTHING = "everything"
@@ -121,12 +121,16 @@ def describe_points(margin: float) -> str:
 
 def _describe_certainty(row: Row, other: Row) -> str:
     """What a difference stands on, in brackets."""
-    seeds = [n for n in (row.seeds, other.seeds) if n]
     how_sure = [row.task, row.scored]
-    if seeds:
-        how_sure.insert(1, count(min(seeds), "seed"))
+    numbers = [n for n in (row.folds, other.folds) if n]
+    what = "fold"
+    if not numbers:
+        numbers = [n for n in (row.seeds, other.seeds) if n]
+        what = "seed"
+    if numbers:
+        how_sure.insert(1, count(min(numbers), what))
     text = ", ".join(filter(None, how_sure))
-    if seeds and min(seeds) < FEWEST_SEEDS:
+    if numbers and min(numbers) < FEWEST_SEEDS:
         text += ": not sure"
     return f" ({text})"
 
@@ -178,7 +182,8 @@ def make_table(
                 title: word if margin else "",
                 f"{TIME}, %": "",
                 f"{PER_EPOCH}, %": "",
-                "seeds": str(row.seeds or ""),
+                "seeds": "" if row.folds else str(row.seeds or ""),
+                "folds": str(row.folds or ""),
             }
             if has_percents:
                 line[f"{row.time_of}, %"] = row.time.show(0)
@@ -194,6 +199,12 @@ def align(table: Sequence[Mapping[str, str]]) -> str:
     """The table as a screen shows it; see `make_table`."""
     lines = [[*line.values()] for line in table]
     return formatting.aligned([[*table[0]], *lines])
+
+
+def show_lines(lines: Sequence[str], table: Sequence[Mapping[str, str]]) -> str:
+    """The answer of a search, its table behind the first line."""
+    first, *others = lines
+    return "\n".join([first, *([align(table)] if table else []), *others])
 
 
 def _describe_needed(row: Row, margin: float) -> str:
@@ -243,7 +254,7 @@ def name_run(run: Scored) -> str:
 # === Lines below a table ===
 
 
-def describe_profile(profile: Record) -> str:
+def describe_profile(profile: Profile) -> str:
     """The depth profile in a line.
 
     Args:

@@ -23,8 +23,8 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import module_of, Study
-from tf_transfer.reports.summary import Summary
-from tf_transfer.reports.tables import Table, Value
+from tf_transfer.reports.summary import describe_origin, Summary
+from tf_transfer.reports.tables import Table, tabulate_answer, Value
 from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.utils import formatting
 
@@ -139,7 +139,7 @@ def make_page(studies: Sequence[Study], summary: Summary) -> Page:
     shown = [one for one in studies if one.compares or one.name == "A"]
     return Page(
         [*map(make_section, shown)],
-        _list_runs(studies),
+        _list_runs(studies) if studies else [],  # none beside a search
         summary,
         describe_origin(summary),
     )
@@ -373,28 +373,6 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
     ]
 
 
-def describe_origin(summary: Summary) -> str:
-    """When, where and by which code the runs were made, as a sentence."""
-    made = summary["made"]
-    packages = ", ".join(
-        f"{name} {made['versions'][name]}"
-        for name in ("tensorflow", "keras", "keras-hub")
-        if name in made["versions"]
-    )
-    commits = ", ".join(commit[:10] for commit in made["commits"])
-    # An ensemble is of runs that count already.
-    runs = [run for run in summary["runs"] if not run.members]
-    hours = sum(run.seconds or 0 for run in runs) / 3600
-    memory = max(run.memory or 0 for run in runs)
-    origin = f"{formatting.count(len(runs), 'run')}, {hours:.1f} h of training"
-    if memory:
-        origin += f", up to {formatting.size(memory)} of memory"
-    origin += (
-        f"; reported on {made['on']}. Machine: {made['machine']}. {packages}."
-    )
-    return f"{origin} Commit {commits}." if commits else origin
-
-
 # === Rendering ===
 
 
@@ -436,6 +414,7 @@ def make_environment(escapes: bool) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
+        answer_table=tabulate_answer,
         cell=_split_interval if escapes else show_cell,
         counted=formatting.count,
         duration=formatting.duration,

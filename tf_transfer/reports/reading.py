@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import msgspec
 
@@ -57,7 +57,14 @@ DESCRIBING = (
 
 Failure = TypedDict("Failure", {"command": list[str], "reason": str})
 # The answer of a search; `path` is of its folder.
-Search = TypedDict("Search", {"path": str, "lines": list[str]})
+Search = TypedDict(
+    "Search",
+    {
+        "path": str,
+        "lines": list[str],
+        "table": NotRequired[list[dict[str, str]]],
+    },
+)
 Reasons = list[tuple[str, str]]  # path, and why it is left out
 UNTESTED = (
     "has no test score, which other seeds of its settings have; the same "
@@ -72,6 +79,8 @@ class LeftOut(Exception):
 def read_runs(root: str) -> tuple[list[RunRecord], Reasons]:
     """The records below a folder, and what is left out.
 
+    The runs of a search with an answer are not read: see `read_searches`.
+
     Returns:
         The records, and (path, reason) of the others, both by path.
 
@@ -85,6 +94,8 @@ def read_runs(root: str) -> tuple[list[RunRecord], Reasons]:
     errors: list[OSError] = []
     for folder, folders, files in os.walk(root, onerror=errors.append):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
+        if "train" in folders and _read_answer(folder) is not None:
+            folders.remove("train")  # the answer compares these
         if {"config.json", "result.json"}.isdisjoint(files):
             continue
         folders.clear()
@@ -144,20 +155,35 @@ def read_searches(root: str) -> tuple[list[Search], Reasons]:
     """The searches below a folder that have an answer.
 
     Returns:
-        `path` (`root` included) and `lines` (the answer) of each, and (path,
-        reason) of the others, both by path.
+        `path` (`root` included), and `lines` and `table` of the answer of each,
+        and (path, reason) of the others, both by path.
     """
     searches: list[Search] = []
     left_out = []
     for file in sorted(pathlib.Path(root).rglob(run_paths.ANSWER)):
         path = os.path.relpath(file.parent.parent, root)
         name = os.path.normpath(os.path.join(pathlib.Path(root).name, path))
-        try:
-            lines = json_files.read(str(file), record_types.Answer)["lines"]
-            searches.append({"path": name, "lines": lines})
-        except (json_files.Damaged, OSError):
+        answer = _read_answer(str(file.parent.parent))
+        if answer is None:
             left_out.append((path, "has a search whose answer is damaged"))
+        else:
+            searches.append(
+                {
+                    "path": name,
+                    "lines": answer["lines"],
+                    "table": answer["table"],
+                }
+            )
     return searches, left_out
+
+
+def _read_answer(folder: str) -> record_types.Answer | None:
+    """The answer of a search; None without one, or if it is damaged."""
+    try:
+        path = os.path.join(folder, run_paths.ANSWER)
+        return json_files.read(path, record_types.Answer)
+    except (json_files.Damaged, OSError):
+        return None
 
 
 def _outcome_of(run: RunRecord) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.reports import reading
-from tf_transfer.utils import files
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -60,7 +60,7 @@ def summarize_folder(root: str) -> Summary:
     runs, left_out = reading.read_runs(root)
     searches, damaged = reading.read_searches(root)
     left_out += damaged
-    if not runs:
+    if not (runs or searches):
         raise UserError(_describe_unfinished(root, left_out))
     summary = summarize(runs, left_out, root)
     return {**summary, "searches": searches}
@@ -170,6 +170,30 @@ def _describe(runs: Sequence[RunRecord], day: str) -> Made:
         "commits": sorted({run.commit for run in runs if run.commit}),
         "versions": {n: ", ".join(sorted(v)) for n, v in versions.items()},
     }
+
+
+def describe_origin(summary: Summary) -> str:
+    """When, where and by which code the runs were made, as a sentence."""
+    made = summary["made"]
+    packages = ", ".join(
+        f"{name} {made['versions'][name]}"
+        for name in ("tensorflow", "keras", "keras-hub")
+        if name in made["versions"]
+    )
+    commits = ", ".join(commit[:10] for commit in made["commits"])
+    # An ensemble is of runs that count already.
+    runs = [run for run in summary["runs"] if not run.members]
+    if not runs:  # a search alone
+        return f"Reported on {made['on']}."
+    hours = sum(run.seconds or 0 for run in runs) / 3600
+    memory = max(run.memory or 0 for run in runs)
+    origin = f"{formatting.count(len(runs), 'run')}, {hours:.1f} h of training"
+    if memory:
+        origin += f", up to {formatting.size(memory)} of memory"
+    origin += (
+        f"; reported on {made['on']}. Machine: {made['machine']}. {packages}."
+    )
+    return f"{origin} Commit {commits}." if commits else origin
 
 
 def to_json(summary: Summary) -> str:

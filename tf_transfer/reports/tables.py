@@ -19,6 +19,7 @@ from tf_transfer.reports import (
     run_frame as runs_lib,
     run_groups as groups_lib,
 )
+from tf_transfer.reports.reading import Search
 from tf_transfer.reports.study import Study
 from tf_transfer.utils.json_files import Record
 
@@ -274,3 +275,9 @@ def show(metric: str, runs: pd.DataFrame, sign: str = "") -> str:
 def pair(title: str, published: Value, here: Value) -> Record:
     """Cells of two neighbouring columns: the paper's value, and ours."""
     return {f"{title}, published": published, f"{title}, here": here}
+
+
+def tabulate_answer(search: Search) -> Table:
+    """The table of a search's candidates."""
+    frame = pd.DataFrame(search.get("table", []))
+    return Table("search", "The candidates, scored on held-out texts", frame)

@@ -112,6 +112,8 @@ class ProbeRunner(Runner[RunSettings]):
             "cut_texts": data.cut_texts,
         }
         data.forget()
+        if data.leaves_test:
+            record["scores_test"] = False
         return record
 
     def _make_probe(

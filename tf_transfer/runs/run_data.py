@@ -274,10 +274,9 @@ class RunData(Generic[SettingsT]):
             rows = np.arange(len(train))
             validation = {"": source.read(task.validation)}
         else:
-            groups = source.group(train.ids)
+            groups = self._find_groups(source, train)
             if fraction and train.groups is not None:
                 groups_lib.check_held_out(train.groups, fraction, settings.fold)
-                groups = train.groups if groups is None else groups
             rows, held = splits.split_train_validation(
                 train.labels,
                 fraction,
@@ -298,10 +297,37 @@ class RunData(Generic[SettingsT]):
             },
         }
 
+    def count_folds(self) -> int:
+        """The number of parts of --validation_fraction of the only task.
+
+        They cover all labelled texts; 1 where validation texts are given.
+        """
+        source = self.source
+        if source.task.validation:
+            return 1
+        train = source.read("train")
+        groups = self._find_groups(source, train)
+        return splits.count_folds(
+            len(train), self.settings.validation_fraction, groups
+        )
+
+    def _find_groups(
+        self, source: Source, train: Examples | Sentences
+    ) -> np.ndarray | None:
+        """int64 [examples]. What a split keeps together; None for nothing."""
+        groups = source.group(train.ids)
+        return train.groups if groups is None else groups
+
     @property
     def may_score_nothing(self) -> bool:
         """Whether a run without validation and test texts is of use."""
         return False
+
+    @property
+    def leaves_test(self) -> bool:
+        """Whether there are test texts which a run does not score."""
+        has_test = any(task.development for task in self.tasks.values())
+        return has_test and not self.settings.score_test
 
     def forget(self) -> None:
         """Frees the texts."""

@@ -1,1 +1,1 @@
-"""A search: the rungs of its ladder, their runs, and its answer."""
+"""A search: a race of candidates over folds, their runs, and its answer."""

@@ -1,381 +1,324 @@
 """The answer of a search: what to use, as lines on the screen and as a page.
 
-It is chosen on validation; test scores are read only of what was chosen, and
-of the baselines. The functions are handed a `controller.Search` that is
-over for now. The words are in `reports/templates/search.txt.jinja`, the page in
-`search.html.jinja` next to it: one HTML file that needs no other.
+The folds choose it; test scores are read only of what was chosen. The words are
+in `reports/templates/search.txt.jinja`, the page in `search.html.jinja` next to
+it: one HTML file that needs no other.
 """
 
 import dataclasses
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from tf_transfer.comparison import decisions, finished_runs
-from tf_transfer.comparison.compare import compare_runs, open_candidates
-from tf_transfer.comparison.estimates import average, FEWEST_SEEDS, UNKNOWN
+from tf_transfer.comparison import decisions
+from tf_transfer.comparison.finished_runs import open_scored
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.fields import Reader
+from tf_transfer.data import suspects as suspects_lib
 from tf_transfer.data.error_analysis import describe_confusions
+from tf_transfer.data.metrics import Coverage, measure_coverage
+from tf_transfer.data.suspects import SuspectRow
 from tf_transfer.reports import (
     advice,
     figures,
     page as reports_page,
     tables as tables_lib,
 )
-from tf_transfer.searches.ladder import Choice, OVERHEAD_SECONDS, Setting
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.training.record_types import Answer
-from tf_transfer.training.results import OUT_OF_TIME
+from tf_transfer.training.record_types import Answer as StoredAnswer
 from tf_transfer.training.run_paths import ANSWER
 from tf_transfer.utils import files, formatting, screen
-from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.searches.controller import Search
 
 FILE = "search.html"
-TRAIN, PREDICT = "Train it again", "To predict"
-Values = dict[str, Any]  # of the templates, by name
-
-
-# === The rows ===
+PREDICT, MORE = "To predict", "With more time"
+MORE_TIME = 2  # times the budget
+TITLES = {  # of the tables of the page, by name
+    "approaches": "Approaches",
+    "suspects": "Labels to check",
+    "coverage": "Sure answers",
+}
+SHOWN_SUSPECTS = 10  # on the page
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """The best setting of an approach.
+class Answer:
+    """What a search found.
 
     Attributes:
-        setting: it, and its scores on validation.
-        choice: its run with the best seed; of few texts, on the first fold.
-        run: that run.
-        record: the content of that run's `result.json`.
+        lines: all that is said, a sentence or more each.
+        sentence: what to use, and why.
+        table: the rows of the candidates, by the titles of the columns.
+        commands: what to do next, by a title.
+        model: the run that answers; None if no run has ended.
+        suspects: labels that look wrong by the folds, the clearest first.
+        coverage: how accurate the surest answers of the folds are.
     """
 
-    setting: Setting
-    choice: Choice
-    run: Planned
-    record: Record
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of its training, with the build of its feature cache."""
-        return finished_runs.count_seconds(self.record)
-
-    @property
-    def name(self) -> str:
-        """Name of the approach."""
-        return self.choice.approach
-
-
-def rank_approaches(search: "Search") -> list[Row]:
-    """The best setting of each approach, the answer first.
-
-    The answer is the best setting, or the cheapest within `--max_loss` of it.
-    The others follow by their score.
-    """
-    ladder, rows = search.ladder, []
-    for setting in ladder.best_of_approaches() if ladder else ():
-        choice = setting.choice
-        if not search.has_folds:
-            choice = ladder.best_seed(setting)
-        run = search.runs.get(choice)
-        record = run.directory.result() if run else None
-        if run is None or record is None:
-            continue
-        rows.append(Row(setting, choice, run, record))
-    max_loss = search.settings.max_loss
-    if rows and max_loss:
-        least = rows[0].setting.mean - max_loss
-        close = [row for row in rows if row.setting.mean >= least]
-        answer = min(close, key=lambda row: row.seconds)
-        rows.sort(key=lambda row: row is not answer)
-    return rows
-
-
-def recommend(
-    search: "Search", ranked: Sequence[Row]
-) -> tuple[list[decisions.Row], decisions.Row]:
-    """The rows of the approaches and the baselines, and the one to use.
-
-    That is the answer or a baseline, by the rule of `decisions`; the reference
-    is what is expected to score more.
-
-    Args:
-        search: see `rank_approaches`.
-        ranked: what that returned.
-    """
-    scores = search.score_floor()
-    paths = {row.name: row.run.directory.path for row in ranked}
-    for name in scores:
-        paths[name] = search.floor[name][0].directory.path
-    reference = ""  # the best
-    candidates = {*scores}
-    if ranked:
-        candidates.add(ranked[0].name)
-        if ranked[0].setting.least_lead > 0:
-            reference = ranked[0].name
-    if scores and not reference:
-        reference = max(
-            scores, key=lambda name: np.mean([*scores[name].values()])
-        )
-    seeds = {row.name: row.setting.scores for row in ranked}
-    records = {row.name: row.record for row in ranked}
-    lucks, folds = {}, None
-    if search.has_folds:
-        folds = {**scores, **seeds}
-    else:
-        # The run that is compared has the best seed: its luck is taken off.
-        for ours in ranked:
-            best = ours.setting.scores[ours.choice.seed]
-            lucks[ours.name] = best - ours.setting.mean
-    opened = open_candidates(paths, "validation", lucks, folds)
-    rows = []
-    for row in compare_runs(opened, reference):
-        by_seed = seeds.get(row.name, {})
-        row = dataclasses.replace(row, seeds=len(by_seed))
-        if search.has_folds:
-            by_seed = by_seed or scores[row.name]
-        record = records.get(row.name, {})
-        is_cut = record.get("stop_reason") == OUT_OF_TIME
-        if is_cut and row.name not in candidates:
-            note = f"the time ended it after {record['epochs_run']} of "
-            note += f"{search.ladder.approaches[row.name].epochs} epochs"
-            row = dataclasses.replace(row, difference=UNKNOWN, note=note)
-        if len(by_seed) >= FEWEST_SEEDS:
-            validation = average([*by_seed.values()])
-            row = dataclasses.replace(row, validation=validation)
-        rows.append(row)
-    compared = [row for row in rows if row.name in candidates]
-    return rows, decisions.choose(compared, search.settings.max_loss)
-
-
-def is_sound_refit(refit: Planned, row: Row | None) -> bool:
-    """Whether a refit is done, with a training loss as low as before.
-
-    Args:
-        refit: the run.
-        row: what it trains again; None for a baseline.
-    """
-    if refit.directory.result() is None:
-        return False
-    if row is None:
-        return True
-    loss = refit.directory.epochs()[-1]["train_loss"]
-    epochs = row.run.directory.epochs()
-    return loss <= epochs[row.record["best_epoch"] - 1]["train_loss"]
+    lines: list[str]
+    sentence: str = ""
+    table: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    commands: dict[str, str] = dataclasses.field(default_factory=dict)
+    model: Planned | None = None
+    suspects: Sequence[SuspectRow] = ()
+    coverage: Sequence[Coverage] = ()
 
 
 # === The answer ===
 
 
-def report(search: "Search") -> Values:
-    """Prints the answer, and writes the page.
-
-    Returns:
-        The values of the templates, and `lines`, those of the page; `scored`,
-        the run of the answer, is None if no run has ended.
-    """
-    ranked = rank_approaches(search)
-    values = {
-        "search": search,
-        "rows": ranked,
-        "profile": search.probe.directory.profile(),
-        "commands": {},
-        "errors": [],
-        "table": [],
-        "scored": None,
-        "more": None,
-        "shortage": _describe_shortage(search, ranked),
-        "untried": _list_untried(search),
-        "cut": (search.probe.directory.result() or {}).get("cut_texts"),
-        **_describe_answer(search, ranked),
-    }
-    lines = write_lines(values)
-    page = write_page(values, lines)
-    commands = values["commands"]
-    for name, command in commands.items():
-        lines.append(f"{name}: {command}")
-    if PREDICT in commands:
-        lines.append(
-            "In place of --text: --input=FILE --output=FILE, or --export=FOLDER"
+def report(search: "Search") -> Answer:
+    """Prints the answer, and writes the page; returns the answer."""
+    rows = search.race.compare()
+    answer = _describe(search, rows) if rows else _describe_nothing(search)
+    out = search.settings.out
+    if answer.suspects:
+        suspects_lib.write_csv(
+            os.path.join(out, suspects_lib.FILE), answer.suspects
         )
-
-    out, run = search.settings.out, ""
     path = os.path.join(out, FILE)
     os.makedirs(search.clock.folder, exist_ok=True)
-    files.write_atomically(path, page.encode())
-    if values["scored"]:
-        run = os.path.relpath(values["model"].directory.path, out)
-    # Reports and predictions read the answer here.
-    content = Answer(lines=lines, run=run)
-    files.write_json(os.path.join(out, ANSWER), content)
-    table = [advice.align(values["table"])] if values["table"] else []
-    lines = [lines[0], *table, *lines[1:], f"The whole answer: {path}"]
-    screen.say("\n" + "\n".join(lines))
-    return {**values, "lines": content["lines"]}
+    files.write_atomically(path, _write_page(search, answer).encode())
+    run = ""
+    if answer.model:
+        run = os.path.relpath(answer.model.directory.path, out)
+    # Reports, predictions and `train` read the answer here.
+    stored = StoredAnswer(lines=answer.lines, run=run, table=answer.table)
+    files.write_json(os.path.join(out, ANSWER), stored)
+    lines = advice.show_lines(answer.lines, answer.table)
+    screen.say(f"\n{lines}\nThe whole answer: {path}")
+    return answer
 
 
-def _describe_answer(search: "Search", ranked: Sequence[Row]) -> Values:
-    """The values of the templates on what to use; none if nothing ran."""
+def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
+    """The answer of a search with results."""
     max_loss = search.settings.max_loss
-    rows: list[decisions.Row] = []
-    if ranked or search.score_floor():
-        rows, chosen = recommend(search, ranked)
-    if not rows:
-        return {}
-    floor = search.floor.get(chosen.name)
-    run = floor[0] if floor else ranked[0].run
-    model = search.refit or run
-    if search.testing:
-        run = model
-    scored = finished_runs.open_scored(run.directory.path)
-    assert scored is not None
-    if run is search.refit:  # it has another test score than what was chosen
-        chosen = dataclasses.replace(chosen, test=scored.ranged)
+    chosen = decisions.choose(rows, max_loss)
+    model = search.refit or search.plan.make_run(chosen.name, 0)
+    tested = open_scored(model.directory.path, "test")
+    if tested:
+        chosen = dataclasses.replace(chosen, test=tested.ranged)
         rows = [chosen if row.name == chosen.name else row for row in rows]
-    names = {*search.floor, *(row.name for row in ranked[:1])}
-    candidates = [row for row in rows if row.name in names]
-    errors, result = run.directory.errors(), run.directory.result() or {}
-    sentence = advice.advise(candidates, max_loss)
-    if len(candidates) == 1:
+    names = {chosen.name, rows[0].name, *search.race.baselines}
+    compared = [row for row in rows if row.name in names]
+    sentence = advice.advise(compared, max_loss)
+    if len(rows) == 1:
         sentence = f"Use {chosen.name}: nothing else ended in time."
+    commands = _list_commands(search, model)
+    suspects, coverage = _check_labels(search, chosen.name)
+    lines = _write_lines(
+        search,
+        chosen=chosen,
+        sentence=sentence,
+        metric=model.experiment.data.task.metric,
+        tested=tested,
+        labelled=search.labelled if search.refit else 0,
+        flags=search.plan.by_name[chosen.name].flags,
+        untried=_list_untried(search),
+        profile=_find_profile(search),
+        confusions=_describe_errors(model),
+        suspects=suspects_lib.describe(suspects),
+        commands=commands,
+    )
+    table = advice.make_table(rows, max_loss)
+    return Answer(lines, sentence, table, commands, model, suspects, coverage)
+
+
+def _describe_nothing(search: "Search") -> Answer:
+    """The answer of a search without a finished run."""
+    untried = _list_untried(search)
+    has_failed = bool(search.race.failed)
+    return Answer(
+        _write_lines(
+            search,
+            chosen=None,
+            untried=untried,
+            has_failed=has_failed,
+        )
+    )
+
+
+def _list_untried(search: "Search") -> dict[str, str]:
+    """The time that each candidate without a run needs; no variants."""
+    race = search.race
     return {
-        "scored": scored,
-        "lacks_test_score": not result.get("scores_test", True),
-        "model": model,
-        "chosen": chosen,
-        "sentence": sentence,
-        "table": advice.make_table(rows, max_loss),
-        "more": search.ladder.next(np.inf) if search.ladder else None,
-        # What runs took is not known to the same command given again.
-        "overhead": OVERHEAD_SECONDS,
-        "commands": _list_commands(model, chosen),
-        "confusions": describe_confusions(errors.get(scored.kind, {})),
-        "errors": list(tables_lib.tabulate_errors(errors, "The answer")),
+        name: formatting.duration(
+            race.costs.seconds(name) + race.finish_seconds(name)
+        )
+        for name, candidate in race.candidates.items()
+        if not candidate.variant_of and name not in race.results
     }
 
 
-def _list_untried(search: "Search") -> list[str]:
-    """The approaches without a run, variants apart."""
-    approaches = search.ladder.approaches.values() if search.ladder else ()
-    tried = {choice.approach for choice in search.runs}
-    return [
-        approach.name
-        for approach in approaches
-        if not approach.variant_of and approach.name not in tried
-    ]
+def _find_profile(search: "Search") -> str:
+    """The probe's depth profile, in a line; "" without one."""
+    run = search.plan.make_run(search.race.baselines[-1], 0)
+    profile = run.directory.profile()
+    return advice.describe_profile(profile) if profile else ""
 
 
-def _describe_shortage(
-    search: "Search", ranked: Sequence[Row]
-) -> Values | None:
-    """The cheapest approach and the `seconds` of one epoch of it.
+def _check_labels(
+    search: "Search", name: str
+) -> tuple[list[SuspectRow], list[Coverage]]:
+    """What the folds say of the labelled texts of classes; see `Answer`.
 
-    Returns:
-        None if something was trained, or the search was stopped before.
+    They are those of the answer, or of the probe where it ran on some alone.
     """
-    ladder = search.ladder
-    if ranked or ladder is None:
-        return None
-    seconds, name = min(
-        (ladder.costs.seconds(name, 1), name) for name in ladder.approaches
+    race, data = search.race, search.experiment.data
+    found = race.join_folds(name) or race.join_folds(race.baselines[-1])
+    if data.task.kind != "classes" or race.folds < 2 or found is None:
+        return [], []
+    texts = data.source.read("train")
+    rows = {number: row for row, number in enumerate(texts.ids.tolist())}
+    held = [rows[number] for number in found.ids.tolist()]
+    named = suspects_lib.name_suspects(
+        suspects_lib.find_suspects(found.labels, found.logits),
+        data.task,
+        [[column[row] for row in held] for column in texts.texts],
+        data.source.locate("train", found.ids),
     )
-    return {"approach": name, "seconds": seconds}
+    data.forget()
+    return named, measure_coverage(found.labels, found.logits)
 
 
-def _list_commands(model: Planned, chosen: decisions.Row) -> dict[str, str]:
-    """The commands that train the answer and that predict, by name.
+def _describe_errors(model: Planned) -> str:
+    """The most frequent confusions on the test, a sentence."""
+    errors = model.directory.errors()
+    for kind in ("test", "validation"):
+        if kind in errors:
+            return f"Errors on {kind}. {describe_confusions(errors[kind])}"
+    return ""
 
-    Args:
-        model: the run of the answer.
-        chosen: the row of the answer.
-    """
-    changes = {}
-    if not chosen.is_baseline:
-        result = model.directory.result()
-        assert result is not None
-        changes["max_epochs"] = result["epochs_run"]
-    words = model.experiment.command(**changes)
-    path = model.directory.path
-    predict = ["python", "-m", "tf_transfer.predict", f"--run={path}"]
-    for _ in model.experiment.data.task.texts:
-        predict.append("--text=...")
+
+def _list_commands(search: "Search", model: Planned) -> dict[str, str]:
+    """The commands that predict, and that search on, by a title."""
+    predict = ["python", "-m", "tf_transfer.predict"]
+    predict.append(f"--run={model.directory.path}")
+    predict += ["--text=..."] * len(model.experiment.data.task.texts)
+    settings = search.settings
+    own = {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+        if field.metadata.get("read_by") == Reader.STUDY
+    }
+    own["budget"] = f"{MORE_TIME * settings.seconds:g}s"
+    more = ["python", "-m", "tf_transfer.search"]
+    more += settings_lib.offered_flags(settings, own)
     quote = formatting.quote_command
-    return {TRAIN: quote(*words), PREDICT: quote(*predict)}
+    return {PREDICT: quote(*predict), MORE: quote(*more)}
 
 
 # === Lines and page ===
 
 
-def write_lines(values: Values) -> list[str]:
-    """The answer without its commands, a sentence or more per line.
+def _write_lines(search: "Search", **values: object) -> list[str]:
+    """The answer, a sentence or more per line.
 
     Args:
-        values: see `report`.
+        search: whose answer it is.
+        values: see `templates/search.txt.jinja`.
     """
     environment = reports_page.make_environment(escapes=False)
     template = environment.get_template("search.txt.jinja")
+    text = template.render(
+        settings=search.settings,
+        race=search.race,
+        spent=search.clock(),
+        **values,
+    )
     lines = []
-    for paragraph in re.split(r"\n\s*\n", template.render(values)):
+    for paragraph in re.split(r"\n\s*\n", text):
         line = re.sub(r"\s*\n\s*", " ", paragraph).strip()
         if line:
             lines.append(line)
     return lines
 
 
-def write_page(values: Values, lines: Sequence[str]) -> str:
-    """The page, as HTML.
-
-    Args:
-        values: see `report`.
-        lines: the answer; see `write_lines`.
-    """
-    task, tables = values["search"].settings.task_name, []
-    if values["rows"]:
-        tables = [_list_approaches(values)]
+def _write_page(search: "Search", answer: Answer) -> str:
+    """The page, as HTML."""
+    task, tables, errors = search.settings.task_name, [], []
     profiles = {}
-    if values["profile"]:
-        profiles[task] = values["profile"]
+    if answer.table:
+        tables = [_make_table(search, answer), *_tabulate_labels(answer)]
+    if answer.model:
+        found = answer.model.directory.errors()
+        errors = [*tables_lib.tabulate_errors(found, "The answer")]
+        probe = search.plan.make_run(search.race.baselines[-1], 0)
+        profile = probe.directory.profile()
+        if profile:
+            profiles[task] = profile
     environment = reports_page.make_environment(escapes=True)
     return environment.get_template("search.html.jinja").render(
         title=f"{task}: what to train",
-        lines=lines,
-        commands=values["commands"],
-        errors=values["errors"],
+        lines=answer.lines[: len(answer.lines) - len(answer.commands)],
+        commands=answer.commands,
+        errors=errors,
         depth_profile=figures.draw_profile(profiles),
         tables=tables,
+        titles=TITLES,
         most_shown=reports_page.MOST_SHOWN,
     )
 
 
-def _list_approaches(values: Values) -> tables_lib.Table:
-    """The table of the answer, with the setting of each approach.
-
-    Args:
-        values: see `report`.
-    """
-    search, settings = values["search"], {}
-    for row in values["rows"]:
-        settings[row.name] = {
-            "rate": f"{row.choice.rate:g}",
-            "epochs": row.record["epochs_run"],
-            "training, s": round(row.seconds, 1),
-            "trained parameters": row.record["trainable_parameters"],
-        }
-    lines = [
-        {**line, **settings.get(line["approach"], {})}
-        for line in values["table"]
-    ]
-    over = "folds" if search.has_folds else "seeds"
+def _make_table(search: "Search", answer: Answer) -> tables_lib.Table:
+    """The table of the answer, with the settings of each candidate."""
+    lines = []
+    for line in answer.table:
+        name = line["approach"]
+        candidate = search.race.candidates[name]
+        runs = [*search.race.results[name].values()]
+        lines.append(
+            {
+                **line,
+                "rate": str(candidate.flags.get("lr", "")),
+                "epochs": "" if candidate.is_baseline else candidate.epochs,
+                "runs": len(runs),
+                "trained parameters": runs[0].trainable_parameters,
+            }
+        )
     return tables_lib.Table(
         "approaches",
-        "The best setting of each approach, and the baselines. Scores in "
-        f"points, in brackets with 95 % intervals, over {over} where there are "
-        "three, else over texts. "
+        "All candidates. Scores in points on the texts that folds held out, in "
+        "brackets with 95 % intervals over these texts. "
         f"{advice.explain_table(search.settings.max_loss)}",
         pd.DataFrame(lines),
     )
+
+
+def _tabulate_labels(answer: Answer) -> list[tables_lib.Table]:
+    """The tables of the clearest suspects, and of the coverage."""
+    suspects = [
+        {
+            **dataclasses.asdict(row),
+            "text": formatting.cut(row.text),
+            "probability": f"{row.probability:.0%}",
+        }
+        for row in answer.suspects[:SHOWN_SUSPECTS]
+    ]
+    coverage = [
+        {
+            "texts answered": f"{line.share:.0%}",
+            "least confidence": f"{line.confidence:.2f}",
+            "accuracy": f"{100 * line.accuracy:.1f}",
+        }
+        for line in answer.coverage
+    ]
+    return [
+        tables_lib.Table(
+            "suspects",
+            "Labels that look wrong: the folds, which have not seen them, give "
+            f"another one. {suspects_lib.FILE} has all (docs/errors.md).",
+            pd.DataFrame(suspects),
+        ),
+        tables_lib.Table(
+            "coverage",
+            "The accuracy of the surest answers on the texts that folds held "
+            "out. `predict --min_confidence` leaves the others empty.",
+            pd.DataFrame(coverage),
+        ),
+    ]

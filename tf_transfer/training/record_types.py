@@ -87,6 +87,8 @@ Profile = TypedDict(
 )
 # A file below `model/`, without its folder and extension.
 ModelFile = TypedDict("ModelFile", {"file": str, "sha256": str})
-# Of a search: its lines, and the path of its run from the search's folder, or
-# "" without one.
-Answer = TypedDict("Answer", {"lines": list[str], "run": str})
+# Of a search: its lines, its table, and the path of its run from the search's
+# folder, or "" without one.
+Answer = TypedDict(
+    "Answer", {"lines": list[str], "table": list[dict[str, str]], "run": str}
+)

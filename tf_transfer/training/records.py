@@ -23,7 +23,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from tf_transfer.utils import files, json_files, machine, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
+T = TypeVar("T")
 ADVICE = "Restore the file, or remove the folder and run its command again."
 # Files whose hashes `result.json` has, in addition to those of `model/`.
 HASHED = (
@@ -340,7 +341,7 @@ class RunDirectory:
             json_files.hash_json(self.key),
             self.file("checkpoint"),
         )
-        if not self.checkpoints.has_intact():
+        if settings.trains and not self.checkpoints.has_intact():
             raise UserError(
                 f"{self.path}: is finished, and has no intact checkpoint "
                 "to continue from. --rerun runs it again in a new folder."
@@ -422,13 +423,13 @@ class RunDirectory:
             compress_arrays(dict(sorted(arrays.items()))),
         )
 
-    def write_profile(self, profile: Record) -> None:
+    def write_profile(self, profile: Profile) -> None:
         """Writes `depth_profile.json`, a `record_types.Profile`."""
         files.write_json(self._path_to_write("depth_profile.json"), profile)
 
-    def profile(self) -> Record | None:
+    def profile(self) -> Profile | None:
         """The content of `depth_profile.json`, or None; see `config`."""
-        return read_json(self._path_to_read("depth_profile.json"), Profile)
+        return _read_declared(self._path_to_read("depth_profile.json"), Profile)
 
     def write_errors(self, errors: Record) -> None:
         """Writes `errors.json`: by split, what `error_analysis` describes."""
@@ -481,6 +482,16 @@ def compress_arrays(arrays: Arrays) -> bytes:
     named: Any = arrays
     np.savez_compressed(buffer, **named)
     return buffer.getvalue()
+
+
+def _read_declared(path: str, declared: type[T]) -> T | None:
+    """The content of a JSON file, of a declared type, or None."""
+    try:
+        return json_files.read(path, declared)
+    except FileNotFoundError:
+        return None
+    except json_files.Damaged as error:
+        raise json_files.Damaged(f"{error}\n{ADVICE}") from None
 
 
 def read_json(path: str, *declared: type) -> Record | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tf_transfer.config.settings import Settings
 from tf_transfer.training.record_types import Answer
 from tf_transfer.training.records import read_json, RunDirectory
-from tf_transfer.utils import files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import hash_json, Record
 
@@ -70,3 +70,20 @@ def find_answer(path: str) -> str:
             "search a larger --budget."
         )
     return os.path.join(path, answer["run"])
+
+
+def read_answer_of(out: str, path: str) -> Answer | None:
+    """The answer of the search in a folder, if a run is its answer.
+
+    Args:
+        out: of the search.
+        path: of the run's directory.
+    """
+    try:
+        answer = json_files.read(os.path.join(out, ANSWER), Answer)
+    except FileNotFoundError:
+        return None
+    is_answer = answer["run"] and os.path.realpath(path) == os.path.realpath(
+        os.path.join(out, answer["run"])
+    )
+    return answer if is_answer else None

@@ -1,0 +1,451 @@
+"""The race of a search: which run is next, and which candidate leads.
+
+A candidate is a baseline, or an approach at a rate for a number of epochs. It
+runs on folds: of each, a part of the labelled texts is held out, and the others
+train. A *repeat* is a fold, or one more time the same fold with another seed.
+
+    race = Race(candidates, costs, folds)
+    while (action := race.next(seconds_left)) is not None:
+        ... do the run of action.name on the fold of action.repeat ...
+        race.tell(action.name, action.repeat, scored, ...)
+
+`next` returns the first run, in this order, that is missing and fits:
+
+    floor     the baselines on the first fold
+    usual     every approach at its usual rate on the first fold: the cheapest,
+              the dearest, and the others from the cheapest on
+    folds     the other folds, one after another: the best three, and the
+              baselines, which they are compared with
+    variants  the leader's variants on the first fold, and then the folds of
+              the best three again
+    seeds     the best two on all folds once more, with other seeds
+
+A run fits if the answer can still be trained on all labelled texts after it;
+the first one also without that.
+
+Candidates are compared on the texts of all folds that both ran on. A lead over
+the best baseline is shrunk by its noise,
+
+    expected lead = lead * SPREAD^2 / (SPREAD^2 + error^2),
+
+the posterior mean if leads are normal around 0 with the standard deviation
+SPREAD: one lucky fold does not win against the mean of five.
+"""
+
+import dataclasses
+import itertools
+import math
+import statistics
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tf_transfer.comparison import compare
+from tf_transfer.comparison.compare import subtract
+from tf_transfer.comparison.decisions import Row
+from tf_transfer.comparison.estimates import Ranged
+from tf_transfer.comparison.finished_runs import join, Scored
+from tf_transfer.sweeps.estimate import Work
+from tf_transfer.sweeps.grid import Value
+
+FINALISTS = 3  # on all folds
+REPEATED = 2  # with other seeds
+ROUNDS = 2  # times that a candidate runs on each fold
+SPREAD = 3.0  # points; of the leads of approaches over the best baseline
+# Factors for the error of a prediction, before and after an approach was
+# measured.
+MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
+# Seconds of a run apart from its epochs, before any is measured.
+OVERHEAD_SECONDS = 4.0
+# Share of the largest approach's operations. A smaller epoch, as of one block
+# at [CLS] alone, says nothing about speed.
+LEAST_SHARE = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """What may be the answer.
+
+    Attributes:
+        name: in words, such as `last 2`, `last 2 at 5e-4`.
+        flags: of its runs, by name.
+        work: the operations of a run on a fold.
+        epochs: of a run; 1 of a baseline.
+        approach: name of what trains; epochs of equal ones take as long.
+        cache: names the feature caches that one pass stores together; empty if
+            it reads none.
+        is_baseline: whether nothing of the encoder trains.
+        variant_of: name of the candidate that it changes; empty if none.
+    """
+
+    name: str
+    flags: Mapping[str, Value]
+    work: Work
+    epochs: int = 1
+    approach: str = ""
+    cache: str = ""
+    is_baseline: bool = False
+    variant_of: str = ""
+
+
+# === Costs ===
+
+
+class Costs:
+    """Predicts the seconds of runs.
+
+    An epoch of a measured approach costs the median of its epochs. Another
+    costs its operations, at the speed of the last run; before the first, at
+    the speed of the probe's pass.
+
+    Args:
+        candidates: of the race, by name; more may join it.
+        pass_seconds: per operation, of a pass of the frozen encoder; a guess.
+    """
+
+    def __init__(
+        self, candidates: Mapping[str, Candidate], pass_seconds: float
+    ) -> None:
+        self._candidates = candidates
+        self._pass_seconds = self._speed = pass_seconds
+        self._stored = {""}
+        self._epochs: dict[str, list[float]] = {}  # by approach
+        self._overheads: dict[str, float] = {}
+
+    def tell(
+        self,
+        name: str,
+        epoch_seconds: Sequence[float],
+        build_seconds: float = 0.0,
+        seconds: float | None = None,
+        pass_seconds: float = 0.0,
+    ) -> None:
+        """Takes the seconds of a run.
+
+        Args:
+            name: of the candidate.
+            epoch_seconds: of its epochs, one at least; the first may trace. Of
+                a baseline, of its fit.
+            build_seconds: that it spent on a pass of the encoder.
+            seconds: from its start to its result, if known.
+            pass_seconds: that the pass took whose states it read, whoever has
+                paid them.
+        """
+        candidate = self._candidates[name]
+        steady = epoch_seconds[1:] or epoch_seconds
+        self._epochs.setdefault(candidate.approach, []).extend(steady)
+        if candidate.is_baseline and pass_seconds and candidate.work.build:
+            speed = pass_seconds / candidate.work.build
+            if self._speed == self._pass_seconds:  # nothing has trained
+                self._speed = speed
+            self._pass_seconds = speed
+        self._stored.add(candidate.cache)
+        most = max(c.work.epoch for c in self._candidates.values())
+        if candidate.work.epoch > LEAST_SHARE * most:
+            self._speed = self.epoch_seconds(name) / candidate.work.epoch
+        if seconds is not None:
+            seconds -= sum(epoch_seconds) + build_seconds
+            self._overheads[candidate.approach] = max(seconds, 0.0)
+
+    def assume_stored(self, name: str) -> None:
+        """Takes the feature cache of a candidate as built, for a dry run."""
+        self._stored.add(self._candidates[name].cache)
+
+    def has_measured(self, name: str) -> bool:
+        """Whether a run of the same approach has trained an epoch."""
+        return self._candidates[name].approach in self._epochs
+
+    def epoch_seconds(self, name: str) -> float:
+        """Seconds of an epoch, with its evaluation."""
+        candidate = self._candidates[name]
+        if self.has_measured(name):
+            return statistics.median(self._epochs[candidate.approach])
+        return self._speed * candidate.work.epoch
+
+    def overhead_seconds(self, name: str) -> float:
+        """Seconds of a run apart from its epochs and its feature cache."""
+        most = max(self._overheads.values(), default=OVERHEAD_SECONDS)
+        return self._overheads.get(self._candidates[name].approach, most)
+
+    def _build_seconds(self, cache: str) -> float:
+        """Seconds of the pass that stores the caches of a name."""
+        if cache in self._stored:
+            return 0.0
+        return self._pass_seconds * max(
+            c.work.build for c in self._candidates.values() if c.cache == cache
+        )
+
+    def predict_seconds(self, name: str) -> float:
+        """Seconds of running the encoder over the scored texts once."""
+        return self._pass_seconds * self._candidates[name].work.predict
+
+    def seconds(self, name: str, share: float = 1.0) -> float:
+        """Seconds of a run.
+
+        Args:
+            name: of the candidate.
+            share: number of its texts, relative to those of a fold.
+        """
+        candidate = self._candidates[name]
+        return (
+            self.overhead_seconds(name)
+            + self._build_seconds(candidate.cache)
+            + share * candidate.epochs * self.epoch_seconds(name)
+        )
+
+    def margin(self, name: str) -> float:
+        """A factor for the error of a prediction."""
+        return MARGIN if self.has_measured(name) else MARGIN_UNMEASURED
+
+
+# === The race ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Action:
+    """The next run.
+
+    Attributes:
+        name: of the candidate.
+        repeat: see `Race`.
+        rung: name of its rung.
+        seconds: predicted.
+    """
+
+    name: str
+    repeat: int
+    rung: str
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """How a candidate does.
+
+    Attributes:
+        name: of the candidate.
+        repeats: on which it ran.
+        expected: its lead over the best baseline, shrunk by its noise, in
+            points; where no baseline has run, its score.
+    """
+
+    name: str
+    repeats: Sequence[int]
+    expected: float
+
+
+class Race:
+    """Decides what a search does next.
+
+    Args:
+        candidates: by name, approaches from the one that trains least on;
+            more may join it.
+        costs: predicts seconds.
+        folds: number of folds; 1 where validation texts are given.
+        refit_share: number of all labelled texts, relative to those that train
+            on a fold; 0 where nothing is trained again.
+        test_share: number of the test texts, relative to those that are held
+            out of a fold.
+
+    Attributes:
+        results: the held-out predictions of each candidate, by name and repeat.
+        failed: runs that are not tried again, name and repeat.
+    """
+
+    def __init__(
+        self,
+        candidates: Mapping[str, Candidate],
+        costs: Costs,
+        folds: int,
+        refit_share: float = 0.0,
+        test_share: float = 0.0,
+    ) -> None:
+        self.candidates = candidates
+        self.costs = costs
+        self.folds = folds
+        self._refit_share = refit_share
+        self._test_share = test_share
+        self.results: dict[str, dict[int, Scored]] = {}
+        self.failed: set[tuple[str, int]] = set()
+        self._described: dict[str, compare.Candidate] = {}
+
+    # === Results ===
+
+    def tell(self, name: str, repeat: int, scored: Scored) -> None:
+        """Takes the held-out predictions of a run."""
+        self.results.setdefault(name, {})[repeat] = scored
+        self._described.pop(name, None)
+
+    def describe(self, name: str) -> compare.Candidate:
+        """A candidate with all its runs, to be compared."""
+        if name not in self._described:
+            self._described[name] = self._describe(name)
+        return self._described[name]
+
+    def _describe(self, name: str) -> compare.Candidate:
+        runs = self.results[name]
+        folds = len({repeat % self.folds for repeat in runs})
+        joined = join(tuple(runs[repeat] for repeat in sorted(runs)))
+        if self.candidates[name].is_baseline:  # it has no seeds
+            rounds = range(ROUNDS * self.folds)
+            shared = {n: runs.get(n % self.folds) for n in rounds}
+            runs = {n: run for n, run in shared.items() if run is not None}
+        one = compare.make_candidate(name, joined, [joined], runs)
+        row = dataclasses.replace(
+            one.row,
+            folds=folds if self.folds > 1 else 0,
+            scored=f"{len(np.unique(joined.ids)):,} held-out texts",
+        )
+        return dataclasses.replace(one, row=row)
+
+    def join_folds(self, name: str) -> Scored | None:
+        """A candidate on all labelled texts; None if it lacks a fold."""
+        runs = self.results.get(name, {})
+        if not {*range(self.folds)} <= runs.keys():
+            return None
+        return join(tuple(runs[fold] for fold in range(self.folds)))
+
+    @property
+    def baselines(self) -> list[str]:
+        """The names of the baselines."""
+        return [c.name for c in self.candidates.values() if c.is_baseline]
+
+    def find_floor(self) -> str:
+        """The best baseline, on the folds that all have; "" for none."""
+        names = [name for name in self.baselines if name in self.results]
+        if not names:
+            return ""
+        first, *others = map(self.describe, names)
+        leads = {other.row.name: subtract(other, first) for other in others}
+        name = max(leads, key=lambda name: leads[name].value, default="")
+        return name if name and leads[name].value > 0 else first.row.name
+
+    def rank(self) -> list[Standing]:
+        """All candidates that have run, the best first."""
+        floor = self.find_floor()
+        standings = []
+        for name, runs in self.results.items():
+            one, expected = self.describe(name), 0.0
+            if not floor:
+                expected = one.row.validation.value
+            elif name != floor:
+                expected = _expect(subtract(one, self.describe(floor)))
+            standings.append(Standing(name, sorted(runs), expected))
+        return sorted(standings, key=lambda one: -one.expected)
+
+    def compare(self) -> list[Row]:
+        """A row for each candidate, the best first, which is the reference."""
+        ranked = [self.describe(one.name) for one in self.rank()]
+        if not ranked:
+            return []
+        baselines = [one for one in ranked if one.row.is_baseline]
+        return compare.compare(ranked, ranked[0], baselines)
+
+    # === The rungs ===
+
+    def next(
+        self, seconds_left: float, busy: Collection[tuple[str, int]] = ()
+    ) -> Action | None:
+        """The next run; None if nothing fits, or nothing is left to do.
+
+        Args:
+            seconds_left: until the answer must be there.
+            busy: runs of other workers, whose results decide later rungs.
+        """
+        leading = [one.name for one in self.rank()[:1]]
+        for rung, runs in self._list_rungs():
+            is_waiting = False
+            for name, repeat in runs:
+                run = name, repeat
+                is_waiting |= run in busy
+                if run in busy or run in self.failed:
+                    continue
+                if repeat in self.results.get(name, ()):
+                    continue
+                needed = seconds = self.costs.seconds(name)
+                if leading:  # else there is nothing to lose
+                    needed += max(map(self.finish_seconds, [name, *leading]))
+                    needed *= self.costs.margin(name)
+                if needed <= seconds_left:
+                    return Action(name, repeat, rung, seconds)
+            if is_waiting:
+                return None
+        return None
+
+    def plan_first(self, seconds_left: float) -> list[Action]:
+        """The runs of the first two rungs that fit; no scores decide these.
+
+        Args:
+            seconds_left: see `next`.
+        """
+        actions = []
+        for rung, runs in itertools.islice(self._list_rungs(), 2):
+            for name, repeat in runs:
+                seconds = self.costs.seconds(name)
+                needed = seconds + self.finish_seconds(name)
+                if self.costs.margin(name) * needed <= seconds_left:
+                    seconds_left -= seconds
+                    self.costs.assume_stored(name)
+                    actions.append(Action(name, repeat, rung, seconds))
+        return actions
+
+    def finish_seconds(self, name: str) -> float:
+        """Seconds to train a candidate on all labelled texts and to test."""
+        seconds = self.refit_seconds(name)
+        if self._test_share:
+            seconds += self.costs.overhead_seconds(name)
+            seconds += self._test_share * self.costs.predict_seconds(name)
+        return seconds
+
+    def refit_seconds(self, name: str) -> float:
+        """Seconds to train a candidate on all labelled texts."""
+        if not self._refit_share:
+            return 0.0
+        return self.costs.seconds(name, self._refit_share)
+
+    def _list_rungs(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """The name of each rung, and its runs: names and repeats."""
+        candidates = [
+            one
+            for one in self.candidates.values()
+            if not (one.is_baseline or one.variant_of)
+        ]
+        candidates.sort(key=lambda one: one.work.epoch)
+        usual = [one.name for one in candidates]
+        yield "floor", [(name, 0) for name in self.baselines]
+        dearest_second = [*usual[:1], *usual[:0:-1][:1], *usual[1:-1]]
+        yield "usual", [(name, 0) for name in dearest_second]
+        yield from self._list_folds()
+        ranked = self._list_trained()
+        variants = [
+            c.name
+            for c in self.candidates.values()
+            if ranked and c.variant_of == ranked[0]
+        ]
+        yield "variants", [(name, 0) for name in variants]
+        for repeat in range(self.folds, ROUNDS * self.folds):
+            yield "seeds", [(name, repeat) for name in ranked[:REPEATED]]
+
+    def _list_folds(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """The rungs of all folds but the first."""
+        floor, ranked = self.find_floor(), self._list_trained()
+        others = [name for name in self.baselines if name != floor]
+        names = [*filter(None, [floor]), *ranked[:FINALISTS], *others]
+        for fold in range(1, self.folds):
+            yield "folds", [(name, fold) for name in names]
+
+    def _list_trained(self) -> list[str]:
+        """The names of what has trained, the best first."""
+        return [
+            one.name
+            for one in self.rank()
+            if not self.candidates[one.name].is_baseline
+        ]
+
+
+def _expect(lead: Ranged) -> float:
+    """A lead, shrunk by its noise; minus infinity where it is not known."""
+    if not lead.is_known:
+        return -math.inf
+    error = lead.estimate.error if lead.estimate else 0.0
+    return lead.value * SPREAD**2 / (SPREAD**2 + error**2)
