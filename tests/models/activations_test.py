@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transfer.models import activations, blocks
+from tf_transfer.models import activations
+from tf_transfer.models.blocks import arithmetic
 
 X = np.random.default_rng(0).normal(scale=3, size=(4, 5, 16))
 NAMES = [
@@ -54,7 +55,7 @@ def test_layer_normalisation_has_its_gradient():
         inputs = [tf.constant(X), *(w.value for w in layer.weights)]
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            y = blocks.normalise(layer, inputs[0], training)
+            y = arithmetic.normalise(layer, inputs[0], training)
             total = tf.reduce_sum(y * wanted)
         return y, tape.gradient(total, inputs)
 

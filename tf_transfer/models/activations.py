@@ -24,9 +24,8 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-@tf.custom_gradient
-def differentiable_gelu(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
-    """x P(x), with the distribution function P of a normal variable.
+def _gelu(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
+    """x P(x) and its gradient; P is a normal variable's distribution function.
 
     The derivative is P(x) + x p(x), with its density p.
 
@@ -42,9 +41,8 @@ def differentiable_gelu(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
     return x * cumulative, differentiate
 
 
-@tf.custom_gradient
-def differentiable_gelu_new(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
-    """x (1 + t) / 2, with t = tanh(a (x + b x^3)).
+def _gelu_new(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
+    """x (1 + t) / 2 and its gradient, with t = tanh(a (x + b x^3)).
 
     The derivative is (1 + t + x (1 - t^2) a (1 + 3 b x^2)) / 2.
 
@@ -63,7 +61,7 @@ def differentiable_gelu_new(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
 
 
 # By those of `ACTIVATIONS` that they stand for in training.
-DIFFERENTIABLE = {
-    ACTIVATIONS["gelu"]: differentiable_gelu,
-    ACTIVATIONS["gelu_new"]: differentiable_gelu_new,
+DIFFERENTIABLE: dict[Activation, Activation] = {
+    ACTIVATIONS["gelu"]: tf.custom_gradient(_gelu),
+    ACTIVATIONS["gelu_new"]: tf.custom_gradient(_gelu_new),
 }

@@ -2,10 +2,10 @@
 
     embeddings -> block 1 ... block L -> pooler
 
-The layers are keras-nlp's own. They are run one by one here (`blocks`), so a
-run can stop at a cut. Both families have one interface: keras-nlp's RoBERTa has
-no pooler, so it gets a new one, a dense tanh layer, as in the classifier that
-the authors of "What Would Elsa Do?" used. `tokenizer` makes the ids.
+The layers are keras-nlp's own. They are run one by one here (`blocks.bert`), so
+a run can stop at a cut. Both families have one interface: keras-nlp's RoBERTa
+has no pooler, so it gets a new one, a dense tanh layer, as in the classifier
+that the authors of "What Would Elsa Do?" used. `tokenizer` makes the ids.
 
 An encoder without segments, such as DistilBERT's, has RoBERTa's layers; an
 ELECTRA whose embeddings are narrower than its blocks has a projection.
@@ -14,8 +14,7 @@ ELECTRA whose embeddings are narrower than its blocks has a projection.
 import functools
 import hashlib
 import importlib.metadata
-import inspect
-import sys
+import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,8 @@ import tensorflow as tf
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models import activations, blocks, keras_private
 from tf_transfer.models.activations import ACTIVATIONS
+from tf_transfer.models.blocks import bert
+from tf_transfer.models.blocks.arithmetic import normalise, Run
 from tf_transfer.models.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Encoder:
         family: `bert`, which has segments, or `roberta`, which has none.
         activation: of the blocks; one of `activations.ACTIVATIONS`.
         blocks: the L transformer blocks, bottom first.
+        run_block: computes one of them.
         hidden: width of the hidden states.
         max_positions: most tokens that a text may have.
         special: ids of the special tokens.
@@ -77,6 +79,7 @@ class Encoder:
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.blocks = list(backbone.transformer_layers)
+        self.run_block: Run = bert.run
         self.added: dict[int, AddedWeights] = {}
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
@@ -165,7 +168,7 @@ class Encoder:
         if self.segment_table is not None:
             rows = tf.gather(self.segment_table.value, segments)
             x += tf.cast(rows, dtype)
-        x = blocks.normalise(self.backbone.embeddings_layer_norm, x, training)
+        x = normalise(self.backbone.embeddings_layer_norm, x, training)
         if training:
             x = self.backbone.embeddings_dropout(x, training=True)
         if self.projection is not None:
@@ -203,7 +206,7 @@ class Encoder:
         """
         top = len(self.blocks)
         for number in range(first, last + 1):
-            x = blocks.run(
+            x = self.run_block(
                 self.blocks[number - 1],
                 x,
                 mask,
@@ -255,9 +258,15 @@ def make_pooler(
 @functools.lru_cache
 def _hash_code() -> str:
     digest = hashlib.sha256()
-    own = sys.modules[__name__]
-    for module in (activations, blocks, keras_private, own):
-        digest.update(inspect.getsource(module).encode())
+    for path in _code_files():
+        digest.update(path.read_bytes())
     for package in ("keras", "keras-hub"):
         digest.update(importlib.metadata.version(package).encode())
     return digest.hexdigest()
+
+
+def _code_files() -> list[pathlib.Path]:
+    """The files that say what hidden states are."""
+    folder = pathlib.Path(blocks.__file__).parent
+    others = (activations.__file__, keras_private.__file__, __file__)
+    return [*sorted(folder.glob("*.py")), *map(pathlib.Path, others)]

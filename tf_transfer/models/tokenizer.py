@@ -290,7 +290,8 @@ class BytePairs(Tokenizer):
 
     def _spell(self) -> list[str]:
         ids = tf.range(len(self.vocabulary))[:, None]
-        return self._pairs.detokenize(ids)
+        words: list[str] = self._pairs.detokenize(ids)
+        return words
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
         if self.adds_space:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -129,7 +130,7 @@ class _Weights:
         self._folder = folder
         self._type = model_type
         self._files = contextlib.ExitStack()
-        self._by_name: dict[str, safetensors.safe_open] = {}
+        self._by_name: dict[str, Any] = {}  # the open file of each weight
         self._prefix = ""
 
     def __enter__(self) -> "_Weights":

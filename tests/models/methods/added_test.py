@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tests.models import encoders
 from tests.models.methods import equations_test
-from tf_transfer.models import blocks, cost, exports, freezing, loading
+from tf_transfer.models import cost, exports, freezing, loading
+from tf_transfer.models.blocks import bert
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.methods import added as added_lib
 from tf_transfer.models.methods.base_method import DENSE
@@ -114,7 +115,7 @@ def changes_of_kernels(steps, trains_lora):
         variables = [weight.value for weight in weights]
         with tf.GradientTape() as tape:
             tape.watch(variables)
-            y = blocks.run(block, x, mask, False, added=one)
+            y = bert.run(block, x, mask, False, added=one)
             loss = tf.reduce_sum(tf.cos(y))
         gradients = tape.gradient(loss, variables)
         adam.update(gradients, adam.read_numbers())

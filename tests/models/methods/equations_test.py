@@ -6,7 +6,8 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from tf_transfer.models import blocks, keras_private
+from tf_transfer.models import keras_private
+from tf_transfer.models.blocks import bert
 from tf_transfer.models.methods import added as added_lib, base_method
 from tf_transfer.models.methods.lora import LoRA
 
@@ -111,12 +112,12 @@ def values(one):
 def test_a_block_puts_out_what_the_equations_say(method):
     block, one = built(), added_to(method)
     x, mask = inputs()
-    ours = blocks.run(block, x, mask, False, added=one)
+    ours = bert.run(block, x, mask, False, added=one)
     theirs = reference(block, method, values(one), x.numpy(), mask.numpy())
     real = mask.numpy()
     # Keras' gelu has the root of two in float32.
     np.testing.assert_allclose(ours.numpy()[real], theirs[real], atol=1e-6)
-    plain = blocks.run(block, x, mask, False)
+    plain = bert.run(block, x, mask, False)
     assert np.abs(ours - plain).max() > 0.01  # the method did something
 
 
@@ -129,7 +130,7 @@ def test_gradients_are_the_slopes_of_the_equations(method):
     weights = [weight.value for weight in one.weights]
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        y = blocks.run(block, x, mask, False, added=one)
+        y = bert.run(block, x, mask, False, added=one)
         loss = tf.reduce_sum(y * wanted)
     gradients = tape.gradient(loss, weights)
     start = values(one)
@@ -152,8 +153,8 @@ def test_gradients_are_the_slopes_of_the_equations(method):
 def test_cls_alone_is_that_of_the_whole_block(method):
     block, one = built(), added_to(method)
     x, mask = inputs()
-    whole = blocks.run(block, x, mask, False, added=one)[:, :1]
-    alone = blocks.run(block, x, mask, False, cls_only=True, added=one)
+    whole = bert.run(block, x, mask, False, added=one)[:, :1]
+    alone = bert.run(block, x, mask, False, cls_only=True, added=one)
     np.testing.assert_allclose(alone, whole, rtol=1e-12)
 
 
@@ -163,12 +164,12 @@ def test_half_precision_is_near_and_its_gradients_are_float32(method, cls_only):
     precision, tolerance = "mixed_bfloat16", 0.15
     one = added_to(method)
     x, mask = inputs("float32")
-    exact = blocks.run(built("float32"), x, mask, False, cls_only, one)
+    exact = bert.run(built("float32"), x, mask, False, cls_only, one)
     weights = [weight.value for weight in one.weights]
     with tf.GradientTape() as tape:
         tape.watch(weights)
         x = tf.cast(x, "bfloat16")
-        half = blocks.run(built(precision), x, mask, False, cls_only, one)
+        half = bert.run(built(precision), x, mask, False, cls_only, one)
         loss = tf.reduce_sum(tf.cast(half, tf.float32) ** 2)
     assert half.dtype.size == 2
     real = mask.numpy()[:, : half.shape[1]]
@@ -184,8 +185,8 @@ def test_nothing_changes_before_the_first_step(method):
     block = built()
     x, mask = inputs()
     one = added_lib.AddedWeights(method, WIDTHS, 1, 0)
-    plain = blocks.run(block, x, mask, False).numpy()
-    new = blocks.run(block, x, mask, False, added=one).numpy()
+    plain = bert.run(block, x, mask, False).numpy()
+    new = bert.run(block, x, mask, False, added=one).numpy()
     assert np.abs(new - plain).max() < 1e-12
 
 

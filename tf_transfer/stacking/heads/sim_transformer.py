@@ -20,7 +20,7 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from tf_transfer.models import blocks
+from tf_transfer.models.blocks import bert
 from tf_transfer.models.methods import added
 from tf_transfer.models.prefix import mean_pool
 from tf_transfer.stacking.heads.bimpm import BiMPMHead
@@ -106,7 +106,7 @@ class SimTransformerHead(BiMPMHead):
         y += tf.cast(encode_positions(tf.shape(y)[1], y.shape[2]), y.dtype)
         y = self.dropout(y, training=training)
         for block in self.blocks:
-            y = blocks.run(block, y, mask, training)
+            y = bert.run(block, y, mask, training)
         return mean_pool(y, mask)
 
 

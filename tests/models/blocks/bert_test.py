@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transfer.models import blocks, keras_private
+from tf_transfer.models import keras_private
+from tf_transfer.models.blocks import bert
 
 SEED = tf.constant([3, 4])
 EXACT = {"float64": 1e-12, "float32": 2e-5}
@@ -79,7 +80,7 @@ def test_output_and_gradients_are_those_of_keras_hub(
     tolerance = {**EXACT, **HALF}[precision]
     ours, our_gradients = outcome(
         block,
-        lambda b, x, mask: blocks.run(
+        lambda b, x, mask: bert.run(
             b, tf.cast(x, b.compute_dtype), mask, False, cls_only
         ),
     )
@@ -95,7 +96,7 @@ def test_padding_changes_nothing():
     block = built("float64")
     x, mask = inputs("float64")
     other = tf.where(mask[:, :, None], x, 17.0)
-    one, two = (blocks.run(block, s, mask, False) for s in (x, other))
+    one, two = (bert.run(block, s, mask, False) for s in (x, other))
     np.testing.assert_array_equal(one[mask], two[mask])
 
 
@@ -103,8 +104,8 @@ def test_padding_changes_nothing():
 def test_dropout_is_active_in_training_alone(cls_only):
     block = built("float32", dropout=0.5)
     x, mask = inputs("float32")
-    quiet = [blocks.run(block, x, mask, False, cls_only) for _ in range(2)]
-    loud = [blocks.run(block, x, mask, True, cls_only) for _ in range(2)]
+    quiet = [bert.run(block, x, mask, False, cls_only) for _ in range(2)]
+    loud = [bert.run(block, x, mask, True, cls_only) for _ in range(2)]
     np.testing.assert_array_equal(*quiet)
     assert np.abs(loud[0] - loud[1]).max() > 0.1
     assert np.abs(loud[0] - quiet[0]).max() > 0.1
@@ -123,7 +124,7 @@ def test_every_dropout_layer_of_the_block_is_asked():
             asked.append(number) or y
         )
     x, mask = inputs("float32")
-    blocks.run(block, x, mask, True)
+    bert.run(block, x, mask, True)
     dropouts = [
         number for number, layer in enumerate(layers) if "dropout" in layer.name
     ]
@@ -153,7 +154,7 @@ def test_cls_alone_has_the_dropout_masks_of_weights_over_keys_and_values():
     layers = keras_private.block_layers(block)
     keras_private.replace_dropout([block], lambda ordered=True: SEED)
     layers.attention_dropout.call = lambda y, training: attention.append(y) or y
-    blocks.run(block, x, mask, True, cls_only=True)
+    bert.run(block, x, mask, True, cls_only=True)
     expected = attention_of_cls(block, x, mask, True)
     np.testing.assert_allclose(attention[0], expected, atol=1e-12)
     assert np.abs(attention_of_cls(block, x, mask, False) - expected).max() > 1
@@ -162,7 +163,7 @@ def test_cls_alone_has_the_dropout_masks_of_weights_over_keys_and_values():
 def test_the_bias_of_keys_has_no_gradient_at_cls_alone():
     block = built("float32")
     _, gradients = outcome(
-        block, lambda b, x, mask: blocks.run(b, x, mask, False, True)
+        block, lambda b, x, mask: bert.run(b, x, mask, False, True)
     )
     names = [weight.path for weight in block.trainable_weights]
     by_name = dict(zip(names, gradients[1:], strict=True))
