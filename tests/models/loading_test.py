@@ -238,6 +238,7 @@ def test_files_beside_a_model_do_not_change_its_identity(
     [
         ("tiny", f"tiny {loading.TINY_VERSION}"),
         ("minilm", wheels.MINILM.identity),
+        ("mpnet", wheels.MPNET.identity),
         ("bert_base_en_uncased", "kaggle://keras/bert/"),
     ],
 )

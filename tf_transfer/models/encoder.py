@@ -8,13 +8,17 @@ has no pooler, so it gets a new one, a dense tanh layer, as in the classifier
 that the authors of "What Would Elsa Do?" used. `tokenizer` makes the ids.
 
 An encoder without segments, such as DistilBERT's, has RoBERTa's layers; an
-ELECTRA whose embeddings are narrower than its blocks has a projection.
+ELECTRA whose embeddings are narrower than its blocks has a projection. Types
+that keras-nlp does not have, such as MPNet, have layers of our own
+(`backbone`).
 """
 
 import functools
 import hashlib
 import importlib.metadata
+import inspect
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,10 +27,22 @@ import keras_hub
 import tensorflow as tf
 
 from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.models import activations, blocks, keras_private
+from tf_transfer.models import (
+    activations,
+    backbone as backbone_lib,
+    blocks,
+    keras_private,
+)
 from tf_transfer.models.activations import ACTIVATIONS
+from tf_transfer.models.backbone import Backbone
 from tf_transfer.models.blocks import bert
-from tf_transfer.models.blocks.arithmetic import normalise, Run
+from tf_transfer.models.blocks.arithmetic import (
+    normalise,
+    Positions,
+    Run,
+    Shared,
+)
+from tf_transfer.models.blocks.layers import block_layers
 from tf_transfer.models.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -38,12 +54,13 @@ class Encoder:
 
     Args:
         backbone: `keras_hub.models.BertBackbone`, `ElectraBackbone` or
-            `RobertaBackbone`.
+            `RobertaBackbone`, or `backbone.Backbone`.
         tokenizer: the tokeniser that the encoder was trained with.
         seed: of the pooler's initial weights, where the family has none.
 
     Attributes:
-        family: `bert`, which has segments, or `roberta`, which has none.
+        family: `bert`, which has segments; `roberta`, which has none; or the
+            `model_type` of an encoder that keras-hub does not have.
         activation: of the blocks; one of `activations.ACTIVATIONS`.
         blocks: the L transformer blocks, bottom first.
         run_block: computes one of them.
@@ -51,15 +68,16 @@ class Encoder:
         max_positions: most tokens that a text may have.
         special: ids of the special tokens.
         embedding_layers: what runs below the first block.
-        token_table, position_table, segment_table: their weights; RoBERTa has
-            no segments.
+        token_table, position_table, segment_table: their weights; None where
+            the family has no such table.
+        positions: what the blocks share, or None.
         projection: dense layer from the width of the embeddings to that of
             the blocks; None where they are equal.
-        pooler: dense tanh layer on [CLS].
+        pooler: layer on [CLS] below a classifier, such as a dense tanh layer.
         added: what a method adds to blocks, by number; see `methods.added`.
     """
 
-    backbone: keras_hub.models.Backbone
+    backbone: keras_hub.models.Backbone | Backbone
     tokenizer: Tokenizer
     family: str
     blocks: list[keras.layers.Layer]
@@ -67,12 +85,15 @@ class Encoder:
     max_positions: int
     special: SpecialTokens
     embedding_layers: list[keras.layers.Layer]
+    token_table: keras.Variable
+    position_table: keras.Variable | None = None
+    segment_table: keras.Variable | None = None
     projection: keras.layers.Layer | None
     pooler: keras.layers.Layer
 
     def __init__(
         self,
-        backbone: keras_hub.models.Backbone,
+        backbone: keras_hub.models.Backbone | Backbone,
         tokenizer: Tokenizer,
         seed: int = 0,
     ) -> None:
@@ -84,26 +105,13 @@ class Encoder:
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
         self.special = tokenizer.special
-        if not isinstance(backbone, keras_hub.models.RobertaBackbone):
-            self.family = "bert"
-            self.activation = "gelu_new"
-            self.pooler = backbone.pooled_dense
-            self.embedding_layers = [
-                backbone.token_embedding,
-                backbone.position_embedding,
-                backbone.segment_embedding,
-            ]
-            tables = backbone
-            self.segment_table = backbone.segment_embedding.embeddings
+        self.positions: Positions | None = None
+        if isinstance(backbone, Backbone):
+            self._take_own(backbone, seed)
+        elif isinstance(backbone, keras_hub.models.RobertaBackbone):
+            self._take_roberta(backbone, seed)
         else:
-            self.family = "roberta"
-            self.activation = "gelu"
-            self.pooler = make_pooler(backbone, seed)
-            self.embedding_layers = [backbone.embeddings]
-            tables = backbone.embeddings
-            self.segment_table = None
-        self.token_table = tables.token_embedding.embeddings
-        self.position_table = tables.position_embedding.position_embeddings
+            self._take_bert(backbone)
         self.embedding_layers += [
             backbone.embeddings_layer_norm,
             backbone.embeddings_dropout,
@@ -112,6 +120,47 @@ class Encoder:
         if self.projection is not None:
             self.embedding_layers.append(self.projection)
         self._set_activation(self.activation)
+
+    def _take_bert(self, backbone: keras_hub.models.Backbone) -> None:
+        """The layers of keras-hub's BERT or ELECTRA."""
+        self.family = "bert"
+        self.activation = "gelu_new"
+        self.pooler = backbone.pooled_dense
+        self.embedding_layers = [
+            backbone.token_embedding,
+            backbone.position_embedding,
+            backbone.segment_embedding,
+        ]
+        self.token_table = backbone.token_embedding.embeddings
+        positions = backbone.position_embedding.position_embeddings
+        self.position_table = positions
+        self.segment_table = backbone.segment_embedding.embeddings
+
+    def _take_roberta(
+        self, backbone: keras_hub.models.Backbone, seed: int
+    ) -> None:
+        """The layers of keras-hub's RoBERTa."""
+        self.family = "roberta"
+        self.activation = "gelu"
+        self.pooler = make_pooler(backbone, seed)
+        tables = backbone.embeddings
+        self.embedding_layers = [tables]
+        self.token_table = tables.token_embedding.embeddings
+        self.position_table = tables.position_embedding.position_embeddings
+
+    def _take_own(self, backbone: Backbone, seed: int) -> None:
+        """The layers of a type that keras-hub does not have."""
+        self.family = backbone.model_type
+        self.activation = backbone.shape.activation
+        self.pooler = backbone.make_pooler(seed)
+        self.run_block = backbone.run
+        self.positions = backbone.positions
+        tables = [backbone.token_embedding, backbone.position_embedding]
+        layers = [*tables, backbone.positions]
+        self.embedding_layers = [one for one in layers if one is not None]
+        self.token_table = backbone.token_embedding.embeddings
+        if backbone.position_embedding is not None:
+            self.position_table = backbone.position_embedding.embeddings
 
     def set_arithmetic(self, activation: str, epsilon: float) -> None:
         """Replaces the activation of the blocks, and LayerNorm's epsilon.
@@ -123,14 +172,15 @@ class Encoder:
         self._set_activation(activation)
         self.backbone.embeddings_layer_norm.epsilon = epsilon
         for block in self.blocks:
-            layers = keras_private.block_layers(block)
-            layers.attention_norm.epsilon = epsilon
-            layers.feedforward_norm.epsilon = epsilon
+            layers = block_layers(block)
+            for norm in (layers.attention_norm, layers.feedforward_norm):
+                if norm is not None:
+                    norm.epsilon = epsilon
 
     def _set_activation(self, activation: str) -> None:
         self.activation = activation
         for block in self.blocks:
-            layers = keras_private.block_layers(block)
+            layers = block_layers(block)
             layers.inner.activation = ACTIVATIONS[activation]
 
     @property
@@ -162,9 +212,10 @@ class Encoder:
             `dtype` [batch, length, hidden].
         """
         dtype = dtype or self.compute_dtype
-        positions = self.position_table.value[: tf.shape(ids)[1]]
         x = tf.cast(tf.gather(self.token_table.value, ids), dtype)
-        x += tf.cast(positions, dtype)
+        if self.position_table is not None:
+            positions = self.position_table.value[: tf.shape(ids)[1]]
+            x += tf.cast(positions, dtype)
         if self.segment_table is not None:
             rows = tf.gather(self.segment_table.value, segments)
             x += tf.cast(rows, dtype)
@@ -205,6 +256,9 @@ class Encoder:
             L is among them.
         """
         top = len(self.blocks)
+        shared: Shared = ()
+        if self.positions is not None and first <= last:
+            shared = self.positions.share(x, training)
         for number in range(first, last + 1):
             x = self.run_block(
                 self.blocks[number - 1],
@@ -213,6 +267,7 @@ class Encoder:
                 training,
                 cls_only and number == top,
                 self.added.get(number),
+                shared,
             )
             if collect is not None:
                 collect(x)
@@ -268,5 +323,7 @@ def _hash_code() -> str:
 def _code_files() -> list[pathlib.Path]:
     """The files that say what hidden states are."""
     folder = pathlib.Path(blocks.__file__).parent
-    others = (activations.__file__, keras_private.__file__, __file__)
-    return [*sorted(folder.glob("*.py")), *map(pathlib.Path, others)]
+    own = sys.modules[__name__]
+    others = (activations, backbone_lib, keras_private, own)
+    paths = [inspect.getfile(module) for module in others]
+    return [*sorted(folder.glob("*.py")), *map(pathlib.Path, paths)]

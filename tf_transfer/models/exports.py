@@ -21,12 +21,14 @@ import numpy as np
 import safetensors.numpy
 
 from tf_transfer.models import transformers_weights
+from tf_transfer.models.backbone import Backbone
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import PooledHead
 from tf_transfer.models.methods import added
 from tf_transfer.models.network import Network
 from tf_transfer.models.sentence_pieces import SentencePieces
 from tf_transfer.models.tokenizer import BytePairs, Tokenizer, WordPieces
+from tf_transfer.models.transformers_types import ModelType, TYPES
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
@@ -35,8 +37,12 @@ Arrays = dict[str, np.ndarray]
 # which gives states that differ by some thousandths.
 KERAS_ACTIVATIONS = {"bert": ("gelu", "gelu_new"), "roberta": ("gelu",)}
 KERAS_EPSILON = {"bert": 1e-12, "roberta": 1e-5}
-KERAS_TOKENIZERS = {"bert": WordPieces, "roberta": BytePairs}
+KERAS_TOKENIZERS: dict[str, type[Tokenizer]] = {
+    "bert": WordPieces,
+    "roberta": BytePairs,
+}
 MEANS = ("mean", "block_means")  # of tokens; see `PooledHead`
+MODEL = ("ForSequenceClassification", "Model")  # a class without its head
 HEAD_FILE = "head.safetensors"
 PROBLEMS = {
     "classes": "single_label_classification",
@@ -108,18 +114,20 @@ def keras_preset(
     """Writes keras-hub's text classifier; see `hugging_face`."""
     kernel, bias = _output_layer(network, head, kind, labels)
     encoder = network.encoder
-    activation = encoder.activation
+    activation, family = encoder.activation, encoder.family
     epsilon = encoder.backbone.embeddings_layer_norm.epsilon
     if (
-        activation not in KERAS_ACTIVATIONS[encoder.family]
-        or epsilon != KERAS_EPSILON[encoder.family]
-        or not isinstance(encoder.tokenizer, KERAS_TOKENIZERS[encoder.family])
+        isinstance(encoder.backbone, Backbone)
+        or activation not in KERAS_ACTIVATIONS[family]
+        or epsilon != KERAS_EPSILON[family]
+        or not isinstance(encoder.tokenizer, KERAS_TOKENIZERS[family])
         or encoder.projection is not None
     ):
         raise UserError(
             f"--format=keras_preset: keras-hub has no blocks with {activation} "
-            f"and epsilon {epsilon:g}, or none with these embeddings and this "
-            "tokenizer. Give --format=hugging_face or saved_model."
+            f"and epsilon {epsilon:g}, or none of {family} with these "
+            "embeddings and this tokenizer. Give --format=hugging_face or "
+            "saved_model."
         )
     models = keras_hub.models
     classifier_class = models.BertTextClassifier
@@ -129,7 +137,7 @@ def keras_preset(
         keras_tokenizer(encoder.tokenizer), sequence_length=max_length
     )
     classifier = classifier_class(
-        _add_segment(encoder),
+        _add_segment(encoder.family, encoder.backbone),
         num_classes=len(bias),
         preprocessor=preprocessor,
         dropout=0.0,
@@ -140,13 +148,14 @@ def keras_preset(
     classifier.save_to_preset(folder)
 
 
-def _add_segment(encoder: Encoder) -> keras_hub.models.Backbone:
+def _add_segment(
+    family: str, backbone: keras_hub.models.Backbone
+) -> keras_hub.models.Backbone:
     """The backbone; if it has one segment, with two that are equal.
 
     keras-hub gives the second text of a pair segment 1.
     """
-    backbone = encoder.backbone
-    if encoder.family == "roberta" or backbone.num_segments > 1:
+    if family == "roberta" or backbone.num_segments > 1:
         return backbone
     config = {**backbone.get_config(), "num_segments": 2}
     wider = type(backbone).from_config(config)
@@ -199,43 +208,68 @@ def _output_layer(
 def _dense(prefix: str, layer: keras.layers.Layer) -> Arrays:
     """A dense layer; transformers' kernels are [outputs, inputs]."""
     kernel, bias = added.matrix(layer)
-    return {f"{prefix}.weight": kernel.T, f"{prefix}.bias": bias}
+    arrays = {f"{prefix}.weight": kernel.T}
+    return arrays if bias is None else {**arrays, f"{prefix}.bias": bias}
+
+
+def _norm(prefix: str, layer: keras.layers.Layer) -> Arrays:
+    """A layer normalisation."""
+    arrays = {f"{prefix}.weight": np.asarray(layer.gamma)}
+    if layer.beta is not None:
+        arrays[f"{prefix}.bias"] = np.asarray(layer.beta)
+    return arrays
 
 
 def _encoder_arrays(encoder: Encoder) -> Arrays:
-    """The weights of embeddings and blocks, and of BERT's pooler."""
+    """The weights of embeddings and blocks, and of a pooler that is theirs."""
     names = transformers_weights
     arrays = {}
     for name, table in names.tables(encoder).items():
         arrays[name] = np.asarray(table)
-    if encoder.family == "roberta":
+    model_type = TYPES[encoder.family]
+    if model_type.begins_behind_pad:
         # transformers numbers positions from the one behind the padding's.
         empty = np.zeros((encoder.special.pad + 1, encoder.hidden), np.float32)
         positions = [empty, arrays[names.POSITIONS]]
         arrays[names.POSITIONS] = np.concatenate(positions)
-        arrays[names.SEGMENTS] = empty[:1]
+        if encoder.family == "roberta":
+            arrays[names.SEGMENTS] = empty[:1]
     for name, layer in names.name_layers(encoder):
         if isinstance(layer, keras.layers.LayerNormalization):
-            arrays[f"{name}.weight"] = np.asarray(layer.gamma)
-            arrays[f"{name}.bias"] = np.asarray(layer.beta)
+            arrays |= _norm(name, layer)
         else:
             arrays |= _dense(name, layer)
-    if encoder.family == "bert":
-        arrays |= _dense(names.POOLER, encoder.pooler)
-    return {f"{encoder.family}.{name}": x for name, x in arrays.items()}
+    classifier = model_type.classifier
+    assert classifier is not None
+    arrays = _rename(arrays, model_type, classifier.prefix)
+    if classifier.pooler.startswith(f"{classifier.prefix}."):
+        arrays |= _dense(classifier.pooler, encoder.pooler)
+    return arrays
 
 
 def _classifier_arrays(
     encoder: Encoder, kernel: np.ndarray, bias: np.ndarray
 ) -> Arrays:
-    """The weights of the output layer, and of RoBERTa's pooler."""
-    if encoder.family == "bert":
-        return {"classifier.weight": kernel.T, "classifier.bias": bias}
+    """The weights of the pooler and the output layer."""
+    classifier = TYPES[encoder.family].classifier
+    assert classifier is not None
     return {
-        **_dense("classifier.dense", encoder.pooler),
-        "classifier.out_proj.weight": kernel.T,
-        "classifier.out_proj.bias": bias,
+        **_dense(classifier.pooler, encoder.pooler),
+        f"{classifier.output}.weight": kernel.T,
+        f"{classifier.output}.bias": bias,
     }
+
+
+def _rename(arrays: Arrays, model_type: ModelType, prefix: str) -> Arrays:
+    """The arrays by the names of a type; thirds of one are joined."""
+    renamed: Arrays = {}
+    for name, array in arrays.items():
+        own, third = model_type.rename(name)
+        own = f"{prefix}.{own}"
+        if third:
+            array = np.concatenate([renamed[own], array])
+        renamed[own] = array
+    return renamed
 
 
 def _write_config(
@@ -248,19 +282,38 @@ def _write_config(
 ) -> None:
     """Writes `config.json` and the tokenizer's files; see `hugging_face`."""
     path.mkdir(parents=True, exist_ok=True)
-    backbone, special = encoder.backbone, encoder.special
     names = list(labels) or ["score"]
+    classifier = TYPES[encoder.family].classifier
+    assert classifier is not None
+    if isinstance(encoder.backbone, Backbone):
+        sizes = encoder.backbone.config
+    else:
+        sizes = _describe(encoder, encoder.backbone)
+    architecture = classifier.architecture
+    if reads_means:
+        architecture = architecture.replace(*MODEL)
+    config = {
+        **sizes,
+        "architectures": [architecture],
+        "torch_dtype": "float32",
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: n for n, name in enumerate(names)},
+        "problem_type": PROBLEMS[kind],
+    }
+    _write_json(path / "config.json", config)
+    _write_tokenizer(encoder, path, max_length)
+
+
+def _describe(encoder: Encoder, backbone: keras_hub.models.Backbone) -> Record:
+    """The keys of `config.json` of an encoder with keras-hub's layers."""
+    special = encoder.special
     positions = encoder.max_positions
     if encoder.family == "bert":
-        architecture = "Bert"
         segments = backbone.num_segments
     else:
-        architecture = "Roberta"
         segments = 1
         positions += special.pad + 1
-    architecture += "Model" if reads_means else "ForSequenceClassification"
-    config = {
-        "architectures": [architecture],
+    return {
         "model_type": encoder.family,
         "vocab_size": backbone.vocabulary_size,
         "hidden_size": encoder.hidden,
@@ -276,13 +329,7 @@ def _write_config(
         "pad_token_id": special.pad,
         "bos_token_id": special.start,
         "eos_token_id": special.end,
-        "torch_dtype": "float32",
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: n for n, name in enumerate(names)},
-        "problem_type": PROBLEMS[kind],
     }
-    _write_json(path / "config.json", config)
-    _write_tokenizer(encoder, path, max_length)
 
 
 def keras_tokenizer(
@@ -324,7 +371,7 @@ def _write_tokenizer(
         "unk_token": words[tokenizer.unknown],
         "added_tokens_decoder": added,
     }
-    if encoder.family == "roberta" or special.has_one_segment:
+    if encoder.segment_table is None or special.has_one_segment:
         config["model_input_names"] = ["input_ids", "attention_mask"]
     if isinstance(tokenizer, BytePairs):
         ids = {token: number for number, token in enumerate(words)}
@@ -336,8 +383,11 @@ def _write_tokenizer(
         }
     elif isinstance(tokenizer, WordPieces):
         _write_lines(path / "vocab.txt", words)
+        is_mpnet = encoder.family == "mpnet"
         config |= {
-            "tokenizer_class": "BertTokenizer",
+            "tokenizer_class": "MPNetTokenizer"
+            if is_mpnet
+            else "BertTokenizer",
             "do_lower_case": tokenizer.lowercase,
             "strip_accents": tokenizer.strips_accents,
             "tokenize_chinese_chars": tokenizer.splits_chinese,

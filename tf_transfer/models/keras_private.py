@@ -46,7 +46,8 @@ class BlockLayers:
         attention_output: `EinsumDense`, kernel [heads, size, hidden] and bias
             [hidden].
         weights_dropout: of attention weights; None where the rate is 0.
-        attention_dropout, attention_norm: behind the attention.
+        attention_dropout, attention_norm: behind the attention; the second is
+            None in no block of keras-hub.
         inner, outer: `Dense`, hidden to intermediate and back.
         feedforward_dropout, feedforward_norm: behind the feed-forward layers.
     """
@@ -57,7 +58,7 @@ class BlockLayers:
     attention_output: keras.layers.Layer
     weights_dropout: keras.layers.Layer | None
     attention_dropout: keras.layers.Layer
-    attention_norm: keras.layers.Layer
+    attention_norm: keras.layers.Layer | None
     inner: keras.layers.Layer
     outer: keras.layers.Layer
     feedforward_dropout: keras.layers.Layer

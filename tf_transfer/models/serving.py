@@ -212,7 +212,7 @@ class WordModel(ServingModel):
     ) -> tf.RaggedTensor:
         """int32 [words of all sentences, (pieces)], one piece at least."""
         encoder = self._network.encoder
-        if encoder.family == "roberta":  # a word but the first has its space
+        if encoder.family != "bert":  # a word but the first has its space
             spaced = tf.strings.join([" ", words[:, 1:]])
             words = tf.concat([words[:, :1], spaced], axis=1)
         pieces = encoder.tokenizer(tf.boolean_mask(words, is_word))

@@ -8,7 +8,7 @@ were not there, it would give other states or tokens.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tf_transfer.models.activations import ACTIVATIONS
@@ -90,6 +90,7 @@ class Config:
         activation: one of `activations.ACTIVATIONS`.
         epsilon: of every layer normalisation.
         first_position: position of the first token in the table.
+        content: the file's keys, by the type's own names, and its defaults.
     """
 
     type: ModelType
@@ -99,6 +100,15 @@ class Config:
     activation: str
     epsilon: float
     first_position: int
+    content: Record
+
+    def cut(self, blocks: int) -> "Config":
+        """That of the first blocks alone."""
+        content = {**self.content, "num_hidden_layers": blocks}
+        if "layer_types" in content:
+            content["layer_types"] = content["layer_types"][:blocks]
+        sizes = {**self.sizes, "num_layers": blocks}
+        return dataclasses.replace(self, sizes=sizes, content=content)
 
 
 def read_config(folder: str) -> Config:
@@ -107,8 +117,11 @@ def read_config(folder: str) -> Config:
     Raises:
         UserError: a key or value is not known here.
     """
-    config = rename_keys(read_keys(folder, "config.json", CONFIG))
-    model_type = TYPES[config["model_type"]]
+    name = json_files.read(os.path.join(folder, "config.json"), Record)
+    model_type = TYPES[name["model_type"]]
+    keys = {**CONFIG, **model_type.config}
+    content = read_keys(folder, "config.json", keys, model_type.defaults)
+    config = rename_keys(content)
     segments = config.get("type_vocab_size", 2)
     if model_type.has_segments and segments < 1:
         raise refuse(folder, "config.json", "type_vocab_size", segments)
@@ -131,13 +144,20 @@ def read_config(folder: str) -> Config:
         OTHER_NAMES.get(activation, activation),
         float(config.get("layer_norm_eps", 1e-12)),
         first,
+        content,
     )
 
 
-def read_keys(folder: str, name: str, keys: Keys) -> Record:
-    """The keys of a JSON file that are set; see `check_keys`."""
+def read_keys(
+    folder: str,
+    name: str,
+    keys: Keys,
+    defaults: Mapping[str, Any] | None = None,
+) -> Record:
+    """The keys of a JSON file, set or by default; see `check_keys`."""
     content = json_files.read(os.path.join(folder, name), Record)
     content = {k: v for k, v in content.items() if v is not None}
+    content = {**(defaults or {}), **content}
     check_keys(folder, name, content, keys)
     return content
 

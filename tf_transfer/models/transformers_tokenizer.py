@@ -1,12 +1,10 @@
 """The tokenizer of a model folder of `transformers`.
 
-`TOKENIZER_CONFIG`, `TOP_KEYS`, `TOKENIZER` and `SPECIAL_TOKENS` list every key
-of `tokenizer_config.json`, `tokenizer.json` and `special_tokens_map.json`; see
-`transformers_folder`. The tokenizer's kind does not depend on the model's type:
-a BERT may have RoBERTa's.
+`tokenizer_keys` lists what is known of its files.
 """
 
 import base64
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
 
@@ -19,11 +17,26 @@ from tf_transfer.models.tokenizer import (
     Tokenizer,
     WordPieces,
 )
+from tf_transfer.models.tokenizer_keys import (
+    CLASSES,
+    FIELD_OF_KEY,
+    GENERIC_CLASSES,
+    MORE_TOKENS,
+    NAMED_TOKENS,
+    NEEDED,
+    OF_KIND,
+    PAIR,
+    POST_PROCESSORS,
+    SECTIONS,
+    SETTINGS_FILES,
+    TOKENIZER,
+    TokenizerClass,
+    TOP_KEYS,
+    WIDE_PAIR,
+)
 from tf_transfer.models.transformers_folder import (
-    ANY,
     check_keys,
     Config,
-    Keys,
     read_keys,
     refuse,
 )
@@ -31,154 +44,6 @@ from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
-# Names of the special tokens, and their usual values by kind.
-SPECIAL_TOKENS = {
-    "WordPiece": {
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "mask_token": "[MASK]",
-    },
-    "BPE": {
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "cls_token": "<s>",
-        "sep_token": "</s>",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-    },
-}
-SPECIAL_TOKENS["Unigram"] = SPECIAL_TOKENS["BPE"]
-MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
-NAMED_TOKENS: Keys = dict.fromkeys([*SPECIAL_TOKENS["BPE"], *MORE_TOKENS], ANY)
-# The kind of tokenizer of each class: the `type` of `model` in tokenizer.json.
-CLASSES = {
-    "BertTokenizer": "WordPiece",
-    "DistilBertTokenizer": "WordPiece",
-    "ElectraTokenizer": "WordPiece",
-    "RobertaTokenizer": "BPE",
-    "XLMRobertaTokenizer": "Unigram",
-    "CamembertTokenizer": "Unigram",
-}
-# Classes that take everything from `tokenizer.json`.
-GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-TOKENIZER_CONFIG: Keys = {
-    **NAMED_TOKENS,
-    "tokenizer_class": ANY,  # one of `CLASSES`
-    "added_tokens_decoder": ANY,
-    "do_lower_case": (True, False),
-    "strip_accents": (True, False),
-    "tokenize_chinese_chars": (True, False),
-    "add_prefix_space": (True, False),
-    "do_basic_tokenize": (True,),
-    "never_split": ([],),
-    "wordpieces_prefix": ("##",),
-    "clean_text": (True,),
-    "split_special_tokens": (False,),
-    "sp_model_kwargs": ({},),
-    # Of cutting and padding, which `tokens.pack` and the batches do; of
-    # decoding; and of how the files are found.
-    **dict.fromkeys(
-        "model_max_length max_len max_length stride truncation "
-        "truncation_side truncation_strategy padding padding_side "
-        "pad_to_multiple_of pad_token_type_id pad_token_id "
-        "clean_up_tokenization_spaces trim_offsets errors model_input_names "
-        "special_tokens_map_file tokenizer_file vocab_file merges_file "
-        "name_or_path _name_or_path backend is_local local_files_only "
-        "use_fast from_slow processor_class return_tensors verbose "
-        "model_type transformers_version unk_id".split(),
-        ANY,
-    ),
-}
-SETTINGS_FILES = {
-    "special_tokens_map.json": NAMED_TOKENS,
-    "tokenizer_config.json": TOKENIZER_CONFIG,
-}
-# Sections of `tokenizer.json` that have a part in the ids.
-SECTIONS = ("normalizer", "pre_tokenizer", "model")
-TOP_KEYS = dict.fromkeys(
-    (
-        *SECTIONS,
-        # These two are checked apart; the others are of cutting and padding,
-        # of decoding, and of the file.
-        "added_tokens",
-        "post_processor",
-        "version",
-        "truncation",
-        "padding",
-        "decoder",
-    ),
-    ANY,
-)
-# The fields of the sections, by kind; see `_unpack`.
-TOKENIZER: dict[str, Keys] = {
-    "WordPiece": {
-        "normalizer.type": ("BertNormalizer",),
-        "normalizer.clean_text": (True,),
-        "normalizer.handle_chinese_chars": (True, False),
-        "normalizer.strip_accents": (True, False),
-        "normalizer.lowercase": (True, False),
-        "pre_tokenizer.type": ("BertPreTokenizer",),
-        "model.type": ("WordPiece",),
-        "model.unk_token": ANY,
-        "model.continuing_subword_prefix": ("##",),
-        "model.max_input_chars_per_word": ANY,
-        "model.vocab": ANY,
-    },
-    "BPE": {
-        "pre_tokenizer.type": ("ByteLevel",),
-        "pre_tokenizer.add_prefix_space": (True, False),
-        "pre_tokenizer.trim_offsets": ANY,
-        "pre_tokenizer.use_regex": (True,),
-        "model.type": ("BPE",),
-        "model.unk_token": ANY,
-        "model.continuing_subword_prefix": ("",),
-        "model.end_of_word_suffix": ("",),
-        "model.fuse_unk": ANY,
-        "model.byte_fallback": (False,),
-        "model.ignore_merges": (False,),
-        "model.vocab": ANY,
-        "model.merges": ANY,
-    },
-    # Spaces at the end and repeated ones count for nothing either way.
-    "Unigram": {
-        "normalizer.type": (
-            "Precompiled",
-            "Precompiled, Strip, Replace",
-            "Strip, Replace",
-        ),
-        "normalizer.precompiled_charsmap": ANY,
-        "normalizer.strip_left": ANY,
-        "normalizer.strip_right": ANY,
-        "normalizer.pattern": ({"Regex": " {2,}"},),
-        "normalizer.content": (" ", "▁"),
-        "pre_tokenizer.type": ("Metaspace", "WhitespaceSplit, Metaspace"),
-        "pre_tokenizer.replacement": ("▁",),
-        "pre_tokenizer.str_rep": ("▁",),
-        "pre_tokenizer.prepend_scheme": ("always",),
-        "pre_tokenizer.add_prefix_space": (True,),
-        "pre_tokenizer.split": (True,),
-        "model.type": ("Unigram",),
-        "model.unk_id": ANY,
-        "model.byte_fallback": (False,),
-        "model.vocab": ANY,
-    },
-}
-# What each kind needs; the rest has defaults.
-NEEDED = {
-    "WordPiece": ("normalizer.type", "pre_tokenizer.type", "model.vocab"),
-    "BPE": ("pre_tokenizer.type", "model.vocab"),
-    "Unigram": ("pre_tokenizer.type", "model.vocab"),
-}
-# Keys of `tokenizer_config.json` that have precedence over these fields.
-FIELD_OF_KEY = {
-    "do_lower_case": "normalizer.lowercase",
-    "strip_accents": "normalizer.strip_accents",
-    "tokenize_chinese_chars": "normalizer.handle_chinese_chars",
-    "add_prefix_space": "pre_tokenizer.add_prefix_space",
-}
 # The class of each kind, and which of its arguments a field is.
 TOKENIZERS: dict[str, tuple[Callable[..., Tokenizer], dict[str, str]]] = {
     "WordPiece": (
@@ -206,8 +71,6 @@ TOKENIZERS: dict[str, tuple[Callable[..., Tokenizer], dict[str, str]]] = {
         },
     ),
 }
-PAIR_SHAPES = {"WordPiece": ".A.A.", "BPE": ".A..A.", "Unigram": ".A..A."}
-POST_PROCESSORS = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
 SENTENCE_PIECES = "sentencepiece.bpe.model"
 
 
@@ -227,19 +90,20 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
         if os.path.exists(os.path.join(folder, name)):
             settings |= read_keys(folder, name, keys)
     title = settings.get("tokenizer_class") or config.type.tokenizer
-    kind = CLASSES.get(title.removesuffix("Fast"))
+    cls = CLASSES.get(title.removesuffix("Fast"))
     content: Record = {}
     if os.path.exists(os.path.join(folder, "tokenizer.json")):
         content = read_keys(folder, "tokenizer.json", TOP_KEYS)
     if title in GENERIC_CLASSES:
         _find(folder, "tokenizer.json")
         settings = {k: v for k, v in settings.items() if k in NAMED_TOKENS}
-        kind = content["model"].get("type", CLASSES[config.type.tokenizer])
-    if kind not in TOKENIZER:
+        cls = _find_generic(content, CLASSES[config.type.tokenizer])
+    if cls is None:
         raise refuse(folder, "tokenizer_config.json", "tokenizer_class", title)
+    kind = cls.kind
 
     if content:
-        fields, added = _read_tokenizer_json(folder, content, kind)
+        fields, added = _read_tokenizer_json(folder, content, cls)
     else:
         fields = VOCABULARY_READERS[kind](folder, title)
         added = _read_added(folder, settings)
@@ -252,13 +116,30 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
             value, allowed = {key: settings[key]}, TOKENIZER[kind][field]
             check_keys(folder, "tokenizer_config.json", value, {key: allowed})
             fields[field] = settings[key]
-    return _make_tokenizer(folder, config, kind, settings, fields, added)
+    return _make_tokenizer(folder, config, cls, settings, fields, added)
+
+
+def _find_generic(
+    content: Record, usual: TokenizerClass
+) -> TokenizerClass | None:
+    """What `tokenizer.json` says of a tokenizer, or None if it is not known.
+
+    Args:
+        content: of the file.
+        usual: the class of the model's own tokenizer.
+    """
+    kind = content["model"].get("type", usual.kind)
+    if kind not in OF_KIND:
+        return None
+    cls = usual if kind == usual.kind else OF_KIND[kind]
+    pair = _find_pair(content.get("post_processor", {})) or cls.pair
+    return dataclasses.replace(cls, pair=pair)
 
 
 def _make_tokenizer(
     folder: str,
     config: Config,
-    kind: str,
+    cls: TokenizerClass,
     settings: Record,
     fields: Record,
     added: Mapping[int, AddedToken],
@@ -267,7 +148,7 @@ def _make_tokenizer(
 
     Args:
         folder, config: see `read_tokenizer`.
-        kind: one of `TOKENIZERS`.
+        cls: of the tokenizer.
         settings: the keys of `SETTINGS_FILES`.
         fields: those of `TOKENIZER` and `TOKENIZERS`.
         added: the added tokens by id.
@@ -281,7 +162,7 @@ def _make_tokenizer(
         ids[one.content] = number
         tokens[one.content] = one
     names = {}
-    for name, usual in SPECIAL_TOKENS[kind].items():
+    for name, usual in cls.tokens.items():
         names[name] = _content(settings.get(name, usual))
     _check_ids(folder, ids, names, config.sizes["vocabulary_size"])
     special = [*names.values()]
@@ -299,10 +180,9 @@ def _make_tokenizer(
 
     start, end = ids[names["cls_token"]], ids[names["sep_token"]]
     pad, unknown = ids[names["pad_token"]], ids[names["unk_token"]]
-    is_bert = kind == "WordPiece"
-    between = (end,) if is_bert else (end, end)
-    has_one_segment = is_bert and config.segments == 1
-    make, arguments = TOKENIZERS[kind]
+    between = (end,) if cls.pair == PAIR else (end, end)
+    has_one_segment = cls.kind == "WordPiece" and config.segments == 1
+    make, arguments = TOKENIZERS[cls.kind]
     return make(
         vocabulary=vocabulary,
         special=SpecialTokens(start, end, pad, between, has_one_segment),
@@ -339,7 +219,7 @@ def _check_ids(
 
 
 def _read_tokenizer_json(
-    folder: str, content: Record, kind: str
+    folder: str, content: Record, cls: TokenizerClass
 ) -> tuple[Record, dict[int, AddedToken]]:
     """The fields of `tokenizer.json` by section, and added tokens by id."""
     name = "tokenizer.json"
@@ -348,16 +228,19 @@ def _read_tokenizer_json(
         for field, value in _unpack(content.get(section, {})).items():
             if value is not None:
                 fields[f"{section}.{field}"] = value
-    check_keys(folder, name, fields, TOKENIZER[kind])
-    for needed in NEEDED[kind]:
+    check_keys(folder, name, fields, TOKENIZER[cls.kind])
+    for needed in NEEDED[cls.kind]:
         if needed not in fields:
             raise refuse(folder, name, needed.split(".")[0], None)
-    _check_post_processor(folder, content.get("post_processor", {}), kind)
+    processor = content.get("post_processor", {})
+    if processor and _find_pair(processor) != cls.pair:
+        kind = processor.get("type")
+        raise refuse(folder, name, "post_processor", kind)
     merges = []
     for pair in fields.get("model.merges", ()):
         merges.append(pair if isinstance(pair, str) else " ".join(pair))
     fields["model.merges"] = merges
-    if kind == "Unigram":
+    if cls.kind == "Unigram":
         charsmap = fields.get("normalizer.precompiled_charsmap", "")
         fields |= _number_pieces(
             fields["model.vocab"], base64.b64decode(charsmap)
@@ -396,15 +279,14 @@ def _number_pieces(
     }
 
 
-def _check_post_processor(folder: str, processor: Record, kind: str) -> None:
-    """Raises `UserError` unless special tokens go where the kind has them."""
-    name = processor.get("type", POST_PROCESSORS[0])
-    is_usual = name in POST_PROCESSORS
-    if name == "TemplateProcessing":
-        single, pair = _shape(processor, "single"), _shape(processor, "pair")
-        is_usual = single == ".A." and pair == PAIR_SHAPES[kind]
-    if not is_usual:
-        raise refuse(folder, "tokenizer.json", "post_processor", name)
+def _find_pair(processor: Record) -> str:
+    """How a post-processor packs a pair; empty where that is not known."""
+    kind = processor.get("type", "")
+    if kind != "TemplateProcessing":
+        return POST_PROCESSORS.get(kind, "")
+    pair = _shape(processor, "pair")
+    is_usual = _shape(processor, "single") == ".A."
+    return pair if is_usual and pair in (PAIR, WIDE_PAIR) else ""
 
 
 def _shape(processor: Record, name: str) -> str:

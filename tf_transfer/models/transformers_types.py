@@ -1,13 +1,31 @@
-"""The types of `transformers` whose blocks are BERT's, and how they differ.
+"""The types of `transformers` that are read, and how they differ from BERT.
 
-Every type has BERT's blocks: attention, a sum and a LayerNorm, feed-forward
-layers, a sum and a LayerNorm. `TYPES` has a row for each `model_type`.
+`TYPES` has a row for each `model_type`. Where a type's blocks are not BERT's,
+the row names the module of `blocks` that builds and runs them.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tf_transfer.utils.json_files import Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Classifier:
+    """A type's classifier in transformers.
+
+    Attributes:
+        architecture: its class.
+        prefix: of the encoder's weights.
+        pooler: name of the dense layer on [CLS].
+        output: name of the output layer.
+    """
+
+    architecture: str
+    prefix: str
+    pooler: str = "classifier.dense"
+    output: str = "classifier.out_proj"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,18 +36,50 @@ class ModelType:
         tokenizer: the tokenizer's class where the folder names none.
         has_segments: whether the texts of a pair have embeddings of their own.
         has_pooler: whether a pretrained pooler is used.
+        has_position_table: whether the embeddings have positions.
         begins_behind_pad: whether a text's first position is the one behind
             `pad_token_id`. Else it is 0.
         keys: BERT's names of keys of `config.json`, by its own.
-        weights: its own parts of weights' names, by BERT's.
+        weights: its own parts of weights' names, by BERT's. `/n` at the end of
+            one is the n-th third of its rows.
+        classifier: what an export is; None where it is a BERT or a RoBERTa.
+        blocks: the module of `blocks` with its `build` and `run`; empty where
+            keras-hub has its layers.
+        config: the values of keys of `config.json` that only this type has, or
+            of which it allows fewer; None for any.
+        defaults: values of keys that the file does not have.
     """
 
     tokenizer: str
     has_segments: bool = False
     has_pooler: bool = False
+    has_position_table: bool = True
     begins_behind_pad: bool = False
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    classifier: Classifier | None = None
+    blocks: str = ""
+    config: Mapping[str, Sequence[Any] | None] = dataclasses.field(
+        default_factory=dict
+    )
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def rename(self, name: str) -> tuple[str, int | None]:
+        """The type's own name of a weight.
+
+        Args:
+            name: BERT's.
+
+        Returns:
+            The name, and which third of its rows it is, or None for all.
+        """
+        for bert, other in self.weights.items():
+            name = name.replace(bert, other)
+        stem, slash, end = name.partition("/")
+        if not slash:
+            return name, None
+        third, _, last = end.partition(".")
+        return f"{stem}.{last}", int(third)
 
     def first_position(self, config: Record) -> int:
         """The position of the first token in the table of positions.
@@ -44,7 +94,17 @@ class ModelType:
 
 
 TYPES = {
-    "bert": ModelType("BertTokenizer", has_segments=True, has_pooler=True),
+    "bert": ModelType(
+        "BertTokenizer",
+        has_segments=True,
+        has_pooler=True,
+        classifier=Classifier(
+            "BertForSequenceClassification",
+            "bert",
+            "bert.pooler.dense",
+            "classifier",
+        ),
+    ),
     "camembert": ModelType("CamembertTokenizer", begins_behind_pad=True),
     "distilbert": ModelType(
         "DistilBertTokenizer",
@@ -68,7 +128,29 @@ TYPES = {
         },
     ),
     "electra": ModelType("ElectraTokenizer", has_segments=True),
-    "roberta": ModelType("RobertaTokenizer", begins_behind_pad=True),
+    "mpnet": ModelType(
+        "MPNetTokenizer",
+        begins_behind_pad=True,
+        weights={
+            "attention.self.query": "attention.attn.q",
+            "attention.self.key": "attention.attn.k",
+            "attention.self.value": "attention.attn.v",
+            "attention.output.dense": "attention.attn.o",
+            "attention.output.LayerNorm": "attention.LayerNorm",
+        },
+        classifier=Classifier("MPNetForSequenceClassification", "mpnet"),
+        blocks="mpnet",
+        config={
+            # transformers always has these, whatever the file says.
+            "relative_attention_num_buckets": (32,),
+            "pad_token_id": (1,),
+        },
+    ),
+    "roberta": ModelType(
+        "RobertaTokenizer",
+        begins_behind_pad=True,
+        classifier=Classifier("RobertaForSequenceClassification", "roberta"),
+    ),
     "xlm-roberta": ModelType("XLMRobertaTokenizer", begins_behind_pad=True),
 }
 

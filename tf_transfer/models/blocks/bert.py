@@ -23,7 +23,6 @@ import math
 import keras
 import tensorflow as tf
 
-from tf_transfer.models import keras_private
 from tf_transfer.models.blocks.arithmetic import (
     activate,
     Added,
@@ -33,9 +32,11 @@ from tf_transfer.models.blocks.arithmetic import (
     join_heads,
     mix_values,
     normalise,
+    Shared,
     split_heads,
     weigh,
 )
+from tf_transfer.models.blocks.layers import block_layers
 from tf_transfer.models.keras_private import BlockLayers
 
 
@@ -46,18 +47,19 @@ def run(
     training: bool,
     cls_only: bool = False,
     added: Added | None = None,
+    shared: Shared = (),
 ) -> tf.Tensor:
     """Computes a block's output; see `arithmetic.Run`.
 
     Args:
-        block: `keras_hub.layers.TransformerEncoder` that normalises after each
-            sum.
+        block: normalises after each sum.
         x, mask, training, cls_only, added: see there.
+        shared: nothing, or a bias of the scores [heads, length, length].
     """
-    layers = keras_private.block_layers(block)
+    layers = block_layers(block)
     queries = x[:, :1] if cls_only else x
     attention = _attention_of_cls if cls_only else _attention
-    y = attention(layers, x, mask, training, added)
+    y = attention(layers, x, mask, training, added, shared)
     if training:
         y = layers.attention_dropout(y, training=True)
     y = normalise(layers.attention_norm, queries + y, training)
@@ -75,6 +77,7 @@ def _attention(
     mask: tf.Tensor,
     training: bool,
     added: Added | None,
+    shared: Shared,
 ) -> tf.Tensor:
     """softmax(Q K' / sqrt(size)) V of every head, through the output layer."""
     query, key, value = (
@@ -83,6 +86,8 @@ def _attention(
     )
     query *= tf.cast(1 / math.sqrt(query.shape[-1]), query.dtype)
     scores = tf.matmul(query, key, transpose_b=True)
+    if shared:
+        scores += shared[0]
     weights = weigh(layers, scores, mask[:, None, None, :], training)
     mixed = join_heads(tf.matmul(weights, value))
     return dense(layers, "attention_output", mixed, added)
@@ -94,6 +99,7 @@ def _attention_of_cls(
     mask: tf.Tensor,
     training: bool,
     added: Added | None,
+    shared: Shared,
 ) -> tf.Tensor:
     """As `_attention`, at [CLS] alone, by the equations at the top."""
     heads, size = layers.query.kernel.shape[1:]
@@ -103,6 +109,8 @@ def _attention_of_cls(
     query = tf.transpose(tf.reshape(query, [-1, heads, size]), [1, 0, 2])
     query = tf.transpose(_query_states(layers, query, added), [1, 0, 2])
     scores = tf.matmul(query, x, transpose_b=True)
+    if shared:
+        scores += shared[0][:, 0]
     weights = weigh(layers, scores, mask[:, None, :], training)
     total = tf.transpose(tf.reduce_sum(weights, -1, keepdims=True), [1, 0, 2])
     mixed = tf.transpose(tf.matmul(weights, x), [1, 0, 2])

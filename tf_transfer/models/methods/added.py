@@ -3,13 +3,14 @@
 import contextlib
 import inspect
 import math
+import re
 from collections.abc import Iterator
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.models import keras_private
+from tf_transfer.models.blocks.layers import block_layers
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.methods import base_method
@@ -111,12 +112,12 @@ def merged(encoder: Encoder) -> Iterator[None]:
                 low_rank = one.method.low_rank(one.by_name, name)
                 if low_rank is None:
                     continue
-                kernel, bias = layer.get_weights()
-                kept.append((layer, [kernel, bias]))
+                kernel, *bias = layer.get_weights()
+                kept.append((layer, [kernel, *bias]))
                 a, b = low_rank.a.numpy(), low_rank.b.numpy()
                 product = low_rank.scale * (a @ b)
                 kernel = kernel + product.reshape(kernel.shape)
-                layer.set_weights([kernel, bias])
+                layer.set_weights([kernel, *bias])
         encoder.added = {}
         yield
     finally:
@@ -129,17 +130,23 @@ def dense_layers(
     block: keras.layers.Layer,
 ) -> list[tuple[str, keras.layers.Layer]]:
     """The dense layers of a block, by their names in `base_method.DENSE`."""
-    layers = keras_private.block_layers(block)
+    layers = block_layers(block)
     return [(name, getattr(layers, name)) for name in base_method.DENSE]
 
 
 def _shape(layer: keras.layers.Layer) -> tuple[int, int]:
     """Inputs and outputs of a dense layer, however many axes it has."""
-    outputs = math.prod(layer.bias.shape)
-    return math.prod(layer.kernel.shape) // outputs, outputs
+    shape = layer.kernel.shape
+    inner = 1  # the first axis that the outputs have
+    if isinstance(layer, keras.layers.EinsumDense):
+        _, kernel, outputs = re.split(",|->", layer.equation)
+        inner = sum(axis not in outputs for axis in kernel)
+    return math.prod(shape[:inner]), math.prod(shape[inner:])
 
 
-def matrix(layer: keras.layers.Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel [inputs, outputs] and bias [outputs] of a dense layer."""
-    kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
-    return kernel.reshape(_shape(layer)), bias.reshape(-1)
+def matrix(layer: keras.layers.Layer) -> tuple[np.ndarray, np.ndarray | None]:
+    """Kernel [inputs, outputs] of a dense layer; bias [outputs], or None."""
+    kernel = np.asarray(layer.kernel).reshape(_shape(layer))
+    if layer.bias is None:
+        return kernel, None
+    return kernel, np.asarray(layer.bias).reshape(-1)

@@ -1,0 +1,163 @@
+"""The layers of a block: keras-hub's, or ours where it has none."""
+
+import dataclasses
+
+import keras
+
+from tf_transfer.models import keras_private
+from tf_transfer.models.activations import ACTIVATIONS
+from tf_transfer.models.keras_private import BlockLayers
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockShape:
+    """The shape of a block, and what it leaves out.
+
+    Attributes:
+        hidden: width of the hidden states.
+        heads: attention heads.
+        inner: width inside the feed-forward layers.
+        activation: one of `activations.ACTIVATIONS`.
+        epsilon: of every layer normalisation.
+        dropout: rate of every dropout.
+        has_biases: whether dense layers have biases.
+        has_norm_biases: whether layer normalisations have them.
+        is_gated: whether the first feed-forward layer has a gate beside each
+            of its units.
+    """
+
+    hidden: int
+    heads: int
+    inner: int
+    activation: str
+    epsilon: float
+    dropout: float
+    has_biases: bool = True
+    has_norm_biases: bool = True
+    is_gated: bool = False
+
+
+class Block(keras.layers.Layer):
+    """A block's weights and dropout. It computes nothing: a family does.
+
+    Args:
+        shape: of the block.
+        name: of the layer.
+        dtype: Keras dtype policy.
+        has_first_norm: whether there is a normalisation at the attention.
+        has_final_norm: whether the states of the whole encoder are normalised
+            behind this block.
+
+    Attributes:
+        parts: the layers, by the names of those of keras-hub's block.
+        final_norm: the last normalisation, or None.
+    """
+
+    def __init__(
+        self,
+        shape: BlockShape,
+        name: str,
+        dtype: str,
+        has_first_norm: bool = True,
+        has_final_norm: bool = False,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self._shape = shape
+        self._has_first_norm = has_first_norm
+        self._has_final_norm = has_final_norm
+        self.build()
+
+    def build(self, input_shape: object = None) -> None:
+        """Makes every layer; inside, so that a weight's path begins here."""
+        shape, hidden = self._shape, self._shape.hidden
+        for name in ("query", "key", "value"):
+            setattr(self, name, self._build_heads(name))
+        self.attention_output = self._build_output()
+        inner = shape.inner * (2 if shape.is_gated else 1)
+        self.inner = self._build_dense("inner", hidden, inner)
+        self.inner.activation = ACTIVATIONS[shape.activation]
+        self.outer = self._build_dense("outer", shape.inner, hidden)
+        self.attention_norm = None
+        if self._has_first_norm:
+            self.attention_norm = self.build_norm("attention_norm")
+        self.feedforward_norm = self.build_norm("feedforward_norm")
+        self.final_norm = None
+        if self._has_final_norm:
+            self.final_norm = self.build_norm("final_norm")
+        for name in ("weights", "attention", "feedforward"):
+            dropout = keras.layers.Dropout(
+                shape.dropout, dtype=self.dtype_policy, name=f"{name}_dropout"
+            )
+            setattr(self, f"{name}_dropout", dropout)
+        names = [field.name for field in dataclasses.fields(BlockLayers)]
+        parts = {name: getattr(self, name) for name in names}
+        if not shape.dropout:
+            parts["weights_dropout"] = None
+        self.parts = BlockLayers(**parts)
+        self.built = True
+
+    def _build_heads(self, name: str) -> keras.layers.Layer:
+        shape = self._shape
+        layer = keras.layers.EinsumDense(
+            "abc,cde->abde",
+            (None, shape.heads, shape.hidden // shape.heads),
+            bias_axes="de" if shape.has_biases else None,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build((None, None, shape.hidden))
+        return layer
+
+    def _build_output(self) -> keras.layers.Layer:
+        shape = self._shape
+        layer = keras.layers.EinsumDense(
+            "abcd,cde->abe",
+            (None, shape.hidden),
+            bias_axes="e" if shape.has_biases else None,
+            dtype=self.dtype_policy,
+            name="attention_output",
+        )
+        size = shape.hidden // shape.heads
+        layer.build((None, None, shape.heads, size))
+        return layer
+
+    def _build_dense(
+        self, name: str, inputs: int, units: int
+    ) -> keras.layers.Layer:
+        layer = keras.layers.Dense(
+            units,
+            use_bias=self._shape.has_biases,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build((None, inputs))
+        return layer
+
+    def build_norm(self, name: str) -> keras.layers.Layer:
+        """A layer normalisation of the block's width."""
+        return build_norm(self._shape, name, self.dtype_policy)
+
+
+def build_norm(
+    shape: BlockShape, name: str, dtype: str | keras.DTypePolicy
+) -> keras.layers.Layer:
+    """A layer normalisation of a width and epsilon."""
+    layer = keras.layers.LayerNormalization(
+        epsilon=shape.epsilon,
+        center=shape.has_norm_biases,
+        dtype=dtype,
+        name=name,
+    )
+    layer.build((None, None, shape.hidden))
+    return layer
+
+
+def block_layers(block: keras.layers.Layer) -> BlockLayers:
+    """The layers of a block, ours or keras-hub's.
+
+    Raises:
+        PrivateAttributeError: the installed keras-hub has other names.
+    """
+    if isinstance(block, Block):
+        return block.parts
+    return keras_private.block_layers(block)
