@@ -83,8 +83,32 @@ def product(
     return multiply
 
 
+def own_config(encoder: "encoder_lib.Encoder") -> dict[str, Any] | None:
+    """`config.json` of a type whose layers are not keras-hub's, or None."""
+    if not hasattr(encoder.backbone, "model_type"):
+        return None
+    return dict(encoder.backbone.config)
+
+
+def list_inputs(encoder: "encoder_lib.Encoder") -> dict[str, str]:
+    """Those of `INPUTS` that a model of an encoder's type takes."""
+    names = dict(INPUTS)
+    if own_config(encoder) is not None:
+        del names["token_type_ids"]
+    return names
+
+
 def find_shape(encoder: "encoder_lib.Encoder") -> cost.Shape:
     """The shape of an encoder of ours."""
+    if own_config(encoder) is not None:
+        shape = encoder.backbone.shape
+        return cost.Shape(
+            len(encoder.blocks),
+            shape.hidden,
+            shape.heads,
+            shape.inner,
+            shape.is_gated,
+        )
     block = encoder.blocks[0]
     return cost.Shape(
         len(encoder.blocks),
@@ -122,7 +146,8 @@ def build(
         "high" if settings.precision == "tf32" else "highest"
     )
     torch.manual_seed(settings.seed)
-    model = transformers.BertForSequenceClassification(config).train()
+    made = transformers.AutoModelForSequenceClassification.from_config(config)
+    model = made.train()
     if isinstance(trainable.method, LoRA):
         model = _add_lora(model, trainable, trainable.method)
     else:
@@ -138,11 +163,18 @@ def build(
 
 
 def _make_config(encoder: "encoder_lib.Encoder", **options: Any) -> Any:
-    """A `BertConfig` of our encoder's shape; PyTorch has all our threads."""
+    """A config of our encoder's type and shape.
+
+    It is a `BertConfig` for all that have keras-hub's layers. PyTorch has all
+    our threads.
+    """
     import torch
     import transformers
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
+    own = own_config(encoder)
+    if own is not None:
+        return transformers.AutoConfig.for_model(**{**own, **options})
     shape = find_shape(encoder)
     return transformers.BertConfig(
         vocab_size=len(encoder.tokenizer.vocabulary),
@@ -170,9 +202,11 @@ def make_pass(
     import torch
     import transformers
 
-    model = transformers.BertModel(
-        _make_config(encoder), add_pooling_layer=False
-    )
+    config = _make_config(encoder)
+    if own_config(encoder) is not None:
+        model = transformers.AutoModel.from_config(config)
+    else:
+        model = transformers.BertModel(config, add_pooling_layer=False)
     model = model.eval().to(device(), getattr(torch, precision))
 
     @torch.inference_mode()
@@ -180,7 +214,7 @@ def make_pass(
         for batch in given:
             inputs = {
                 name: torch.tensor(batch[ours].astype("int64")).to(device())
-                for name, ours in INPUTS.items()
+                for name, ours in list_inputs(encoder).items()
                 if name != "labels"
             }
             model(**inputs).last_hidden_state.float().cpu().numpy()
@@ -190,15 +224,20 @@ def make_pass(
 
 def freeze(model: Any, trainable: freezing.Trainable) -> None:
     """Freezes the blocks and embeddings of a classifier that must not train."""
-    frozen = [
+    base = model.base_model
+    blocks = base.encoder.layer if hasattr(base, "encoder") else base.layers
+    trained = [
         block
-        for number, block in enumerate(model.bert.encoder.layer, 1)
-        if not trainable.includes(f"block {number}")
+        for number, block in enumerate(blocks, 1)
+        if trainable.includes(f"block {number}")
     ]
-    if not trainable.embeddings:
-        frozen.append(model.bert.embeddings)
-    for module in frozen:
-        module.requires_grad_(False)
+    pooler = getattr(base, "pooler", None)
+    # A final normalisation belongs to the last block.
+    final = getattr(base, "final_norm", None) if trained else None
+    base.requires_grad_(trainable.embeddings)
+    for module in (*trained, pooler, final):
+        if module is not None:
+            module.requires_grad_(True)
 
 
 def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
@@ -250,7 +289,7 @@ def make_epoch(
             name: torch.tensor(batch[ours][:count].astype("int64")).to(
                 model.device
             )
-            for name, ours in INPUTS.items()
+            for name, ours in list_inputs(encoder).items()
         }
         for batch, count in zip(
             batches.pipeline(

@@ -22,12 +22,14 @@ class Shape:
         hidden: width of the hidden states.
         heads: attention heads of a block.
         inner: width inside the feed-forward layers.
+        is_gated: whether the first of these has a gate for each unit.
     """
 
     blocks: int
     hidden: int
     heads: int
     inner: int
+    is_gated: bool = False
 
 
 def count_block(
@@ -48,7 +50,8 @@ def count_block(
     outputs = 1 if cls_only else length
     projections = 3 * 2 * h * h * outputs
     attention = 4 * outputs * length * h
-    output = 2 * outputs * (h * h + 2 * h * shape.inner)
+    products = 3 if shape.is_gated else 2
+    output = 2 * outputs * (h * h + products * h * shape.inner)
     if cls_only:
         return projections + shape.heads * attention, output
     return projections, attention + output

@@ -26,7 +26,6 @@ from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import PooledHead
 from tf_transfer.models.methods import added
 from tf_transfer.models.network import Network
-from tf_transfer.models.sentence_pieces import SentencePieces
 from tf_transfer.models.tokenizer import BytePairs, Tokenizer, WordPieces
 from tf_transfer.models.transformers_types import ModelType, TYPES
 from tf_transfer.utils.errors import UserError
@@ -229,7 +228,10 @@ def _encoder_arrays(encoder: Encoder) -> Arrays:
     model_type = TYPES[encoder.family]
     if model_type.begins_behind_pad:
         # transformers numbers positions from the one behind the padding's.
-        empty = np.zeros((encoder.special.pad + 1, encoder.hidden), np.float32)
+        first = encoder.special.pad + 1
+        if isinstance(encoder.backbone, Backbone):
+            first = model_type.first_position(encoder.backbone.config)
+        empty = np.zeros((first, encoder.hidden), np.float32)
         positions = [empty, arrays[names.POSITIONS]]
         arrays[names.POSITIONS] = np.concatenate(positions)
         if encoder.family == "roberta":
@@ -243,7 +245,18 @@ def _encoder_arrays(encoder: Encoder) -> Arrays:
     assert classifier is not None
     arrays = _rename(arrays, model_type, classifier.prefix)
     if classifier.pooler.startswith(f"{classifier.prefix}."):
-        arrays |= _dense(classifier.pooler, encoder.pooler)
+        arrays |= _pooler_arrays(encoder, classifier.pooler)
+    return arrays
+
+
+def _pooler_arrays(encoder: Encoder, prefix: str) -> Arrays:
+    """The weights of the pooler: a dense layer, and a norm if it has one."""
+    names, arrays = transformers_weights, Arrays()
+    for name, layer in names.name_pooler(encoder).items():
+        if name == names.POOLER_NORM:
+            arrays |= _norm(prefix.replace("dense", "norm"), layer)
+        else:
+            arrays |= _dense(prefix, layer)
     return arrays
 
 
@@ -254,7 +267,7 @@ def _classifier_arrays(
     classifier = TYPES[encoder.family].classifier
     assert classifier is not None
     return {
-        **_dense(classifier.pooler, encoder.pooler),
+        **_pooler_arrays(encoder, classifier.pooler),
         f"{classifier.output}.weight": kernel.T,
         f"{classifier.output}.bias": bias,
     }
@@ -373,7 +386,10 @@ def _write_tokenizer(
     }
     if encoder.segment_table is None or special.has_one_segment:
         config["model_input_names"] = ["input_ids", "attention_mask"]
-    if isinstance(tokenizer, BytePairs):
+    if tokenizer.source is not None:
+        config["tokenizer_class"], name, content = tokenizer.source
+        (path / name).write_bytes(content)
+    elif isinstance(tokenizer, BytePairs):
         ids = {token: number for number, token in enumerate(words)}
         _write_json(path / "vocab.json", ids)
         _write_lines(path / "merges.txt", ["#version: 0.2", *tokenizer.merges])
@@ -383,7 +399,7 @@ def _write_tokenizer(
         }
     elif isinstance(tokenizer, WordPieces):
         _write_lines(path / "vocab.txt", words)
-        is_mpnet = encoder.family == "mpnet"
+        is_mpnet = len(special.between) == 2
         config |= {
             "tokenizer_class": "MPNetTokenizer"
             if is_mpnet
@@ -392,9 +408,6 @@ def _write_tokenizer(
             "strip_accents": tokenizer.strips_accents,
             "tokenize_chinese_chars": tokenizer.splits_chinese,
         }
-    elif isinstance(tokenizer, SentencePieces):
-        config["tokenizer_class"], name, content = tokenizer.source
-        (path / name).write_bytes(content)
     _write_json(path / "tokenizer_config.json", config)
 
 

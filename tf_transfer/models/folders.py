@@ -82,6 +82,9 @@ def check(model: str) -> None:
                 "Is the folder complete?"
             )
     blocks, hidden, _, inner, words, positions = sizes.values()
+    model_type = TYPES.get(read_type(model))
+    if model_type is not None and not model_type.has_position_table:
+        positions = 0
     parameters = hidden * (words + positions)
     parameters += blocks * hidden * (4 * hidden + 2 * inner)
     size = measure_weights(model)

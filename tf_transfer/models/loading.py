@@ -108,6 +108,9 @@ def read_shape(model: str, keep_blocks: int = 0) -> Shape:
                 transformers_folder.read_config(folder)  # checks all of it
             sizes = folders.read_sizes(folders.read_config(folder))
             shape = Shape(*[*sizes.values()][:4])
+            model_type = TYPES.get(folders.read_type(folder))
+            if model_type is not None and model_type.is_gated:
+                shape = dataclasses.replace(shape, is_gated=True)
     else:
         shape = presets.find_shape(model)
     _check_keep(keep_blocks, shape.blocks)
@@ -255,6 +258,10 @@ def _load_transformers(
         config = config.cut(keep_blocks)
     backbone: Backbone | keras_hub.models.Backbone
     if config.type.blocks:
+        if config.embedding_size != config.sizes["hidden_dim"]:
+            raise transformers_folder.refuse(
+                folder, "config.json", "embedding_size", config.embedding_size
+            )
         module = importlib.import_module(
             f"tf_transfer.models.blocks.{config.type.blocks}"
         )

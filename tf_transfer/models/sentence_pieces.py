@@ -14,7 +14,7 @@ from google.protobuf import (
 )
 
 from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.models.tokenizer import AddedToken, NUL, Tokenizer
+from tf_transfer.models.tokenizer import AddedToken, NUL, SPACE, Tokenizer
 
 # The fields of sentencepiece_model.proto that are read or written here. (The
 # class of the package `sentencepiece` demands a certain release of protobuf.)
@@ -70,12 +70,15 @@ class SentencePieces(Tokenizer):
         scores: logarithms of the tokens' probabilities, by id. Added tokens
             behind them need none.
         charsmap: the table, as SentencePiece compiles it; empty for none.
-        source: the class of transformers, and the name and the content of the
-            file that it makes this tokenizer of.
+        source: see `Tokenizer`.
+        steps: of transformers' normalizer. With `NFC` among them, texts are
+            composed, those at a text's end are dropped, and only these white
+            spaces are spaces: tabs, ends of lines, and several of any kind.
     """
 
     # The table leaves U+0085 as it is; transformers splits there, too.
     SPACES = r"[\t\n\f\r\x{85}\p{Z}]+"
+    WIDE_SPACES = rf"[{SPACE}]{{2,}}|[\n\r\t]"
 
     def __init__(
         self,
@@ -86,8 +89,10 @@ class SentencePieces(Tokenizer):
         scores: Sequence[float],
         charsmap: bytes,
         source: tuple[str, str, bytes],
+        steps: str = "",
     ) -> None:
         super().__init__(vocabulary, special, unknown, added)
+        self._composes = "NFC" in steps
         self.source = source
         # An added token is a text of its own, with a space before it, and has
         # the highest score. A word of this spelling is found nowhere else.
@@ -108,7 +113,12 @@ class SentencePieces(Tokenizer):
         )
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf.strings.regex_replace(texts, self.SPACES, " ")
+        if self._composes:
+            texts = tf.strings.regex_replace(texts, self.WIDE_SPACES, " ")
+            texts = tensorflow_text.normalize_utf8(texts, "NFC")
+            texts = tf.strings.regex_replace(texts, f"[{SPACE}]+$", "")
+        else:
+            texts = tf.strings.regex_replace(texts, self.SPACES, " ")
         return tf.RaggedTensor.from_uniform_row_length(texts, 1)
 
     def _make_ids(self, words: tf.Tensor) -> tf.RaggedTensor:

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -56,6 +56,10 @@ class Tokenizer(tf.Module):
         special: The ids that texts are packed with.
         unknown: The id of text that the vocabulary does not cover.
         added: The added tokens. They are in the vocabulary.
+
+    Attributes:
+        source: The class of transformers, and the name and the content of the
+            file that it makes this tokenizer of; None where the rest says it.
     """
 
     # Tracing the program takes as long as this many calls lose without it.
@@ -74,6 +78,7 @@ class Tokenizer(tf.Module):
         self.special = special
         self.unknown = unknown
         self.added = tuple(added)
+        self.source: tuple[str, str, bytes] | None = None
         self._in_raw = self.added  # looked for in the text as it is
         # Looking for control flow would take seconds; there is none.
         self._program = tf.function(
@@ -263,6 +268,7 @@ class BytePairs(Tokenizer):
         vocabulary, special, unknown, added: See `Tokenizer`.
         merges: The pairs of tokens that are joined, `a b` each.
         adds_space: Whether a text begins with a space.
+        form: Unicode's form of texts, `NFC`; empty for that which they have.
     """
 
     EAGER_CALLS = 0  # the loop of the merges takes long without a program
@@ -280,10 +286,21 @@ class BytePairs(Tokenizer):
         unknown: int,
         added: Sequence[AddedToken] = (),
         adds_space: bool = False,
+        form: str = "",
     ) -> None:
         super().__init__(vocabulary, special, unknown, added)
         self.merges = list(merges)
         self.adds_space = adds_space
+        self.form = form
+        if form:
+            self._in_raw = tuple(t for t in self.added if not t.is_normalized)
+        # Added tokens with spaces: keras-hub takes a space for an end.
+        numbers = {
+            token.content: self.vocabulary.index(token.content)
+            for token in self.added
+            if " " in token.content
+        }
+        self._spaced = _make_table(numbers) if numbers else None
         self._pairs = keras_private.byte_pairs(
             self.vocabulary, self.merges, [t.content for t in self.added]
         )
@@ -294,6 +311,13 @@ class BytePairs(Tokenizer):
         return words
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        if not self.form:
+            return self._split_words(texts)
+        texts = tensorflow_text.normalize_utf8(texts, self.form)
+        added = [token for token in self.added if token.is_normalized]
+        return _split_off(texts, added, self._split_words)
+
+    def _split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         if self.adds_space:
             has_space = tf.strings.substr(texts, 0, 1) == " "
             stays = has_space | (texts == "")
@@ -312,8 +336,16 @@ class BytePairs(Tokenizer):
         )
 
     def _make_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
+        number = None
+        if self._spaced is not None:
+            number = self._spaced.lookup(words)
+            words = tf.where(number < 0, words, "a")  # one byte: one token
         ids = keras_private.merge_bytes(self._pairs, words)
-        return tf.where(ids < 0, self.unknown, ids)
+        ids = tf.where(ids < 0, self.unknown, ids)
+        if number is None:
+            return ids
+        number = tf.gather(number, ids.value_rowids())
+        return ids.with_values(tf.where(number < 0, ids.values, number))
 
 
 def _split_off(
@@ -356,6 +388,15 @@ def _split_off(
     # Most texts have none of them.
     has_any = tf.strings.regex_full_match(texts, f"(?s).*(?:{pattern}).*")
     return tf.cond(tf.reduce_any(has_any), split_parts, lambda: split(texts))
+
+
+def _make_table(numbers: Mapping[str, int]) -> tf.lookup.StaticHashTable:
+    """From texts to numbers, and to -1 from any other text."""
+    keys = tf.constant(list(numbers), tf.string)
+    values = tf.constant(list(numbers.values()), tf.int32)
+    return tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(keys, values), -1
+    )
 
 
 def _make_pattern(token: AddedToken) -> str:

@@ -28,6 +28,7 @@ OF_ROBERTA = {
     "unk_token": "<unk>",
     "mask_token": "<mask>",
 }
+OF_DEBERTA = {**OF_BERT, "bos_token": "[CLS]", "eos_token": "[SEP]"}
 OF_MPNET = {**OF_ROBERTA, "unk_token": "[UNK]"}
 MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
 NAMED_TOKENS: Keys = dict.fromkeys([*OF_ROBERTA, *MORE_TOKENS], ANY)
@@ -57,6 +58,9 @@ CLASSES = {
     "BertTokenizer": BERT,
     "DistilBertTokenizer": BERT,
     "ElectraTokenizer": BERT,
+    "DebertaV2Tokenizer": TokenizerClass("Unigram", OF_DEBERTA, PAIR),
+    # Not a class of theirs: the folders of this type have a generic one.
+    "ModernBertTokenizer": TokenizerClass("BPE", OF_BERT, PAIR),
     "MPNetTokenizer": TokenizerClass("WordPiece", OF_MPNET, WIDE_PAIR),
     "RobertaTokenizer": ROBERTA,
     "XLMRobertaTokenizer": XLM_ROBERTA,
@@ -79,6 +83,7 @@ TOKENIZER_CONFIG: Keys = {
     "wordpieces_prefix": ("##",),
     "clean_text": (True,),
     "split_special_tokens": (False,),
+    "split_by_punct": (False,),
     "sp_model_kwargs": ({},),
     # Of cutting and padding, which `tokens.pack` and the batches do; of
     # decoding; and of how the files are found.
@@ -90,7 +95,7 @@ TOKENIZER_CONFIG: Keys = {
         "special_tokens_map_file tokenizer_file vocab_file merges_file "
         "name_or_path _name_or_path backend is_local local_files_only "
         "use_fast from_slow processor_class return_tensors verbose "
-        "model_type transformers_version unk_id".split(),
+        "model_type transformers_version unk_id vocab_type".split(),
         ANY,
     ),
 }
@@ -130,6 +135,7 @@ TOKENIZER: dict[str, Keys] = {
         "model.vocab": ANY,
     },
     "BPE": {
+        "normalizer.type": ("NFC",),
         "pre_tokenizer.type": ("ByteLevel",),
         "pre_tokenizer.add_prefix_space": (True, False),
         "pre_tokenizer.trim_offsets": ANY,
@@ -150,11 +156,16 @@ TOKENIZER: dict[str, Keys] = {
             "Precompiled",
             "Precompiled, Strip, Replace",
             "Strip, Replace",
+            "Strip, Precompiled, Replace",
+            "Replace, NFC, Strip",
         ),
         "normalizer.precompiled_charsmap": ANY,
         "normalizer.strip_left": ANY,
         "normalizer.strip_right": ANY,
-        "normalizer.pattern": ({"Regex": " {2,}"},),
+        "normalizer.pattern": (
+            {"Regex": " {2,}"},
+            {"Regex": r"\s{2,}|[\n\r\t]"},
+        ),
         "normalizer.content": (" ", "▁"),
         "pre_tokenizer.type": ("Metaspace", "WhitespaceSplit, Metaspace"),
         "pre_tokenizer.replacement": ("▁",),

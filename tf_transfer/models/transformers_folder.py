@@ -67,7 +67,11 @@ CONFIG: Keys = {
         ANY,
     ),
     "hidden_act": (*ACTIVATIONS, *OTHER_NAMES),
-    "activation": (*ACTIVATIONS, *OTHER_NAMES),
+    **dict.fromkeys(
+        "activation hidden_activation pooler_hidden_act "
+        "classifier_activation".split(),
+        (*ACTIVATIONS, *OTHER_NAMES),
+    ),
     "pooler_type": ("first_token_transform",),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
@@ -141,11 +145,16 @@ def read_config(folder: str) -> Config:
         sizes,
         segments,
         config.get("embedding_size", hidden),
-        OTHER_NAMES.get(activation, activation),
+        find_activation(activation),
         float(config.get("layer_norm_eps", 1e-12)),
         first,
         content,
     )
+
+
+def find_activation(name: str) -> str:
+    """That of `ACTIVATIONS` which a name in a file means."""
+    return OTHER_NAMES.get(name, name)
 
 
 def read_keys(

@@ -60,6 +60,7 @@ TOKENIZERS: dict[str, tuple[Callable[..., Tokenizer], dict[str, str]]] = {
         {
             "model.merges": "merges",
             "pre_tokenizer.add_prefix_space": "adds_space",
+            "normalizer.type": "form",
         },
     ),
     "Unigram": (
@@ -68,6 +69,7 @@ TOKENIZERS: dict[str, tuple[Callable[..., Tokenizer], dict[str, str]]] = {
             "model.scores": "scores",
             "model.charsmap": "charsmap",
             "model.source": "source",
+            "normalizer.type": "steps",
         },
     ),
 }
@@ -116,7 +118,12 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
             value, allowed = {key: settings[key]}, TOKENIZER[kind][field]
             check_keys(folder, "tokenizer_config.json", value, {key: allowed})
             fields[field] = settings[key]
-    return _make_tokenizer(folder, config, cls, settings, fields, added)
+    tokenizer = _make_tokenizer(folder, config, cls, settings, fields, added)
+    if cls.kind == "BPE" and title in GENERIC_CLASSES:
+        name = "tokenizer.json"
+        file = files.read_bytes(os.path.join(folder, name))
+        tokenizer.source = (title, name, file)
+    return tokenizer
 
 
 def _find_generic(

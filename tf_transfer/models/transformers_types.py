@@ -37,6 +37,7 @@ class ModelType:
         has_segments: whether the texts of a pair have embeddings of their own.
         has_pooler: whether a pretrained pooler is used.
         has_position_table: whether the embeddings have positions.
+        is_gated: see `cost.Shape`.
         begins_behind_pad: whether a text's first position is the one behind
             `pad_token_id`. Else it is 0.
         keys: BERT's names of keys of `config.json`, by its own.
@@ -54,6 +55,7 @@ class ModelType:
     has_segments: bool = False
     has_pooler: bool = False
     has_position_table: bool = True
+    is_gated: bool = False
     begins_behind_pad: bool = False
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -127,7 +129,105 @@ TYPES = {
             "output.LayerNorm": "output_layer_norm",
         },
     ),
+    "deberta-v2": ModelType(
+        "DebertaV2Tokenizer",
+        has_position_table=False,
+        weights={
+            "attention.self.query": "attention.self.query_proj",
+            "attention.self.key": "attention.self.key_proj",
+            "attention.self.value": "attention.self.value_proj",
+        },
+        classifier=Classifier(
+            "DebertaV2ForSequenceClassification",
+            "deberta",
+            "pooler.dense",
+            "classifier",
+        ),
+        blocks="deberta",
+        config={
+            "relative_attention": (True,),
+            "share_att_key": (True,),
+            "norm_rel_ebd": ("layer_norm",),
+            "pos_att_type": (
+                ["p2c", "c2p"],
+                ["c2p", "p2c"],
+                "p2c|c2p",
+                "c2p|p2c",
+            ),
+            "position_biased_input": (False,),
+            "type_vocab_size": (0,),
+            "conv_kernel_size": (0,),
+            **dict.fromkeys(
+                "position_buckets max_relative_positions pooler_hidden_size "
+                # Of what is not there, or of a head.
+                "conv_act conv_groups pooler_dropout legacy".split()
+            ),
+        },
+        defaults={
+            "relative_attention": False,
+            "share_att_key": False,
+            "norm_rel_ebd": "none",
+            "pos_att_type": "none",
+            "position_biased_input": True,
+            "position_buckets": -1,
+            "max_relative_positions": -1,
+            "pooler_hidden_act": "gelu",
+            "layer_norm_eps": 1e-7,
+        },
+    ),
     "electra": ModelType("ElectraTokenizer", has_segments=True),
+    "modernbert": ModelType(
+        "ModernBertTokenizer",
+        has_pooler=True,
+        has_position_table=False,
+        is_gated=True,
+        keys={
+            "hidden_activation": "hidden_act",
+            "norm_eps": "layer_norm_eps",
+        },
+        weights={  # replaced in this order
+            "embeddings.word_embeddings": "embeddings.tok_embeddings",
+            "embeddings.LayerNorm": "embeddings.norm",
+            "encoder.layer": "layers",
+            "attention.self.query": "attn.Wqkv/0",
+            "attention.self.key": "attn.Wqkv/1",
+            "attention.self.value": "attn.Wqkv/2",
+            "attention.output.dense": "attn.Wo",
+            "attention.output.LayerNorm": "attn_norm",
+            "intermediate.dense": "mlp.Wi",
+            "output.dense": "mlp.Wo",
+            "output.LayerNorm": "mlp_norm",
+            "pooler": "head",
+        },
+        classifier=Classifier(
+            "ModernBertForSequenceClassification",
+            "model",
+            "head.dense",
+            "classifier",
+        ),
+        blocks="modern",
+        config={
+            "attention_bias": (False,),
+            "mlp_bias": (False,),
+            "norm_bias": (False,),
+            "classifier_bias": (False,),
+            **dict.fromkeys(
+                "layer_types global_attn_every_n_layers local_attention "
+                "rope_parameters global_rope_theta local_rope_theta norm_eps "
+                # Of dropout, of a head, or of how torch runs it.
+                "embedding_dropout mlp_dropout classifier_pooling decoder_bias "
+                "deterministic_flash_attn sparse_prediction reference_compile "
+                "sparse_pred_ignore_index repad_logits_with_grad "
+                "initializer_cutoff_factor".split()
+            ),
+        },
+        defaults={
+            "norm_eps": 1e-5,
+            "global_attn_every_n_layers": 3,
+            "local_attention": 128,
+            "classifier_activation": "gelu",
+        },
+    ),
     "mpnet": ModelType(
         "MPNetTokenizer",
         begins_behind_pad=True,
@@ -156,6 +256,11 @@ TYPES = {
 
 
 def rename_keys(config: Record) -> Record:
-    """The content of `config.json` under BERT's names."""
+    """The content of `config.json` under BERT's names.
+
+    Where the file has both, the type's own name counts.
+    """
     keys = TYPES[config["model_type"]].keys
-    return {keys.get(key, key): value for key, value in config.items()}
+    own = {keys[key]: value for key, value in config.items() if key in keys}
+    others = {key: v for key, v in config.items() if key not in keys}
+    return {**others, **own}

@@ -11,7 +11,11 @@ import safetensors
 from absl import logging
 
 from tf_transfer.models import model_files
-from tf_transfer.models.blocks.layers import Block, block_layers
+from tf_transfer.models.blocks.layers import (
+    Block,
+    block_layers,
+    PredictionHead,
+)
 from tf_transfer.models.encoder import Encoder, make_pooler
 from tf_transfer.models.methods.base_method import TRANSFORMERS_NAMES
 from tf_transfer.models.transformers_folder import Config
@@ -22,7 +26,7 @@ WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 PROJECTION = "embeddings_project"
-POOLER = "pooler.dense"
+POOLER, POOLER_NORM = "pooler.dense", "pooler.norm"
 
 
 def name_layers(
@@ -48,6 +52,14 @@ def name_layers(
         yield f"{here}.output.LayerNorm", layers.feedforward_norm
         if isinstance(block, Block) and block.final_norm is not None:
             yield "final_norm", block.final_norm
+
+
+def name_pooler(encoder: Encoder) -> dict[str, keras.layers.Layer]:
+    """The layers of the pooler, by BERT's names."""
+    pooler = encoder.pooler
+    if isinstance(pooler, PredictionHead):
+        return {POOLER: pooler.dense, POOLER_NORM: pooler.norm}
+    return {POOLER: pooler}
 
 
 def tables(encoder: Encoder) -> dict[str, keras.Variable]:
@@ -92,10 +104,11 @@ def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
             weights.assign(variable, name, array)
         layers = [*name_layers(encoder)]
         if weights.has_pooler:
-            layers.append((POOLER, encoder.pooler))
-        elif not config.type.blocks:
-            new = make_pooler(encoder.backbone, seed)
-            encoder.pooler.set_weights(new.get_weights())
+            layers += name_pooler(encoder).items()
+        else:
+            if encoder.family == "bert":
+                new = make_pooler(encoder.backbone, seed)
+                encoder.pooler.set_weights(new.get_weights())
             if config.type.has_pooler:
                 logging.warning(
                     "--model=%s: has no pooler. A new one, drawn by --seed, "

@@ -23,7 +23,9 @@ from tf_transfer.utils import formatting
 SIGN_AND_SIZE = "sign and size"
 # Tasks whose data an encoder was trained on before: Quora's questions, both NLI
 # sets, and SQuAD, from which QNLI is made.
-SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
+SEEN = dict.fromkeys(
+    ("minilm", "mpnet"), ("qqp", "paraphrase", "pairs", "mnli", "qnli")
+)
 UNKNOWN = Estimate(math.nan, 0.0, math.nan)
 
 

@@ -105,7 +105,62 @@ def weigh(
     return weights
 
 
-def mix_values(
+def finish(
+    layers: BlockLayers,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    training: bool,
+    added: Added | None,
+) -> tf.Tensor:
+    """What BERT's block does behind the attention.
+
+    Args:
+        layers: of the block.
+        x: float [batch, length, hidden], the block's input.
+        y: of that shape, the attention's output.
+        training: whether dropout is active.
+        added: what a method adds to the block, or None.
+
+    Returns:
+        float [batch, length, hidden].
+    """
+    if training:
+        y = layers.attention_dropout(y, training=True)
+    y = normalise(layers.attention_norm, x + y, training)
+    z = dense(layers, "inner", y, added)
+    z = activate(layers.inner.activation, z, training)
+    z = dense(layers, "outer", z, added)
+    if training:
+        z = layers.feedforward_dropout(z, training=True)
+    return normalise(layers.feedforward_norm, y + z, training)
+
+
+def mix_at_cls(
+    layers: BlockLayers,
+    weights: tf.Tensor,
+    x: tf.Tensor,
+    added: Added | None,
+) -> tf.Tensor:
+    """The mixture of values at [CLS], from the states: a (x W_v + b_v).
+
+    Args:
+        layers: of the block.
+        weights: float [batch, heads, length], the attention of [CLS].
+        x: float [batch, length, hidden], what values are made of.
+        added: what a method adds to the block, or None.
+
+    Returns:
+        float [batch, 1, heads * size].
+    """
+    total = tf.transpose(tf.reduce_sum(weights, -1, keepdims=True), [1, 0, 2])
+    mixed = tf.transpose(tf.matmul(weights, x), [1, 0, 2])
+    mixed = _mix_values(layers, mixed, total, added)
+    heads, _, size = mixed.shape
+    mixed = tf.transpose(mixed, [1, 0, 2])
+    return tf.reshape(mixed, [-1, 1, heads * size])
+
+
+def _mix_values(
     layers: BlockLayers,
     mixed: tf.Tensor,
     total: tf.Tensor,

@@ -24,14 +24,13 @@ import keras
 import tensorflow as tf
 
 from tf_transfer.models.blocks.arithmetic import (
-    activate,
     Added,
     by_head,
     dense,
     find_low_rank,
+    finish,
     join_heads,
-    mix_values,
-    normalise,
+    mix_at_cls,
     Shared,
     split_heads,
     weigh,
@@ -60,15 +59,7 @@ def run(
     queries = x[:, :1] if cls_only else x
     attention = _attention_of_cls if cls_only else _attention
     y = attention(layers, x, mask, training, added, shared)
-    if training:
-        y = layers.attention_dropout(y, training=True)
-    y = normalise(layers.attention_norm, queries + y, training)
-    z = dense(layers, "inner", y, added)
-    z = activate(layers.inner.activation, z, training)
-    z = dense(layers, "outer", z, added)
-    if training:
-        z = layers.feedforward_dropout(z, training=True)
-    return normalise(layers.feedforward_norm, y + z, training)
+    return finish(layers, queries, y, training, added)
 
 
 def _attention(
@@ -112,11 +103,7 @@ def _attention_of_cls(
     if shared:
         scores += shared[0][:, 0]
     weights = weigh(layers, scores, mask[:, None, :], training)
-    total = tf.transpose(tf.reduce_sum(weights, -1, keepdims=True), [1, 0, 2])
-    mixed = tf.transpose(tf.matmul(weights, x), [1, 0, 2])
-    mixed = mix_values(layers, mixed, total, added)
-    mixed = tf.transpose(mixed, [1, 0, 2])
-    mixed = tf.reshape(mixed, [-1, 1, heads * size])
+    mixed = mix_at_cls(layers, weights, x, added)
     return dense(layers, "attention_output", mixed, added)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+import tensorflow as tf
 
 from tf_transfer.models import keras_private
 from tf_transfer.models.activations import ACTIVATIONS
@@ -161,3 +162,41 @@ def block_layers(block: keras.layers.Layer) -> BlockLayers:
     if isinstance(block, Block):
         return block.parts
     return keras_private.block_layers(block)
+
+
+class PredictionHead(keras.layers.Layer):
+    """What ModernBERT has below a classifier: dense, activation, LayerNorm.
+
+    Args:
+        shape: of a block.
+        activation: one of `activations.ACTIVATIONS`.
+        dtype: Keras dtype policy.
+        seed: of the kernel.
+    """
+
+    def __init__(
+        self, shape: BlockShape, activation: str, dtype: str, seed: int
+    ) -> None:
+        super().__init__(name="pooled_dense", dtype=dtype)
+        self._shape, self._activation, self._seed = shape, activation, seed
+        self.build()
+
+    def build(self, input_shape: object = None) -> None:
+        """Makes both layers; inside, so that a weight's path begins here."""
+        self.dense = keras.layers.Dense(
+            self._shape.hidden,
+            activation=ACTIVATIONS[self._activation],
+            use_bias=False,
+            kernel_initializer=keras.initializers.TruncatedNormal(
+                stddev=0.02, seed=self._seed
+            ),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.dense.build((None, self._shape.hidden))
+        self.norm = build_norm(self._shape, "norm", self.dtype_policy)
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """float [batch, hidden] of the states of [CLS]."""
+        return self.norm(self.dense(x))
