@@ -136,9 +136,10 @@ def make_passes(
             )
         except engines.Unusable as error:
             print(f"OpenVINO, {name}, is left out: {error}")
-        in_precision = dataclasses.replace(settings, precision=precision)
-        theirs = contestants.load_encoder(in_precision, settings.shape)
-        passes[f"keras-hub, {name}"] = call_backbone(theirs, given)
+        if hugging_face.own_config(encoder) is None:
+            in_precision = dataclasses.replace(settings, precision=precision)
+            theirs = contestants.load_encoder(in_precision, settings.shape)
+            passes[f"keras-hub, {name}"] = call_backbone(theirs, given)
         if hugging_face.is_installed():
             passes[f"PyTorch, {name}"] = hugging_face.make_pass(
                 encoder, given, name

@@ -135,10 +135,12 @@ def build(
     import torch
     import transformers
 
+    names = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+    if encoder.family == "modernbert":
+        names = ["attention_dropout", "mlp_dropout", "embedding_dropout"]
     config = _make_config(
         encoder,
-        hidden_dropout_prob=settings.dropout,
-        attention_probs_dropout_prob=settings.dropout,
+        **dict.fromkeys(names, settings.dropout),
         classifier_dropout=settings.head_dropout,
         num_labels=classes,
     )

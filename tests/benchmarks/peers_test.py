@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from benchmarks import elsa_study, hugging_face, transformers_trial
 from tests.conftest import tiny_settings
-from tests.models import their_folders
+from tests.models import encoders, own_types, their_folders
 from tests.support import odd_texts
 from tf_transfer.data import batches
 from tf_transfer.freezing import experiment as elsa
@@ -63,6 +63,31 @@ def test_hugging_face_trains_as_many_parameters_as_ours(
     )
     # Ours has one output for a yes or no, theirs two.
     assert theirs == expected + network.encoder.hidden + 1
+
+
+@pytest.mark.parametrize("layers", ["0", "2"])
+@pytest.mark.parametrize("name", own_types.CONFIGS)
+def test_hugging_face_has_a_model_of_the_encoders_type(
+    name, layers, settings, tmp_path
+):
+    pytest.importorskip("torch")
+    encoder = own_types.make(name, tmp_path)
+    trainable = freezing.parse(layers, "", len(encoder.blocks))
+    model, _ = hugging_face.build(encoder, trainable, 2, settings)
+    assert model.config.model_type == name
+    theirs = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert theirs == sum(
+        part.parameters
+        for part in freezing.components(own_types.network_of(encoder, 2))
+        if trainable.includes(part.name)
+    )
+    batch = encoders.batch_of(
+        encoder, encoders.PAIRS, tokenize=encoder.tokenizer.encode
+    )
+    run = hugging_face.make_pass(
+        encoder, [{n: x.numpy() for n, x in batch.items()}], "float32"
+    )
+    run()
 
 
 def test_an_epoch_of_hugging_face_changes_trainable_weights_alone(

@@ -30,7 +30,7 @@ CONFIGS = {
         "type_vocab_size": 0,
         "pooler_hidden_act": "gelu",
     },
-    "modernbert": {"local_attention": 8, "norm_bias": False},
+    "modernbert": {"local_attention": 8, "norm_bias": False, "pad_token_id": 0},
 }
 
 

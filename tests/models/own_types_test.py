@@ -155,6 +155,7 @@ def test_a_missing_weight_is_named(name, tmp_path):
             "rope_parameters",
             {"full_attention": {"rope_type": "yarn", "rope_theta": 10.0}},
         ),
+        ("modernbert", "rope_parameters", {"rope_theta": 10.0}),
     ],
 )
 def test_what_would_change_the_arithmetic_is_refused_by_name(

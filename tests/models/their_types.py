@@ -101,6 +101,7 @@ def save_modern(folder, kind="ModernBertModel", **config):
         max_position_embeddings=LENGTH,
         **{
             "local_attention": 16,
+            "classifier_pooling": "mean",  # an export reads [CLS]
             "pad_token_id": tokenizer.pad_token_id,
             "bos_token_id": tokenizer.cls_token_id,
             "cls_token_id": tokenizer.cls_token_id,

@@ -43,6 +43,8 @@ KERAS_TOKENIZERS: dict[str, type[Tokenizer]] = {
 MEANS = ("mean", "block_means")  # of tokens; see `PooledHead`
 MODEL = ("ForSequenceClassification", "Model")  # a class without its head
 HEAD_FILE = "head.safetensors"
+# Keys that say how the weights were stored, or what an older head was.
+OF_THE_FILE = ("dtype", "num_labels", "_num_labels", "finetuning_task")
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -299,7 +301,9 @@ def _write_config(
     classifier = TYPES[encoder.family].classifier
     assert classifier is not None
     if isinstance(encoder.backbone, Backbone):
-        sizes = encoder.backbone.config
+        sizes = {**encoder.backbone.config, **classifier.config}
+        for key in OF_THE_FILE:
+            sizes.pop(key, None)
     else:
         sizes = _describe(encoder, encoder.backbone)
     architecture = classifier.architecture

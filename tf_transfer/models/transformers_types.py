@@ -20,12 +20,14 @@ class Classifier:
         prefix: of the encoder's weights.
         pooler: name of the dense layer on [CLS].
         output: name of the output layer.
+        config: keys of `config.json` by which it reads [CLS].
     """
 
     architecture: str
     prefix: str
     pooler: str = "classifier.dense"
     output: str = "classifier.out_proj"
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +206,7 @@ TYPES = {
             "model",
             "head.dense",
             "classifier",
+            {"classifier_pooling": "cls"},
         ),
         blocks="modern",
         config={

@@ -211,6 +211,11 @@ def build(config: Config, dropout: float, precision: str) -> Backbone:
             f"config.json has layer_types={str(kinds)[:60]}: expected {count} "
             f"of {', '.join(KINDS)}."
         )
+    if {*(content.get("rope_parameters") or {})} - {*KINDS}:
+        raise UserError(
+            "config.json has rope_parameters that are not known here: expected "
+            f"{' and '.join(KINDS)}."
+        )
     bases = [_find_base(content, kind) for kind in KINDS]
     reach = content["local_attention"] // 2
     activation = find_activation(content["classifier_activation"])
