@@ -15,7 +15,7 @@ from tf_transfer.models import (
     loading,
     prefix as prefix_lib,
 )
-from tf_transfer.models.methods.own_weights import FULL
+from tf_transfer.models.methods.own_weights import Bias, FULL, Norm
 from tf_transfer.utils.errors import UserError
 
 
@@ -231,6 +231,19 @@ def test_what_the_blocks_share_trains_with_the_embeddings_alone(name, tmp_path):
         weights = freezing.freeze(network, trainable)
         found = [any(w is one for one in weights) for w in shared.weights]
         assert all(found) if trains else not any(found)
+
+
+@pytest.mark.parametrize("method", [Bias(), Norm()])
+def test_a_method_without_weights_in_the_blocks_is_refused(
+    method, name, tmp_path
+):
+    network = own_types.network_of(own_types.make(name, tmp_path))
+    trainable = freezing.parse("2", "", 4, method)
+    if name == "modernbert" and method == Bias():
+        with pytest.raises(UserError, match="--method=bias: .* no such"):
+            freezing.freeze(network, trainable)
+    else:
+        assert freezing.freeze(network, trainable)
 
 
 def test_no_state_depends_on_padding(name, tmp_path):

@@ -202,8 +202,26 @@ def freeze(network: "Network", trainable: Trainable) -> list["keras.Variable"]:
     """Sets `.trainable` of every weight, and returns those that train.
 
     Call it before the optimizer is built and the step is traced.
+
+    Raises:
+        UserError: the method trains no weight of the blocks, which have none
+            of its kind.
     """
     weights = find_trained(network, [trainable])
+    blocks = [
+        component
+        for component in components(network)
+        if component.name.startswith("block ")
+        and trainable.includes(component.name)
+    ]
+    kinds = ("kernel", "bias", "gamma", "beta")
+    trains_own = any(map(trainable.method.trains, kinds))
+    if blocks and trains_own and not any(map(trainable.weights_of, blocks)):
+        name = type(trainable.method).__name__.lower()
+        raise UserError(
+            f"--method={name}: the blocks of this encoder have no such "
+            "weights. Give another method."
+        )
     for weight in network.weights:
         weight.trainable = weights.get(weight.path) is weight
     return [*weights.values()]
