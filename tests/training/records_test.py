@@ -13,7 +13,7 @@ from tests.conftest import tiny_settings
 from tests.support import run_files
 from tests.training.run_directories import begin, change_json, KEY, write_result
 from tests.utils.disks import fail
-from tf_transfer.training import records
+from tf_transfer.training import record_types, records
 from tf_transfer.training.record_types import Trained
 from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
@@ -121,7 +121,7 @@ def test_the_result_of_another_run_is_refused(key, run):
     with pytest.raises(json_files.Damaged, match="is another run's") as error:
         reader.result()
     assert str(error.value).startswith(run.file("result.json"))
-    assert records.ADVICE in str(error.value)
+    assert record_types.ADVICE in str(error.value)
 
 
 def test_a_result_without_a_config_is_any_reader_s(run):
@@ -201,7 +201,7 @@ def test_a_depth_profile_is_as_declared(run):
     run.write_profile({**profile, "texts": "9"})
     with pytest.raises(json_files.Damaged, match="depth_profile.json") as error:
         run.profile()
-    assert records.ADVICE in str(error.value)
+    assert record_types.ADVICE in str(error.value)
 
 
 # === What a run says of itself ===

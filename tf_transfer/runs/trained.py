@@ -12,7 +12,7 @@ from tf_transfer.data.columns import Cell
 from tf_transfer.data.task import Examples, Sentences, SEPARATOR, Task
 from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.task_settings import RunSettings
-from tf_transfer.training import checkpoint, records
+from tf_transfer.training import checkpoint, record_types, records
 from tf_transfer.utils import files, json_files, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
@@ -435,7 +435,7 @@ class BaselinePredictor(Predictor):
         except (ValueError, TypeError, LookupError, UserError) as error:
             raise json_files.Damaged(
                 f"{self.directory}: its model is damaged ({error}).\n"
-                f"{records.ADVICE}"
+                f"{record_types.ADVICE}"
             ) from None
 
     def compute(self, examples: Examples | Sentences) -> np.ndarray:

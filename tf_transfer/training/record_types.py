@@ -3,10 +3,11 @@
 A file may have other keys in addition; see `json_files`.
 """
 
-from typing import NotRequired, TypedDict
+from typing import NotRequired, TypedDict, TypeVar
 
 from tf_transfer.config.fields import Setting
 from tf_transfer.training.results import Scores
+from tf_transfer.utils import json_files
 from tf_transfer.utils.json_files import Record
 
 # One start of a process on the run.
@@ -92,3 +93,26 @@ ModelFile = TypedDict("ModelFile", {"file": str, "sha256": str})
 Answer = TypedDict(
     "Answer", {"lines": list[str], "table": list[dict[str, str]], "run": str}
 )
+
+T = TypeVar("T")
+ADVICE = "Restore the file, or remove the folder and run its command again."
+
+
+def read_declared(path: str, declared: type[T]) -> T | None:
+    """The content of a JSON file, of a declared type, or None."""
+    try:
+        return json_files.read(path, declared)
+    except FileNotFoundError:
+        return None
+    except json_files.Damaged as error:
+        raise json_files.Damaged(f"{error}\n{ADVICE}") from None
+
+
+def read_json(path: str, *declared: type) -> Record | None:
+    """The object in a JSON file or None; see `json_files.read_record`."""
+    try:
+        return json_files.read_record(path, *declared)
+    except FileNotFoundError:
+        return None
+    except json_files.Damaged as error:
+        raise json_files.Damaged(f"{error}\n{ADVICE}") from None

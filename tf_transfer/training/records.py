@@ -23,7 +23,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,10 +31,13 @@ from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint, results
 from tf_transfer.training.checkpoint import Arrays
 from tf_transfer.training.record_types import (
+    ADVICE,
     Config,
     Epoch,
     ModelFile,
     Profile,
+    read_declared,
+    read_json,
     START,
 )
 from tf_transfer.training.results import Result
@@ -42,8 +45,6 @@ from tf_transfer.utils import files, json_files, machine, screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
-T = TypeVar("T")
-ADVICE = "Restore the file, or remove the folder and run its command again."
 # Files whose hashes `result.json` has, in addition to those of `model/`.
 HASHED = (
     "config.json",
@@ -429,7 +430,7 @@ class RunDirectory:
 
     def profile(self) -> Profile | None:
         """The content of `depth_profile.json`, or None; see `config`."""
-        return _read_declared(self._path_to_read("depth_profile.json"), Profile)
+        return read_declared(self._path_to_read("depth_profile.json"), Profile)
 
     def write_errors(self, errors: Record) -> None:
         """Writes `errors.json`: by split, what `error_analysis` describes."""
@@ -482,23 +483,3 @@ def compress_arrays(arrays: Arrays) -> bytes:
     named: Any = arrays
     np.savez_compressed(buffer, **named)
     return buffer.getvalue()
-
-
-def _read_declared(path: str, declared: type[T]) -> T | None:
-    """The content of a JSON file, of a declared type, or None."""
-    try:
-        return json_files.read(path, declared)
-    except FileNotFoundError:
-        return None
-    except json_files.Damaged as error:
-        raise json_files.Damaged(f"{error}\n{ADVICE}") from None
-
-
-def read_json(path: str, *declared: type) -> Record | None:
-    """The object in a JSON file or None; see `json_files.read_record`."""
-    try:
-        return json_files.read_record(path, *declared)
-    except FileNotFoundError:
-        return None
-    except json_files.Damaged as error:
-        raise json_files.Damaged(f"{error}\n{ADVICE}") from None

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 
 from tf_transfer.config.settings import Settings
-from tf_transfer.training.record_types import Answer
-from tf_transfer.training.records import read_json, RunDirectory
-from tf_transfer.utils import files, json_files
+from tf_transfer.training.record_types import Answer, read_declared
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import hash_json, Record
 
@@ -61,7 +61,7 @@ def find_answer(path: str) -> str:
     Raises:
         UserError: no run of the search has ended, or its answer is damaged.
     """
-    answer = read_json(os.path.join(path, ANSWER), Answer)
+    answer = read_declared(os.path.join(path, ANSWER), Answer)
     if answer is None:
         return path
     if not answer["run"]:
@@ -79,11 +79,10 @@ def read_answer_of(out: str, path: str) -> Answer | None:
         out: of the search.
         path: of the run's directory.
     """
-    try:
-        answer = json_files.read(os.path.join(out, ANSWER), Answer)
-    except FileNotFoundError:
+    answer = read_declared(os.path.join(out, ANSWER), Answer)
+    if answer is None or not answer["run"]:
         return None
-    is_answer = answer["run"] and os.path.realpath(path) == os.path.realpath(
+    is_answer = os.path.realpath(path) == os.path.realpath(
         os.path.join(out, answer["run"])
     )
     return answer if is_answer else None
