@@ -265,9 +265,12 @@ def test_the_folder_of_a_search_stands_for_the_run_of_its_answer(
         experiment.open_run(str(moved))
 
 
-def test_a_cheaper_answer_may_lose_some_points(searched, world, capsys):
+def test_a_cheaper_answer_may_lose_some_points(
+    searched, world, tmp_path, capsys
+):
+    out = shutil.copytree(searched.out, tmp_path / "out")
     changes = {"max_loss": 30.0, "budget": "12m"}
-    run(fake_runs.settings_of(searched.path, searched.out, **changes))
+    run(fake_runs.settings_of(searched.path, out, **changes))
     said = capsys.readouterr().out
     assert "news: last 1 has accuracy" in said
 
