@@ -238,6 +238,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "cache_limit_gb",
         "also_cache",
         "checkpoint_minutes",
+        "checkpoint_epochs",
         "rerun",
         "describe",
     }

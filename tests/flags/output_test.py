@@ -11,24 +11,39 @@ from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 
 
+@pytest.fixture
+def saved(monkeypatch):
+    """The steps at which checkpoints are written from now on."""
+    steps_saved = []
+    original = checkpoint.Checkpoints.save
+
+    def save(self, step, arrays, state):
+        steps_saved.append(step)
+        return original(self, step, arrays, state)
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "save", save)
+    return steps_saved
+
+
 @shows("checkpoint_minutes")
 @pytest.mark.parametrize(
     "minutes, saves", [pytest.param(10.0, 1, marks=pytest.mark.slow), (1e-9, 4)]
 )
 def test_checkpoints_come_as_often_as_asked(
-    minutes, saves, monkeypatch, tmp_path
+    minutes, saves, saved, monkeypatch, tmp_path
 ):
     """Four steps: one checkpoint at the end, or one behind each."""
-    saved = []
-    original = checkpoint.Checkpoints.save
-
-    def save(self, step, arrays, state):
-        saved.append(step)
-        return original(self, step, arrays, state)
-
-    monkeypatch.setattr(checkpoint.Checkpoints, "save", save)
     monkeypatch.setattr(steps, "LONGEST_CHUNK", 1)
     run(tmp_path, max_epochs=1, checkpoint_minutes=minutes)
+    assert len(saved) == saves
+
+
+@shows("checkpoint_epochs")
+@pytest.mark.parametrize("after_each, saves", [(True, 3), (False, 1)])
+def test_a_checkpoint_follows_each_epoch_or_the_last_alone(
+    after_each, saves, saved, tmp_path
+):
+    run(tmp_path, max_epochs=3, checkpoint_epochs=after_each)
     assert len(saved) == saves
 
 

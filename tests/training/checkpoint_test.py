@@ -129,6 +129,13 @@ def test_only_two_checkpoints_are_kept(checkpoints):
     ]
 
 
+def test_after_clearing_there_is_no_checkpoint(checkpoints):
+    checkpoints.clear()
+    assert newest(checkpoints) == (None, []) and not os.listdir(
+        checkpoints.folder
+    )
+
+
 def test_what_a_kill_left_is_swept_up_by_the_next_checkpoint(checkpoints):
     for name in (
         "step-000000150.safetensors",

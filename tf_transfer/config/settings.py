@@ -158,10 +158,15 @@ class Settings(Recipe):
     )
     checkpoint_minutes: float = running_setting(
         10.0,
-        "Minutes between checkpoints inside an epoch. Each epoch ends with one "
-        "in any case.",
+        "Minutes between checkpoints inside an epoch.",
         hashed=False,
         above=0,
+    )
+    checkpoint_epochs: bool = running_setting(
+        True,
+        "Whether each epoch ends with a checkpoint. `false`: the last one "
+        "alone, and those of --checkpoint_minutes; a search does so.",
+        hashed=False,
     )
     rerun: bool = running_setting(
         False,
@@ -304,6 +309,7 @@ class Settings(Recipe):
 # of its numbers: commands that are offered leave them out.
 ADDED = (
     *("baseline", "max_seconds", "also_cache", "score_test"),
+    "checkpoint_epochs",
     *("learning_curve", "rerun", "describe"),
 )
 # Settings that say what trains: each has its own learning rate.

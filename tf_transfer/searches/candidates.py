@@ -241,7 +241,8 @@ class Candidates:
         if not self._size.task.validation:
             flags["validation_fraction"] = self._settings.validation_fraction
         if not candidate.is_baseline:
-            flags["baseline"] = False
+            # A run takes seconds: a kill may lose one.
+            flags |= {"baseline": False, "checkpoint_epochs": False}
         grid = Grid("train", flags=flags)
         [run] = expand("search", grid, self._settings.out)
         return run

@@ -24,6 +24,7 @@ from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps.estimate import TaskSize
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.training.checkpoint import Checkpoints
 from tf_transfer.utils import formatting, screen
 from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
@@ -346,6 +347,8 @@ class Search:
         seconds = self.clock() - began
         score = self._tell(action.name, action.repeat, run, detail, seconds)
         self.clock.save()
+        if action.repeat:  # only a run of the first fold may be tested
+            Checkpoints(run.directory.file("checkpoint")).clear()
         screen.say(
             f"{time.strftime('%T')} {title}: {detail['metric']} {score:.1f}  "
             f"({seconds:.0f} s)"

@@ -128,6 +128,11 @@ class Checkpoints:
             if path.stem not in kept:
                 path.unlink()
 
+    def clear(self) -> None:
+        """Removes all checkpoints: nothing will continue the run."""
+        for path in pathlib.Path(self.folder).glob("*"):
+            path.unlink()
+
     def has_intact(self) -> bool:
         """Whether there is a checkpoint that can be used."""
         try:

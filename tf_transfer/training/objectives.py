@@ -157,6 +157,7 @@ class TrainingOptions:
     warmup_fraction: float
     seed: int
     checkpoint_minutes: float
+    checkpoint_epochs: bool = True
     uses_xla: bool = False
     short_batches: str = "mean"  # as --short_batches of `multitask`
 

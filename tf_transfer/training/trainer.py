@@ -271,10 +271,15 @@ class Trainer:
         if self._signals.came:
             self.save()
             self._leave()
-        minutes = (time.monotonic() - self._saved_at) / 60
-        is_due = minutes >= self.options.checkpoint_minutes
-        if is_due and self.progress.step < size:  # else the epoch's end saves
+        # At the end of the pass, the epoch's end saves.
+        if self._is_save_due and self.progress.step < size:
             self.save()
+
+    @property
+    def _is_save_due(self) -> bool:
+        """Whether the last checkpoint is older than it may be."""
+        minutes = (time.monotonic() - self._saved_at) / 60
+        return minutes >= self.options.checkpoint_minutes
 
     def _record(self, line: Record) -> None:
         """Writes a line of `epochs.jsonl`."""
@@ -307,7 +312,9 @@ class Trainer:
         reason = self._reason_to_stop(phase)
         if not reason and self.is_out_of_time:
             reason = OUT_OF_TIME
-        self.save()
+        stops = bool(reason) or self._signals.came
+        if stops or self.options.checkpoint_epochs or self._is_save_due:
+            self.save()
         if not reason and self._signals.came:
             self._leave()
         return reason
