@@ -72,7 +72,7 @@ def test_each_size_has_its_usual_number_of_epochs(tmp_path):
     assert {
         size: settings["max_epochs"]
         for size, (settings, _) in read_runs(tmp_path).items()
-    } == {size: train.usual_epochs(size, 4) for size in (22, 43, 86)}
+    } == {size: train.usual_epochs(size, settings) for size in (22, 43, 86)}
 
 
 def build_head(task, encoder):

@@ -118,8 +118,8 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     """It is then what every epoch's scoring would have said of the best."""
     path = own_data.write_task(tmp_path)
     changes = {"max_epochs": 2, "schedule": "constant", "warmup_fraction": 0.0}
+    changes |= {"select": "best", "lr": 1e-6}  # the first epoch is best
     settings = settings_of(path, tmp_path / "runs", baseline=False, **changes)
-    settings = dataclasses.replace(settings, lr=1e-6)  # the first epoch is best
     whole = train.run(
         dataclasses.replace(settings, out=str(tmp_path / "other"))
     )

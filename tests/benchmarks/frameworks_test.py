@@ -131,7 +131,7 @@ def test_fine_tuning_of_a_given_shape_has_no_cache_to_measure(capsys):
     measured = contestants.Contestants(
         settings(trainable_layers="all", shape="2x64").resolve()
     )
-    assert dataclasses.astuple(measured.shape) == (2, 64, 1, 256)
+    assert dataclasses.astuple(measured.shape) == (2, 64, 1, 256, False)
     assert list(measured.epochs()) == [LIVE, *others()]
     output = capsys.readouterr().out
     assert ("is left out" in output) != hugging_face.is_installed()

@@ -198,7 +198,7 @@ def test_a_command_is_copied_with_and_without_a_script(browser, search_path):
     page = browser.new_page()
     page.goto(f"file://{search_path}", timeout=0)
     command = page.locator(".command").first
-    assert command.inner_text().startswith("python -m tf_transfer.train ")
+    assert command.inner_text().startswith("python -m tf_transfer.predict ")
     selected = "getSelection().toString()"
     command.click()
     assert page.evaluate(selected) == command.inner_text()
