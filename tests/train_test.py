@@ -50,6 +50,11 @@ def test_the_less_trains_the_higher_is_the_rate(layers, model, lr):
     assert settings.resolve().lr == lr
 
 
+def test_a_method_has_the_same_rate_for_encoders_of_any_size():
+    settings = train.Settings(task="rte", model="minilm", method="contrastive")
+    assert settings.resolve().lr == train.RATES.everything
+
+
 @pytest.mark.parametrize(
     "texts, layers, epochs",
     [(64, "all", 30), (500, "all", 4), (640, "all", 3), (40_000, "all", 3)]

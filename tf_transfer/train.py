@@ -236,7 +236,8 @@ class Settings(
         values = super().defaults()
         if self.models:  # each encoder has its own
             values.pop("max_length", None)
-        if values.get("lr") == RATES.everything and self._is_small:
+        trains_all = values.get("lr") == RATES.everything
+        if trains_all and self.method == "full" and self._is_small:
             values["lr"] = SMALL_RATE
         return values
 
