@@ -130,7 +130,7 @@ def test_blocks_that_add_nothing_are_left_out(tmp_path):
     plan.add_kept(3)  # all of them
     assert not any("kept" in name for name in made)
     plan.add_kept(1)
-    run = plan.make_run("everything, 1 blocks kept", 0).settings
+    run = plan.make_run("everything, 1 block kept", 0).settings
     assert run.keep_blocks == 1
 
 

@@ -19,7 +19,7 @@ from tf_transfer.searches.settings import Settings
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps.estimate import TaskSize, Work
 from tf_transfer.sweeps.grid import expand, Grid, Planned, Value
-from tf_transfer.utils import machine
+from tf_transfer.utils import formatting, machine
 from tf_transfer.utils.errors import UserError
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
@@ -175,7 +175,7 @@ class Candidates:
             return
         if "all" in self._layers:
             flags: Flags = {"trainable_layers": "all", "keep_blocks": blocks}
-            name = f"everything, {blocks} blocks kept"
+            name = f"everything, {formatting.count(blocks, 'block')} kept"
             candidate = self._make_approach(flags, name)
             self._add(candidate)
             self._add_variants(candidate)
