@@ -172,6 +172,12 @@ def test_a_dry_run_plans_without_scores():
     assert [one.rung for one in actions] == ["floor"] * 2 + ["usual"] * 3
 
 
+def test_cheap_baselines_run_on_a_fold_before_what_is_compared_with_them():
+    done, _ = run(make_race(), 1000.0)
+    second = [name for name, repeat in done if repeat == 1]
+    assert {*second[:2]} == {"words", "probe"}
+
+
 # === Costs ===
 
 

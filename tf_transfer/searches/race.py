@@ -430,7 +430,12 @@ class Race:
         """The rungs of all folds but the first."""
         floor, ranked = self.find_floor(), self._list_trained()
         others = [name for name in self.baselines if name != floor]
-        names = [*filter(None, [floor]), *ranked[:FINALISTS], *others]
+        finalists = ranked[:FINALISTS]
+        least = min(map(self.costs.seconds, finalists), default=math.inf)
+        # A gain over a baseline needs its folds, which mostly take seconds.
+        cheap = [name for name in others if self.costs.seconds(name) <= least]
+        names = dict.fromkeys([floor, *cheap, *finalists, *others])
+        names.pop("", None)
         for fold in range(1, self.folds):
             yield "folds", [(name, fold) for name in names]
 
