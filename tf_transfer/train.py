@@ -71,8 +71,7 @@ LEAST_UPDATES = 60
 CONTRASTIVE_UPDATES = 30
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
 RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
-# Small encoders, of at most this width, train at a higher rate (ours; measured
-# in docs/search.md).
+# Small encoders, of at most this width, train at a higher rate (ours).
 SMALL, SMALL_RATE = 512, 2e-4
 RECIPE: dict[str, Setting] = {
     "task": "",
