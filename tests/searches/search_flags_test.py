@@ -41,6 +41,7 @@ def test_no_other_text_is_a_budget(text):
         ({"approaches": "9"}, "this encoder has"),
         ({"approaches": "head", "method": "bias"}, "acts in the blocks"),
         ({"max_loss": -1.0}, "--max_loss"),
+        ({"validation_fraction": 0.0}, "holds out no texts"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_written(

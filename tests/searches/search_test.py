@@ -198,7 +198,17 @@ def test_where_many_texts_are_cut_their_ends_are_tried(world, tmp_path, capsys):
     world.cut_texts = 0.4
     path = fake_runs.write_task(tmp_path)
     run(fake_runs.settings_of(path, tmp_path / "out", approaches="1"))
-    assert "last 1, head and tail, fold 1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "last 1, head and tail, fold 1" in said
+    assert "40 % of the training texts are longer than --max_length=256" in said
+
+
+def test_other_approaches_are_tried_within_the_same_budget(world, tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    for approaches in ("1", "1,2"):
+        changes = {"approaches": approaches, "budget": "10m"}
+        run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+    assert "last_2" in {name for name, *_ in world.done}
 
 
 # === The answer ===

@@ -121,6 +121,7 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
         flags=search.plan.by_name[chosen.name].flags,
         untried=_list_untried(search),
         profile=_find_profile(search),
+        cut=_find_cut(search),
         confusions=_describe_errors(model),
         suspects=suspects_lib.describe(suspects),
         commands=commands,
@@ -184,6 +185,13 @@ def _check_labels(
     )
     data.forget()
     return named, measure_coverage(found.labels, found.logits)
+
+
+def _find_cut(search: "Search") -> float:
+    """The share of the training texts that is cut, from 0 to 1."""
+    run = search.plan.make_run(search.race.baselines[-1], 0)
+    result = run.directory.result() or {}
+    return float(result.get("cut_texts") or 0.0)
 
 
 def _describe_errors(model: Planned) -> str:

@@ -24,8 +24,10 @@ NAMES = {
 }
 
 # The content of `search.json`: what distinguishes the search, its seconds over
-# all starts, and the budget within which nothing is left to do.
-State = TypedDict("State", {"key": Record, "spent": float, "ended": float})
+# all starts, and by what it tried the budget in which nothing is left to do.
+State = TypedDict(
+    "State", {"key": Record, "spent": float, "ended": dict[str, float]}
+)
 
 
 class Clock:
@@ -54,7 +56,7 @@ class Clock:
     ) -> None:
         self.folder = os.path.join(out, FOLDER)
         self._path = os.path.join(self.folder, "search.json")
-        self._state: State = {"key": key, "spent": 0.0, "ended": 0.0}
+        self._state: State = {"key": key, "spent": 0.0, "ended": {}}
         self._now = now
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -87,15 +89,14 @@ class Clock:
             return self._state["spent"]
         return self._now() - self._began
 
-    @property
-    def ended(self) -> float:
-        """The budget, in seconds, within which nothing is left to do."""
-        return self._state["ended"]
+    def ended(self, tried: str) -> float:
+        """The budget, in seconds, within which nothing is left to try."""
+        return self._state["ended"].get(tried, 0.0)
 
-    def end(self, budget: float) -> None:
-        """Notes that nothing is left to do within a budget, in seconds."""
+    def end(self, tried: str, budget: float) -> None:
+        """Notes that nothing is left to try within a budget, in seconds."""
         if self._thread.ident is not None:
-            self._state["ended"] = budget
+            self._state["ended"][tried] = budget
             self.save()
 
     def start(self) -> None:

@@ -87,6 +87,11 @@ class Search:
             command_line.import_tensorflow()
         [texts] = data.examples.values()
         train_texts = texts["train"][""]
+        if not texts["validation"]:
+            raise UserError(
+                "--validation_fraction=0: holds out no texts, so that nothing "
+                "decides. Leave it out for folds of a fifth."
+            )
         held = len(texts["validation"][""])
         self.labelled = labelled = len(train_texts) + held
         labels = train_texts.labels
@@ -174,9 +179,11 @@ class Search:
                 "are spent."
             )
         self.recall()
-        if self.clock.ended < self.settings.seconds:
+        # Another --approaches or --max_epochs has other candidates.
+        tried = f"{self.settings.approaches} {self.settings.max_epochs}"
+        if self.clock.ended(tried) < self.settings.seconds:
             self._race()
-            self.clock.end(self.settings.seconds)
+            self.clock.end(tried, self.settings.seconds)
         self._finish()
 
     # === Before the first run ===

@@ -224,13 +224,11 @@ class Standing:
 
     Attributes:
         name: of the candidate.
-        repeats: on which it ran.
         expected: its lead over the best baseline, shrunk by its noise, in
             points; where no baseline has run, its score.
     """
 
     name: str
-    repeats: Sequence[int]
     expected: float
 
 
@@ -324,13 +322,13 @@ class Race:
         """All candidates that have run, the best first."""
         floor = self.find_floor()
         standings = []
-        for name, runs in self.results.items():
+        for name in self.results:
             one, expected = self.describe(name), 0.0
             if not floor:
                 expected = one.row.validation.value
             elif name != floor:
                 expected = _expect(subtract(one, self.describe(floor)))
-            standings.append(Standing(name, sorted(runs), expected))
+            standings.append(Standing(name, expected))
         return sorted(standings, key=lambda one: -one.expected)
 
     def compare(self) -> list[Row]:
