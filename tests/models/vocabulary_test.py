@@ -17,6 +17,7 @@ GERMAN = sorted(languages.WORDS["German"])
     "model, known",
     [
         ("minilm", {"English"}),
+        ("mpnet", {"English"}),
         ("bert_base_en_uncased", {"English"}),
         ("roberta_large_en", {"English"}),
         ("bert_base_multi", None),

@@ -26,7 +26,7 @@ def find_languages(model: str) -> frozenset[str] | None:
     Args:
         model: `--model`.
     """
-    if model == "minilm":
+    if model in ("minilm", "mpnet"):
         return ENGLISH
     if not os.path.isdir(model):  # a preset, or `tiny`, whose words are letters
         return ENGLISH if "en" in model.split("_") else None

@@ -101,6 +101,8 @@ class Candidates:
         name = advice.name_baseline(features, self._size.task.is_tagging)
         flags: dict[str, Value] = {"features": features}
         cache = ""
+        if features == PROBE:
+            flags["baseline"] = False  # TF-IDF has runs of its own
         if features == PROBE and self._stores_caches:
             flags |= self._list_cuts("head")
             cache = CACHE
