@@ -119,7 +119,7 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
         tested=tested,
         labelled=search.labelled if search.refit else 0,
         flags=search.plan.by_name[chosen.name].flags,
-        untried=_list_untried(search),
+        untried=list_untried(search),
         profile=_find_profile(search),
         cut=_find_cut(search),
         confusions=_describe_errors(model),
@@ -132,7 +132,7 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
 
 def _describe_nothing(search: "Search") -> Answer:
     """The answer of a search without a finished run."""
-    untried = _list_untried(search)
+    untried = list_untried(search)
     has_failed = bool(search.race.failed)
     return Answer(
         _write_lines(
@@ -144,7 +144,7 @@ def _describe_nothing(search: "Search") -> Answer:
     )
 
 
-def _list_untried(search: "Search") -> dict[str, str]:
+def list_untried(search: "Search") -> dict[str, str]:
     """The time that each candidate without a run needs; no variants."""
     race = search.race
     return {

@@ -195,6 +195,17 @@ class Search:
             left -= action.seconds
             about = formatting.duration(action.seconds)
             rows.append((action.rung, action.name, about))
+        planned = {name for _, name, _ in rows}
+        too_long = [
+            f"{name} ({seconds})"
+            for name, seconds in answer.list_untried(self).items()
+            if name not in planned
+        ]
+        if too_long:
+            return (
+                f"{formatting.aligned(rows)}\n"
+                f"Too long for the budget: {', '.join(too_long)}."
+            )
         return (
             f"{formatting.aligned(rows)}\n"
             f"About {formatting.duration(max(left, 0.0))} are left for further "
