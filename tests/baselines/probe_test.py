@@ -1,11 +1,12 @@
 """How the probe chooses, on states that are drawn here."""
 
+import dataclasses
 import zlib
 
 import numpy as np
 import pytest
 
-from tf_transfer.baselines import probe
+from tf_transfer.baselines import probe, probe_labels
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.task import Task
 from tf_transfer.data.tokens import Tokens
@@ -190,14 +191,14 @@ def test_labels_that_nothing_can_be_learned_from_are_refused(
     task, labels, words
 ):
     with pytest.raises(UserError, match=f"mine.csv: --features=.*{words}"):
-        probe.check_labels(task, labels, len(labels), "mine.csv")
+        probe_labels.check_labels(task, labels, len(labels), "mine.csv")
 
 
 def test_a_rare_label_is_warned_of_and_does_not_stop_the_fit(few_fits):
     task = Task("t", "", ("text",), "y", ("a", "b", "c"), "accuracy")
     labels = np.array([0, 1] * 30 + [2, 2])
-    probe.check_labels(task, labels, len(labels), "")
-    [warning] = probe.find_warnings(task, labels)
+    probe_labels.check_labels(task, labels, len(labels), "")
+    [warning] = probe_labels.find_warnings(task, labels)
     assert "1 labels have fewer training texts than the 5 folds" in warning
     inputs = Drawn(labels, {"mean, block 1": 4.0})
     logits = probe.Probe(task, 1, has_pooler=False).fit(inputs).logits(inputs)
@@ -222,6 +223,32 @@ def test_groups_are_in_one_fold(is_tagging):
     for train, tested in folds:
         assert not {*group_of[train]} & {*group_of[tested]}
         assert len({*group_of[tested]}) == 2
+
+
+def test_half_of_the_texts_teach_less(few_fits):
+    """Many weak columns need texts; a strong one does not."""
+    labels = labels_of(300)
+    rng = np.random.default_rng(5)
+    weak = rng.normal(size=(300, 60)) + 0.3 * (labels[:, None] - 0.5)
+    inputs = Drawn(labels, {})
+    inputs.matrix = lambda states, rows=None: weak.astype(np.float32)[
+        slice(None) if rows is None else rows
+    ]
+    fitted = probe.Probe(CLASSES, 1, has_pooler=False).fit(inputs)
+    assert fitted.halved.shape == fitted.validated.scores.shape
+    assert fitted.halved.mean() < fitted.validated.scores.mean() - 0.02
+    known = fit({"means of all blocks": 20.0})
+    assert known.halved.mean() > 0.99
+
+
+def test_half_of_the_words_are_those_of_whole_sentences(few_fits):
+    inputs = Drawn(labels_of(300), {})
+    inputs.sentences = np.arange(300) // 3
+    task = dataclasses.replace(CLASSES, kind="entities", metric="entity_f1")
+    subset = probe._Subset(task, inputs, 0)
+    half = subset.halve(np.arange(30, 60))
+    assert len(half) == 15
+    assert np.bincount(half // 3)[10:].tolist() == [3, 0] * 4 + [3]
 
 
 def test_copies_of_a_text_know_nothing_of_other_groups(few_fits):

@@ -307,3 +307,20 @@ def test_a_mean_over_tasks_has_one_reference():
         ("rte", "last 2"),
         ("mrpc", "last 4"),
     }
+
+
+@pytest.mark.parametrize(
+    "halved, words",
+    [
+        ((60, 61, 62, 60, 61), "are likely to help. From half of the training "),
+        ((70, 68, 72, 69, 71), "It is not shown that more labelled texts"),
+        ((70, 70, 70, 70, 70), "the probe gains +0.0 points, cross-validated."),
+    ],
+)
+def test_the_gain_of_labels_is_that_of_the_last_half(halved, words):
+    profile = {
+        "fold_scores": [0.7] * 5,
+        "half_scores": [score / 100 for score in halved],
+    }
+    assert words in advice.describe_labels(profile)
+    assert advice.describe_labels({"fold_scores": [0.7]}) == ""

@@ -24,7 +24,6 @@ from tf_transfer.data import groups as groups_lib, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.data.tokens import Tokens
 from tf_transfer.training.record_types import BlockScore
-from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
 FOLDS = 5
@@ -32,7 +31,6 @@ REPEATS = 3  # of the cross-validation
 FEW = 1000  # texts, up to which it is repeated
 # States are chosen on so many texts, or on the sentences of so many words.
 MOST_TEXTS, MOST_WORDS = 2000, 5000
-MOST_LABELS = 1000
 FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
 TOLERANCE = 1e-3  # where strengths are compared; the scores hardly differ
@@ -137,6 +135,8 @@ class Probe:
         terms: The fitted weights of TF-IDF, float32 [terms, units + 1]; see
             `WordsHead`. None if the probe reads states alone.
         validated: The scores of these states in the cross-validation.
+        halved: The scores in the same folds of half of their training texts,
+            float64 [folds].
         profile: The depth profile: the score of each block.
         texts: The number of texts or sentences that chose them.
     """
@@ -164,6 +164,7 @@ class Probe:
             self.states = choose_states(validated)
             self.validated = validated[self.states]
             self._profile(subset)
+            self.halved = self._score_halves(subset, repeats)
         self.texts = subset.texts
         return self
 
@@ -351,6 +352,17 @@ class Probe:
             )
         ]
 
+    def _score_halves(self, subset: "_Subset", repeats: int) -> np.ndarray:
+        """The scores of the chosen states, with half of each training set."""
+        x, strength = subset.matrix(self.states), self.validated.strength
+
+        def score(train: np.ndarray, tested: np.ndarray) -> float:
+            half = subset.halve(train)
+            model = self._fit_linear(x[half], subset.labels[half], strength)
+            return subset.measure(tested, model.logits(x[tested]))
+
+        return np.array(_in_parallel(score, subset.make_folds(repeats)))
+
 
 class _Subset:
     """The training texts that states and strength are chosen on."""
@@ -415,8 +427,12 @@ class _Subset:
             return folds
         return [(self._find(train), self._find(test)) for train, test in folds]
 
+    def halve(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of every second of their texts or sentences."""
+        return self._find(np.unique(self._sentences[rows])[::2])
+
     def _find(self, sentences: np.ndarray) -> np.ndarray:
-        """int64. The words of some sentences."""
+        """int64. The words of some sentences; of texts, their rows."""
         return np.flatnonzero(np.isin(self._sentences, sentences))
 
 
@@ -438,54 +454,6 @@ def blocks_needed(profile: Sequence[BlockScore]) -> int:
     best = max(profile, key=lambda line: line["score"])
     enough = best["score"] - best["standard_error"]
     return next(line["block"] for line in profile if line["score"] >= enough)
-
-
-# === Labels ===
-
-
-def check_labels(
-    task: Task, labels: np.ndarray, texts: int, where: str
-) -> None:
-    """Raises `UserError` for labels that nothing can be learned from.
-
-    Args:
-        task: The task.
-        labels: The labels of the training texts or words; see `task.Examples`.
-        texts: The number of training texts.
-        where: The file or task that messages name.
-    """
-    start = f"{where}: --features=frozen"
-    values, counts = np.unique(labels, return_counts=True, axis=0)
-    if len(values) < 2:
-        what = "score" if task.kind == "score" else "label"
-        raise UserError(
-            f"{start} has nothing to learn: all {texts:,} training texts have "
-            f"the same {what}. Give texts with another one."
-        )
-    if task.labels is not None and len(task.labels) > MOST_LABELS:
-        raise UserError(
-            f"{start} fits up to {MOST_LABELS:,} labels, and here are "
-            f"{len(task.labels):,}. Leave it out, or check that the column of "
-            "the labels (--label_column) is the right one."
-        )
-    most = counts.max() if task.kind == "classes" else texts
-    if most < FOLDS:
-        raise UserError(
-            f"{start} chooses by {FOLDS} folds, and no label has so many "
-            "training texts. Give more labelled texts."
-        )
-
-
-def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
-    """Sentences about labels that make the choice of states unreliable."""
-    counts = np.unique(labels, return_counts=True)[1]
-    rare = int((counts < FOLDS).sum())
-    if task.kind != "classes" or not rare:
-        return []
-    return [
-        f"{task.name}: {rare} labels have fewer training texts than the "
-        f"{FOLDS} folds by which the probe chooses its states."
-    ]
 
 
 def _in_parallel(

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import jinja2
+import numpy as np
 
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.decisions import (
@@ -18,7 +19,7 @@ from tf_transfer.comparison.decisions import (
     TIME,
     YES,
 )
-from tf_transfer.comparison.estimates import FEWEST_SEEDS
+from tf_transfer.comparison.estimates import Cell, Contrast, FEWEST_SEEDS
 from tf_transfer.comparison.finished_runs import Scored
 from tf_transfer.reports import run_groups as groups_lib
 from tf_transfer.reports.verdicts import describe_needed
@@ -32,6 +33,9 @@ EVERYTHING = "everything"
 PROBE, TFIDF = "the probe", "the TF-IDF baseline"
 MOST_FREQUENT_TAG = "the most frequent tag"
 COST = "time, s"
+LABELS_HELP = "More labelled texts are likely to help."
+PROBE_FOLD_SHARE = 1 / 4  # of the probe's folds, tested over trained on
+LABELS_UNSURE = "It is not shown that more labelled texts would help."
 NAMES = {
     "last_0": "the head alone",
     "head": "the output layer alone",
@@ -276,6 +280,26 @@ def describe_profile(profile: Profile) -> str:
     )
 
 
+def describe_labels(profile: Profile) -> str:
+    """What more labelled texts would do, by the probe; "" if not known.
+
+    The probe of each of its folds is fitted to half of the fold's texts, too.
+
+    Args:
+        profile: See `describe_profile`.
+    """
+    if "half_scores" not in profile:
+        return ""
+    gains = 100 * np.subtract(profile["fold_scores"], profile["half_scores"])
+    cell = Cell(gains, fold_share=PROBE_FOLD_SHARE)
+    gain = Contrast.of(cell).ranged()
+    verdict = LABELS_HELP if gain.low > 0 else LABELS_UNSURE
+    return (
+        f"{verdict} From half of the training texts to all of them, the probe "
+        f"gains {gain.show(1, '+', ' points')}, cross-validated."
+    )
+
+
 def describe_curve(runs: Mapping[int, Scored]) -> str:
     """The scores, and how much the last texts added.
 
@@ -287,9 +311,7 @@ def describe_curve(runs: Mapping[int, Scored]) -> str:
     run = runs[size]
     scores = [f"{one.score:.1f} with {n:,}" for n, one in runs.items()]
     gain = run.minus(runs[fewer])
-    verdict = "It is not shown that more labelled texts would help."
-    if gain.low > 0:
-        verdict = "More labelled texts are likely to help."
+    verdict = LABELS_HELP if gain.low > 0 else LABELS_UNSURE
     return (
         f"Learning curve, {run.metric} on {len(run.ids):,} {run.kind} texts: "
         f"{', '.join(scores)} training texts. The last {size - fewer:,} added "

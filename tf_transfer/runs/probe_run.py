@@ -42,13 +42,18 @@ class ProbeRunner(Runner[RunSettings]):
         if data.reads_without_tensorflow:
             _ = data.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
-        from tf_transfer.baselines import baseline_runs, pooled_states, probe
+        from tf_transfer.baselines import (
+            baseline_runs,
+            pooled_states,
+            probe,
+            probe_labels,
+        )
         from tf_transfer.feature_cache.feature_cache import FeatureCache
 
         examples = data.examples[task.name]
         train = examples["train"][""]
         labels, _ = train.targets(task)
-        probe.check_labels(task, labels, len(train), data.name)
+        probe_labels.check_labels(task, labels, len(train), data.name)
         if train.groups is not None:
             groups_lib.check_folds(train.groups, probe.FOLDS)
         devices = experiment.set_up_devices()
@@ -107,7 +112,7 @@ class ProbeRunner(Runner[RunSettings]):
             ),
             "total_parameters": frozen + baseline.parameters,
             "warnings": splits.find_warnings(task, examples)
-            + probe.find_warnings(task, labels)
+            + probe_labels.find_warnings(task, labels)
             + data.warnings,
             "cut_texts": data.cut_texts,
         }
@@ -183,6 +188,7 @@ class ProbeRunner(Runner[RunSettings]):
                 "texts": baseline.texts,
                 "states": str(baseline.states),
                 "fold_scores": baseline.validated.scores.tolist(),
+                "half_scores": baseline.halved.tolist(),
                 "blocks_needed": probe.blocks_needed(baseline.profile),
                 "blocks": baseline.profile,
             }

@@ -6,6 +6,7 @@ it: one HTML file that needs no other.
 """
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from tf_transfer.reports import (
     tables as tables_lib,
 )
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.training.record_types import Answer as StoredAnswer
+from tf_transfer.training.record_types import Answer as StoredAnswer, Profile
 from tf_transfer.training.run_paths import ANSWER
 from tf_transfer.utils import files, formatting, screen
 
@@ -110,6 +111,7 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
     if len(rows) == 1:
         sentence = f"Use {chosen.name}: nothing else ended in time."
     commands = _list_commands(search, model)
+    profile = _find_profile(search)
     suspects, coverage = _check_labels(search, chosen.name)
     lines = _write_lines(
         search,
@@ -120,7 +122,9 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
         labelled=search.labelled if search.refit else 0,
         flags=search.plan.by_name[chosen.name].flags,
         untried=list_untried(search),
-        profile=_find_profile(search),
+        profile=advice.describe_profile(profile) if profile else "",
+        labels=advice.describe_labels(profile) if profile else "",
+        is_over=search.race.next(math.inf) is None,
         cut=_find_cut(search),
         confusions=_describe_errors(model),
         suspects=suspects_lib.describe(suspects),
@@ -156,11 +160,10 @@ def list_untried(search: "Search") -> dict[str, str]:
     }
 
 
-def _find_profile(search: "Search") -> str:
-    """The probe's depth profile, in a line; "" without one."""
+def _find_profile(search: "Search") -> Profile | None:
+    """The probe's depth profile; None without one."""
     run = search.plan.make_run(search.race.baselines[-1], 0)
-    profile = run.directory.profile()
-    return advice.describe_profile(profile) if profile else ""
+    return run.directory.profile()
 
 
 def _check_labels(
@@ -256,8 +259,7 @@ def _write_page(search: "Search", answer: Answer) -> str:
     if answer.model:
         found = answer.model.directory.errors()
         errors = [*tables_lib.tabulate_errors(found, "The answer")]
-        probe = search.plan.make_run(search.race.baselines[-1], 0)
-        profile = probe.directory.profile()
+        profile = _find_profile(search)
         if profile:
             profiles[task] = profile
     environment = reports_page.make_environment(escapes=True)

@@ -82,6 +82,8 @@ Profile = TypedDict(
         "texts": int,
         "states": str,
         "fold_scores": NotRequired[list[float]],
+        # In the same folds, of half of their training texts.
+        "half_scores": NotRequired[list[float]],
         "blocks_needed": int,
         "blocks": list[BlockScore],
     },
