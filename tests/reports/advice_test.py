@@ -312,7 +312,10 @@ def test_a_mean_over_tasks_has_one_reference():
 @pytest.mark.parametrize(
     "halved, words",
     [
-        ((60, 61, 62, 60, 61), "are likely to help. From half of the training "),
+        (
+            (60, 61, 62, 60, 61),
+            "are likely to help. From half of the training ",
+        ),
         ((70, 68, 72, 69, 71), "It is not shown that more labelled texts"),
         ((70, 70, 70, 70, 70), "the probe gains +0.0 points, cross-validated."),
     ],

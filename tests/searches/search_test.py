@@ -1,7 +1,5 @@
 """A search up to its answer, and the next one; workers that train nothing."""
 
-import dataclasses
-import html
 import json
 import os
 import pathlib
@@ -15,8 +13,7 @@ import pytest
 from tests.searches import fake_runs
 from tests.searches.fake_runs import run
 from tests.support import own_data
-from tf_transfer import experiment, report, train
-from tf_transfer.reports import page as page_lib, summary as summary_lib
+from tf_transfer import experiment
 from tf_transfer.searches import controller
 from tf_transfer.training import run_paths
 from tf_transfer.utils.errors import UserError
@@ -229,22 +226,6 @@ def test_the_answer_has_a_sentence_a_table_and_commands(searched):
         assert words in text, words
 
 
-def test_train_says_what_the_search_has_found(searched, capsys):
-    """The command of the answer's run ends with the answer."""
-    found = run_paths.find_answer(str(searched.out))
-    command = json.loads((pathlib.Path(found) / "config.json").read_text())
-    settings = train.Settings(
-        **{
-            field.name: command["settings"][field.name]
-            for field in dataclasses.fields(train.Settings)
-            if field.name in command["settings"]
-        }
-    )
-    train.Train(settings).train()
-    said = capsys.readouterr().out.strip().splitlines()
-    assert said[-len(searched.answer) + 1 :] == searched.answer[:-1]
-
-
 def test_the_same_command_again_repeats_the_answer(searched, world, capsys):
     run(fake_runs.settings_of(searched.path, searched.out, budget="12m"))
     assert not world.done and not world.tested
@@ -359,19 +340,6 @@ def test_a_start_that_has_work_counts_and_repeating_the_answer_is_free(
     assert json.loads(file.read_text())["spent"] == spent
     run(fake_runs.settings_of(searched.path, out, budget="30m"))
     assert json.loads(file.read_text())["spent"] > spent and world.done
-
-
-def test_a_report_repeats_the_answer(searched, tmp_path, capsys):
-    """Its runs are compared by the search alone."""
-    summary = summary_lib.summarize_folder(str(searched.out))
-    assert not summary["runs"]
-    page = report.compose(summary)
-    [found] = page.summary["searches"]
-    assert found["lines"][0] == searched.answer[0]
-    text = page_lib.to_markdown(page)
-    for row in found["table"]:
-        assert f"| {row['approach']} | {row['validation']} |" in text
-    assert searched.answer[0] in html.unescape(page_lib.to_html(page))
 
 
 def test_labels_that_the_folds_contradict_are_listed(searched):
