@@ -1,5 +1,6 @@
 """The time that a search takes, and what it says where that ends."""
 
+import json
 import os
 import re
 import time
@@ -118,3 +119,44 @@ def test_a_damaged_file_says_what_to_do(tmp_path):
     with pytest.raises(UserError, match="Remove the file") as error:
         clock_lib.Clock(str(tmp_path), {}, 0.0)
     assert len(str(error.value).splitlines()) == 2
+
+
+class Killed(BaseException):
+    """Ends a process in the middle of a run."""
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_in_every_run_ends_with_the_same_answer(
+    monkeypatch, tmp_path
+):
+    path, found = fake_runs.write_task(tmp_path), []
+    for name in ("whole", "killed"):
+        world, begun = fake_runs.World(), set()
+        fake_runs.put_in(monkeypatch, world)
+
+        def kill_once(run, begun=begun):
+            if run.name not in begun:
+                begun.add(run.name)
+                raise Killed
+
+        if name == "killed":
+            world.on_run = kill_once
+        settings = fake_runs.settings_of(
+            path, tmp_path / name, budget="20h", max_epochs=None
+        )
+        for _ in range(200):
+            try:
+                run(settings)
+            except Killed:
+                continue
+            break
+        answer = json.loads(
+            (tmp_path / name / ".search" / "answer.json").read_text()
+        )
+        found.append((sorted(world.done), world.tested, answer["table"]))
+        if name == "killed":
+            assert len(begun) > 20
+    (done, tested, table), killed = found
+    assert killed[:2] == (done, tested)
+    scores = [(row["approach"], row["validation"]) for row in table]
+    assert [(r["approach"], r["validation"]) for r in killed[2]] == scores
