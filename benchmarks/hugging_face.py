@@ -20,6 +20,7 @@ from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.models import cost, freezing
 from tf_transfer.models.methods import base_method
 from tf_transfer.models.methods.lora import LoRA
+from tf_transfer.models.transformers_types import TYPES
 
 if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
     from tf_transfer.models import encoder as encoder_lib
@@ -107,7 +108,7 @@ def find_shape(encoder: "encoder_lib.Encoder") -> cost.Shape:
             shape.hidden,
             shape.heads,
             shape.inner,
-            shape.is_gated,
+            TYPES[encoder.backbone.model_type].kind,
         )
     block = encoder.blocks[0]
     return cost.Shape(

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.profiler import model_analyzer, option_builder
 
-from tests.models import encoders
-from tf_transfer.models import cost, freezing, loading
+from tests.models import encoders, own_types
+from tf_transfer.models import cost, exports, freezing, loading
 
 SHAPE = cost.Shape(blocks=3, hidden=8, heads=2, inner=32)
 LENGTH = 64
@@ -68,10 +68,22 @@ def profile(function, hidden):
     return profile.total_float_ops
 
 
+@pytest.fixture(params=["bert", *own_types.CONFIGS])
+def counted(request, tmp_path):
+    """An encoder of a type, and its shape."""
+    if request.param == "bert":
+        return encoders.shared("bert"), loading.read_shape("tiny")
+    longest = {"max_position_embeddings": 2 * LENGTH}
+    encoder = own_types.make(request.param, tmp_path, **longest)
+    network, folder = own_types.network_of(encoder), str(tmp_path)
+    exports.hugging_face(network, "mine", folder, "classes", ("a", "b"), 40)
+    return encoder, loading.read_shape(folder)
+
+
 @pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("cls_only", [False, True])
-def test_the_profiler_counts_the_same_operations(cls_only):
-    encoder, shape = encoders.shared("bert"), loading.read_shape("tiny")
+def test_the_profiler_counts_the_same_operations(cls_only, counted):
+    encoder, shape = counted
     mask = tf.ones([1, LENGTH], tf.bool)
     trainable = freezing.parse("2", "", shape.blocks)
     weights = [
@@ -90,8 +102,16 @@ def test_the_profiler_counts_the_same_operations(cls_only):
         return tape.gradient(loss, weights)
 
     forward = cost.count_forward(shape, LENGTH, cls_only)
-    assert profile(run, shape.hidden) == forward
-    if cls_only:  # it does not see which factors are transposed
+    # A batch projects the states of all distances once, which is not counted.
+    once = shape.kind.position_products * 2 * shape.hidden**2
+    distances = 2 * LENGTH * (shape.blocks - cls_only) + LENGTH * cls_only
+    # At [CLS], a term of the scores is a sum of products, and no matrix's.
+    sums = 0
+    if cls_only and shape.kind.position_products:
+        sums = 2 * LENGTH * shape.hidden
+    assert profile(run, shape.hidden) == forward + once * distances - sums
+    # It does not see which factors are transposed, nor what a batch shares.
+    if cls_only or shape.kind.position_products:
         return
     training = cost.count_training(shape, LENGTH, cls_only, trainable, False)
     assert profile(train, shape.hidden) == training

@@ -5,7 +5,8 @@ products of the blocks: a frozen block that runs has its forward pass; one that
 trains has three times that (forward, and the gradients of its weights and of
 its input), less what nobody needs: the gradient of the input of the lowest one,
 and those of kernels that a method leaves as they are. What a method adds and
-what a head computes is not counted.
+what a head computes is not counted, nor what a batch computes once for all of
+its texts, such as DeBERTa's keys of distances.
 """
 
 import dataclasses
@@ -14,22 +15,44 @@ from tf_transfer.models.freezing import Trainable
 
 
 @dataclasses.dataclass(frozen=True)
+class BlockKind:
+    """What a block computes in contrast to BERT's.
+
+    Attributes:
+        is_gated: Whether the first feed-forward layer has a gate for each unit.
+        is_norm_first: Whether a LayerNorm precedes a block's projections, so
+            that these pass gradients also in the lowest block that trains.
+        computes_keys: Whether a block computes keys at [CLS], too.
+        position_products: Products of queries or keys with the states of all
+            distances, of which there are two for each token.
+    """
+
+    is_gated: bool = False
+    is_norm_first: bool = False
+    computes_keys: bool = False
+    position_products: int = 0
+
+
+BERT_KIND = BlockKind()
+
+
+@dataclasses.dataclass(frozen=True)
 class Shape:
     """Shape of an encoder.
 
     Attributes:
-        blocks: how many.
-        hidden: width of the hidden states.
-        heads: attention heads of a block.
-        inner: width inside the feed-forward layers.
-        is_gated: whether the first of these has a gate for each unit.
+        blocks: How many.
+        hidden: Width of the hidden states.
+        heads: Attention heads of a block.
+        inner: Width inside the feed-forward layers.
+        kind: What its blocks compute.
     """
 
     blocks: int
     hidden: int
     heads: int
     inner: int
-    is_gated: bool = False
+    kind: BlockKind = BERT_KIND
 
 
 def count_block(
@@ -41,7 +64,8 @@ def count_block(
         shape: of the encoder.
         length: tokens of the text, padding included.
         cls_only: whether only [CLS] is computed: then each head weighs the
-            states of all tokens in place of their keys and values.
+            states of all tokens in place of their values, and of their keys
+            unless these are computed.
 
     Returns:
         The operations on the block's input, and the rest.
@@ -49,12 +73,17 @@ def count_block(
     h = shape.hidden
     outputs = 1 if cls_only else length
     projections = 3 * 2 * h * h * outputs
-    attention = 4 * outputs * length * h
-    products = 3 if shape.is_gated else 2
+    weighing = 2 * outputs * length * h  # the scores, and the mixing
+    products = 3 if shape.kind.is_gated else 2
     output = 2 * outputs * (h * h + products * h * shape.inner)
-    if cls_only:
-        return projections + shape.heads * attention, output
-    return projections, attention + output
+    if not cls_only:
+        distances = shape.kind.position_products * 2 * weighing
+        return projections, 2 * weighing + distances + output
+    output += shape.kind.position_products * weighing
+    if shape.kind.computes_keys:
+        projections += 2 * h * h * (length - 1)
+        return projections + (1 + shape.heads) * weighing, output
+    return projections + 2 * shape.heads * weighing, output
 
 
 def count_forward(
@@ -103,7 +132,8 @@ def count_training(
         if not trainable.includes(f"block {number}"):
             total += 2 * (projections + rest)  # passes gradients down
         else:
-            spares_input = number == lowest and not trainable.embeddings
+            passes_down = trainable.embeddings or shape.kind.is_norm_first
+            spares_input = number == lowest and not passes_down
             passes = 3 if trainable.method.trains_kernels else 2
             total += (passes - spares_input) * projections + passes * rest
     return total

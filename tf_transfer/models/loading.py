@@ -109,8 +109,8 @@ def read_shape(model: str, keep_blocks: int = 0) -> Shape:
             sizes = folders.read_sizes(folders.read_config(folder))
             shape = Shape(*[*sizes.values()][:4])
             model_type = TYPES.get(folders.read_type(folder))
-            if model_type is not None and model_type.is_gated:
-                shape = dataclasses.replace(shape, is_gated=True)
+            if model_type is not None:
+                shape = dataclasses.replace(shape, kind=model_type.kind)
     else:
         shape = presets.find_shape(model)
     _check_keep(keep_blocks, shape.blocks)

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tf_transfer.models.cost import BERT_KIND, BlockKind
 from tf_transfer.utils.json_files import Record
 
 
@@ -39,7 +40,6 @@ class ModelType:
         has_segments: whether the texts of a pair have embeddings of their own.
         has_pooler: whether a pretrained pooler is used.
         has_position_table: whether the embeddings have positions.
-        is_gated: see `cost.Shape`.
         begins_behind_pad: whether a text's first position is the one behind
             `pad_token_id`. Else it is 0.
         keys: BERT's names of keys of `config.json`, by its own.
@@ -51,13 +51,13 @@ class ModelType:
         config: the values of keys of `config.json` that only this type has, or
             of which it allows fewer; None for any.
         defaults: values of keys that the file does not have.
+        kind: what its blocks compute, to count it.
     """
 
     tokenizer: str
     has_segments: bool = False
     has_pooler: bool = False
     has_position_table: bool = True
-    is_gated: bool = False
     begins_behind_pad: bool = False
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -67,6 +67,7 @@ class ModelType:
         default_factory=dict
     )
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    kind: BlockKind = BERT_KIND
 
     def rename(self, name: str) -> tuple[str, int | None]:
         """The type's own name of a weight.
@@ -176,13 +177,14 @@ TYPES = {
             "pooler_hidden_act": "gelu",
             "layer_norm_eps": 1e-7,
         },
+        kind=BlockKind(computes_keys=True, position_products=2),
     ),
     "electra": ModelType("ElectraTokenizer", has_segments=True),
     "modernbert": ModelType(
         "ModernBertTokenizer",
         has_pooler=True,
         has_position_table=False,
-        is_gated=True,
+        kind=BlockKind(is_gated=True, is_norm_first=True, computes_keys=True),
         keys={
             "hidden_activation": "hidden_act",
             "norm_eps": "layer_norm_eps",
