@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
     from tf_transfer.models import encoder as encoder_lib
 
 
-PACKAGES = ("torch", "transformers", "peft")  # of the extra `peers`
+PACKAGES = ("torch", "transformers", "peft", "setfit")  # of the extra `peers`
 # Their names of a batch's arrays.
 INPUTS = {
     "input_ids": "ids",

