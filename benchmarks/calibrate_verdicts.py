@@ -1,6 +1,7 @@
 """How often a report's verdicts are wrong: made-up runs, the real engine.
 
-    python -m benchmarks.calibrate_verdicts --document=docs/verdicts.md
+    python -m benchmarks.calibrate_verdicts \\
+        --document=experiments/verdicts/results.md
 
 The runs of each of `verdict_scenarios.SCENARIOS` have scores whose true
 difference is known, and every claim is judged as a report judges it. The table

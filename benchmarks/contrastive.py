@@ -1,7 +1,7 @@
 """Contrastive training of the last two blocks on few texts, and the probe.
 
     python -m benchmarks.contrastive --data=FOLDER
-    python -m benchmarks.contrastive --document=docs/probe.md
+    python -m benchmarks.contrastive --document=docs/guides/few_texts.md
 
 FOLDER holds `glue`, `cs224n`, `tweets` and `conll2003`. Six tasks have 8, 16
 and 64 training texts per label, in three draws. Both train on the same texts,

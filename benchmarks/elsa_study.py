@@ -1,7 +1,7 @@
 """The frozen half of an Elsa study: warm workers, and one process per run.
 
     python -m benchmarks.elsa_study --data=glue
-    python -m benchmarks.elsa_study --document=docs/sweeps.md
+    python -m benchmarks.elsa_study --document=docs/guides/sweeps.md
 
 Trains every N of frozen blocks from half of them to all, several trials each,
 from the start of the first command to the report, and builds the feature cache

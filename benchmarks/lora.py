@@ -1,7 +1,7 @@
 """LoRA above a cached prefix, and peft: seconds per epoch, memory per step.
 
     python -m benchmarks.lora --data=glue --model=minilm --shape=12x768
-    python -m benchmarks.lora --document=docs/methods.md
+    python -m benchmarks.lora --document=docs/guides/methods.md
 
 Contestants: ours, `full` and `lora` in the last --trainable_layers blocks from
 the cache; ours, `lora` in every block, and every weight; and transformers on

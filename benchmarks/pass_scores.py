@@ -1,7 +1,7 @@
 """Do scores depend on the precision of the frozen pass?
 
     python -m benchmarks.pass_scores --data=FOLDER
-    python -m benchmarks.pass_scores --document=docs/feature_cache.md
+    python -m benchmarks.pass_scores --document=docs/guides/feature_cache.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. For each of six tasks
 and each of five draws of 600 training texts, the probe, the last block and

@@ -1,7 +1,7 @@
 """The probe's scores and costs.
 
     python -m benchmarks.probe --data=FOLDER --out=experiments/probe
-    python -m benchmarks.probe --document=docs/probe.md
+    python -m benchmarks.probe --document=docs/guides/probe.md
 
 FOLDER holds GLUE's RTE, MRPC, STS-B, CoLA and SST-2 as downloaded, and
 `tweets.csv` with the columns `text` and `target`. For each task, the probe and

@@ -1,7 +1,8 @@
 """The answers of whole searches, beside what one would write oneself.
 
     python -m benchmarks.search_answers --data=FOLDER
-    python -m benchmarks.search_answers --document=docs/search.md
+    python -m benchmarks.search_answers \\
+        --document=experiments/search_answers/results.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Each of six tasks is
 searched as a user's own table, by the command, once for each number of labelled

@@ -1,7 +1,7 @@
 """The tables of speed in the documents, by one command.
 
     python -m benchmarks.speed --data=FOLDER
-    python -m benchmarks.speed --document=docs/feature_cache.md
+    python -m benchmarks.speed --document=docs/guides/feature_cache.md
 
 FOLDER holds GLUE's RTE and SST-2 as downloaded. The first command measures, in
 about 20 minutes on two cores; --only selects from:

@@ -1,7 +1,7 @@
 """Labels that look wrong, where some were made wrong on purpose.
 
     python -m benchmarks.suspects --data=FOLDER
-    python -m benchmarks.suspects --document=docs/errors.md
+    python -m benchmarks.suspects --document=docs/guides/errors.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. In each of six tasks,
 some of 1,000 labels are replaced by another class, drawn at random. Five folds

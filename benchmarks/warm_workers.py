@@ -1,7 +1,7 @@
 """The overhead of a sweep's runs: one process per run, or a warm worker.
 
     python -m benchmarks.warm_workers --data=glue
-    python -m benchmarks.warm_workers --document=docs/sweeps.md
+    python -m benchmarks.warm_workers --document=docs/guides/sweeps.md
 
 Trains last 0 and last 1 of an encoder from the feature cache, on two tasks
 with several seeds and rates: some runs in a process of their own, and all of

@@ -1,6 +1,6 @@
 """The memory of a worker over many runs: it should not grow.
 
-    python -m benchmarks.worker_memory --document=docs/sweeps.md
+    python -m benchmarks.worker_memory --document=docs/guides/sweeps.md
 
 One worker does small runs that differ in task, trained blocks, rate and seed,
 in the order of a sweep. It reports its memory after each.

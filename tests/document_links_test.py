@@ -66,7 +66,7 @@ def is_cut_from(small, table):
 @pytest.mark.parametrize("section", ["## Time saved", "## Effect on scores"])
 def test_a_headline_table_is_cut_from_the_results(section):
     """The tables on the cache are in results.md, cell by cell."""
-    text = read("docs/feature_cache.md")
+    text = read("docs/guides/feature_cache.md")
     shown = tables(text.split(section)[1])
     results = tables(read("experiments/prefix_cache/results.md"))
     assert len(shown[0][0]) <= 6
@@ -75,7 +75,7 @@ def test_a_headline_table_is_cut_from_the_results(section):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_minutes_of_a_study_are_those_of_its_summary(paper):
-    text = read(f"docs/{paper}.md")
+    text = read(f"docs/papers/{paper}.md")
     runs, minutes = re.search(
         r"(\d+)\s+runs\s+train\s+for\s+(\d+)\s+minutes\s+in\s+all", text
     ).groups()

@@ -32,7 +32,7 @@ TWEETS = [  # keyword, text, label
     ("party", "good day at the lake " * 9, "0"),
     ("%C3%A9t%C3%A9", "two men in bad water", "1"),
 ]
-# The settings by which a row becomes ids. docs/own_task.md has what exports do.
+# The settings by which a row becomes ids, as docs/guides/export.md lists them.
 READ = {"keyword_column", "clean", "max_length", "long_texts", "pairs"}
 # By the formats of other libraries.
 REFUSED = {
@@ -190,7 +190,9 @@ def test_the_settings_that_are_read_are_known(tmp_path, eager):
 
 
 def test_the_document_has_every_setting_that_is_read():
-    document = pathlib.Path(commands.ROOT, "docs", "own_task.md").read_text()
+    document = pathlib.Path(
+        commands.ROOT, "docs", "guides", "export.md"
+    ).read_text()
     table = document.partition("| the run reads |")[2].partition("\n\n")[0]
     assert all(f"`--{name}" in table for name in READ)
 

@@ -1,4 +1,4 @@
-"""docs/freezing.md says what runs and grids do, and shows."""
+"""docs/papers/freezing.md says what runs and grids do, and shows."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
 
 def read_choices():
     """The rows of the page's table of choices, by setting."""
-    path = os.path.join(commands.ROOT, "docs", "freezing.md")
+    path = os.path.join(commands.ROOT, "docs", "papers", "freezing.md")
     with open(path, encoding="utf-8") as file:
         lines = [line.strip("| \n").split(" | ") for line in file]
     return {line[0]: line[1] for line in lines if len(line) == 3}
@@ -54,7 +54,7 @@ def test_the_page_names_the_output_of_the_runs_that_it_shows():
     kept = summary_lib.read_summary(os.path.join(FOLDER, "summary.json"))
     keys = [run.key for run in kept["runs"] if run.approach != "probe"]
     heads = {key.get("loss_head", "sigmoid") for key in keys}
-    path = os.path.join(commands.ROOT, "docs", "freezing.md")
+    path = os.path.join(commands.ROOT, "docs", "papers", "freezing.md")
     with open(path, encoding="utf-8") as file:
         results = file.read().split("## Results")[1].split("<!--")[0]
     is_said = "`--loss_head=sigmoid`" in results

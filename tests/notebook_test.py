@@ -11,7 +11,7 @@ from tests.support import commands
 
 @pytest.fixture(scope="module")
 def cells():
-    path = os.path.join(commands.ROOT, "docs/own_task.ipynb")
+    path = os.path.join(commands.ROOT, "docs/gallery/own_task.ipynb")
     with open(path, encoding="utf-8") as file:
         notebook = json.load(file)
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -1,4 +1,4 @@
-"""docs/papers.md: commands parse, claims have rows, reports write the names."""
+"""docs/papers/index.md: commands parse, claims have rows, names are written."""
 
 import functools
 import os
@@ -30,7 +30,7 @@ PARTS = {
     "<number>": "\\d+",
 }
 with open(
-    os.path.join(commands.ROOT, "docs", "papers.md"), encoding="utf-8"
+    os.path.join(commands.ROOT, "docs", "papers", "index.md"), encoding="utf-8"
 ) as file:
     TABLES = [
         [

@@ -48,14 +48,16 @@ def find_missing(text, paper):
 
 
 def read_page(experiment):
-    page = (ROOT / "docs" / f"{experiment}.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "papers" / f"{experiment}.md").read_text(
+        encoding="utf-8"
+    )
     for pattern in (GENERATED, FENCED, CODE):
         page = re.sub(pattern, "", page, flags=re.S * (pattern == GENERATED))
     return page
 
 
 def read_rows(experiment):
-    """What the rows of docs/papers.md say of a paper, and their notes."""
+    """What the rows of docs/papers/index.md say of a paper, and their notes."""
     return " ".join(
         f"{row[1]} {row[-1]}" for row in ROWS if PAPERS[row[0]] == experiment
     )

@@ -3,7 +3,6 @@
 Commands run with `tiny` and `sample` put in.
 """
 
-import glob
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ import pytest
 import tf_transfer
 from benchmarks import measuring
 from tests.conftest import run_folder, tiny_settings
-from tests.support import commands as commands_lib, own_data, quick
+from tests.support import commands as commands_lib, own_data, pages, quick
 from tf_transfer import cache, predict, report, search, sweep, train
 from tf_transfer.config import command_line
 from tf_transfer.freezing import experiment as freezing
@@ -33,10 +32,9 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "benchmarks/README.md",
     "experiments/prefix_cache/results.md",
-    *sorted(
-        os.path.relpath(path, commands_lib.ROOT)
-        for path in glob.glob(os.path.join(commands_lib.ROOT, "docs/*.md"))
-    ),
+    "experiments/search_answers/results.md",
+    "experiments/verdicts/results.md",
+    *pages.list_pages(),
 )
 SMALL = (
     "--model=tiny --data=sample --max_epochs=1 --max_length=16 --batch_size=8 "
@@ -333,7 +331,7 @@ def test_the_python_of_the_documents_runs(tmp_path, eager, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     blocks = re.findall(
-        r"^```python\n(.*?)^```", read("docs/python.md"), re.M | re.S
+        r"^```python\n(.*?)^```", read("docs/guides/python.md"), re.M | re.S
     )
     small = {
         "model": "tiny",
@@ -362,7 +360,7 @@ def test_the_python_of_the_documents_runs(tmp_path, eager, monkeypatch):
 def test_the_grids_of_the_documents_are_some(tmp_path, monkeypatch):
     """Six pairs of blocks and rate; a search of those of two tasks."""
     texts = re.findall(
-        r"^```json\n(.*?)^```", read("docs/sweeps.md"), re.M | re.S
+        r"^```json\n(.*?)^```", read("docs/guides/sweeps.md"), re.M | re.S
     )
     monkeypatch.chdir(tmp_path)
     for name in ("tickets", "reviews"):

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reports import synthetic
-from tests.support import commands
+from tests.support import commands, pages
 from tests.sweeps.fakes import plan_runs
 from tf_transfer import report
 from tf_transfer.reports import (
@@ -148,19 +148,23 @@ def test_scores_of_a_search_are_called_validation_scores(tmp_path):
 
 # === The documents of this repository ===
 
-GENERATED = sorted(
-    os.path.relpath(path, commands.ROOT)
-    for path in glob.glob(os.path.join(commands.ROOT, "docs/*.md"))
-    if report.folder_of(open(path).read())  # benchmarks have marks, too
-)
+GENERATED = [
+    page
+    for page in pages.list_pages()  # benchmarks have marks, too
+    if report.folder_of(open(os.path.join(commands.ROOT, page)).read())
+]
 
 
 def test_there_are_generated_documents():
-    assert "docs/glue.md" in GENERATED
+    assert "docs/papers/glue.md" in GENERATED
 
 
 # The summaries with the most runs.
-LARGE = ("docs/glue.md", "docs/methods.md", "docs/tweets.md")
+LARGE = (
+    "docs/papers/glue.md",
+    "docs/papers/methods.md",
+    "docs/papers/tweets.md",
+)
 
 
 @pytest.mark.parametrize(

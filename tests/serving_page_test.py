@@ -1,4 +1,4 @@
-"""The server of docs/own_task.md answers as the run does."""
+"""The server of docs/guides/serve.md answers as the run does."""
 
 import http.server
 import json
@@ -18,7 +18,7 @@ def test_the_lines_of_the_page_answer_a_list_of_texts(monkeypatch):
     )
     run = types.SimpleNamespace(predictor=lambda: predictor)
     monkeypatch.setattr(experiment, "open_run", {"DIR": run}.__getitem__)
-    page = pathlib.Path(commands.ROOT, "docs", "own_task.md").read_text()
+    page = pathlib.Path(commands.ROOT, "docs", "guides", "serve.md").read_text()
     [code] = re.findall(r"```python\n(import http\.server\n.*?)```", page, re.S)
     code = code.replace("8000", "0").replace(".serve_forever()", "")
     names = {"Server": http.server.HTTPServer}

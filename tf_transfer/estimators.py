@@ -327,9 +327,9 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
 class TextSearch(TextClassifier):
     """A search for the best training of a classifier, within a budget.
 
-    A fit is `tf_transfer.search` (docs/search.md) in a folder of its own below
-    `out`. Another one with the same texts and parameters and a larger budget
-    continues it.
+    A fit is `tf_transfer.search` (docs/guides/search.md) in a folder of its own
+    below `out`. Another one with the same texts and parameters and a larger
+    budget continues it.
 
     Args:
         model: See `TextEstimator`.

@@ -6,7 +6,7 @@ run without loading it, `--describe`, sweeping, predicting and exporting use an
 experiment, and nothing else of a paper.
 
 `Experiment` itself trains a head for each task, in one phase. A paper overrides
-the methods that differ. See docs/python.md for one of your own.
+the methods that differ. See docs/guides/python.md for one of your own.
 """
 
 import contextlib

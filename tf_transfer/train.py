@@ -6,9 +6,9 @@
     python -m tf_transfer.train --task=mine.toml --features=tfidf
     python -m tf_transfer.train --task=mine.toml --models=minilm,FOLDER
 
-A task file describes the texts and labels (docs/own_task.md); one table needs
-none. The run ends with the score next to the majority baseline and TF-IDF, the
-commands to try next, and how to predict.
+A task file describes the texts and labels (docs/guides/task_file.md); one table
+needs none. The run ends with the score next to the majority baseline and
+TF-IDF, the commands to try next, and how to predict.
 
 Defaults are what the field uses now, not a paper's of the other commands:
 batch 32, filled with texts of like length, and, for everything, 5e-5, of the
@@ -22,13 +22,13 @@ al. 2021: without the correction small data sets fail); decay 0.01, clipping at
 result, since the rate has decayed then, and one small validation set chooses
 badly (--select=best takes the best); up to 256 tokens, padded to the longest of
 a batch only; the output of frozen blocks is computed once and stored
-(docs/feature_cache.md); scores are learned in units of their standard
+(docs/guides/feature_cache.md); scores are learned in units of their standard
 deviation. A task without validation texts holds out a tenth of its training
 set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
-frozen encoder, and on words (docs/probe.md). --features=tfidf is the TF-IDF
-baseline: TF-IDF of words, of words and pairs of words, or of characters, and
+frozen encoder, and on words (docs/guides/probe.md). --features=tfidf is the
+TF-IDF baseline: of words, of words and pairs of words, or of characters, and
 such a regression. Both are scikit-learn's, chosen by cross-validation within
 the training set; --baseline adds them to every run of an encoder. --models
 ranks encoders by their probes, and trains none.
@@ -94,7 +94,7 @@ HELP = {
     "or `sample`, a few hand-written examples.",
     "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
     "probe: a regression on states of the frozen encoder and on words "
-    "(docs/probe.md); or "
+    "(docs/guides/probe.md); or "
     "`tfidf`, a linear model of words or characters, without an encoder.",
     "max_length": "Longest text (or pair) in tokens; batches are padded to "
     "their own longest text. Unset: 256, or the number of the encoder's "
@@ -194,7 +194,7 @@ class Settings(
     words: bool = setting(
         True,
         "Whether the probe of single texts also reads TF-IDF of their tokens, "
-        "with a weight that held-out texts give (docs/probe.md).",
+        "with a weight that held-out texts give (docs/guides/probe.md).",
         unnamed=False,
         read_by=Reader.ENCODER,
         needs={"is_probe": True},

@@ -150,7 +150,7 @@ def test_the_command_fills_the_document_it_is_given(tmp_path):
     (tmp_path / "lora").mkdir()
     (tmp_path / "lora/measured.json").write_text(json.dumps(RESULT))
     path = tmp_path / "methods.md"
-    with open(os.path.join(commands.ROOT, "docs/methods.md")) as file:
+    with open(os.path.join(commands.ROOT, "docs/guides/methods.md")) as file:
         path.write_text(file.read())
     code = commands.call(
         lora.main,

@@ -27,7 +27,7 @@ def known(tmp_path, monkeypatch):
 def test_files_are_compared_at_any_folder_above(known, capsys):
     for folder in (known, known / "glue", known / "glue" / "CoLA"):
         check.check(str(folder))
-        assert "2 files as in docs/data.md." in capsys.readouterr().out
+        assert "2 files as in docs/guides/data.md." in capsys.readouterr().out
 
 
 def test_a_file_that_differs_is_named(known, capsys):
@@ -56,7 +56,7 @@ def test_a_folder_without_known_files_is_an_error(
 
 
 def test_the_page_has_the_sums_of_the_package():
-    path = os.path.join(commands.ROOT, "docs", "data.md")
+    path = os.path.join(commands.ROOT, "docs", "guides", "data.md")
     with open(path, encoding="utf-8") as file:
         lines = re.findall(r"^([0-9a-f]{64})  (\S+)$", file.read(), re.M)
     assert {name: sha256 for sha256, name in lines} == check.read_sums()

@@ -1,6 +1,6 @@
 """Counts the points of each scenario by kind, into a document.
 
-python -m tests.faults docs/reliability.md
+python -m tests.faults docs/reference/reliability.md
 
 `pytest --faults` tries them.
 """

@@ -28,7 +28,8 @@ def test_states_and_tokens_equal_those_of_transformers(name, tmp_path):
     encoder = load(tmp_path / "model")
     texts = TEXTS
     if isinstance(encoder.tokenizer, sentence_pieces.SentencePieces):
-        # transformers composes few marks that are apart; see docs/data.md.
+        # transformers composes few marks that are apart, see
+        # docs/reference/tokens.md.
         texts = [text for text in texts if "ﾞ" not in text]
     ids = encoder.tokenizer.encode(texts)
     theirs = published.encode(tokenizer, texts)

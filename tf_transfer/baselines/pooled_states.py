@@ -2,7 +2,8 @@
 
 Of a text they are [CLS] and the mean of all tokens, below block 1 and above
 each block. A pair is read twice: both texts in one row, and each by itself.
-They are stored like any output of a frozen prefix (docs/feature_cache.md).
+They are stored like any output of a frozen prefix
+(docs/guides/feature_cache.md).
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
     python -m tf_transfer.data --check=glue
     python -m tf_transfer.data --check=/data
 
-Compares every file below a folder whose name docs/data.md lists with its
+Compares every file below a folder whose name docs/guides/data.md lists with its
 SHA-256 sum there, and names those that differ. Other files are not looked at.
 """
 
@@ -62,16 +62,16 @@ def check(folder: str) -> None:
         different += [] if is_same else [path]
     if not count:
         raise UserError(
-            f"--check={folder}: holds no file that docs/data.md lists, such as "
-            "CoLA/train.tsv."
+            f"--check={folder}: holds no file that docs/guides/data.md lists, "
+            "such as CoLA/train.tsv."
         )
     if different:
         raise UserError(
             f"--check={folder}: {formatting.count(len(different), 'file')} of "
-            f"{count} not as in docs/data.md: {', '.join(different)}. Runs on "
-            "them are of other data."
+            f"{count} not as in docs/guides/data.md: {', '.join(different)}. "
+            "Runs on them are of other data."
         )
-    print(f"{formatting.count(count, 'file')} as in docs/data.md.")
+    print(f"{formatting.count(count, 'file')} as in docs/guides/data.md.")
 
 
 def main(argv: Sequence[str] = ()) -> None:

@@ -1,7 +1,7 @@
 """Groups: texts of one author, patient or document, which are alike.
 
-A column of a table names the group of each row (docs/own_task.md). Rows of one
-group are in one split and in one fold, and intervals draw whole groups.
+A column of a table names the group of each row (docs/guides/task_file.md). Rows
+of one group are in one split and in one fold, and intervals draw whole groups.
 """
 
 import hashlib

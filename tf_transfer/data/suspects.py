@@ -25,7 +25,7 @@ from tf_transfer.utils import files, formatting
 
 FILE = "suspects.csv"
 # The least margin of a suspect that a sentence counts. It is ours: below it,
-# most labels of docs/errors.md's tasks were right, and their texts hard.
+# most labels of docs/guides/errors.md's tasks were right, and their texts hard.
 CLEAR_MARGIN = 0.7
 
 

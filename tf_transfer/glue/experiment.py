@@ -12,7 +12,7 @@ Defaults are the paper's: batch 1, at most 30 epochs, 2e-5 for fine-tuning and
 validate on, the development set as test, stop when validation has not risen for
 two epochs, dropout, one output unit for a yes/no.
 
-Where the paper is silent, ours (also in docs/glue.md):
+Where the paper is silent, ours (also in docs/papers/glue.md):
 the dropout rate, 0.1; the "small threshold", 0.1 points; 128 tokens; BERT's own
 Adam (decay 0.01, epsilon 1e-6, clipping at 1.0, no bias correction); a constant
 rate, since a decay over 30 epochs does not go with early stopping; pooler and

@@ -5,7 +5,8 @@ predictions, and inside of exported models. keras-hub's own tokenisers are not
 used, since their ids differ: they join words at a no-break space, end a text at
 NUL, fold case where BERT lower-cases, and drop a Devanagari six.
 
-The ids are those of `transformers`; docs/data.md lists the exceptions.
+The ids are those of `transformers`, with the exceptions that
+docs/reference/tokens.md lists.
 """
 
 import collections

@@ -163,7 +163,7 @@ class TaskSettings(RunSettings):
     features: str = baseline_setting(
         "bert",
         "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
-        "regression on states of the frozen encoder (docs/probe.md).",
+        "regression on states of the frozen encoder (docs/guides/probe.md).",
         choices=("bert", "frozen"),
         unnamed="bert",
     )

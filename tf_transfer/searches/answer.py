@@ -322,7 +322,8 @@ def _tabulate_labels(answer: Answer) -> list[tables_lib.Table]:
         tables_lib.Table(
             "suspects",
             "Labels that look wrong: the folds, which have not seen them, give "
-            f"another one. {suspects_lib.FILE} has all (docs/errors.md).",
+            f"another one. {suspects_lib.FILE} has all "
+            "(docs/guides/errors.md).",
             pd.DataFrame(suspects),
         ),
         tables_lib.Table(

@@ -25,7 +25,7 @@ from tf_transfer.utils.errors import UserError
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
 CACHE = "cache"  # `Candidate.cache` of the encoder's states
 # A further approach if classes have at most `FEW` training texts on average;
-# docs/probe.md measures it.
+# docs/guides/few_texts.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
 USUAL_POOLING = "cls"  # of a run, unless the encoder was tuned with another

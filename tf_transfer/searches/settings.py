@@ -48,7 +48,7 @@ class Settings(
         "max_epochs": "Epochs of every run. Unset: as many as "
         "tf_transfer.train takes, and twice as many for the best.",
         "method": "What trains inside of the blocks: `full`, every weight; "
-        "`lora`, `bias`, `norm` or `contrastive` (docs/methods.md).",
+        "`lora`, `bias`, `norm` or `contrastive` (docs/guides/methods.md).",
         "refit": "In the end, where the time allows, train the answer once "
         "more on training and validation texts together, for as many updates.",
         "out": "Root of the run directories. Unset: searches/TASK.",

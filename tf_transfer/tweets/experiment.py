@@ -98,8 +98,9 @@ HELP = {
     "test_fraction": "Fraction that is tested, stratified, drawn by "
     "--split_seed.",
     "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
-    "probe: a regression on states of the frozen encoder (docs/probe.md); or "
-    "sparse ones for a logistic regression in --folds.",
+    "probe: a regression on states of the frozen encoder "
+    "(docs/guides/probe.md); or sparse ones for a logistic regression in "
+    "--folds.",
     "model": "The encoder: a keras-nlp preset name, a folder, `minilm` or "
     "`tiny`; see README.md.",
     "loss_head": "The output for two classes: the softmax of two units, as in "
