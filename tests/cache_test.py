@@ -34,7 +34,7 @@ def entry(store, weights, rows=3):
 
 def call(tmp_path, *arguments):
     return commands.call(
-        cache.main, cache.define_flags, f"--cache_dir={tmp_path}", *arguments
+        cache.main, cache.Settings, f"--cache_dir={tmp_path}", *arguments
     )
 
 

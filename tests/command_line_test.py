@@ -258,7 +258,7 @@ def test_a_wheel_of_another_hash_is_refused_and_thrown_away(
 
 def test_a_report_on_no_finished_run_says_so(tmp_path, capfd):
     code = commands.call(
-        lambda: report.main(["report", str(tmp_path)]), report.define_flags
+        lambda: report.main(["report", str(tmp_path)]), report.Settings
     )
     assert code == 1
     assert f"error: {tmp_path}: holds no finished run" in (

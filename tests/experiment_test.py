@@ -94,7 +94,7 @@ def write_grid(folder):
 def call_sweep(grid, *words):
     """The sweep's command, in this process; its exit code."""
     return commands.call(
-        lambda: sweep.main(["sweep", grid]), sweep.define_flags, *words
+        lambda: sweep.main(["sweep", grid]), sweep.Settings, *words
     )
 
 
@@ -120,10 +120,10 @@ def test_a_sweep_does_its_runs(tmp_path, monkeypatch, capsys):
 
 def test_it_predicts_where_its_module_is_named(trained, capsys):
     words = (f"--run={trained.directory}", "--text=Rain.", "--text=It is wet.")
-    assert commands.call(predict.main, predict.define_flags, *words) == 1
+    assert commands.call(predict.main, predict.Settings, *words) == 1
     assert "Give its module as --experiment" in capsys.readouterr().err
     words = (*words, f"--experiment={ROW}")
-    assert commands.call(predict.main, predict.define_flags, *words) == 0
+    assert commands.call(predict.main, predict.Settings, *words) == 0
     *_, label, _ = capsys.readouterr().out.split(",")
     assert label in ("entailment", "not_entailment")
 
@@ -131,7 +131,7 @@ def test_it_predicts_where_its_module_is_named(trained, capsys):
 def test_it_is_reported(trained, tmp_path):
     code = commands.call(
         lambda: report.main(["report", out_of(trained)]),
-        report.define_flags,
+        report.Settings,
         f"--out={tmp_path}",
     )
     assert code == 0

@@ -62,7 +62,7 @@ def test_a_word_that_is_no_command_is_refused(monkeypatch):
 
 
 def test_a_flag_given_twice_is_refused():
-    with commands.flags_of(predict.define_flags):
+    with commands.flags_of(predict.Settings):
         command_line.check_given_once(["--text=a", "--text=b"])
         with pytest.raises(UserError, match="--run: is given 2 times"):
             command_line.check_given_once(["--run=a", "--text=b", "--run=c"])

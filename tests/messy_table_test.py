@@ -116,7 +116,7 @@ def answers_read_the_same(run, folder, capsys, monkeypatch):
     path, output = folder / "in.csv", folder / "out.csv"
     path.write_text("text;more\ncafé;1\n", encoding="cp1252")
     words = [f"--run={run}", f"--input={path}", f"--output={output}"]
-    assert commands.call(predict.main, predict.define_flags, *words) == 0
+    assert commands.call(predict.main, predict.Settings, *words) == 0
     assert table_files.read_table(str(output)).columns["text"] == ["café"]
     assert f"{path}: cells are separated by semicolons; read as cp1252." in (
         capsys.readouterr().err
@@ -127,9 +127,9 @@ def answers_read_the_same(run, folder, capsys, monkeypatch):
 
     monkeypatch.setattr(command_line, "import_tensorflow", load)
     path.write_text("texts;more\nbad;1\n")
-    assert commands.call(predict.main, predict.define_flags, *words) == 1
+    assert commands.call(predict.main, predict.Settings, *words) == 1
     assert "no column 'text'" in capsys.readouterr().err
     path.write_text("text;more\nbad;1\n")
     words.append("--label_column=labels")
-    assert commands.call(predict.main, predict.define_flags, *words) == 1
+    assert commands.call(predict.main, predict.Settings, *words) == 1
     assert "no column 'labels'" in capsys.readouterr().err

@@ -211,7 +211,7 @@ def test_two_tasks_of_one_name_are_refused(folder):
 def test_the_report_shows_them(mixed, trained, tmp_path):
     code = commands.call(
         lambda: report.main(["report", trained.experiment.settings.out]),
-        report.define_flags,
+        report.Settings,
         f"--out={tmp_path}",
     )
     assert code == 0
@@ -232,7 +232,7 @@ def test_a_mix_with_one_of_the_paper_s_three_tasks_has_a_report(tmp_path):
             )
         )
     code = commands.call(
-        lambda: report.main(["report", str(tmp_path)]), report.define_flags
+        lambda: report.main(["report", str(tmp_path)]), report.Settings
     )
     assert code == 0
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")

@@ -62,7 +62,7 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
         for name in grid.list_files(path):
             assert grid.read_grid(name).experiment == PAPERS[paper]
     elif name == "predict":
-        with commands.flags_of(predict.define_flags, *words):
+        with commands.flags_of(predict.Settings, *words):
             pass
     elif name in experiment.EXPERIMENTS:
         assert name == PAPERS[paper]

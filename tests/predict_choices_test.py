@@ -47,7 +47,7 @@ def choose(run, eager):
 
 
 def command(*words):
-    return commands.call(predict.main, predict.define_flags, *words)
+    return commands.call(predict.main, predict.Settings, *words)
 
 
 TEXTS = ["match goal team", "bank price moon", "rocket rocket", "a dog is here"]

@@ -186,7 +186,7 @@ def run_here(module, words):
         "tweets": tweets.Settings,
     }
     if module == "predict" and "--task=sentiment" in words:  # as predict_test
-        with commands_lib.flags_of(predict.define_flags, *words):
+        with commands_lib.flags_of(predict.Settings, *words):
             return 0
     if module == "search":  # by default named after the task, read of its file
         words = [*words, "--out=searches"]
@@ -198,12 +198,12 @@ def run_here(module, words):
         named = [word for word in words if not word.startswith("--")]
         given = [word for word in words if word.startswith("--")]
         return commands_lib.call(
-            lambda: tool.main([module, *named]), tool.define_flags, *given
+            lambda: tool.main([module, *named]), tool.Settings, *given
         )
     main, define = {
         "glue": (commands_lib.run_glue, commands_lib.define_glue),
-        "cache": (cache.main, cache.define_flags),
-        "predict": (predict.main, predict.define_flags),
+        "cache": (cache.main, cache.Settings),
+        "predict": (predict.main, predict.Settings),
     }[module]
     return commands_lib.call(main, define, *words)
 

@@ -31,7 +31,7 @@ def call(*arguments):
     roots = [word for word in arguments if not word.startswith("--")]
     words = [word for word in arguments if word.startswith("--")]
     return commands.call(
-        lambda: report.main(["report", *roots]), report.define_flags, *words
+        lambda: report.main(["report", *roots]), report.Settings, *words
     )
 
 
@@ -320,7 +320,7 @@ PROGRAM = """
 import contextlib, io, sys
 from absl import flags
 from tf_transfer import report
-from tf_transfer.config import settings
+from tf_transfer.config import command_line, settings
 from tf_transfer.utils.errors import UserError
 
 def print_loaded():
@@ -328,7 +328,7 @@ def print_loaded():
     names = names.split()
     print("LOADED", *(name for name in names if name in sys.modules))
 
-report.define_flags()
+command_line.define_flags(report.Settings, "report")
 flags.FLAGS(["report", f"--out={sys.argv[1]}/out"])
 for root in ("nowhere", sys.argv[1], __import__("os").__file__):
     try:

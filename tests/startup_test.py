@@ -36,30 +36,23 @@ import sys
 from tests.support import commands, forks
 from tests.sweeps import fakes
 from tf_transfer import experiment
-from tf_transfer.config import command_line
+from tf_transfer.__main__ import settings_of
 from tf_transfer.sweeps import grid as grid_lib
 
 LARGE = {*forks.LARGE, "torch"}
 
 def call(module, *words):
     command = importlib.import_module(f"tf_transfer.{module}")
-    main, define = getattr(command, "main", None), None
+    main = getattr(command, "main", None)
     if module in experiment.EXPERIMENTS:
         cls = experiment.load(module)
         main = main or functools.partial(commands.execute, cls)
-        define = functools.partial(
-            command_line.define_flags, cls.Settings, module
-        )
-    if module == "search":
-        define = functools.partial(
-            command_line.define_flags, command.Settings, module
-        )
     if module in ("report", "sweep"):  # take an argument besides their flags
         main = functools.partial(main, [module, *words[:1]])
         words = words[1:]
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        code = commands.call(main, define or command.define_flags, *words)
+        code = commands.call(main, settings_of(module), *words)
     return code, output.getvalue()
 
 folder = sys.argv[1]

@@ -47,7 +47,7 @@ def call(*arguments):
     path, *words = arguments
     with contextlib.redirect_stdout(io.StringIO()) as output:
         code = commands.call(
-            lambda: sweep.main(["sweep", path]), sweep.define_flags, *words
+            lambda: sweep.main(["sweep", path]), sweep.Settings, *words
         )
     return code, output.getvalue()
 

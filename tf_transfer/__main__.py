@@ -9,6 +9,7 @@ The first lists the commands, a line each. The second runs one of them, as
 
 import ast
 import difflib
+import importlib
 import itertools
 import pkgutil
 import runpy
@@ -16,6 +17,7 @@ import sys
 
 from tf_transfer.config import command_line, help as help_lib
 from tf_transfer.config.experiments import FOLDERS
+from tf_transfer.config.fields import Fields
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
@@ -40,6 +42,17 @@ def list_commands() -> str:
         rows = [(f"  {name}", _summary(name)) for name in names]
         lines += [f"{title}:", formatting.aligned(rows), ""]
     return "\n".join(lines).rstrip()
+
+
+def settings_of(command: str) -> type[Fields]:
+    """The settings of a command of `GROUPS`: a field per flag."""
+    module = f"tf_transfer.{command}"
+    if command in FOLDERS:
+        module += ".experiment"
+    elif command == "data":
+        module += ".__main__"
+    cls: type[Fields] = importlib.import_module(module).Settings
+    return cls
 
 
 def _summary(name: str) -> str:

@@ -9,14 +9,15 @@ An entry is the output of one frozen prefix, for every text that a run with
 what does not fit `--cache_limit_gb`, so nothing here needs to be done by hand.
 """
 
+import dataclasses
 import datetime
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from absl import flags
 
 from tf_transfer.config import command_line, settings as settings_lib
+from tf_transfer.config.fields import Fields, setting
 from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
@@ -34,20 +35,23 @@ COLUMNS = (
 REBUILT = "The next run that needs it builds it again."
 
 
-def define_flags() -> None:
-    """Defines this module's flags."""
-    flags.DEFINE_string(
-        "cache_dir",
-        "",
-        "The runs' --cache_dir. Unset: the user's cache folder.",
+@dataclasses.dataclass(frozen=True)
+class Settings(Fields):
+    """The settings of this command."""
+
+    cache_dir: str = setting(
+        "", "The runs' --cache_dir. Unset: the user's cache folder."
     )
-    flags.DEFINE_bool(
-        "check", False, "Read every row, and report the damaged ones."
+    check: bool = setting(False, "Read every row, and report the damaged ones.")
+    clear: bool = setting(False, "Remove entries that no run is using.")
+    unused_days: float = setting(
+        0.0, "Days: only entries unused for at least as long."
     )
-    flags.DEFINE_bool("clear", False, "Remove entries that no run is using.")
-    flags.DEFINE_float(
-        "unused_days", 0.0, "Days: only entries unused for at least as long."
-    )
+
+    def check_settings(self) -> None:
+        """Raises `UserError` for flags that exclude each other."""
+        if self.check and self.clear:
+            raise UserError("Give one of --check and --clear.")
 
 
 def format_table(entries: Sequence[store_lib.Entry]) -> str:
@@ -101,27 +105,25 @@ def clear_entry(entry: store_lib.Entry) -> str:
 def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags and does what they say."""
     command_line.refuse_words(argv)
-    values = flags.FLAGS
-    folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
+    settings = command_line.from_flags(Settings).resolve()
+    folder = settings_lib.Settings(cache_dir=settings.cache_dir).cache_folder
     store = store_lib.Store(folder)
-    if values.clear:
+    if settings.clear:
         files.remove_litter(store.folder)
-    limit = time.time() - values.unused_days * 86400
+    limit = time.time() - settings.unused_days * 86400
     entries = [
         entry for entry in store.entries() if entry.lock.last_used <= limit
     ]
-    if values.check and values.clear:
-        raise UserError("Give one of --check and --clear.")
-    if values.check:
+    if settings.check:
         for name in store.find_unreadable():
             print(f"{name}: entry.json is damaged. {REBUILT}")
     if not entries:
         unused = ""
-        if values.unused_days:
-            unused = f" that was unused for {values.unused_days:g} days"
+        if settings.unused_days:
+            unused = f" that was unused for {settings.unused_days:g} days"
         print(f"{store.folder}: nothing stored{unused}.")
-    elif values.check or values.clear:
-        report = check_entry if values.check else clear_entry
+    elif settings.check or settings.clear:
+        report = check_entry if settings.check else clear_entry
         for entry in entries:
             print(report(entry), flush=True)
     else:
@@ -129,5 +131,4 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    define_flags()
-    command_line.command(main)
+    command_line.command(main, Settings)

@@ -37,15 +37,16 @@ NumPy's arrays.
 A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
 
 import numpy as np
-from absl import flags
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
+from tf_transfer.config.fields import Fields, setting
 from tf_transfer.data import file_formats, table_files
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.runs import export_folder, input_texts
@@ -56,83 +57,114 @@ from tf_transfer.utils.errors import UserError
 ASKED = ("text", "input", "export")
 
 
-def define_flags() -> None:
-    """Defines this module's flags."""
-    flags.DEFINE_string(
-        "run", None, "The run directory, or the folder of a search."
+@dataclasses.dataclass(frozen=True)
+class Settings(Fields):
+    """The settings of this command."""
+
+    run: str = setting("", "The run directory, or the folder of a search.")
+    text: tuple[str, ...] = setting(
+        (), "A text. Give it twice for a task on pairs."
     )
-    flags.DEFINE_multi_string(
-        "text", [], "A text. Give it twice for a task on pairs."
-    )
-    flags.DEFINE_string("input", None, "A table of texts.")
-    flags.DEFINE_string(
-        "encoding", "", "Of --input, a CSV or TSV. Unset: the run's."
-    )
-    flags.DEFINE_bool(
-        "skip_bad_rows",
+    input: str = setting("", "A table of texts.")
+    encoding: str = setting("", "Of --input, a CSV or TSV. Unset: the run's.")
+    skip_bad_rows: bool = setting(
         False,
         "Of --input: leave out rows that cannot be read, or whose text is "
         "empty. Unset: a row with an empty text has an empty answer.",
     )
-    flags.DEFINE_string(
-        "label_column",
+    label_column: str = setting(
         "",
         "Of --input: column of the labels. Scores and errors are printed and, "
         "with --output, written to OUTPUT.errors.json. A file with one word "
         "per line has its tags in the last column, whatever name is given.",
     )
-    flags.DEFINE_bool(
-        "probabilities",
-        False,
-        "Add a column for the probability of each label.",
+    probabilities: bool = setting(
+        False, "Add a column for the probability of each label."
     )
-    flags.DEFINE_bool(
-        "calibrate",
+    calibrate: bool = setting(
         False,
         "Divide logits by the temperature that fits the run's validation "
         "labels best, so that probabilities are more accurate.",
     )
-    flags.DEFINE_float(
-        "min_confidence",
+    min_confidence: float = setting(
         None,
         "Least probability of an answer, such as 0.9: `predicted_label` is "
         "empty below it. With --calibrate, the calibrated probability.",
-        0,
-        1,
+        at_least=0,
+        at_most=1,
     )
-    flags.DEFINE_string(
-        "task", "", "Of a run that has several: the one that answers."
+    task: str = setting("", "Of a run that has several: the one that answers.")
+    output: str = setting(
+        "", "Where to write: a .csv or .jsonl file. Unset: the terminal."
     )
-    flags.DEFINE_string(
-        "output",
+    export: str = setting("", "Folder to write the model into.")
+    format: str = setting(
         None,
-        "Where to write: a .csv or .jsonl file. Unset: the terminal.",
-    )
-    flags.DEFINE_string("export", None, "Folder to write the model into.")
-    flags.DEFINE_enum(
-        "format",
-        None,
-        export_folder.FORMATS,
         "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
         "folder that transformers loads; or a preset of keras-hub's. Unset: "
         "`saved_model`, and of the TF-IDF baseline its terms and weights.",
+        choices=export_folder.FORMATS,
     )
-    flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
-    flags.DEFINE_string(
-        "experiment", "", "Of a run of your own experiment: its module."
+    cache_dir: str = setting("", "Folder for what pip fetches.")
+    experiment: str = setting(
+        "", "Of a run of your own experiment: its module."
     )
+
+    def check_settings(self) -> None:
+        """Raises `UserError` for wrong flags, before a model is loaded."""
+        if not self.run:
+            raise UserError("--run: give the folder of a finished run.")
+        if sum(bool(getattr(self, name)) for name in ASKED) != 1:
+            raise UserError("Give one of --text, --input and --export.")
+        if self.export and self.output:
+            raise UserError(
+                f"--output={self.output}: --export={self.export} is where the "
+                "model goes; leave --output out."
+            )
+        if self.label_column and not self.input:
+            raise UserError(
+                f"--label_column={self.label_column}: is a column of --input. "
+                "Give the file."
+            )
+        if self.skip_bad_rows and not self.input:
+            raise UserError("--skip_bad_rows: is of --input. Give the file.")
+        if self.min_confidence and self.export:
+            raise UserError(
+                f"--min_confidence={self.min_confidence:g}: is for answers, "
+                "and an export has every probability. Leave it out."
+            )
+        # Bytes of the command line that were not decoded.
+        if any("\ud800" <= c <= "\udfff" for text in self.text for c in text):
+            raise UserError(
+                "--text: is not in the encoding of the terminal, UTF-8. Give a "
+                "file as --input, or another text."
+            )
+        parent = os.path.dirname(self.output)
+        if os.path.isdir(self.output):
+            raise UserError(
+                f"--output={self.output}: is a folder. Give a file."
+            )
+        if not os.path.isdir(parent or "."):
+            raise UserError(
+                f"--output={self.output}: there is no folder {parent}. Make "
+                "it first."
+            )
+        if os.path.isfile(self.export):
+            raise UserError(
+                f"--export={self.export}: is a file. Give a folder."
+            )
 
 
 # === Writing ===
 
 
-def choose_extension(task: Task, path: str, output: str | None) -> str:
+def choose_extension(task: Task, path: str, output: str = "") -> str:
     """The file extension of the answers: `.csv` or one of JSON lines.
 
     Args:
         task: The task that answers.
         path: The file that is read; it decides without `output`.
-        output: The file of the answers; None for the terminal.
+        output: The file of the answers; "" for the terminal.
 
     Raises:
         UserError: The answers have no such format.
@@ -156,7 +188,7 @@ def choose_extension(task: Task, path: str, output: str | None) -> str:
 def write_answers(
     predictor: Predictor,
     texts: input_texts.Texts,
-    output: str | None,
+    output: str,
     extension: str,
     probabilities: bool = False,
     min_confidence: float = 0.0,
@@ -166,7 +198,7 @@ def write_answers(
     Args:
         predictor: Answers.
         texts: The table.
-        output: The file of the answers; None for the terminal.
+        output: The file of the answers; "" for the terminal.
         extension: Decides the format.
         probabilities: Whether each label has a column.
         min_confidence: Least probability of a label that is written.
@@ -202,7 +234,7 @@ def write_answers(
             )
     spread = {name: texts.spread(name, answers[name]) for name in answers}
     content = table_files.write_table({**texts.columns, **spread}, extension)
-    if output is None:
+    if not output:
         print(content.decode(), end="")
     else:
         files.write_atomically(output, content)
@@ -217,7 +249,7 @@ def write_scores(
     task: Task,
     rows: Examples | Sentences,
     logits: np.ndarray,
-    output: str | None,
+    output: str,
 ) -> None:
     """Prints the scores of answers with labels, and describes the errors.
 
@@ -243,47 +275,7 @@ def write_scores(
         print(f"Errors are in {path}", file=sys.stderr)
 
 
-# === Flags ===
-
-
-def _check_flags(values: flags.FlagValues) -> None:
-    """Raises `UserError` for wrong flags, before a model is loaded."""
-    if not values.run:
-        raise UserError("--run: give the folder of a finished run.")
-    if sum(bool(values[name].value) for name in ASKED) != 1:
-        raise UserError("Give one of --text, --input and --export.")
-    if values.export and values.output:
-        raise UserError(
-            f"--output={values.output}: --export={values.export} is where the "
-            "model goes; leave --output out."
-        )
-    if values.label_column and not values.input:
-        raise UserError(
-            f"--label_column={values.label_column}: is a column of --input. "
-            "Give the file."
-        )
-    if values.skip_bad_rows and not values.input:
-        raise UserError("--skip_bad_rows: is of --input. Give the file.")
-    if values.min_confidence and values.export:
-        raise UserError(
-            f"--min_confidence={values.min_confidence:g}: is for answers, and "
-            "an export has every probability. Leave it out."
-        )
-    # Bytes of the command line that were not decoded.
-    if any("\ud800" <= c <= "\udfff" for text in values.text for c in text):
-        raise UserError(
-            "--text: is not in the encoding of the terminal, UTF-8. Give a "
-            "file as --input, or another text."
-        )
-    path, parent = values.output or "", os.path.dirname(values.output or "")
-    if os.path.isdir(path):
-        raise UserError(f"--output={path}: is a folder. Give a file.")
-    if not os.path.isdir(parent or "."):
-        raise UserError(
-            f"--output={path}: there is no folder {parent}. Make it first."
-        )
-    if os.path.isfile(values.export or ""):
-        raise UserError(f"--export={values.export}: is a file. Give a folder.")
+# === The command ===
 
 
 def _calibrate(predictor: Predictor) -> None:
@@ -308,51 +300,53 @@ def _calibrate(predictor: Predictor) -> None:
 def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags and predicts."""
     command_line.refuse_words(argv)
-    values = flags.FLAGS
-    _check_flags(values)
-    run = experiment.open_run(values.run, values.cache_dir, values.experiment)
-    task = choose_task(run.experiment.data.tasks, values.task)
-    if values.min_confidence and task.kind not in ("classes", "labels"):
+    settings = command_line.from_flags(Settings).resolve()
+    run = experiment.open_run(
+        settings.run, settings.cache_dir, settings.experiment
+    )
+    task = choose_task(run.experiment.data.tasks, settings.task)
+    if settings.min_confidence and task.kind not in ("classes", "labels"):
         raise UserError(
-            f"--min_confidence={values.min_confidence:g}: is for classes and "
+            f"--min_confidence={settings.min_confidence:g}: is for classes and "
             f"labels, and {task.name} has other answers. Leave it out."
         )
-    if values.export:
-        export_folder.check(run.experiment, task, values.export, values.format)
-    settings, path = run.experiment.settings, values.input or ""
-    extension = choose_extension(task, path, values.output)
+    if settings.export:
+        export_folder.check(
+            run.experiment, task, settings.export, settings.format
+        )
+    trained = run.experiment.settings
+    extension = choose_extension(task, settings.input, settings.output)
     texts = None
-    if values.text:
-        texts = input_texts.read_texts(task, settings, values.text)
-    elif path:
+    if settings.text:
+        texts = input_texts.read_texts(task, trained, settings.text)
+    elif settings.input:
         texts = input_texts.read_file(
             task,
-            settings,
-            path,
-            values.encoding,
-            values.label_column,
-            values.skip_bad_rows,
+            trained,
+            settings.input,
+            settings.encoding,
+            settings.label_column,
+            settings.skip_bad_rows,
         )
-    if not settings.is_sparse:
+    if not trained.is_sparse:
         command_line.import_tensorflow()
-    predictor = run.predictor(values.task)
-    if values.calibrate:
+    predictor = run.predictor(settings.task)
+    if settings.calibrate:
         _calibrate(predictor)
     if texts is None:
-        export_folder.export(predictor, values.export, values.format)
+        export_folder.export(predictor, settings.export, settings.format)
         return
     rows, logits = write_answers(
         predictor,
         texts,
-        values.output,
+        settings.output,
         extension,
-        values.probabilities,
-        values.min_confidence or 0.0,
+        settings.probabilities,
+        settings.min_confidence or 0.0,
     )
-    if values.label_column and len(rows):
-        write_scores(task, rows, logits, values.output)
+    if settings.label_column and len(rows):
+        write_scores(task, rows, logits, settings.output)
 
 
 if __name__ == "__main__":
-    define_flags()
-    command_line.command(main)
+    command_line.command(main, Settings)

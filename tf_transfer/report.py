@@ -12,6 +12,7 @@ summary.json, which gives the same report without the runs; or several of both,
 as one.
 """
 
+import dataclasses
 import gc
 import os
 import pathlib
@@ -20,9 +21,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from absl import flags
-
 from tf_transfer.config import command_line
+from tf_transfer.config.fields import Fields, setting
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
@@ -42,40 +42,35 @@ SHOWN_STUDIES = 3
 SHOWN_ROWS = 12
 
 
-def define_flags() -> None:
-    """Defines the flags of this command."""
-    flags.DEFINE_string(
-        "out",
+@dataclasses.dataclass(frozen=True)
+class Settings(Fields):
+    """The settings of this command."""
+
+    out: str = setting(
         "",
         "Folder of the report. Unset: report, in the first folder of runs or "
         "in the folder of the first summary.",
     )
-    flags.DEFINE_float(
-        "margin",
+    margin: float = setting(
         1.0,
         "Largest loss in points, against training everything, that you accept "
         "for a cheaper approach.",
-        lower_bound=0.0,
+        at_least=0,
     )
-    flags.DEFINE_bool(
-        "baseline",
-        True,
-        "Show the probe of the frozen encoder, which no paper has.",
+    baseline: bool = setting(
+        True, "Show the probe of the frozen encoder, which no paper has."
     )
-    flags.DEFINE_string(
-        "published",
+    published: str = setting(
         "experiments",
         "Folder with the papers' claims and figures (glue/claims.toml, ...).",
     )
-    flags.DEFINE_string(
-        "document",
+    document: str = setting(
         "",
         "Markdown file: also write the short form of the report between its "
         "marks, and summary.json and figures into its folder, or into the "
         "folder that the first mark names.",
     )
-    flags.DEFINE_string(
-        "archive",
+    archive: str = setting(
         "",
         "ZIP file: also pack what a report reads of the runs, without weights. "
         "Unpacked, the folder in it gives the same report.",
@@ -84,11 +79,11 @@ def define_flags() -> None:
 
 def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
-    values = flags.FLAGS
+    settings = command_line.from_flags(Settings).resolve()
     roots = argv[1:] or ["runs"]
     root = next(filter(os.path.isdir, roots), roots[0])
-    if values.document:
-        read_document(values.document)  # fails before the work if it is wrong
+    if settings.document:
+        read_document(settings.document)  # fails before the work if it is wrong
     # All records stay in use: searching them for garbage repeatedly took a
     # quarter of the time of a report of 5,000 runs.
     gc.disable()
@@ -107,18 +102,18 @@ def main(argv: Sequence[str]) -> None:
         print(f"Not shown: {path} {reason}.")
     if len(left_out) > SHOWN_LEFT_OUT:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
-    if not values.baseline:
+    if not settings.baseline:
         runs = [run for run in runs if not run.approach.startswith("probe")]
     shown: summary_lib.Summary = {**summary, "runs": runs}
-    page = compose(shown, values.published, values.margin)
+    page = compose(shown, settings.published, settings.margin)
     _print_advice(page)
     folder = root if os.path.isdir(root) else os.path.dirname(root)
-    out = values.out or os.path.join(folder, "report")
+    out = settings.out or os.path.join(folder, "report")
     write(page, summary, out)
-    if values.document:
-        write_document(values.document, page, summary)
-    if values.archive:
-        _pack(roots, summary, values.archive)
+    if settings.document:
+        write_document(settings.document, page, summary)
+    if settings.archive:
+        _pack(roots, summary, settings.archive)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
     if os.path.isdir(root):
         from tf_transfer.training import tensorboard
@@ -277,5 +272,4 @@ def _write(out: str, contents: Mapping[str, bytes]) -> None:
 
 
 if __name__ == "__main__":
-    define_flags()
-    command_line.command(main)
+    command_line.command(main, Settings)

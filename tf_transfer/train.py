@@ -247,7 +247,7 @@ class Settings(
             return loading.read_shape(self.model).hidden <= SMALL
         return False
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         if not self.task and not self.own_data:
             raise UserError(
@@ -266,7 +266,7 @@ class Settings(
                 f"{self.validation_fraction:g} has fewer parts. Give a number "
                 "from 0, or a smaller --validation_fraction."
             )
-        super().check()
+        super().check_settings()
 
 
 TrainSettings = Settings  # in a class with a `Settings` of its own

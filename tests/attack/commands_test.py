@@ -353,7 +353,7 @@ def test_a_hostile_grid_is_expanded_or_refused(attempts, rng, tmp_path):
                     path.write_bytes(again)
         words = ["--dry_run", f"--out={tmp_path / 'out'}"]
         code, printed = call(
-            lambda: sweep.main(["sweep", str(path)]), sweep.define_flags, *words
+            lambda: sweep.main(["sweep", str(path)]), sweep.Settings, *words
         )
         assert_two_lines(code, printed, path.read_bytes())
     for written in files_below(tmp_path) - {str(path)}:
@@ -366,7 +366,7 @@ def test_a_huge_grid_is_refused_at_once(tmp_path):
     path = tmp_path / "grid.json"
     path.write_text(json.dumps(grid))
     code, printed = call(
-        lambda: sweep.main(["sweep", str(path)]), sweep.define_flags
+        lambda: sweep.main(["sweep", str(path)]), sweep.Settings
     )
     assert code == 1 and "has 2,000,000 combinations" in printed
     assert "--yes" in printed

@@ -79,7 +79,7 @@ def test_a_report_shows_the_whole_runs_and_names_the_damaged(
         words = [f"--out={root / 'out'}"]
         code = commands.call(
             lambda root=root: report.main(["report", str(root)]),
-            report.define_flags,
+            report.Settings,
             *words,
         )
         out, err = capsys.readouterr()

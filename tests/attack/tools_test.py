@@ -33,7 +33,7 @@ def test_hostile_flags_of_predict_get_an_answer(
         for flag in rng.sample(names, 2):
             words.append(f"--{flag}={rng.choice(VALUES)}")
         with contextlib.suppress(UnicodeEncodeError):
-            code, printed = call(predict.main, predict.define_flags, *words)
+            code, printed = call(predict.main, predict.Settings, *words)
             assert_two_lines(code, printed, words)
 
 
@@ -57,12 +57,12 @@ def test_one_hostile_flag_of_a_tool_gets_an_answer(
     for _ in range(attempts(400)):
         name = rng.choice(sorted(tools))
         module, arguments, words = tools[name]
-        with commands.flags_of(module.define_flags):
+        with commands.flags_of(module.Settings):
             names = {*flags.FLAGS} - before - {"out", "output", "cache_dir"}
         hostile = f"--{rng.choice(sorted(names))}={rng.choice(VALUES)}"
         main = functools.partial(module.main, *[arguments] * bool(arguments))
         with contextlib.suppress(UnicodeEncodeError, flags.Error):
-            code, printed = call(main, module.define_flags, *words, hostile)
+            code, printed = call(main, module.Settings, *words, hostile)
             assert_two_lines(code, printed, (name, hostile))
             worked[name] += code != 1
     assert min(worked[name] for name in tools) > 0, worked

@@ -17,7 +17,7 @@ def call(*words):
     flags = [word for word in words if word.startswith("--")]
     roots = [word for word in words if not word.startswith("--")]
     return commands.call(
-        lambda: report.main(["report", *roots]), report.define_flags, *flags
+        lambda: report.main(["report", *roots]), report.Settings, *flags
     )
 
 

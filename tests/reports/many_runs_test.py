@@ -16,8 +16,9 @@ PROGRAM = """
 import re, sys, time
 from absl import flags
 from tf_transfer import report
+from tf_transfer.config import command_line
 
-report.define_flags()
+command_line.define_flags(report.Settings, "report")
 flags.FLAGS(["report", f"--out={sys.argv[2]}"])
 begin = time.time()
 report.main(["report", sys.argv[1]])

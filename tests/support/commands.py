@@ -64,9 +64,15 @@ def execute(cls):
 
 @contextlib.contextmanager
 def flags_of(define, *arguments):
-    """Inside, this module's flags are defined, with these arguments parsed."""
+    """Inside, a command's flags are defined, with these arguments parsed.
+
+    `define` is a class of settings, or a function that defines the flags.
+    """
     before = set(flags.FLAGS)
-    define()
+    if isinstance(define, type):
+        command_line.define_flags(define, "command")
+    else:
+        define()
     try:
         flags.FLAGS(["command", *arguments])
         yield

@@ -26,6 +26,7 @@ _DEFINE: dict[type | str, Callable[..., flags.FlagHolder[Any]]] = {
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
     bool: flags.DEFINE_bool,
+    tuple[str, ...]: flags.DEFINE_multi_string,
 }
 # Of the dynamic linker, of C and of TensorFlow.
 NO_MEMORY = (
@@ -74,8 +75,13 @@ def from_flags(
     Raises:
         UserError: the command gives such a flag itself.
     """
-    names = [field.name for field in list_flags(cls)]
-    settings = cls(**{name: values[name].value for name in names})
+    given_values: dict[str, Any] = {}
+    for field in list_flags(cls):
+        value = values[field.name].value
+        given_values[field.name] = (
+            tuple(value) if type(value) is list else value
+        )
+    settings = cls(**given_values)
     if values is flags.FLAGS and machine.JOBS_VARIABLE not in os.environ:
         given = given_names(sys.argv[1:])
         for name in settings.unread():

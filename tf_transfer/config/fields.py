@@ -31,8 +31,9 @@ _TYPES: dict[type | str, tuple[tuple[type, ...], str]] = {
     int: ((int,), "a whole number"),
     float: ((int, float), "a number"),
     str: ((str,), "a text"),
+    tuple[str, ...]: ((tuple,), "texts"),  # of a flag that is given repeatedly
 }
-Setting = str | int | float | bool | None  # a value of a field
+Setting = str | int | float | bool | tuple[str, ...] | None
 Field = dataclasses.Field[Setting]
 EMPTY: Mapping[str, Never] = types.MappingProxyType({})
 _ALWAYS_NAMED = math.nan  # equals no value
@@ -172,7 +173,7 @@ def _find_problem(field: Field, value: Setting) -> str:
         return "" if is_valid else str(advice)
     if value is None:
         return ""
-    if kind is int and abs(value) > LARGEST_INT:
+    if type(value) is int and abs(value) > LARGEST_INT:
         return f"must be at most {LARGEST_INT}."
     bounds = [name for name in _BOUNDS if allowed[name] is not None]
     if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
@@ -232,14 +233,14 @@ class Fields:
 
     @property
     def reader(self) -> Reader:
-        """Which settings are read."""
-        raise NotImplementedError
+        """Which settings are read; by default, all."""
+        return Reader.STUDY
 
     def defaults(self) -> dict[str, Setting]:
         """Values for the fields that are unset, by name."""
         return {}
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Checks settings that exclude each other; each is valid by itself.
 
         Raises:
@@ -255,7 +256,7 @@ class Fields:
         for field in dataclasses.fields(self):
             check_field(field, getattr(self, field.name))
         settings = dataclasses.replace(self, **self.defaults())
-        settings.check()
+        settings.check_settings()
         return settings
 
     def reads(self, name: str) -> bool:

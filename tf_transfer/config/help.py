@@ -80,7 +80,7 @@ def format_help(
 def _describe_flag(flag: flags.Flag[Setting]) -> str:
     name = f"[no]{flag.name}" if flag.boolean else flag.name
     text = flag.help or ""  # absl puts the values of an enum before it
-    if flag.default not in (None, "", []):
+    if flag.default not in (None, "", ()):
         text = f"{text} (default: {_as_text(flag.default)})"
     return f"  --{name}:\n" + textwrap.fill(
         text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT

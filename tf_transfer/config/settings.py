@@ -263,7 +263,7 @@ class Settings(Recipe):
             values["prefix_precision"] = self.pass_precision
         return values
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Checks settings that exclude each other; each is valid by itself.
 
         Raises:

@@ -7,20 +7,29 @@ Compares every file below a folder whose name docs/guides/data.md lists with its
 SHA-256 sum there, and names those that differ. Other files are not looked at.
 """
 
+import dataclasses
 import os
 import pkgutil
 from collections.abc import Iterator, Sequence
 
-from absl import flags
-
 from tf_transfer.config import command_line
+from tf_transfer.config.fields import Fields, setting
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 
-def define_flags() -> None:
-    """Defines this command's flags."""
-    flags.DEFINE_string("check", "", "The folder whose files are compared.")
+@dataclasses.dataclass(frozen=True)
+class Settings(Fields):
+    """The settings of this command."""
+
+    check: str = setting("", "The folder whose files are compared.")
+
+    def check_settings(self) -> None:
+        """Raises `UserError` unless a folder is given."""
+        if not self.check:
+            raise UserError("--check: give the folder of a data set.")
+        if not os.path.isdir(self.check):
+            raise UserError(f"--check={self.check}: is no folder.")
 
 
 def read_sums() -> dict[str, str]:
@@ -51,10 +60,6 @@ def check(folder: str) -> None:
     Raises:
         UserError: There is none, or one differs.
     """
-    if not folder:
-        raise UserError("--check: give the folder of a data set.")
-    if not os.path.isdir(folder):
-        raise UserError(f"--check={folder}: is no folder.")
     different, count = [], 0
     for path, is_same in compare(folder):
         count += 1
@@ -77,9 +82,8 @@ def check(folder: str) -> None:
 def main(argv: Sequence[str] = ()) -> None:
     """Reads the flag and compares."""
     command_line.refuse_words(argv)
-    check(flags.FLAGS.check)
+    check(command_line.from_flags(Settings).resolve().check)
 
 
 if __name__ == "__main__":
-    define_flags()
-    command_line.command(main)
+    command_line.command(main, Settings)

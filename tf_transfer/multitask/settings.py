@@ -267,9 +267,9 @@ class Settings(
             values["idle_heads"] = "still" if self.tasks else "drift"
         return values
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
-        super().check()
+        super().check_settings()
         self.refuse_trainable_layers("--train")
         default = settings_lib.Settings.validation_fraction
         if self.validation_fraction != default and not self.tasks:

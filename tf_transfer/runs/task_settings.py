@@ -278,9 +278,9 @@ class TaskSettings(RunSettings):
         **TABLE,
     )
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
-        super().check()
+        super().check_settings()
         is_name = not self.task or re.fullmatch(settings_lib.NAME, self.task)
         if self.own_data != "task_file" and not is_name:
             raise UserError(

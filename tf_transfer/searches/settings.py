@@ -114,9 +114,9 @@ class Settings(
         out = self.out or os.path.join("searches", self.task_name)
         return {**super().defaults(), "out": out}
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
-        super().check()
+        super().check_settings()
         parse_budget(self.budget)
         layers = self.layers
         if len({*layers}) < len(layers):

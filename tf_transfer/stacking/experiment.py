@@ -283,9 +283,9 @@ class Settings(
             values["lr"] = self.head_lr
         return values
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
-        super().check()
+        super().check_settings()
         if self.head_kind not in BIG_HEADS:
             raise UserError(
                 f"--task={self.task}: give {', '.join(BIG_HEADS)}, or a task "

@@ -280,9 +280,9 @@ class Settings(
     def _has_new_pooler(self) -> bool:
         return not self.is_sparse and loading.has_new_pooler(self.model)
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
-        super().check()
+        super().check_settings()
         self.refuse_empty("task", "text_column", "label_column")
         if self.kind != "classes" or self.metric:
             raise UserError(
