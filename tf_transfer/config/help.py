@@ -81,13 +81,14 @@ def _describe_flag(flag: flags.Flag[Setting]) -> str:
     name = f"[no]{flag.name}" if flag.boolean else flag.name
     text = flag.help or ""  # absl puts the values of an enum before it
     if flag.default not in (None, "", ()):
-        text = f"{text} (default: {_as_text(flag.default)})"
+        text = f"{text} (default: {as_text(flag.default)})"
     return f"  --{name}:\n" + textwrap.fill(
         text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT
     )
 
 
-def _as_text(value: Setting) -> str:
+def as_text(value: Setting) -> str:
+    """A default as one writes it in a command."""
     if isinstance(value, float):
         return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
