@@ -56,7 +56,7 @@ def test_the_page_names_the_output_of_the_runs_that_it_shows():
     heads = {key.get("loss_head", "sigmoid") for key in keys}
     path = os.path.join(commands.ROOT, "docs", "papers", "freezing.md")
     with open(path, encoding="utf-8") as file:
-        results = file.read().split("## Results")[1].split("<!--")[0]
+        results = file.read().split("## The study")[1].split("\n## ")[0]
     is_said = "`--loss_head=sigmoid`" in results
     assert is_said == (
         heads != {command_line.parse(freezing.Settings, ()).resolve().loss_head}

@@ -314,8 +314,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
-        # Of pip's, uv's and hf's, the part before a hyphen.
-        others = {"no", "use", "resolution", "extra", "local"}
+        # Of pip's, uv's and hf's, the part before a hyphen; and MkDocs's.
+        others = {"no", "use", "resolution", "extra", "local", "strict"}
         others |= {"generate", "python", "custom"}
         assert not named - defined - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):

@@ -251,7 +251,9 @@ def fill_in(text: str, page: "Page") -> str:
     from tf_transfer.reports import page as lib
 
     folder = folder_of(text)
-    body = lib.to_markdown(page, f"{folder}/" if folder else "")
+    body = lib.to_markdown(
+        page, f"{folder}/" if folder else "", paper_first=True
+    )
     return MARKED.sub(
         lambda match: f"{match['begin']}\n\n{body}\n{match['end']}", text
     )

@@ -382,15 +382,19 @@ def to_html(page: Page) -> str:
     return template.render(page=page, most_shown=MOST_SHOWN)
 
 
-def to_markdown(page: Page, figures: str = "") -> str:
+def to_markdown(
+    page: Page, figures: str = "", paper_first: bool = False
+) -> str:
     """The short form of the page as Markdown.
 
     Args:
         page: what to show.
         figures: folder of the figures, as the document links to them.
+        paper_first: whether each study begins with the paper's tables and
+            claims, as in a document on the paper, and not with its sentence.
     """
     template = make_environment(False).get_template("report.md.jinja")
-    text = template.render(page=page, figures=figures)
+    text = template.render(page=page, figures=figures, paper_first=paper_first)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
