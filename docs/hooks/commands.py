@@ -18,7 +18,8 @@ FOLDER = "reference/commands"
 _BOUNDS = {"at_least": "≥", "above": ">", "at_most": "≤", "below": "<"}
 _PAGE = re.compile(r"\bdocs/([a-z]+/([a-z_]+)\.md)")
 _FLAG = re.compile(r"(?<![\w`-])(--[a-z_]+(?:=[\w.]+)?)(?![\w`])")
-# Hits in `train` come first, since the papers' commands have the same flags.
+# A search finds what other commands share with this one in its page alone.
+_FIRST = "train"
 _BOOST = "---\nsearch:\n  boost: 2\n---\n\n"
 
 
@@ -26,7 +27,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Adds a page per command, and one that lists them."""
     pages = {"index": _list_commands()}
     for name in itertools.chain(*commands.GROUPS.values()):
-        boost = _BOOST if name == "train" else ""
+        boost = _BOOST if name == _FIRST else ""
         pages[name] = boost + _describe_command(name)
     for name, content in pages.items():
         files.append(
@@ -67,13 +68,15 @@ def _describe_command(name: str) -> str:
     title, _, rest = _read_document(name).partition("\n\n")
     cls = commands.settings_of(name)
     fields = {field.name: field for field in command_line.list_flags(cls)}
+    shared = set() if name == _FIRST else _read_help(_FIRST)
     lines = [f"# {name}", "", title, "", _add_links(rest), ""]
     for group in Group:
         names = [n for n in _order(fields) if _group_of(fields[n]) == group]
         if names:
             lines += [f"## {group}", ""]
         for flag in names:
-            lines += _describe_flag(fields[flag])
+            is_searched = fields[flag].metadata["help"] not in shared
+            lines += _describe_flag(fields[flag], is_searched)
     return "\n".join(lines)
 
 
@@ -89,7 +92,12 @@ def _group_of(field: Field) -> Group:
     return group
 
 
-def _describe_flag(field: Field) -> list[str]:
+def _read_help(name: str) -> set[str]:
+    cls = commands.settings_of(name)
+    return {f.metadata["help"] for f in command_line.list_flags(cls)}
+
+
+def _describe_flag(field: Field, is_searched: bool) -> list[str]:
     """The heading of a flag, its help, and its values."""
     name = field.name
     is_bool = field.type is bool
@@ -108,7 +116,8 @@ def _describe_flag(field: Field) -> list[str]:
     facts = [f"Values: {text}." for text in values]
     if field.default not in (None, "", (), dataclasses.MISSING):
         facts.append(f"Default: `{help_lib.as_text(field.default)}`.")
-    heading = f"### `--{name}` {{ #{name} }}"
+    exclude = "" if is_searched else " data-search-exclude"
+    heading = f"### `--{name}` {{ #{name}{exclude} }}"
     text = _add_links(allowed["help"])
     return [heading, "", text, "", " ".join(facts), ""]
 
