@@ -64,9 +64,9 @@ def write_all(
     """Writes a run directory for each trial; returns how many.
 
     Args:
-        lines: of the table, by column.
-        out: folder of the run directories.
-        search: lines of the table of the search. With any, the full models
+        lines: Of the table, by column.
+        out: Folder of the run directories.
+        search: Lines of the table of the search. With any, the full models
             are those of the search.
     """
     paper_file = claims.find_file("experiments", "freezing")
@@ -133,12 +133,12 @@ def write(
     """Writes the run directory of one trial.
 
     Args:
-        line: of the table.
-        metrics: after the last epoch, on the official development set.
-        lr: learning rate.
-        sizes: examples of each split.
-        parameters: see `parameters` of `experiments/freezing/published.json`.
-        out: folder of the run directories.
+        line: Of the table.
+        metrics: After the last epoch, on the official development set.
+        lr: Learning rate.
+        sizes: Examples of each split.
+        parameters: See `parameters` of `experiments/freezing/published.json`.
+        out: Folder of the run directories.
     """
     settings = freezing.Settings(
         model=PRESETS[line["model"]],

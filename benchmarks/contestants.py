@@ -43,15 +43,15 @@ class Contestants:
     and programs are made in its first call, as PyTorch's moments are.
 
     Args:
-        settings: resolved.
+        settings: Resolved.
 
     Attributes:
-        plan: the batches of an epoch of ours.
-        texts: the training texts of the task; an epoch reads some of them.
-        cache_build: of the cache that `make_cached_epoch` has built,
+        plan: The batches of an epoch of ours.
+        texts: The training texts of the task; an epoch reads some of them.
+        cache_build: Of the cache that `make_cached_epoch` has built,
             `build_seconds`, of these `compile_seconds`, `bytes` and `engine`;
             None before that.
-        trained_parameters: scalars that train in the epoch made last.
+        trained_parameters: Scalars that train in the epoch made last.
     """
 
     def __init__(self, settings: measuring.BenchmarkSettings) -> None:
@@ -154,7 +154,7 @@ class Contestants:
         """Our training from the frozen blocks' cached output, built here.
 
         Args:
-            stored: the texts to build; None for those of the epoch.
+            stored: The texts to build; None for those of the epoch.
         """
         folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
         read = self.objective.train
@@ -210,8 +210,8 @@ def load_encoder(
     """Loads the encoder of a run, or makes a random one with its vocabulary.
 
     Args:
-        settings: resolved.
-        shape: blocks and width, such as 12x768; empty for that of the model.
+        settings: Resolved.
+        shape: Blocks and width, such as 12x768; empty for that of the model.
     """
     options = (settings.dropout, settings.dtype_policy, settings.seed)
     encoder = loading.load(settings.model, settings.cache_folder, *options)

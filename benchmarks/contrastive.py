@@ -57,10 +57,10 @@ class Draw(Source):
     """A draw of training texts, with the test texts of its task.
 
     Args:
-        name: of the task, in `TASKS`.
-        table: its texts and labels, shuffled; the first are tested.
-        size: training texts per label.
-        draw: the number of the draw, from 0.
+        name: Of the task, in `TASKS`.
+        table: Its texts and labels, shuffled; the first are tested.
+        size: Training texts per label.
+        draw: The number of the draw, from 0.
     """
 
     def __init__(

@@ -13,12 +13,12 @@ def fill(path: str, name: str, text: str) -> None:
     """Replaces the text between `<!-- begin: NAME -->` and its end.
 
     Args:
-        path: of the document.
-        name: of the marks.
-        text: the new text.
+        path: Of the document.
+        name: Of the marks.
+        text: The new text.
 
     Raises:
-        UserError: the document has no such marks.
+        UserError: The document has no such marks.
     """
     begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
     with open(path, encoding="utf-8") as file:
@@ -48,15 +48,15 @@ def measure_or_fill(
     """Measures and prints a table, or writes a measurement into a document.
 
     Args:
-        measure: function from `out` to the measurement, which is stored there
+        measure: Function from `out` to the measurement, which is stored there
             as JSON.
-        make_table: function from the measurement to Markdown.
-        out: folder.
-        document: its path; empty to measure.
-        name: of the marks in it.
+        make_table: Function from the measurement to Markdown.
+        out: Folder.
+        document: Its path; empty to measure.
+        name: Of the marks in it.
 
     Raises:
-        UserError: see `fill`.
+        UserError: See `fill`.
     """
     path = os.path.join(out, "measured.json")
     if not document:

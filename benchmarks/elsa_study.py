@@ -158,9 +158,9 @@ def save_encoder(settings: Any, shape: str, folder: str) -> None:
     """Writes the encoder with a new head, for transformers and for us.
 
     Args:
-        settings: of a trial.
-        shape: see `--shape`.
-        folder: where to.
+        settings: Of a trial.
+        shape: See `--shape`.
+        folder: Where to.
     """
     command_line.import_tensorflow()
     from benchmarks import contestants
@@ -222,8 +222,8 @@ def count_all(spent: dict[str, list[np.ndarray]], trials: int) -> np.ndarray:
     """Sums the times of all trials; those not run count like the last one.
 
     Args:
-        spent: times of the trials that were run, for each number of blocks.
-        trials: how many each has.
+        spent: Times of the trials that were run, for each number of blocks.
+        trials: How many each has.
     """
     return sum(
         (sum(few) + (trials - len(few)) * few[-1] for few in spent.values()),

@@ -81,7 +81,7 @@ def list_rows(folder: str) -> Iterator[tuple[str | int, ...]]:
     """The rows of the table: by model, frozen blocks, task, and as stored.
 
     Args:
-        folder: of a checkout of the repository.
+        folder: Of a checkout of the repository.
     """
     for model, blocks in BLOCKS.items():
         for trained in [blocks, *range(blocks // 2, -1, -1)]:
@@ -105,7 +105,7 @@ def list_searched(folder: str) -> Iterator[tuple[str, ...]]:
     """The rows of the search: by model, task, metric, rate, and as stored.
 
     Args:
-        folder: of a checkout of the repository.
+        folder: Of a checkout of the repository.
     """
     for model, task in itertools.product(sorted(BLOCKS), sorted(SEARCHED)):
         for (metric, ending), lr in itertools.product(SEARCHED[task], RATES):
@@ -119,11 +119,11 @@ def write_tables(folder: str, out: str) -> list[int]:
     """Writes both tables; returns the number of trials of each.
 
     Args:
-        folder: of a checkout of the repository.
-        out: folder of the tables.
+        folder: Of a checkout of the repository.
+        out: Folder of the tables.
 
     Raises:
-        UserError: the folder has no trials for a table.
+        UserError: The folder has no trials for a table.
     """
     tables: list[list[tuple[str | int, ...]]] = [
         list(list_rows(folder)),

@@ -35,7 +35,7 @@ def table(root: str) -> str:
     """Returns means, deviations and the difference's interval as Markdown.
 
     Args:
-        root: folder of run directories.
+        root: Folder of run directories.
     """
     records, _ = reading.read_runs(root)
     groups: dict[tuple[str, str], dict[tuple[bool, int], RunRecord]] = (

@@ -1,6 +1,6 @@
-"""Seconds per epoch: our training, live and cached, and Hugging Face's.
+r"""Seconds per epoch: our training, live and cached, and Hugging Face's.
 
-    python -m benchmarks.frameworks --task=rte --data=FOLDER --model=minilm \\
+    python -m benchmarks.frameworks --task=rte --data=FOLDER --model=minilm \
         --trainable_layers=2 --lr=1e-3 --batch_size=16
 
 Contestants: ours, its frozen blocks run live; ours, their output cached; and

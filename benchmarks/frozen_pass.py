@@ -86,9 +86,9 @@ def make_passes(
     """Returns a dict from each contestant to a function that runs its pass.
 
     Args:
-        settings: resolved.
-        encoder: ours, in float32.
-        split: the texts.
+        settings: Resolved.
+        encoder: Ours, in float32.
+        split: The texts.
     """
     from benchmarks import contestants
     from tf_transfer.data import batches

@@ -25,7 +25,7 @@ def read_ids(path: str) -> list[str]:
     """The column `id` of a CSV file of the repository, in its order.
 
     Raises:
-        UserError: the file is missing, or has no such column.
+        UserError: The file is missing, or has no such column.
     """
     if not os.path.isfile(path):
         raise UserError(
@@ -43,8 +43,8 @@ def write_split(folder: str, out: str) -> None:
     """Writes both files.
 
     Args:
-        folder: of a checkout of the repository.
-        out: folder of the two files.
+        folder: Of a checkout of the repository.
+        out: Folder of the two files.
     """
     train = read_ids(os.path.join(folder, "data", "train.csv"))
     test = read_ids(os.path.join(folder, "data", "test.csv"))

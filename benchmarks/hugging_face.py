@@ -128,10 +128,10 @@ def build(
     """Returns (model, optimizer) of the encoder's shape, equally frozen.
 
     Args:
-        encoder: ours.
-        trainable: what trains: every weight of some blocks, or LoRA in them.
-        classes: number of answers.
-        settings: dropout, rate, decay and seed.
+        encoder: Ours.
+        trainable: What trains: every weight of some blocks, or LoRA in them.
+        classes: Number of answers.
+        settings: Dropout, rate, decay and seed.
     """
     import torch
     import transformers
@@ -198,8 +198,8 @@ def make_pass(
     """Returns a function that runs a `BertModel` over batches.
 
     Args:
-        encoder: ours, whose shape the model has.
-        given: dicts of arrays; see `data.batches.pipeline`.
+        encoder: Ours, whose shape the model has.
+        given: Dicts of arrays; see `data.batches.pipeline`.
         precision: `float32` or `bfloat16`, of weights and arithmetic.
     """
     import torch
@@ -277,11 +277,12 @@ def make_epoch(
     The batches are on the model's device before the first epoch.
 
     Args:
-        model, optimizer: what `build` returned.
-        encoder: ours, whose padding token is used.
-        split: the texts.
-        plan: which of them make a batch.
-        settings: precision and clipping.
+        model: The model that `build` returned.
+        optimizer: Its optimizer.
+        encoder: Ours, whose padding token is used.
+        split: The texts.
+        plan: Which of them make a batch.
+        settings: Precision and clipping.
     """
     import torch
 

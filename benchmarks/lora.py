@@ -68,9 +68,9 @@ class Contestant:
 
     Attributes:
         name: `{layers}` stands for `--trainable_layers`.
-        epoch: which of the `make_` methods of `Contestants` makes its epoch.
-        method: what trains inside the blocks.
-        everywhere: whether it trains in all blocks, or in the last.
+        epoch: Which of the `make_` methods of `Contestants` makes its epoch.
+        method: What trains inside the blocks.
+        everywhere: Whether it trains in all blocks, or in the last.
     """
 
     name: str
@@ -178,8 +178,8 @@ def measure_memory(
     """Bytes that a step adds to the network's, measured and in theory.
 
     Args:
-        settings: unresolved.
-        contestant: the one that trains, in a process of its own.
+        settings: Unresolved.
+        contestant: The one that trains, in a process of its own.
 
     Returns:
         `measured`; and in theory, `optimizer` (gradient and two moments of
@@ -235,10 +235,11 @@ def count_activation_bytes(
     layers whose weights do not train: only the gradient of these needs it.
 
     Args:
-        shape: of the encoder.
-        trainable: what trains; of methods, `full` and `lora`.
-        texts, length: of the padded batch.
-        cls_only: whether the top block computes [CLS] alone.
+        shape: Of the encoder.
+        trainable: What trains; of methods, `full` and `lora`.
+        texts: Texts of the padded batch.
+        length: Tokens of each, padding included.
+        cls_only: Whether the top block computes [CLS] alone.
     """
     trained = {*base_method.DENSE}
     targets = getattr(trainable.method, "targets", "all")

@@ -39,7 +39,7 @@ class BenchmarkSettings(
         """Returns settings with every default filled in, all checked.
 
         Raises:
-            UserError: a value that cannot be measured.
+            UserError: A value that cannot be measured.
         """
         settings = super().resolve()
         if self.examples < self.batch_size or self.rounds < 1:
@@ -57,7 +57,7 @@ def parse_shape(shape: str) -> tuple[int, int]:
     """Blocks and width of `--shape`.
 
     Raises:
-        UserError: it has another form.
+        UserError: It has another form.
     """
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
     if not match or int(match[2]) % 64:

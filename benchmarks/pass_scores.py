@@ -94,10 +94,10 @@ class Passes:
     texts of each length.
 
     Args:
-        run: a run on the task; its first training texts calibrate int8.
+        run: A run on the task; its first training texts calibrate int8.
 
     Attributes:
-        errors: the relative errors of the probe's pooled states by precision,
+        errors: The relative errors of the probe's pooled states by precision,
             as the engine measures them before it uses a model.
     """
 
@@ -251,7 +251,7 @@ def measure(path: str) -> dict[str, Any]:
     """Trains all runs of the tasks that the measurement does not have yet.
 
     Args:
-        path: file of the measurement, which is written after each task.
+        path: File of the measurement, which is written after each task.
     """
     values = flags.FLAGS
     command_line.import_tensorflow()
@@ -292,9 +292,9 @@ def estimate_difference(
     K - 1 degrees of freedom: it has the chance of draws and of tasks.
 
     Args:
-        tasks: the scores of each task.
-        precision: the precision that is compared with float32.
-        approaches: keys of the scores.
+        tasks: The scores of each task.
+        precision: The precision that is compared with float32.
+        approaches: Keys of the scores.
     """
     means = [
         statistics.fmean(

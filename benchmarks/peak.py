@@ -21,9 +21,10 @@ def tensorflow_product(
     The function returns when the product is computed.
 
     Args:
-        rows, inner, columns: the shapes are [rows, inner] and
-            [inner, columns].
-        precision: the value of `--precision`.
+        rows: Rows of the first matrix.
+        inner: Its columns, and the rows of the second.
+        columns: Columns of the second.
+        precision: The value of `--precision`.
     """
     import tensorflow as tf
 
@@ -52,9 +53,9 @@ def measure_peak(
     """Returns the most operations per second that matrix products reach.
 
     Args:
-        precision: the value of `--precision`.
-        make_product: what `tensorflow_product` is, for another library.
-        repetitions: number of times that each product is timed.
+        precision: The value of `--precision`.
+        make_product: What `tensorflow_product` is, for another library.
+        repetitions: Number of times that each product is timed.
     """
     peak = 0.0
     for shape in SHAPES:

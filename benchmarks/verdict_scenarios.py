@@ -14,24 +14,24 @@ class Scenario:
     """The truth about made-up runs, and what is claimed about them.
 
     Attributes:
-        name: in words.
-        claim: keys of `claims.Claim`.
-        false: words that are false; `SIZE` is "agrees" on the size too.
-        difference: true mean of the last blocks less that of fine-tuning.
-        deviations: standard deviations over seeds of both groups' scores.
-        rates: number of learning rates tried in each group; the one that is
+        name: In words.
+        claim: Keys of `claims.Claim`.
+        false: Words that are false; `SIZE` is "agrees" on the size too.
+        difference: True mean of the last blocks less that of fine-tuning.
+        deviations: Standard deviations over seeds of both groups' scores.
+        rates: Number of learning rates tried in each group; the one that is
             best on validation counts.
-        correlation: between a run's scores on validation and test.
-        texts: standard deviation of each group over test texts.
-        failing: share of the seeds that lose 20 points, in both groups.
-        tasks: number of tasks of the claim.
-        in_folds: whether both groups were tested in the same folds.
-        drift: percent by which times change over a task's runs.
-        noise: standard deviation of the times of both groups, in percent.
-        apart: whether the groups were timed one after the other.
-        family: number of claims judged together; a set with any false verdict
+        correlation: Between a run's scores on validation and test.
+        texts: Standard deviation of each group over test texts.
+        failing: Share of the seeds that lose 20 points, in both groups.
+        tasks: Number of tasks of the claim.
+        in_folds: Whether both groups were tested in the same folds.
+        drift: Percent by which times change over a task's runs.
+        noise: Standard deviation of the times of both groups, in percent.
+        apart: Whether the groups were timed one after the other.
+        family: Number of claims judged together; a set with any false verdict
             counts as false.
-        seeds: numbers of seeds to try.
+        seeds: Numbers of seeds to try.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""From command to result: runs of ours, and a script with transformers.
+r"""From command to result: runs of ours, and a script with transformers.
 
     python -m benchmarks.whole_runs --data=glue --out=runs/whole_runs
-    python -m benchmarks.whole_runs --out=runs/whole_runs \\
+    python -m benchmarks.whole_runs --out=runs/whole_runs \
         --document=experiments/prefix_cache/results.md
 
 Times whole processes in turn: `tf_transfer.glue` on RTE with `minilm`, and

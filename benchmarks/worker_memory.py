@@ -35,8 +35,8 @@ class RecordingWorker(local.LocalWorker):
     """A worker whose memory is recorded.
 
     Attributes:
-        memory: bytes after each run.
-        peak: the most bytes so far, after each run.
+        memory: Bytes after each run.
+        peak: The most bytes so far, after each run.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -60,12 +60,13 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
     """Does runs in one worker.
 
     Args:
-        count: number of runs.
-        model, data: of the runs.
-        out: folder of the runs.
+        count: Number of runs.
+        model: The encoder of the runs.
+        data: The data of the runs.
+        out: Folder of the runs.
 
     Raises:
-        UserError: one failed, or the worker had to be replaced.
+        UserError: One failed, or the worker had to be replaced.
     """
     cases = 8  # tasks, trained blocks and rates
     grid = grid_lib.Grid(

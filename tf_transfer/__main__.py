@@ -70,7 +70,7 @@ def run() -> None:
     """Runs the command that the first word names, or lists all.
 
     Raises:
-        UserError: there is no such command.
+        UserError: There is no such command.
     """
     name, *words = sys.argv[1:] or ["--help"]
     if name in itertools.chain(*GROUPS.values()):

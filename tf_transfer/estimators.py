@@ -272,7 +272,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
     A fit warns if the TF-IDF baseline scores more on the validation texts.
 
     Attributes:
-        classes_: the classes, sorted.
+        classes_: The classes, sorted.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Groups = None) -> Self:
@@ -287,7 +287,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
                 on or all validate, and are in one fold. None: each for itself.
 
         Raises:
-            ValueError: the texts, the labels, the groups or a parameter are
+            ValueError: The texts, the labels, the groups or a parameter are
                 invalid.
         """
         texts = memory_source.read_columns(X)
@@ -434,11 +434,12 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         """Trains.
 
         Args:
-            X, groups: see `TextClassifier.fit`.
+            X: See `TextClassifier.fit`.
+            groups: See `TextClassifier.fit`.
             y: [n] numbers.
 
         Raises:
-            ValueError: the texts, the scores, the groups or a parameter are
+            ValueError: The texts, the scores, the groups or a parameter are
                 invalid.
         """
         texts = memory_source.read_columns(X)

@@ -52,21 +52,21 @@ class Experiment(RunModel[S], Generic[S]):
     """One run of an experiment: its name, model, phases and training.
 
     Args:
-        settings: of the class `Settings`; they are resolved here.
-        source: the source of the task's texts, in place of the one that the
+        settings: Of the class `Settings`; they are resolved here.
+        source: The source of the task's texts, in place of the one that the
             settings name.
-        head: function (task, encoder) to a Keras layer with the interface of
+        head: Function (task, encoder) to a Keras layer with the interface of
             `models.heads.pooled.PooledHead`, in place of the experiment's own.
-        warm: state that the runs of this process share: the next run reuses
+        warm: State that the runs of this process share: the next run reuses
             this run's network.
-        recorded: the content of a finished run's `config.json`, to predict.
+        recorded: The content of a finished run's `config.json`, to predict.
 
     Attributes:
-        settings: resolved.
-        data: the texts, their splits and encoding.
+        settings: Resolved.
+        data: The texts, their splits and encoding.
 
     Raises:
-        UserError: the settings are invalid; the message names the flag.
+        UserError: The settings are invalid; the message names the flag.
     """
 
     Settings: type[S]  # each experiment has its own
@@ -120,7 +120,7 @@ class Experiment(RunModel[S], Generic[S]):
         """The command of this run, or of one like it, to be offered.
 
         Args:
-            changes: settings in place of this run's; see `offered_flags`.
+            changes: Settings in place of this run's; see `offered_flags`.
         """
         flags = settings_lib.offered_flags(self.settings, changes)
         return ["python", "-m", self.command_module, *flags]
@@ -129,7 +129,7 @@ class Experiment(RunModel[S], Generic[S]):
         """The directory of the run, known before anything is loaded.
 
         Args:
-            replicas: number of replicas that share a batch.
+            replicas: Number of replicas that share a batch.
         """
         return run_paths.locate(
             self.run_settings,
@@ -152,12 +152,13 @@ class Experiment(RunModel[S], Generic[S]):
         """Trains and evaluates, or finds the finished run.
 
         Args:
-            settings: of the class `Settings`.
-            callbacks: see `training.callbacks.Callback`.
-            source, head: see `Experiment`.
+            settings: Of the class `Settings`.
+            callbacks: See `training.callbacks.Callback`.
+            source: See `Experiment`.
+            head: See `Experiment`.
 
         Raises:
-            UserError: settings or data are invalid.
+            UserError: Settings or data are invalid.
             Interrupted: SIGTERM or Ctrl-C; the same call resumes the run.
         """
         return cls(settings, source, head).train(callbacks)
@@ -168,8 +169,8 @@ class Experiment(RunModel[S], Generic[S]):
         """Trains the run, or resumes it; fits a baseline. See `run`.
 
         Args:
-            callbacks: see `training.callbacks.Callback`.
-            prints_answer: whether `print_answer` is called.
+            callbacks: See `training.callbacks.Callback`.
+            prints_answer: Whether `print_answer` is called.
         """
         began, settings = time.monotonic(), self.run_settings
         replicas = 1
@@ -211,9 +212,9 @@ class Experiment(RunModel[S], Generic[S]):
         """Does what is left of the run, and writes `result.json`, last of all.
 
         Args:
-            directory: of the run.
-            callbacks: see `training.callbacks.Callback`.
-            began: when the run began, a time of `time.monotonic`.
+            directory: Of the run.
+            callbacks: See `training.callbacks.Callback`.
+            began: When the run began, a time of `time.monotonic`.
         """
         WarmState.runs += 1
         make_runner = self.runners[self.settings.features]
@@ -271,7 +272,7 @@ class Experiment(RunModel[S], Generic[S]):
         """The settings of a finished run, to predict with on this machine.
 
         Args:
-            config: the content of its `config.json`.
+            config: The content of its `config.json`.
         """
         names = {field.name for field in dataclasses.fields(cls.Settings)}
         names -= {"strategy", "cpu_devices", "cache_dir", "prefix_engine"}
@@ -286,11 +287,11 @@ def load(name: str) -> type[Experiment[RunSettings]]:
     """The experiment of a name or module.
 
     Args:
-        name: one of `EXPERIMENTS`, its command, or a module that can be
+        name: One of `EXPERIMENTS`, its command, or a module that can be
             imported and has an `EXPERIMENT`.
 
     Raises:
-        UserError: there is no such experiment.
+        UserError: There is no such experiment.
     """
     module = EXPERIMENTS.get(name, name)
     if module.removeprefix("tf_transfer.") in FOLDERS:
@@ -318,15 +319,15 @@ def open_run(
     """A finished run, ready to predict.
 
     Args:
-        path: path of its directory, or of the folder of a search, for the run
+        path: Path of its directory, or of the folder of a search, for the run
             that is its answer.
-        cache_dir: folder for downloads by pip.
-        experiment_name: module of a user's own experiment; no file decides
+        cache_dir: Folder for downloads by pip.
+        experiment_name: Module of a user's own experiment; no file decides
             which code is loaded.
-        head: the function that `run` was given as `head`, if any.
+        head: The function that `run` was given as `head`, if any.
 
     Raises:
-        UserError: the run is unfinished, damaged or without a model, or its
+        UserError: The run is unfinished, damaged or without a model, or its
             encoder or head is another one than now, or a setting is retired.
     """
     path = run_paths.find_answer(path)
@@ -361,7 +362,7 @@ def _read_finished(path: str) -> tuple[Record, Record]:
     """The contents of a finished run's `config.json` and `result.json`.
 
     Raises:
-        UserError: the run is unfinished, damaged, without a model or retired.
+        UserError: The run is unfinished, damaged, without a model or retired.
     """
     directory = records.RunDirectory(path, None)
     record = directory.result()

@@ -168,9 +168,9 @@ def compose(
     """The page of a report.
 
     Args:
-        summary: what `summary.summarize` returned.
-        published_folder: see `--published`.
-        margin: see `--margin`.
+        summary: What `summary.summarize` returned.
+        published_folder: See `--published`.
+        margin: See `--margin`.
     """
     from tf_transfer.reports import (
         page,  # loads pandas and matplotlib
@@ -191,7 +191,7 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
     An older report there is replaced; other files in the folder stay.
 
     Raises:
-        FullDiskError: the disk is full; an older report is as before.
+        FullDiskError: The disk is full; an older report is as before.
     """
     from tf_transfer.reports import page as lib
 
@@ -214,7 +214,7 @@ def write_document(
     """Puts the short form of a report between the marks of a Markdown file.
 
     Raises:
-        FullDiskError: the disk is full; the file is as before.
+        FullDiskError: The disk is full; the file is as before.
     """
     text = read_document(path)
     contents = {
@@ -229,7 +229,7 @@ def read_document(path: str) -> str:
     """The text of a Markdown file that a report goes into.
 
     Raises:
-        UserError: the file has no marks.
+        UserError: The file has no marks.
     """
     text = pathlib.Path(path).read_text(encoding="utf-8")
     if len(MARKED.findall(text)) != 1 or text.count(END) != 1:

@@ -1,9 +1,9 @@
-"""The best training for your texts, within the time you have.
+r"""The best training for your texts, within the time you have.
 
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=30m
-    python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \\
+    python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \
         --max_loss=1
-    python -m tf_transfer.search --task=mine.toml --models=minilm,FOLDER \\
+    python -m tf_transfer.search --task=mine.toml --models=minilm,FOLDER \
         --budget=1h
     python -m tf_transfer.search --task=mine.toml --model=minilm --dry_run
 
@@ -42,11 +42,11 @@ def open_search(settings: Settings, began: float) -> "Search":
     """A search, with the best of several encoders, which are ranked first.
 
     Args:
-        settings: any.
-        began: see `Search`.
+        settings: Any.
+        began: See `Search`.
 
     Raises:
-        UserError: see `Search`.
+        UserError: See `Search`.
     """
     settings = settings.resolve()
     if settings.own_data:

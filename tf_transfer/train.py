@@ -1,7 +1,7 @@
-"""Your own task: one run with today's recipe, and its result.
+r"""Your own task: one run with today's recipe, and its result.
 
     python -m tf_transfer.train --task=mine.toml --model=minilm
-    python -m tf_transfer.train --data=mine.csv --text_column=text \\
+    python -m tf_transfer.train --data=mine.csv --text_column=text \
         --label_column=label --model=minilm --trainable_layers=2
     python -m tf_transfer.train --task=mine.toml --features=tfidf
     python -m tf_transfer.train --task=mine.toml --models=minilm,FOLDER
@@ -123,8 +123,8 @@ def usual_epochs(texts: int, settings: "Settings") -> int:
     """Number of epochs without `--max_epochs`.
 
     Args:
-        texts: number of training texts.
-        settings: of the run.
+        texts: Number of training texts.
+        settings: Of the run.
     """
     steps = batches.count_steps(texts, settings.batch_size)
     if settings.is_contrastive:

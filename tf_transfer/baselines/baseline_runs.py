@@ -43,7 +43,7 @@ class Baseline(Protocol[Read]):
         """
 
     def logits(self, inputs: Read, /) -> np.ndarray:
-        """float [examples or words, units]."""
+        """Floats [examples or words, units]."""
 
 
 class RecordedDevices(Protocol):
@@ -164,10 +164,13 @@ def run(
     Args:
         settings: Resolved, of an experiment with such features.
         directory: The run directory.
-        task, baseline, folds: See `score_folds`.
+        task: See `score_folds`.
+        baseline: See `score_folds`.
+        folds: See `score_folds`.
         seed: The seed that the result records.
         devices: Where it is computed.
-        input_seconds, may_score_nothing: See `score_folds`.
+        input_seconds: See `score_folds`.
+        may_score_nothing: See `score_folds`.
 
     Returns:
         The content of `result.json`; all other files are written.

@@ -112,9 +112,13 @@ def fit_each(
     is_balanced: bool,
     tolerance: float = TOLERANCE,
 ) -> list[Linear]:
-    """Fits a model of each strength; see `fit`.
+    """Fits a model of each strength.
 
     Args:
+        task: See `fit`.
+        features: See `fit`.
+        labels: See `fit`.
+        is_balanced: See `fit`.
         strengths: Rising. Each fit begins where the one before ended, which
             saves half of the time.
         tolerance: Of the gradient.

@@ -88,7 +88,7 @@ class WordStates:
         labels: int64 [words].
         sentences: int64 [words]. The sentence of each.
         groups: int64 [sentences], or None; see `task.Examples`.
-        tokens: of the sentences.
+        tokens: Of the sentences.
     """
 
     def __init__(

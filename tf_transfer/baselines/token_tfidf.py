@@ -19,8 +19,8 @@ def can_read(task: Task, texts: int) -> bool:
     """Whether the probe of a task reads TF-IDF.
 
     Args:
-        task: the task.
-        texts: the number of labelled texts, those of validation included, so
+        task: The task.
+        texts: The number of labelled texts, those of validation included, so
             that a refit reads the same.
     """
     is_single = len(task.texts) == 1 and not task.is_tagging
@@ -32,8 +32,8 @@ def count_terms(tokens: Tokens, vocabulary: int) -> scipy.sparse.csr_matrix:
     """How often a text has each token, and each pair of neighbours.
 
     Args:
-        tokens: of the texts.
-        vocabulary: the number of tokens that the encoder knows.
+        tokens: Of the texts.
+        vocabulary: The number of tokens that the encoder knows.
 
     Returns:
         float32 [texts, vocabulary + NEIGHBOURS].
@@ -61,7 +61,7 @@ def fit_idf(counts: scipy.sparse.csr_matrix) -> np.ndarray:
     """float32 [terms]: scikit-learn's smooth idf; 0 of terms in no text.
 
     Args:
-        counts: see `count_terms`.
+        counts: See `count_terms`.
     """
     texts = counts.getnnz(axis=0)
     idf = np.log((1 + counts.shape[0]) / (1 + texts)) + 1
@@ -77,8 +77,8 @@ def weigh(
     which is the length of the vector if none repeats.
 
     Args:
-        counts: see `count_terms`.
-        idf: see `fit_idf`.
+        counts: See `count_terms`.
+        idf: See `fit_idf`.
     """
     scaled = scipy.sparse.diags(1 / _measure_lengths(counts, idf)) @ counts
     return (scaled @ scipy.sparse.diags(idf)).tocsr()
@@ -88,8 +88,8 @@ def add_terms(counts: scipy.sparse.csr_matrix, terms: np.ndarray) -> np.ndarray:
     """float32 [texts, units]: the logits that `WordsHead` adds.
 
     Args:
-        counts: see `count_terms`.
-        terms: its weight, float32 [terms, units + 1].
+        counts: See `count_terms`.
+        terms: Its weight, float32 [terms, units + 1].
     """
     lengths = _measure_lengths(counts, terms[:, -1])
     logits: np.ndarray = counts @ terms[:, :-1] / lengths[:, None]

@@ -52,8 +52,8 @@ class Choice:
     """What a cross-validation chooses.
 
     Attributes:
-        analyzer, ngram_range: see `NGRAMS`.
-        strength: see `linear.fit`.
+        analyzer, ngram_range: See `NGRAMS`.
+        strength: See `linear.fit`.
     """
 
     analyzer: Analyzer
@@ -131,7 +131,8 @@ class Usual:
 
         Args:
             texts: Those of the examples, see `cut_words`.
-            labels, groups: Those of the examples.
+            labels: The labels of the examples.
+            groups: The groups of the examples, or None.
 
         Raises:
             UserError: There are fewer groups than folds.
@@ -243,7 +244,8 @@ class Usual:
         """Becomes a fitted model.
 
         Args:
-            chosen, arrays: Those of the fitted model.
+            chosen: What the fitted model chose.
+            arrays: The arrays of the fitted model.
 
         Raises:
             ValueError, TypeError, LookupError, Damaged: They are damaged.
@@ -265,7 +267,8 @@ def count_terms(
 
     Args:
         texts: The texts.
-        analyzer, ngram_range: See `NGRAMS`.
+        analyzer: See `NGRAMS`.
+        ngram_range: See `NGRAMS`.
 
     Returns:
         float32 [texts, terms] of the most frequent terms, and these.

@@ -44,13 +44,13 @@ def score_samples(
     """The score on each sample, 0..1: float64 [samples].
 
     Args:
-        metric: its name.
-        labels: see `task.Examples`; where words are labelled, int64 [words].
+        metric: Its name.
+        labels: See `task.Examples`; where words are labelled, int64 [words].
         logits: float [examples or words, units].
         times: int64 [samples, examples or sentences]; see `draw`.
         starts: int64 [sentences]: where words are labelled, each sentence's
             first word.
-        types: those of the entities, where words are labelled.
+        types: Those of the entities, where words are labelled.
     """
     if starts is not None:
         counts = entities.count_by_sentence(
@@ -82,8 +82,8 @@ def answer_majority(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     Where labels are scores it answers the most frequent one.
 
     Args:
-        labels: see `task.Examples`; no words.
-        logits: of a model.
+        labels: See `task.Examples`; no words.
+        logits: Of a model.
     """
     if not is_number(labels):
         return metrics.majority_logits(labels)

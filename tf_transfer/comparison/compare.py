@@ -29,14 +29,14 @@ class Candidate:
     """An approach that may be used, and what it is compared by.
 
     Attributes:
-        row: what is known of it alone.
-        scores: of each task, in points.
-        seconds: of each task, as logarithms; empty where times are not
+        row: What is known of it alone.
+        scores: Of each task, in points.
+        seconds: Of each task, as logarithms; empty where times are not
             compared.
-        parameters: trained ones, of each task.
-        runs: where it ran on several folds, its run on each, on the texts that
+        parameters: Trained ones, of each task.
+        runs: Where it ran on several folds, its run on each, on the texts that
             are held out. It is compared on the folds that another has, too.
-        majority: what the majority baseline scores on the same texts; None
+        majority: What the majority baseline scores on the same texts; None
             where it is not known.
     """
 
@@ -56,9 +56,9 @@ def compare(
     """The row of each candidate, compared with a reference.
 
     Args:
-        candidates: on the tasks of the reference.
-        reference: may be one of them.
-        baselines: the candidates that gains are over.
+        candidates: On the tasks of the reference.
+        reference: May be one of them.
+        baselines: The candidates that gains are over.
     """
     return [_compare_one(one, reference, baselines) for one in candidates]
 
@@ -127,10 +127,10 @@ def make_candidate(
     """A candidate of one finished run, compared by the texts of a split.
 
     Args:
-        name: what to call it.
-        run: on the split that is compared.
-        splits: the run on each split whose score is shown.
-        runs: see `Candidate`; `run` is all of them, joined.
+        name: What to call it.
+        run: On the split that is compared.
+        splits: The run on each split whose score is shown.
+        runs: See `Candidate`; `run` is all of them, joined.
     """
     scored = count(len(run.ids), f"{run.kind} text")
     is_baseline = run.approach.startswith(BASELINES)
@@ -167,8 +167,8 @@ def open_candidates(
     """Candidates of finished runs; none of a run without predictions.
 
     Args:
-        paths: their directories, by what to call them.
-        kind: of the split that is compared. Unset: `validation`, where all runs
+        paths: Their directories, by what to call them.
+        kind: Of the split that is compared. Unset: `validation`, where all runs
             have it, as the test must not choose; else `test`.
     """
     opened: dict[str, dict[str, Scored]] = {}
@@ -194,8 +194,8 @@ def compare_runs(
     """The rows of finished runs, with their gains over the baselines.
 
     Args:
-        candidates: see `open_candidates`.
-        reference: the name of what others are compared with. Unset, or without
+        candidates: See `open_candidates`.
+        reference: The name of what others are compared with. Unset, or without
             a candidate: the best on the split that is compared.
     """
     if not candidates:

@@ -26,25 +26,25 @@ class Row:
     """What an approach scores, loses and costs.
 
     Attributes:
-        name: in words, such as `last 2`.
-        task: its name; of a mean over several, the number of them.
-        validation, test: scores in points.
-        difference: its score minus the reference's, in points; unknown of the
+        name: In words, such as `last 2`.
+        task: Its name; of a mean over several, the number of them.
+        validation, test: Scores in points.
+        difference: Its score minus the reference's, in points; unknown of the
             reference, and where the two are not compared.
-        time: percent of the reference's.
-        time_of: which time, `TIME` or `PER_EPOCH`.
-        weights: trained parameters, percent of the reference's.
-        seeds: that it stands on; 0 of what has no seed.
-        folds: that it stands on; 0 where no fold validates.
-        scored: number and kind of the scored texts, such as `277 test texts`.
-        is_reference: whether others are compared with it.
-        is_baseline: whether nothing of an encoder trains.
-        seconds: that it took, with the build of its feature cache.
-        is_cached: whether it read the output of frozen blocks from one.
-        lead: its score minus that of the majority baseline, in points.
-        gains: its score minus that of each baseline, in points, by its name.
-        below_chance: its score and the texts, if that is below chance.
-        note: why it is not compared, or "".
+        time: Percent of the reference's.
+        time_of: Which time, `TIME` or `PER_EPOCH`.
+        weights: Trained parameters, percent of the reference's.
+        seeds: That it stands on; 0 of what has no seed.
+        folds: That it stands on; 0 where no fold validates.
+        scored: Number and kind of the scored texts, such as `277 test texts`.
+        is_reference: Whether others are compared with it.
+        is_baseline: Whether nothing of an encoder trains.
+        seconds: That it took, with the build of its feature cache.
+        is_cached: Whether it read the output of frozen blocks from one.
+        lead: Its score minus that of the majority baseline, in points.
+        gains: Its score minus that of each baseline, in points, by its name.
+        below_chance: Its score and the texts, if that is below chance.
+        note: Why it is not compared, or "".
     """
 
     name: str
@@ -102,8 +102,8 @@ def judge_losses(rows: Sequence[Row], margin: float) -> list[str]:
     compared.
 
     Args:
-        rows: on the same texts.
-        margin: the largest accepted loss, in points.
+        rows: On the same texts.
+        margin: The largest accepted loss, in points.
     """
     p_values = []
     for row in rows:
@@ -128,8 +128,8 @@ def choose(rows: Sequence[Row], margin: float) -> Row:
     """The cheapest row whose loss is shown to be below the margin.
 
     Args:
-        rows: on the same texts, the reference among them.
-        margin: the largest accepted loss, in points.
+        rows: On the same texts, the reference among them.
+        margin: The largest accepted loss, in points.
 
     Returns:
         The reference, if no cheaper row is shown to lose less. See
@@ -158,8 +158,8 @@ def find_floor(advised: Row, rows: Sequence[Row]) -> Row | None:
     baseline is held against cheaper ones alone.
 
     Args:
-        advised: the row.
-        rows: all rows on the same texts.
+        advised: The row.
+        rows: All rows on the same texts.
     """
     others = [
         row
@@ -180,17 +180,17 @@ class Decision:
     """What to use, and what shows it.
 
     Attributes:
-        margin: the largest accepted loss, in points.
-        advised: the row to use; None where nothing is compared, or nothing can
+        margin: The largest accepted loss, in points.
+        advised: The row to use; None where nothing is compared, or nothing can
             be recommended.
-        reference: what the others are compared with.
-        floor: the baseline that the gain of `advised` is over; None for none.
-        best: where neither a gain nor a loss of `advised` is known, the row
+        reference: What the others are compared with.
+        floor: The baseline that the gain of `advised` is over; None for none.
+        best: Where neither a gain nor a loss of `advised` is known, the row
             that loses least, of the cheaper ones if there are any.
-        word: whether the loss of `best` is below the margin: `YES`, `NO` or
+        word: Whether the loss of `best` is below the margin: `YES`, `NO` or
             `OPEN`.
-        below_chance: the row whose score is below chance, if one is.
-        unlikely: the best of all rows, where none is likely to be above the
+        below_chance: The row whose score is below chance, if one is.
+        unlikely: The best of all rows, where none is likely to be above the
             majority baseline.
     """
 
@@ -227,9 +227,9 @@ def decide(rows: Sequence[Row], margin: float = MARGIN) -> Decision:
     """What to train, by the rule of this module.
 
     Args:
-        rows: of any number of tasks, means over them included. The first task
+        rows: Of any number of tasks, means over them included. The first task
             that compares decides.
-        margin: the largest accepted loss, in points.
+        margin: The largest accepted loss, in points.
     """
     rows = take_headline(rows)
     if not rows:
@@ -254,8 +254,8 @@ def find_problem(rows: Sequence[Row], margin: float) -> Decision | None:
     """Why no row can be recommended; None if one can.
 
     Args:
-        rows: on the same texts; one is enough.
-        margin: see `decide`.
+        rows: On the same texts; one is enough.
+        margin: See `decide`.
     """
     for row in rows:
         if row.below_chance:

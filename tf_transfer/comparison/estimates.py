@@ -37,16 +37,16 @@ class Cell:
 
     Attributes:
         values: float64 [runs], or [folds].
-        task: equal for the cells of a task.
-        texts: names the texts of `resampled`.
+        task: Equal for the cells of a task.
+        texts: Names the texts of `resampled`.
         resampled: float64 [runs, resamples], each run's value on samples of the
             texts, less its value; None where it is not known.
-        texts_freedom: degrees of freedom of a variance over `resampled`; None
+        texts_freedom: Degrees of freedom of a variance over `resampled`; None
             for the number of samples less 1.
-        fold_share: of folds, examples that test over those that train.
-        is_trained: whether a seed could change the values.
-        in_turn: of times, whether they were measured in turn with others.
-        key: equal cells have equal keys. A contrast that uses a cell twice
+        fold_share: Of folds, examples that test over those that train.
+        is_trained: Whether a seed could change the values.
+        in_turn: Of times, whether they were measured in turn with others.
+        key: Equal cells have equal keys. A contrast that uses a cell twice
             counts its chance once.
     """
 
@@ -155,8 +155,9 @@ def subtract(
     """The mean over tasks of a cell's value minus another's.
 
     Args:
-        cells, others: of each task.
-        logarithms: whether the values are, and a ratio in percent is returned.
+        cells: The cell of each task.
+        others: The cell of each task that is subtracted.
+        logarithms: Whether the values are, and a ratio in percent is returned.
 
     Returns:
         `UNKNOWN` where a cell has no value, or two are of different texts.
@@ -236,8 +237,8 @@ class Estimate:
 
     Attributes:
         error: 0 where no run of a cell differs from the others.
-        freedom: nan where `error` is 0.
-        parts: standard errors of `seeds`, `texts` and `folds`, of those that
+        freedom: Nan where `error` is 0.
+        parts: Standard errors of `seeds`, `texts` and `folds`, of those that
             are known.
     """
 
@@ -288,9 +289,9 @@ class Estimate:
         """About how many seeds would make the interval reach no further.
 
         Args:
-            room: how far it may reach.
-            runs: that the estimate is from.
-            level: of the interval.
+            room: How far it may reach.
+            runs: That the estimate is from.
+            level: Of the interval.
 
         Returns:
             None if more than `REALISTIC` are needed: the other components of
@@ -313,7 +314,7 @@ class Ranged:
     """A value with its 95 % interval; ends are nan where it has none.
 
     Attributes:
-        estimate: what it is from; None where a cell that is trained has one
+        estimate: What it is from; None where a cell that is trained has one
             run.
     """
 
@@ -336,9 +337,9 @@ class Ranged:
         """The value with its interval: `82.79 (81.20 to 84.38)`, or "".
 
         Args:
-            digits: after the point.
+            digits: After the point.
             sign: `+` shows the sign of positive numbers.
-            unit: after the value.
+            unit: After the value.
         """
         if not self.is_known:
             return ""

@@ -27,17 +27,17 @@ class Scored:
 
     Attributes:
         kind: `test` or `validation`.
-        metric: the headline.
-        scores: all metrics on the split, 0..1.
+        metric: The headline.
+        scores: All metrics on the split, 0..1.
         ids: int64 [examples].
-        labels: see `task.Examples`; of words, int64 [words].
+        labels: See `task.Examples`; of words, int64 [words].
         logits: float [examples or words, units].
-        starts: of words, int64 [sentences]: each one's first word.
+        starts: Of words, int64 [sentences]: each one's first word.
         groups: int64 [examples or sentences]; see `task.Examples`.
-        path: of its directory.
-        approach: such as `last_2`.
-        seconds: that it took, as if it had built its feature cache.
-        trainable_parameters: number of them.
+        path: Of its directory.
+        approach: Such as `last_2`.
+        seconds: That it took, as if it had built its feature cache.
+        trainable_parameters: Number of them.
     """
 
     kind: str
@@ -191,7 +191,7 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     """A finished run; None where it is not, or has stored no predictions.
 
     Args:
-        path: of its directory.
+        path: Of its directory.
         kind: `test` or `validation`; unset, the test if there is one.
     """
     directory = RunDirectory(path, None)
@@ -222,7 +222,7 @@ def count_seconds(record: Record) -> float:
     """What a run took, as if it had built its feature cache.
 
     Args:
-        record: what its `result.json` says.
+        record: What its `result.json` says.
     """
     seconds: float = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
     return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)
@@ -236,7 +236,7 @@ def join(runs: tuple[Scored, ...]) -> Scored:
     Seconds are the median.
 
     Args:
-        runs: one at least, each on the texts that its fold holds out.
+        runs: One at least, each on the texts that its fold holds out.
     """
     first = runs[0]
     if len(runs) == 1:

@@ -32,8 +32,8 @@ def read_arrays(
     """What a finished run stored of a split; {} if it stored nothing.
 
     Args:
-        directory: of the run.
-        result: what its `result.json` says, if there is one.
+        directory: Of the run.
+        result: What its `result.json` says, if there is one.
         kind: `test` or `validation`.
 
     Returns:
@@ -42,7 +42,7 @@ def read_arrays(
         as `mismatched_` or `sentiment_`, where there is one.
 
     Raises:
-        Damaged, OSError, ValueError: they cannot be read.
+        Damaged, OSError, ValueError: They cannot be read.
     """
     if result is None or PREDICTIONS not in result["sha256"]:
         return {}
@@ -58,10 +58,10 @@ class Predictions:
     """Reads labels and outputs of runs, and what a report needs of them.
 
     Args:
-        root: the folder that the records' paths start from.
+        root: The folder that the records' paths start from.
 
     Attributes:
-        damaged: paths of runs whose predictions could not be read.
+        damaged: Paths of runs whose predictions could not be read.
     """
 
     def __init__(self, root: str) -> None:
@@ -78,8 +78,8 @@ class Predictions:
         majority baseline is scored once for all runs with the same labels.
 
         Args:
-            record: of a run, or of an ensemble.
-            arrays: what an ensemble predicts; a run has stored it.
+            record: Of a run, or of an ensemble.
+            arrays: What an ensemble predicts; a run has stored it.
 
         Returns:
             The record with `majorities`, of the metrics whose score is known,
@@ -165,8 +165,8 @@ def resample(record: RunRecord, arrays: Arrays) -> Resampled:
     """The scores of a run, and its lead, on samples of its texts.
 
     Args:
-        record: of a run.
-        arrays: what it predicted on its `split`, see `read_arrays`.
+        record: Of a run.
+        arrays: What it predicted on its `split`, see `read_arrays`.
 
     Returns:
         `texts` (a hash of their ids, labels and groups), `resampled` (the score

@@ -28,8 +28,8 @@ class Epoch(msgspec.Struct, frozen=True):
     """What was measured after an epoch.
 
     Attributes:
-        validation, test: the headline scores, 0..1.
-        seconds: since the run began.
+        validation, test: The headline scores, 0..1.
+        seconds: Since the run began.
     """
 
     validation: float | None
@@ -41,7 +41,7 @@ class Pass(msgspec.Struct, frozen=True):
     """A pass over one of several tasks.
 
     Attributes:
-        validation: the metrics after it, 0..1.
+        validation: The metrics after it, 0..1.
     """
 
     task: str
@@ -54,7 +54,7 @@ class Environment(
     """Where a run was timed; None where it was not recorded.
 
     Attributes:
-        mixed: whether `CONDITIONS` changed during the run.
+        mixed: Whether `CONDITIONS` changed during the run.
     """
 
     machine: str | None = None
@@ -78,34 +78,34 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded is None. JSON has no field that is None by default.
 
     Attributes:
-        path: of the run directory, from the folder that was read.
-        experiment: such as `glue`.
-        data: what `--data` or `--task` named.
-        blocks: of the encoder; 0 without one.
-        parts: number of parameters by part of the network.
-        approach: such as `last_2`.
-        cached: whether the frozen blocks' output was read from a feature cache.
+        path: Of the run directory, from the folder that was read.
+        experiment: Such as `glue`.
+        data: What `--data` or `--task` named.
+        blocks: Of the encoder; 0 without one.
+        parts: Number of parameters by part of the network.
+        approach: Such as `last_2`.
+        cached: Whether the frozen blocks' output was read from a feature cache.
         lr: 0 without an encoder.
-        key: the settings and identities that make the run this run.
-        sizes: examples by split.
-        epochs: none of an ensemble.
-        passes: where several tasks train, in turn.
-        folds: the metrics of each fold, of a baseline that is tested in folds.
-        validation, test: the headline scores of the selected epoch.
-        metrics: all scores on `split`.
-        majorities: what the majority baseline scores on `split`, by metric.
-        one_answer: whether all examples of `split` have the same answer.
-        seconds: of training, with the part of the frozen blocks it paid for.
-        trace_seconds: of tracing and compiling, in no other time.
-        prefix_seconds, prefix_build_seconds: what this run paid for the output
+        key: The settings and identities that make the run this run.
+        sizes: Examples by split.
+        epochs: None of an ensemble.
+        passes: Where several tasks train, in turn.
+        folds: The metrics of each fold, of a baseline that is tested in folds.
+        validation, test: The headline scores of the selected epoch.
+        metrics: All scores on `split`.
+        majorities: What the majority baseline scores on `split`, by metric.
+        one_answer: Whether all examples of `split` have the same answer.
+        seconds: Of training, with the part of the frozen blocks it paid for.
+        trace_seconds: Of tracing and compiling, in no other time.
+        prefix_seconds, prefix_build_seconds: What this run paid for the output
             of the frozen blocks, and what it took to compute.
-        memory: peak, in bytes.
-        started: in seconds since 1970.
-        command: that trained it.
-        predictions: begin of the SHA-256 of `predictions.npz`, or "".
-        texts, resampled, lead_error: see `predictions.resample`.
-        profile: of a probe.
-        members: the paths of the runs that an ensemble joins.
+        memory: Peak, in bytes.
+        started: In seconds since 1970.
+        command: That trained it.
+        predictions: Begin of the SHA-256 of `predictions.npz`, or "".
+        texts, resampled, lead_error: See `predictions.resample`.
+        profile: Of a probe.
+        members: The paths of the runs that an ensemble joins.
     """
 
     path: str

@@ -73,7 +73,7 @@ def from_flags(
     Flag files and sweeps may give flags that this run does not read.
 
     Raises:
-        UserError: the command gives such a flag itself.
+        UserError: The command gives such a flag itself.
     """
     given_values: dict[str, Any] = {}
     for field in list_flags(cls):
@@ -97,7 +97,7 @@ def parse(cls: type[FieldsT], words: Sequence[str]) -> FieldsT:
     """The settings of a command's words; this process's flags are not read.
 
     Raises:
-        UserError: there is no such flag or value.
+        UserError: There is no such flag or value.
     """
     values = _flags_of(cls)
     for name in values:
@@ -129,8 +129,8 @@ def command(
     """Runs an entry module: flags, `main`, and errors a person can read.
 
     Args:
-        main: takes the module's name and the words next to its flags.
-        cls: the settings of which flags are made; None where the module has
+        main: Takes the module's name and the words next to its flags.
+        cls: The settings of which flags are made; None where the module has
             defined its own.
     """
     if cls is not None:
@@ -156,7 +156,7 @@ def refuse_words(argv: Sequence[str]) -> None:
     """Raises `UserError` for a word that is no flag.
 
     Args:
-        argv: see `command`.
+        argv: See `command`.
     """
     if len(argv) > 1:
         raise UserError(

@@ -99,21 +99,24 @@ def setting(
     """A field of a settings class, and with it a flag.
 
     Args:
-        default: the value without the flag. `None` stands for a value that
+        default: The value without the flag. `None` stands for a value that
             `Settings.defaults` fills in.
-        help: the text of `--help`.
-        group: the group of `--help`.
-        choices: allowed values, if they can be listed.
-        at_least, above, at_most, below: bounds of a number. Integers are
-            below 2^31 in any case.
-        pattern: regular expression that a text matches as a whole; empty for
+        help: The text of `--help`.
+        group: The group of `--help`.
+        choices: Allowed values, if they can be listed.
+        at_least: Lowest value of a number.
+        above: Number that values must exceed.
+        at_most: Highest value of a number.
+        below: Number that values must stay below: of integers, 2^31 in any
+            case.
+        pattern: Regular expression that a text matches as a whole; empty for
             any.
-        advice: what to give where it does not.
-        hashed: whether the value can change a number, and so belongs to the
+        advice: What to give where it does not.
+        hashed: Whether the value can change a number, and so belongs to the
             key of a run that reads it. A study's own never does.
-        unnamed: the value at which keys leave the setting out.
-        read_by: the simplest reader.
-        needs: further conditions for being read: for the name of a setting or
+        unnamed: The value at which keys leave the setting out.
+        read_by: The simplest reader.
+        needs: Further conditions for being read: for the name of a setting or
             property its value, or a tuple of several.
     """
     return dataclasses.field(
@@ -244,14 +247,14 @@ class Fields:
         """Checks settings that exclude each other; each is valid by itself.
 
         Raises:
-            UserError: two do not go together; the message names the flag.
+            UserError: Two do not go together; the message names the flag.
         """
 
     def resolve(self) -> Self:
         """Settings with every default filled in, checked.
 
         Raises:
-            UserError: a value is invalid; the message names the flag.
+            UserError: A value is invalid; the message names the flag.
         """
         for field in dataclasses.fields(self):
             check_field(field, getattr(self, field.name))

@@ -48,9 +48,9 @@ def format_help(
     """The text of `--help`.
 
     Args:
-        document: the module's docstring; its indented lines are examples.
-        command_flags: the command's flags.
-        cls: the settings that they are made of.
+        document: The module's docstring; its indented lines are examples.
+        command_flags: The command's flags.
+        cls: The settings that they are made of.
     """
     title, _, rest = document.strip().partition("\n\n")
     examples = [line for line in rest.splitlines() if line.startswith("    ")]

@@ -221,7 +221,7 @@ class Settings(Recipe):
 
     @property
     def arithmetic(self) -> str:
-        """dtype of the encoder's arithmetic: `float32`, `tf32`, `bfloat16`."""
+        """The encoder's arithmetic: `float32`, `tf32` or `bfloat16`."""
         is_mixed = self.precision == "mixed_bfloat16"
         return "bfloat16" if is_mixed else self.precision
 
@@ -267,7 +267,7 @@ class Settings(Recipe):
         """Checks settings that exclude each other; each is valid by itself.
 
         Raises:
-            UserError: two do not go together; the message names the flag.
+            UserError: Two do not go together; the message names the flag.
         """
         self.refuse_empty("out")
         if self.blocks and self.trainable_layers != "all":
@@ -326,9 +326,9 @@ def pick(cls: type[T], settings: Settings, **values: "Value") -> T:
     """An instance of a small dataclass, its fields taken from settings.
 
     Args:
-        cls: a dataclass whose fields are named as the settings are.
+        cls: A dataclass whose fields are named as the settings are.
         settings: `Settings`.
-        values: fields that are given here instead.
+        values: Fields that are given here instead.
     """
     names = {field.name for field in dataclasses.fields(cls)} - set(values)
     return cls(**{name: getattr(settings, name) for name in names}, **values)
@@ -338,8 +338,8 @@ def given_flags(settings: Settings, leave_out: Sequence[str]) -> Record:
     """The flags of a single run that differ from their defaults, by name.
 
     Args:
-        settings: of a run, or of a study.
-        leave_out: further names to leave out.
+        settings: Of a run, or of a study.
+        leave_out: Further names to leave out.
     """
     return {
         field.name: getattr(settings, field.name)
@@ -361,8 +361,8 @@ def offered_flags(
     the same weights train; else it is the usual one of what trains.
 
     Args:
-        settings: of the run.
-        changes: settings in place of the run's.
+        settings: Of the run.
+        changes: Settings in place of the run's.
     """
     cls = type(settings)
     values = given_flags(settings, ADDED)

@@ -18,6 +18,8 @@ from tf_transfer.data.encoded_split import EncodedSplit, IGNORED
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    Tensors = dict[str, tf.Tensor]
+
 # Padding adds three tokens at most up to 128, and 6 % beyond. Finer lengths
 # would gain little, and libraries prepare their products for each.
 BUCKETS = (*range(4, 128, 4), *range(128, 256, 8), *range(256, 513, 16))
@@ -275,8 +277,6 @@ def _gatherer(layout: _Layout) -> "tf.types.experimental.PolymorphicFunction":
     """
     import tensorflow as tf
 
-    Tensors = dict[str, tf.Tensor]
-
     def column(values: tf.Tensor) -> tf.Tensor:
         return tf.expand_dims(values, 1)
 
@@ -286,7 +286,7 @@ def _gatherer(layout: _Layout) -> "tf.types.experimental.PolymorphicFunction":
         """The positions of the tokens of each text; 0 on padding."""
         return tf.where(mask, column(starts) + tf.range(length), 0)
 
-    def gather(step: Tensors, examples: Tensors) -> Tensors:
+    def gather(step: "Tensors", examples: "Tensors") -> "Tensors":
         """A padded batch."""
         position = tf.range(step["length"])
         length = tf.cast(step["length"], tf.int64)
@@ -342,9 +342,9 @@ def _gatherer(layout: _Layout) -> "tf.types.experimental.PolymorphicFunction":
         return batch
 
     @tf.function(autograph=False)
-    def make_dataset(steps: Tensors, examples: Tensors) -> tf.data.Dataset:
+    def make_dataset(steps: "Tensors", examples: "Tensors") -> tf.data.Dataset:
         @tf.autograph.experimental.do_not_convert  # traced sooner
-        def gather_step(step: Tensors) -> Tensors:
+        def gather_step(step: "Tensors") -> "Tensors":
             return gather(step, examples)
 
         dataset = tf.data.Dataset.from_tensor_slices(steps)

@@ -92,6 +92,7 @@ def wrong_width(
     header: Sequence[str],
     dialect: Dialect,
 ) -> BadRow:
+    """A row that has more or fewer cells than the header."""
     quotes = "" if dialect.quoting == "none" else ", or its quotes"
     # One cell may be the secret of a file that is no table.
     names = f": {quote_names(header)}" if len(header) > 1 else ""
@@ -111,7 +112,10 @@ def _split_rows(
     """Yields (line number, cells) of every row.
 
     Args:
-        path, encoding, dialect, bad: See `read_rows`.
+        path: See `read_rows`.
+        encoding: See `read_rows`.
+        dialect: See `read_rows`.
+        bad: See `read_rows`.
 
     Raises:
         UserError: The file has another encoding, or is not CSV; with the line.

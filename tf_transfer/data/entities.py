@@ -105,7 +105,7 @@ def _types(tagged: Tagged) -> np.ndarray:
 
 
 def _is_new(tagged: Tagged, types: np.ndarray) -> np.ndarray:
-    """bool [words]. Where the type changes, or a sentence begins."""
+    """Booleans [words]. Where the type changes, or a sentence begins."""
     is_new = np.ones(len(types), bool)
     is_new[1:] = types[1:] != types[:-1]
     is_new[tagged.starts[tagged.starts < len(types)]] = True
@@ -150,7 +150,9 @@ def count_by_sentence(
     """Numerators and denominators of the fractions that `score` returns.
 
     Args:
-        expected, predicted, types: As there.
+        expected: See `score`.
+        predicted: See `score`.
+        types: See `score`.
 
     Returns:
         int64 [sentences, 2] by the name of the fraction. That of a sample of

@@ -311,8 +311,12 @@ def _list_worst(
     Args:
         examples: The examples.
         rows: The example of each error.
-        labels, answers, probabilities, residuals, words: What `WrongText` has
-            of each error; empty for nothing.
+        labels: The right label of each error; these and the lists below are
+            what `WrongText` has, empty for nothing.
+        answers: The predicted label of each.
+        probabilities: The probability of each answer.
+        residuals: The answer less the label of each.
+        words: The word of each.
     """
     some = examples.take(rows)
     entries: list[WrongText] = []
@@ -339,7 +343,7 @@ def summarize(errors: Errors) -> str:
     """The errors on a split: by label, the commonest, and the worst texts.
 
     Args:
-        errors: from `describe_errors`.
+        errors: From `describe_errors`.
     """
     lines = []
     if "residuals" in errors:

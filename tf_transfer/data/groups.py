@@ -47,7 +47,8 @@ def merge_groups(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Numbers rows so that all rows of a group of either kind share one.
 
     Args:
-        first, second: int64 [rows]. The groups of the rows, of two kinds.
+        first: int64 [rows]. The groups of the rows, of one kind.
+        second: int64 [rows]. The groups of the rows, of the other kind.
 
     Returns:
         int64 [rows], from 0 on.

@@ -58,7 +58,7 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def clip_scores(task: Task, logits: np.ndarray) -> np.ndarray:
-    """float [examples]. The scores of a task, clipped to its range."""
+    """Floats [examples]. The scores of a task, clipped to its range."""
     low, high = task.score_range or (-np.inf, np.inf)
     clipped: np.ndarray = np.clip(logits[:, 0], low, high)
     return clipped
@@ -127,7 +127,8 @@ def count_ones(
     """How often label 1 is answered rightly, is answered, and is there.
 
     Args:
-        labels, answers: 0 and 1, [examples] or [examples, units].
+        labels: 0 and 1, [examples] or [examples, units].
+        answers: 0 and 1, of the same shape.
 
     Returns:
         Three times int64 [] or [units].
@@ -394,7 +395,8 @@ def fit_temperature(labels: np.ndarray, logits: np.ndarray) -> float:
     """The temperature of the least negative log likelihood.
 
     Args:
-        labels, logits: See `measure_calibration`.
+        labels: See `measure_calibration`.
+        logits: See `measure_calibration`.
     """
     exact = logits.astype(np.float64)
 
@@ -417,8 +419,8 @@ def fit_weights(
     where nothing decides.
 
     Args:
-        task: the task of both models.
-        labels: see `Examples`.
+        task: The task of both models.
+        labels: See `Examples`.
         logits: float [examples, units] of each model; scores in their scale.
             Answers beyond `CERTAIN`, of a model that had no example of a label,
             are left out.

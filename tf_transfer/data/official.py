@@ -38,8 +38,8 @@ class OfficialSource(Source):
     """As many empty examples as a task has.
 
     Args:
-        name: of the task.
-        size: one of `SIZES`.
+        name: Of the task.
+        size: One of `SIZES`.
     """
 
     def __init__(self, name: str, size: tuple[int, int, int, int]) -> None:
@@ -69,7 +69,7 @@ def open_sources(names: Iterable[str], data: str) -> dict[str, Source]:
     Empty if the texts are not those of published data sets.
 
     Args:
-        names: of the tasks.
+        names: Of the tasks.
         data: `--data`. The folder of a task of GLUE has that task's size.
     """
     if data in OTHER_TEXTS or os.path.isfile(data):

@@ -24,8 +24,8 @@ def find_lacking(
     """The scripts of texts that a vocabulary lacks.
 
     Args:
-        texts: the texts.
-        words: what `count_words` returned.
+        texts: The texts.
+        words: What `count_words` returned.
 
     Returns:
         The share of each one among the texts' letters, such as

@@ -84,7 +84,8 @@ def number_neighbours(
     """The number of a pair of tokens, below `NEIGHBOURS`; some pairs share it.
 
     Args:
-        left, right: ids, int64; arrays or tensors.
+        left: int64 ids; an array or tensor.
+        right: The id behind each of these.
     """
     return (left * FACTOR + right) % NEIGHBOURS
 

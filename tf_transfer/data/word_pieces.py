@@ -85,23 +85,28 @@ def encode(
 class WordTokenizer(Protocol):
     """The part of `models.tokenizer.Tokenizer` that is read here."""
 
-    def encode(self, texts: list[str]) -> list[np.ndarray]: ...
+    def encode(self, texts: list[str]) -> list[np.ndarray]:
+        """int32 [pieces] of each text, without special tokens."""
 
     @property
-    def unknown(self) -> int: ...
+    def unknown(self) -> int:
+        """The id of the unknown token."""
 
 
 class SentenceEncoder(Protocol):
     """The part of `models.encoder.Encoder` that is read here."""
 
     @property
-    def special(self) -> SpecialTokens: ...
+    def special(self) -> SpecialTokens:
+        """The ids of special tokens."""
 
     @property
-    def tokenizer(self) -> WordTokenizer: ...
+    def tokenizer(self) -> WordTokenizer:
+        """The encoder's own."""
 
     @property
-    def family(self) -> str: ...
+    def family(self) -> str:
+        """The type of its blocks, such as `bert`."""
 
 
 def encode_sentences(

@@ -54,7 +54,8 @@ class Devices(Protocol):
 
     def run(
         self, program: Callable[..., list[tf.Tensor]], dataset: tf.data.Dataset
-    ) -> Iterator[list[np.ndarray]]: ...
+    ) -> Iterator[list[np.ndarray]]:
+        """Yields what the program returns for each batch."""
 
 
 def choose_batch_texts() -> int:
@@ -74,17 +75,17 @@ def run(
 
     Args:
         engine: `tensorflow` or `openvino`, and its precision.
-        encoder: the encoder that the prefixes belong to.
-        prefixes: all are computed in one pass.
-        split: the texts.
-        devices: those of TensorFlow.
+        encoder: The encoder that the prefixes belong to.
+        prefixes: All are computed in one pass.
+        split: The texts.
+        devices: Those of TensorFlow.
 
     Returns:
         The index of each text in the split, and for each prefix its output
         [vectors, hidden], which are computed when they are asked for.
 
     Raises:
-        Unusable: see `compile_openvino`.
+        Unusable: See `compile_openvino`.
     """
     name, precision = engine
     replicas = devices.replicas if name == "tensorflow" else 1
@@ -139,10 +140,11 @@ def run_tensorflow(
     """Traces prefixes, to run them with TensorFlow.
 
     Args:
-        encoder, prefixes: see `run`.
-        dataset: batches; see `data.batches.pipeline`.
+        encoder: See `run`.
+        prefixes: See `run`.
+        dataset: Batches; see `data.batches.pipeline`.
         precision: `float32`, `tf32`, which `Devices` has set, or `bfloat16`.
-        devices: see `run`.
+        devices: See `run`.
 
     Returns:
         The outputs of each batch, one array per prefix, which are computed when
@@ -170,14 +172,16 @@ def run_openvino(
     """Compiles prefixes, to run them with OpenVINO.
 
     Args:
-        encoder, prefixes, dataset: see `run_tensorflow`.
+        encoder: See `run_tensorflow`.
+        prefixes: See `run_tensorflow`.
+        dataset: See `run_tensorflow`.
         precision: `float32` or `bfloat16`.
 
     Returns:
         See `run_tensorflow`.
 
     Raises:
-        Unusable: see `compile_openvino`.
+        Unusable: See `compile_openvino`.
     """
     wide = [dataclasses.replace(one, dtype="float32") for one in prefixes]
     compute = compile_openvino(
@@ -205,8 +209,8 @@ def compile_openvino(
     """Compiles a function of a batch with OpenVINO.
 
     Args:
-        function: from `INPUTS`, each [texts, length], to float32 tensors.
-        example: a batch; the outputs for its first texts are checked.
+        function: From `INPUTS`, each [texts, length], to float32 tensors.
+        example: A batch; the outputs for its first texts are checked.
         precision: `float32` or `bfloat16`.
 
     Returns:
@@ -257,8 +261,8 @@ def put_below(
     The head itself stays in float32.
 
     Args:
-        head: of a probe.
-        compute: what `compile_openvino` returned for the states that it reads.
+        head: Of a probe.
+        compute: What `compile_openvino` returned for the states that it reads.
     """
 
     def call(*arrays: np.ndarray) -> np.ndarray:
@@ -283,7 +287,7 @@ def _compile(
     """Compiles a concrete function for the CPU.
 
     Args:
-        function: inputs of any number and length of texts.
+        function: Inputs of any number and length of texts.
         hint: `INFERENCE_PRECISION_HINT`.
     """
     # It would send usage statistics. An empty module has nothing to send with.

@@ -44,17 +44,17 @@ class CacheOptions:
     """Where states are stored, and how they are computed.
 
     Attributes:
-        folder: the cache folder that all runs share.
+        folder: The cache folder that all runs share.
         model: `--model`, for people who list the cache.
-        precision: the arithmetic of the encoder: `float32`, `tf32` or
+        precision: The arithmetic of the encoder: `float32`, `tf32` or
             `bfloat16`. TensorFlow takes it in place of an unusable OpenVINO.
         engine: `tensorflow` or `openvino`.
-        engine_precision: the arithmetic of `engine`.
-        dtype: dtype to which states are rounded: `float16`, `bfloat16` or
+        engine_precision: The arithmetic of `engine`.
+        dtype: Dtype to which states are rounded: `float16`, `bfloat16` or
             `float32`.
-        limit_gb: maximum size of all entries in GB; None for half of the free
+        limit_gb: Maximum size of all entries in GB; None for half of the free
             disk, 50 GB at most.
-        also: lower cuts that are stored in the same pass, for other runs.
+        also: Lower cuts that are stored in the same pass, for other runs.
     """
 
     folder: str
@@ -72,10 +72,10 @@ class BuildCost:
     """Seconds that the stored states cost.
 
     Attributes:
-        paid: by this process, building and waiting for a build.
-        original: time of the passes that built the rows in use, whichever
+        paid: By this process, building and waiting for a build.
+        original: Time of the passes that built the rows in use, whichever
             process did it.
-        traced: by this process, tracing, converting and compiling. The others
+        traced: By this process, tracing, converting and compiling. The others
             leave it out.
     """
 
@@ -89,10 +89,10 @@ class _Target:
     """A prefix, and the entry that stores its output.
 
     Attributes:
-        entry: the entry.
-        prefix: the prefix.
-        rows: the texts that the pass has to store.
-        pending: hash and vectors of the rows that are not stored yet.
+        entry: The entry.
+        prefix: The prefix.
+        rows: The texts that the pass has to store.
+        pending: Hash and vectors of the rows that are not stored yet.
     """
 
     entry: store_lib.Entry
@@ -131,7 +131,7 @@ class _Target:
         """Stores what is pending as a segment.
 
         Args:
-            seconds: of the pass since the last call. Every entry records all
+            seconds: Of the pass since the last call. Every entry records all
                 of them, as if it had been the only one.
         """
         if self.pending:
@@ -169,12 +169,12 @@ class FeatureCache:
     Args:
         encoder: `models.encoder.Encoder`.
         devices: `training.strategy.Devices`.
-        options: where and how.
-        is_stopped: whether to leave a build; called after every text.
+        options: Where and how.
+        is_stopped: Whether to leave a build; called after every text.
         weights: `prefix.hash_prefixes` of the encoder, if known.
 
     Attributes:
-        options, weights: as given.
+        options, weights: As given.
         engine: `engine` and `engine_precision` of the options, or TensorFlow's
             if OpenVINO turned out to be unusable.
         store: `store.Store` of the folder.
@@ -211,16 +211,16 @@ class FeatureCache:
         """Adds the stored output of a prefix to splits; builds what is missing.
 
         Args:
-            prefix: the prefix of one cut.
-            splits: splits by the names for messages, training texts first.
-            needs_all: whether a text that is not stored is an error.
-            also: further cuts to store, besides those of the options.
+            prefix: The prefix of one cut.
+            splits: Splits by the names for messages, training texts first.
+            needs_all: Whether a text that is not stored is an error.
+            also: Further cuts to store, besides those of the options.
 
         Returns:
             The splits with stored states, and what these cost.
 
         Raises:
-            UserError: a state does not fit the dtype; with `needs_all`, a
+            UserError: A state does not fit the dtype; with `needs_all`, a
                 text is not stored.
             Interrupted: `is_stopped` returned True; built rows are stored.
         """

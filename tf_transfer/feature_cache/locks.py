@@ -21,10 +21,10 @@ def build_lock(folder: str) -> Iterator[None]:
     """The right to append; waits for another process that has it.
 
     Args:
-        folder: folder of the entry.
+        folder: Folder of the entry.
 
     Raises:
-        ReadOnly: the cache is read-only.
+        ReadOnly: The cache is read-only.
     """
     try:
         lock_file = files.open_lock(os.path.join(folder, "building.lock"))
@@ -48,7 +48,7 @@ class UseLock:
     """Protects an entry from removal while a run uses it.
 
     Args:
-        folder: folder of the entry.
+        folder: Folder of the entry.
     """
 
     def __init__(self, folder: str) -> None:
@@ -93,7 +93,7 @@ class UseLock:
         """The right to remove the entry: whether no process uses it.
 
         Raises:
-            FileNotFoundError: the entry is gone.
+            FileNotFoundError: The entry is gone.
         """
         with files.open_lock(self._path) as lock:
             try:

@@ -31,12 +31,12 @@ class Texts:
     """The texts of several splits, one split behind the other.
 
     Args:
-        splits: dict from a name to a split, training texts first.
+        splits: Dict from a name to a split, training texts first.
 
     Attributes:
-        split: one split with the texts of all; its labels mean nothing.
-        hashes: hash of each text; see `hash_rows`.
-        slices: dict from a split's name to the rows of its texts.
+        split: One split with the texts of all; its labels mean nothing.
+        hashes: Hash of each text; see `hash_rows`.
+        slices: Dict from a split's name to the rows of its texts.
     """
 
     def __init__(self, splits: Mapping[str, EncodedSplit]) -> None:

@@ -41,13 +41,13 @@ class Entry:
     `Store.entries` have no rows until they are loaded.
 
     Attributes:
-        folder: folder of its files.
-        key: what shapes the content.
+        folder: Folder of its files.
+        key: What shapes the content.
         model: `--model` of the run that made it, for people.
-        hidden: width of a vector.
-        vectors: its vectors.
-        lock: protects it while a run uses it.
-        was_replaced: whether `Store.open` replaced a damaged entry or another
+        hidden: Width of a vector.
+        vectors: Its vectors.
+        lock: Protects it while a run uses it.
+        was_replaced: Whether `Store.open` replaced a damaged entry or another
             key's.
     """
 
@@ -125,7 +125,7 @@ class Store:
     """All entries of a cache folder.
 
     Args:
-        cache_folder: the folder that all runs share.
+        cache_folder: The folder that all runs share.
     """
 
     def __init__(self, cache_folder: str) -> None:
@@ -164,7 +164,7 @@ class Store:
         An entry of another key, or with a damaged entry.json, is replaced.
 
         Raises:
-            UserError: the cache is read-only and has no such entry, or its
+            UserError: The cache is read-only and has no such entry, or its
                 folder cannot be made.
         """
         folder = os.path.join(self.folder, name_of(key))
@@ -224,9 +224,9 @@ class Store:
         """Removes entries, the least recently used first, until there is room.
 
         Args:
-            wanted: bytes to be added.
-            limit_gb: see `limit`.
-            keep: folders of entries that stay.
+            wanted: Bytes to be added.
+            limit_gb: See `limit`.
+            keep: Folders of entries that stay.
 
         Returns:
             Bytes that may be added, at most `wanted`.

@@ -52,18 +52,18 @@ class VectorFile:
     """The vectors of the texts that a prefix has been run over.
 
     Args:
-        folder: folder of its files.
-        vector_bytes: size of a vector.
-        key: name of the entry's key, which the checksums cover.
+        folder: Folder of its files.
+        vector_bytes: Size of a vector.
+        key: Name of the entry's key, which the checksums cover.
 
     Attributes:
-        path: path of the vectors.
-        vector_bytes: as given.
-        rows: dict from a row's hash to its index in `table`; empty before
+        path: Path of the vectors.
+        vector_bytes: As given.
+        rows: Dict from a row's hash to its index in `table`; empty before
             `load`.
         table: `ROW` [rows]: hash, first vector, number of vectors, CRC, and
             share of the seconds of the build.
-        unreadable: names of segments whose list of rows is damaged.
+        unreadable: Names of segments whose list of rows is damaged.
     """
 
     def __init__(self, folder: str, vector_bytes: int, key: str) -> None:
@@ -80,7 +80,7 @@ class VectorFile:
         """Reads the lists of rows.
 
         Raises:
-            OSError: the disk fails.
+            OSError: The disk fails.
         """
         self.rows = {}
         self.table = np.zeros(0, ROW)
@@ -179,14 +179,14 @@ class VectorFile:
         """Adds a segment. Hold the entry's `build_lock`.
 
         Args:
-            hashes: hash of each row.
-            lengths: number of vectors of each row.
+            hashes: Hash of each row.
+            lengths: Number of vectors of each row.
             vectors: [vectors of the row, hidden] for each row, with as many
                 bytes per value as the entry's dtype.
-            seconds: time that it took to compute them.
+            seconds: Time that it took to compute them.
 
         Raises:
-            DiskFull: nothing was added.
+            DiskFull: Nothing was added.
         """
         begin = self.num_vectors
         path = os.path.join(self._folder, f"rows-{self._next_segment:05d}.npz")

@@ -40,9 +40,9 @@ class Key(NamedTuple):
     """What the runs of a curve have in common.
 
     Attributes:
-        task: as the paper calls it.
-        lr: learning rate.
-        runs: whether frozen blocks are live or how they are cached, and what
+        task: As the paper calls it.
+        lr: Learning rate.
+        runs: Whether frozen blocks are live or how they are cached, and what
             the full model leaves untrained.
     """
 
@@ -55,8 +55,8 @@ class Curve(NamedTuple):
     """Scores in points by number of trained blocks, and of `all`.
 
     Attributes:
-        trials: the scores.
-        mark: of `tables.NOTES`, if the full model is no base to compare with.
+        trials: The scores.
+        mark: Of `tables.NOTES`, if the full model is no base to compare with.
     """
 
     trials: operating.Trials
@@ -77,7 +77,7 @@ def list_curves(runs: pd.DataFrame) -> Curves:
     both its development sets were scored.
 
     Args:
-        runs: of a study; those that train all or the last blocks count.
+        runs: Of a study; those that train all or the last blocks count.
     """
     runs = runs[runs.approach.str.fullmatch(r"fine_tuning|last_\d+")]
     mismatched = runs[runs.task == "mnli"].assign(

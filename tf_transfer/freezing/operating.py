@@ -60,9 +60,9 @@ def operating_point(
     """The fewest trained blocks that reach a quality, or None.
 
     Args:
-        trials: scores by number of trained blocks, and by `all`.
-        quality: share of the score of `all` that must be reached.
-        mean: mean of the trials.
+        trials: Scores by number of trained blocks, and by `all`.
+        quality: Share of the score of `all` that must be reached.
+        mean: Mean of the trials.
     """
     threshold = quality * mean(trials[ALL])
     enough = (
@@ -81,9 +81,9 @@ def interval(
     """A bootstrap interval of `operating_point`.
 
     Args:
-        trials: see `operating_point`; two or more for each number.
-        quality: see `operating_point`.
-        level: confidence level.
+        trials: See `operating_point`; two or more for each number.
+        quality: See `operating_point`.
+        level: Confidence level.
 
     Returns:
         Its low and its high end; None stands for "never". Numbers that were

@@ -45,8 +45,8 @@ def table_4(parts: Mapping[str, int], published: Record) -> pd.DataFrame:
     """Millions of parameters by component, and shares.
 
     Args:
-        parts: parameters of each component of the encoder at hand.
-        published: those of the paper's encoders.
+        parts: Parameters of each component of the encoder at hand.
+        published: Those of the paper's encoders.
     """
     blocks = [n for name, n in parts.items() if name.startswith("block ")]
     counts = pd.DataFrame(published).set_index("columns")
@@ -87,9 +87,9 @@ def table_5(
     """Full models, and their rates; published ones that were not run, too.
 
     Args:
-        layers: see `table_of_layers`.
-        searched: by task, what the authors' search of the rate found.
-        unit: of its rates.
+        layers: See `table_of_layers`.
+        searched: By task, what the authors' search of the rate found.
+        unit: Of its rates.
     """
     full = layers[layers.tuned == ALL].rename(columns={"lr": "lr, here"})
     others = [task for task in searched if task not in {*full.task}]
@@ -123,8 +123,8 @@ def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
     """All, enough and none of the blocks trained, by the authors' averaging.
 
     Args:
-        layers: see `table_of_layers`; the first curve of each task counts.
-        points: numbers of blocks that are enough, the paper's and ours.
+        layers: See `table_of_layers`; the first curve of each task counts.
+        points: Numbers of blocks that are enough, the paper's and ours.
     """
     tuned = [ALL, *sorted({*points, 0}, reverse=True)]
     cells = layers.drop_duplicates(["task", "tuned"]).set_index("tuned")
@@ -168,8 +168,8 @@ def table_of_shares(
     """What is left of the full score if no block trains, in percent.
 
     Args:
-        curves: see `curves.list_curves`; the first of each task counts.
-        scores: see `curves.read_published`.
+        curves: See `curves.list_curves`; the first of each task counts.
+        scores: See `curves.read_published`.
     """
     first = {key.task: curve for key, curve in [*curves.items()][::-1]}
     rows, marks = [], []
@@ -204,8 +204,9 @@ def table_of_points(
     The interval is by the plain mean, and needs two trials.
 
     Args:
-        curves, published: see `curves.list_curves` and `Published`.
-        majorities: scores of the majority baseline in points, by task.
+        curves: See `curves.list_curves`.
+        published: See `Published`.
+        majorities: Scores of the majority baseline in points, by task.
     """
     rows = []
     for key, (trials, mark) in curves.items():

@@ -120,9 +120,9 @@ def _compare(
     Rows without any are left out.
 
     Args:
-        study: whose runs are ours.
-        published: the name of the paper's numbers.
-        compare: function of the runs of last blocks and of fine-tuning.
+        study: Whose runs are ours.
+        published: The name of the paper's numbers.
+        compare: Function of the runs of last blocks and of fine-tuning.
     """
     pairs = find_pairs(study)
     values = {

@@ -25,9 +25,10 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def _gelu(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
-    """x P(x) and its gradient; P is a normal variable's distribution function.
+    """Computes x P(x) and its gradient.
 
-    The derivative is P(x) + x p(x), with its density p.
+    P is a normal variable's distribution function. The derivative is
+    P(x) + x p(x), with its density p.
 
     Args:
         x: float32, of any shape.
@@ -42,7 +43,7 @@ def _gelu(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
 
 
 def _gelu_new(x: tf.Tensor) -> tuple[tf.Tensor, Activation]:
-    """x (1 + t) / 2 and its gradient, with t = tanh(a (x + b x^3)).
+    """Computes x (1 + t) / 2 with t = tanh(a (x + b x^3)), and its gradient.
 
     The derivative is (1 + t + x (1 - t^2) a (1 + 3 b x^2)) / 2.
 

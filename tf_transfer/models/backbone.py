@@ -18,19 +18,19 @@ class Backbone:
     """Embeddings and blocks, with the attributes of keras-hub's backbones.
 
     Attributes:
-        run: computes a block.
-        model_type: of the folder that the encoder comes from.
-        config: its `config.json`.
-        shape: of a block.
-        vocabulary_size, max_sequence_length: rows of the tables.
-        settings: what shapes the states besides `shape` and the weights.
-        token_embedding: the table of tokens.
-        position_embedding: the table of positions; None where only blocks
+        run: Computes a block.
+        model_type: Of the folder that the encoder comes from.
+        config: Its `config.json`.
+        shape: Of a block.
+        vocabulary_size, max_sequence_length: Rows of the tables.
+        settings: What shapes the states besides `shape` and the weights.
+        token_embedding: The table of tokens.
+        position_embedding: The table of positions; None where only blocks
             know them.
-        embeddings_layer_norm, embeddings_dropout: below the first block.
-        positions: what all blocks share, or None.
-        transformer_layers: the blocks, bottom first.
-        make_pooler: makes the layer of [CLS] below a classifier, from a seed.
+        embeddings_layer_norm, embeddings_dropout: Below the first block.
+        positions: What all blocks share, or None.
+        transformer_layers: The blocks, bottom first.
+        make_pooler: Makes the layer of [CLS] below a classifier, from a seed.
     """
 
     run: Run
@@ -73,11 +73,15 @@ def build(
     """Builds the layers of an encoder.
 
     Args:
-        config: of the folder.
-        run, shape, make_pooler, positions, settings: see `Backbone`.
+        config: Of the folder.
+        run: See `Backbone`.
+        shape: See `Backbone`.
+        make_pooler: See `Backbone`.
+        positions: See `Backbone`.
+        settings: See `Backbone`.
         precision: Keras dtype policy.
-        make_block: makes a block by its number, from 1.
-        has_position_table: whether the embeddings have positions.
+        make_block: Makes a block by its number, from 1.
+        has_position_table: Whether the embeddings have positions.
     """
     sizes = config.sizes
     words, length = sizes["vocabulary_size"], sizes["max_sequence_length"]

@@ -61,9 +61,9 @@ def count_block(
     """Forward operations of one block on one text.
 
     Args:
-        shape: of the encoder.
-        length: tokens of the text, padding included.
-        cls_only: whether only [CLS] is computed: then each head weighs the
+        shape: Of the encoder.
+        length: Tokens of the text, padding included.
+        cls_only: Whether only [CLS] is computed: then each head weighs the
             states of all tokens in place of their values, and of their keys
             unless these are computed.
 
@@ -96,10 +96,11 @@ def count_forward(
     """Operations of running blocks on one text, without training.
 
     Args:
-        shape, length: see `count_block`.
-        cls_only: whether the encoder's last block computes [CLS] only.
-        bottom, top: the blocks above `bottom`, up to `top`, are run; None for
-            all of them.
+        shape: See `count_block`.
+        length: See `count_block`.
+        cls_only: Whether the encoder's last block computes [CLS] only.
+        bottom: The blocks above it are run.
+        top: The last block that is run; None for the last of all.
     """
     last = shape.blocks if top is None else top
     return sum(
@@ -118,9 +119,11 @@ def count_training(
     """Operations of a training step per text.
 
     Args:
-        shape, length, cls_only: see `count_forward`.
-        trainable: what trains.
-        is_cached: whether the output of the frozen prefix is read, not run.
+        shape: See `count_forward`.
+        length: See `count_forward`.
+        cls_only: See `count_forward`.
+        trainable: What trains.
+        is_cached: Whether the output of the frozen prefix is read, not run.
     """
     lowest = trainable.cut + 1
     total = 0

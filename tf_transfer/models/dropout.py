@@ -23,8 +23,8 @@ class DropoutSeeds:
     Create one per network: the layers ask the last one that was created.
 
     Args:
-        layers: those of the network.
-        seed: of the run.
+        layers: Those of the network.
+        seed: Of the run.
 
     Attributes:
         phase: int. Each phase counts its steps from 0, and has other masks.

@@ -55,26 +55,26 @@ class Encoder:
     Args:
         backbone: `keras_hub.models.BertBackbone`, `ElectraBackbone` or
             `RobertaBackbone`, or `backbone.Backbone`.
-        tokenizer: the tokeniser that the encoder was trained with.
-        seed: of the pooler's initial weights, where the family has none.
+        tokenizer: The tokeniser that the encoder was trained with.
+        seed: Of the pooler's initial weights, where the family has none.
 
     Attributes:
         family: `bert`, which has segments; `roberta`, which has none; or the
             `model_type` of an encoder that keras-hub does not have.
-        activation: of the blocks; one of `activations.ACTIVATIONS`.
-        blocks: the L transformer blocks, bottom first.
-        run_block: computes one of them.
-        hidden: width of the hidden states.
-        max_positions: most tokens that a text may have.
-        special: ids of the special tokens.
-        embedding_layers: what runs below the first block.
-        token_table, position_table, segment_table: their weights; None where
+        activation: Of the blocks; one of `activations.ACTIVATIONS`.
+        blocks: The L transformer blocks, bottom first.
+        run_block: Computes one of them.
+        hidden: Width of the hidden states.
+        max_positions: Most tokens that a text may have.
+        special: Ids of the special tokens.
+        embedding_layers: What runs below the first block.
+        token_table, position_table, segment_table: Their weights; None where
             the family has no such table.
-        positions: what the blocks share, or None.
-        projection: dense layer from the width of the embeddings to that of
+        positions: What the blocks share, or None.
+        projection: Dense layer from the width of the embeddings to that of
             the blocks; None where they are equal.
-        pooler: layer on [CLS] below a classifier, such as a dense tanh layer.
-        added: what a method adds to blocks, by number; see `methods.added`.
+        pooler: Layer on [CLS] below a classifier, such as a dense tanh layer.
+        added: What a method adds to blocks, by number; see `methods.added`.
     """
 
     backbone: keras_hub.models.Backbone | Backbone
@@ -166,8 +166,8 @@ class Encoder:
         """Replaces the activation of the blocks, and LayerNorm's epsilon.
 
         Args:
-            activation: one of `activations.ACTIVATIONS`.
-            epsilon: of every layer normalisation.
+            activation: One of `activations.ACTIVATIONS`.
+            epsilon: Of every layer normalisation.
         """
         self._set_activation(activation)
         self.backbone.embeddings_layer_norm.epsilon = epsilon
@@ -203,9 +203,10 @@ class Encoder:
         """Hidden states below block 1.
 
         Args:
-            ids, segments: int32 [batch, length].
-            training: whether dropout is active.
-            dtype: of the arithmetic, here and in the blocks that go on from
+            ids: int32 [batch, length]. The tokens.
+            segments: int32 [batch, length]. The segment of each.
+            training: Whether dropout is active.
+            dtype: Of the arithmetic, here and in the blocks that go on from
                 it; "" for `compute_dtype`.
 
         Returns:
@@ -243,13 +244,14 @@ class Encoder:
         Args:
             x: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding.
-            first, last: no block runs where `first` is above `last`.
-            training: whether dropout is active.
-            cls_only: whether [CLS] is all that is read of the top block, L:
+            first: The first block that runs.
+            last: The last; no block runs where it is below `first`.
+            training: Whether dropout is active.
+            cls_only: Whether [CLS] is all that is read of the top block, L:
                 then that block computes nothing else, which is about a
                 twentieth of its products. It has no effect on the blocks
                 below.
-            collect: called with the states above each block that is run.
+            collect: Called with the states above each block that is run.
 
         Returns:
             float [batch, length, hidden]; length 1 with `cls_only`, if block

@@ -63,15 +63,15 @@ def hugging_face(
     """Writes a folder that transformers loads, and its tokenizer.
 
     Args:
-        network: the trained network.
-        head: the name of the head.
-        folder: the folder to write; made if there is none.
-        kind: the task's kind.
-        labels: names of the labels; empty for a score.
-        max_length: longest text in tokens.
+        network: The trained network.
+        head: The name of the head.
+        folder: The folder to write; made if there is none.
+        kind: The task's kind.
+        labels: Names of the labels; empty for a score.
+        max_length: Longest text in tokens.
 
     Raises:
-        UserError: transformers has no such head or embeddings.
+        UserError: Transformers has no such head or embeddings.
     """
     reads_means = network.heads[head].pooling in MEANS
     kernel, bias = _output_layer(
@@ -178,7 +178,7 @@ def _output_layer(
     """Kernel [width, labels] and bias [labels] of the output layer.
 
     Raises:
-        UserError: the head is not one dense layer on one of `poolings`.
+        UserError: The head is not one dense layer on one of `poolings`.
     """
     head = network.heads[name]
     if (

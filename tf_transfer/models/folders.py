@@ -129,7 +129,7 @@ def hash_content(folder: str) -> str:
     """A hash of all files that are read, for the key of a run.
 
     Raises:
-        UserError: see `check`.
+        UserError: See `check`.
     """
     check(folder)
     unread: list[str] = []

@@ -25,13 +25,13 @@ class Trainable:
     """Which components train, and what inside of them.
 
     Attributes:
-        first, last: the blocks that train, counted from 1; `first` above
+        first, last: The blocks that train, counted from 1; `first` above
             `last` where none does.
         embeddings, pooler: bool.
-        method: what trains inside of blocks and pooler.
-        new_pooler: whether the pooler is as new as a head: then all of it
+        method: What trains inside of blocks and pooler.
+        new_pooler: Whether the pooler is as new as a head: then all of it
             trains, or nothing.
-        untrained: names of weights that train nowhere, such as `bias`.
+        untrained: Names of weights that train nowhere, such as `bias`.
     """
 
     first: int
@@ -95,14 +95,14 @@ def parse(
     """Reads `--trainable_layers` and `--blocks` for an encoder of `count`.
 
     Args:
-        trainable_layers: the flag, or the name of a phase: `head` or `all`.
-        blocks: the flag.
-        count: blocks of the encoder.
-        method: what trains inside of them.
-        new_pooler: whether the pooler is new.
+        trainable_layers: The flag, or the name of a phase: `head` or `all`.
+        blocks: The flag.
+        count: Blocks of the encoder.
+        method: What trains inside of them.
+        new_pooler: Whether the pooler is new.
 
     Raises:
-        UserError: more blocks than there are.
+        UserError: More blocks than there are.
     """
     if blocks:
         first, last = map(int, blocks.split("-"))
@@ -138,8 +138,8 @@ class Component:
 
     Attributes:
         name: `embeddings`, `block 1`, `pooler`, `head rte`.
-        layers: its own.
-        added: those that a method added to it.
+        layers: Its own.
+        added: Those that a method added to it.
     """
 
     name: str
@@ -184,7 +184,7 @@ def find_trained(
     """The weights that any of `trainables` trains, by path, bottom first.
 
     Raises:
-        ValueError: two of them share a path.
+        ValueError: Two of them share a path.
     """
     weights = {
         id(weight): weight
@@ -204,7 +204,7 @@ def freeze(network: "Network", trainable: Trainable) -> list["keras.Variable"]:
     Call it before the optimizer is built and the step is traced.
 
     Raises:
-        UserError: the method trains no weight of the blocks, which have none
+        UserError: The method trains no weight of the blocks, which have none
             of its kind.
     """
     weights = find_trained(network, [trainable])
@@ -237,9 +237,9 @@ def rate_scales(
     lowest block, which is our choice: the paper does not mention them.
 
     Args:
-        network: whose weights they are.
-        decay: from block to block.
-        head_scale: a further factor of heads.
+        network: Whose weights they are.
+        decay: From block to block.
+        head_scale: A further factor of heads.
     """
     blocks = len(network.encoder.blocks)
     number_of = {"embeddings": 1}
@@ -294,13 +294,13 @@ def freeze_blocks(model: "keras.Model", trainable_layers: int | str) -> None:
     a model is compiled: compile it afterwards.
 
     Args:
-        model: a BERT or RoBERTa text classifier of keras-hub, or a functional
+        model: A BERT or RoBERTa text classifier of keras-hub, or a functional
             model that calls such a backbone as one of its layers.
-        trainable_layers: number of last blocks, from 0 to L, or "all".
+        trainable_layers: Number of last blocks, from 0 to L, or "all".
 
     Raises:
-        TypeError: the model has not one backbone.
-        ValueError: the backbone has no such number of blocks.
+        TypeError: The model has not one backbone.
+        ValueError: The backbone has no such number of blocks.
     """
     backbones = [
         layer for layer in model.layers if hasattr(layer, "transformer_layers")

@@ -45,11 +45,11 @@ class BlockLayers:
             bias [heads, size].
         attention_output: `EinsumDense`, kernel [heads, size, hidden] and bias
             [hidden].
-        weights_dropout: of attention weights; None where the rate is 0.
-        attention_dropout, attention_norm: behind the attention; the second is
+        weights_dropout: Of attention weights; None where the rate is 0.
+        attention_dropout, attention_norm: Behind the attention; the second is
             None in no block of keras-hub.
         inner, outer: `Dense`, hidden to intermediate and back.
-        feedforward_dropout, feedforward_norm: behind the feed-forward layers.
+        feedforward_dropout, feedforward_norm: Behind the feed-forward layers.
     """
 
     query: keras.layers.Layer
@@ -69,7 +69,7 @@ def block_layers(block: keras.layers.Layer) -> BlockLayers:
     """The layers of a transformer block that is built.
 
     Raises:
-        PrivateAttributeError: the installed keras-hub has other names.
+        PrivateAttributeError: The installed keras-hub has other names.
     """
     attention = _get(block, "_self_attention_layer")
     return BlockLayers(
@@ -93,7 +93,7 @@ def flatten(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """A layer and every layer inside it, each once.
 
     Raises:
-        PrivateAttributeError: the installed Keras has another name for it.
+        PrivateAttributeError: The installed Keras has another name for it.
     """
     return list(_get(layer, "_flatten_layers")())
 
@@ -106,8 +106,8 @@ def replace_dropout(
     `keras.layers.Dropout` also draws them in another way: see `_drop`.
 
     Args:
-        layers: the layers that hold, or are, dropout layers.
-        next_seed: called in place of `SeedGenerator.next`, with its argument
+        layers: The layers that hold, or are, dropout layers.
+        next_seed: Called in place of `SeedGenerator.next`, with its argument
             `ordered`; returns an integer tensor [2].
     """
     for layer in layers:
@@ -135,10 +135,10 @@ def _drop(
     precision; values that stay are scaled by the rounded rate.
 
     Args:
-        rate: the share of values that become 0, in [0, 1).
-        next_seed: see `replace_dropout`.
+        rate: The share of values that become 0, in [0, 1).
+        next_seed: See `replace_dropout`.
         inputs: float, of any shape.
-        training: whether dropout is active.
+        training: Whether dropout is active.
     """
     if not training:
         return inputs
@@ -159,9 +159,9 @@ def byte_pairs(
     """keras-hub's byte-pair tokeniser, for `merge_bytes`.
 
     Args:
-        vocabulary: the tokens, by id.
-        merges: the pairs of tokens that are joined.
-        whole: tokens that are not cut into bytes.
+        vocabulary: The tokens, by id.
+        merges: The pairs of tokens that are joined.
+        whole: Tokens that are not cut into bytes.
     """
     ids = {token: number for number, token in enumerate(vocabulary)}
     return keras_hub.tokenizers.BytePairTokenizer(
@@ -173,8 +173,8 @@ def merge_bytes(tokenizer: Any, words: tf.Tensor) -> tf.RaggedTensor:
     """Joins the bytes of words to tokens, with no further split of words.
 
     Args:
-        tokenizer: what `byte_pairs` returned.
-        words: string [words].
+        tokenizer: What `byte_pairs` returned.
+        words: String [words].
 
     Returns:
         int32 [words, (tokens)]; -1 for bytes that are not in the vocabulary.

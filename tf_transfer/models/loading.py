@@ -41,7 +41,7 @@ def identify(model: str, cache_folder: str) -> str:
     hash of its content.
 
     Raises:
-        UserError: there is no such model.
+        UserError: There is no such model.
     """
     if model == "tiny":
         return f"tiny {TINY_VERSION}"
@@ -90,10 +90,10 @@ def read_shape(model: str, keep_blocks: int = 0) -> Shape:
 
     Args:
         model: `--model`.
-        keep_blocks: see `load`.
+        keep_blocks: See `load`.
 
     Raises:
-        UserError: there is no such model, its shape is not known, or it has
+        UserError: There is no such model, its shape is not known, or it has
             fewer than `keep_blocks`.
     """
     from tf_transfer.models import tiny
@@ -147,14 +147,14 @@ def load(
 
     Args:
         model: `--model`.
-        cache_folder: folder of fetched wheels.
-        dropout: rate in every layer of the encoder.
+        cache_folder: Folder of fetched wheels.
+        dropout: Rate in every layer of the encoder.
         precision: Keras dtype policy.
-        seed: seed of the pooler, if the pretrained model has none.
-        keep_blocks: number of first blocks to keep; None for all.
+        seed: Seed of the pooler, if the pretrained model has none.
+        keep_blocks: Number of first blocks to keep; None for all.
 
     Raises:
-        UserError: there is no such model, it cannot be loaded, or it has fewer
+        UserError: There is no such model, it cannot be loaded, or it has fewer
             blocks.
     """
     from tf_transfer.models import encoder, tiny
@@ -207,9 +207,9 @@ def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
     0.02, truncated at two of them; biases are 0, scales of LayerNorm 1.
 
     Args:
-        encoder: the encoder.
-        kept: blocks that keep their weights, counted from 1.
-        seed: seed of the draws.
+        encoder: The encoder.
+        kept: Blocks that keep their weights, counted from 1.
+        seed: Seed of the draws.
     """
     import keras
 
@@ -291,11 +291,12 @@ def _build_backbone(
     """Builds the layers that keras-hub has for a folder of transformers.
 
     Args:
-        folder: for messages.
-        config: its `config.json`.
-        has_segments: whether the tokenizer gives the second text of a pair
+        folder: For messages.
+        config: Its `config.json`.
+        has_segments: Whether the tokenizer gives the second text of a pair
             segment 1. Of transformers, only BERT's does.
-        dropout, precision: see `load`.
+        dropout: See `load`.
+        precision: See `load`.
     """
     from tf_transfer.models import transformers_folder
 

@@ -42,7 +42,7 @@ def find_weights(folder: str) -> tuple[list[str], dict[str, str]]:
         The names of the files, and the file of each weight of the index.
 
     Raises:
-        UserError: the index names a file that the folder does not have.
+        UserError: The index names a file that the folder does not have.
     """
     if os.path.lexists(os.path.join(folder, WEIGHTS)):  # or a broken link
         return [WEIGHTS], {}

@@ -30,19 +30,19 @@ class Network:
     """An encoder with named heads. One batch in, the logits of one head out.
 
     Args:
-        encoder: what the heads read.
-        heads: dict from name to head; see `heads.base_head.Head`.
-        scales: mean and standard deviation of the scores that a head predicts,
+        encoder: What the heads read.
+        heads: Dict from name to head; see `heads.base_head.Head`.
+        scales: Mean and standard deviation of the scores that a head predicts,
             by its name; the logits of other heads are not scaled.
 
     Attributes:
-        uses_pooler: whether any head reads the pooler. One that no head reads
+        uses_pooler: Whether any head reads the pooler. One that no head reads
             is no component of the network: it could not be trained.
-        frozen_hashes: of all weights that no run has moved, by the paths of
+        frozen_hashes: Of all weights that no run has moved, by the paths of
             those that trained. The trainer keeps them: to hash takes as long
             as a small run.
         prefix_hashes: `prefix.hash_prefixes`, by the cut of the run.
-        programs: what was traced over it, by what shapes that; see
+        programs: What was traced over it, by what shapes that; see
             `training.programs`.
     """
 
@@ -88,9 +88,9 @@ class Network:
         """What is frozen below all that trains, as the head `name` needs it.
 
         Args:
-            name: of the head.
-            trainable: what trains.
-            dtype: to which the output of the prefix is rounded.
+            name: Of the head.
+            trainable: What trains.
+            dtype: To which the output of the prefix is rounded.
         """
         pooling = self.heads[name].pooling
         is_all = trainable.cut == len(self.encoder.blocks)
@@ -115,7 +115,10 @@ class Network:
         """Logits of the head `name`.
 
         Args:
-            name, batch, training, prefix: see `read`.
+            name: See `read`.
+            batch: See `read`.
+            training: See `read`.
+            prefix: See `read`.
 
         Returns:
             float32 [batch, units], or [batch, length, units] of a head that
@@ -139,12 +142,12 @@ class Network:
         """What the head `name` reads.
 
         Args:
-            name: of the head.
-            batch: dict of `ids`, `segments`, `mask`, each [texts, length];
+            name: Of the head.
+            batch: Dict of `ids`, `segments`, `mask`, each [texts, length];
                 with `prefix`, of `mask` and `states`, its whole output.
-            training: whether dropout is active, in every block that is run,
+            training: Whether dropout is active, in every block that is run,
                 frozen ones too, as in the code that the papers used.
-            prefix: what has been run already, or None to run everything.
+            prefix: What has been run already, or None to run everything.
 
         Returns:
             The head's inputs, and those of `further_inputs` by name.
@@ -185,11 +188,11 @@ class Network:
         """Runs the blocks that a prefix has not run, and pools their states.
 
         Args:
-            pooling: see `heads.pooled.PooledHead`; or `tokens`.
-            x: the output of `prefix`, or the states below block 1.
+            pooling: See `heads.pooled.PooledHead`; or `tokens`.
+            x: The output of `prefix`, or the states below block 1.
             mask: bool [texts, length]. False on padding.
-            training: whether dropout is active.
-            prefix: what has been run already, or None.
+            training: Whether dropout is active.
+            prefix: What has been run already, or None.
 
         Returns:
             float [texts, length, hidden] for `tokens`, else [texts, width].

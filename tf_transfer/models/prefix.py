@@ -37,7 +37,7 @@ class FrozenPrefix:
     """A frozen prefix, and which of its states are its output.
 
     Attributes:
-        cut: blocks in it.
+        cut: Blocks in it.
         output: `tokens`, the states of every token; `cls`, those of [CLS];
             `mean`, the mean of all tokens' states; `cls_blocks`, those of
             [CLS] above each block from `cls_from` on, concatenated; or
@@ -45,9 +45,9 @@ class FrozenPrefix:
             block, side by side, which `pooled_columns` finds again. All but
             the first only where no block trains: then the head reads nothing
             else.
-        dtype: to which the output is rounded: `float16`, `bfloat16` or
+        dtype: To which the output is rounded: `float16`, `bfloat16` or
             `float32`.
-        cls_from: the first block above which the head reads [CLS] too, beside
+        cls_from: The first block above which the head reads [CLS] too, beside
             the top one; 0 for none. With `tokens`, a text's states of [CLS]
             above the blocks from there to below the cut precede those of its
             tokens.
@@ -135,7 +135,7 @@ class FrozenPrefix:
 
         Args:
             encoder: `Encoder`.
-            batch: of `states`, the output of this prefix, where all of it is
+            batch: Of `states`, the output of this prefix, where all of it is
                 stored; with `is_stored`, bool [batch], `ids` and `segments` too
                 where only some is; without `states` where none is.
 
@@ -164,10 +164,10 @@ def run(
     """Computes the output of several prefixes in one pass.
 
     Args:
-        encoder: the encoder that they belong to.
-        batch: dict of `ids`, `segments` and `mask`, each [batch, length].
-        prefixes: in any order.
-        dtype: of the arithmetic; "" for the encoder's own.
+        encoder: The encoder that they belong to.
+        batch: Dict of `ids`, `segments` and `mask`, each [batch, length].
+        prefixes: In any order.
+        dtype: Of the arithmetic; "" for the encoder's own.
 
     Returns:
         The output of each; see `FrozenPrefix.select`.
@@ -204,9 +204,9 @@ def pooled_columns(block: int, pooling: str, hidden: int) -> slice:
     """Where the output `pooled_blocks` has a vector.
 
     Args:
-        block: above which; 0 for the embeddings.
-        pooling: one of `POOLINGS`.
-        hidden: width of the states.
+        block: Above which; 0 for the embeddings.
+        pooling: One of `POOLINGS`.
+        hidden: Width of the states.
     """
     number = block * len(POOLINGS) + POOLINGS.index(pooling)
     return slice(number * hidden, (number + 1) * hidden)

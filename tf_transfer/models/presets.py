@@ -64,7 +64,7 @@ def find_handle(model: str) -> str:
     """The release of a preset.
 
     Raises:
-        UserError: there is no such preset.
+        UserError: There is no such preset.
     """
     if model not in read_presets():
         names = ", ".join(

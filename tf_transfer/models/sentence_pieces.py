@@ -66,12 +66,12 @@ class SentencePieces(Tokenizer):
     Neighbouring characters that are in no token make one unknown token.
 
     Args:
-        vocabulary, special, unknown, added: see `Tokenizer`.
-        scores: logarithms of the tokens' probabilities, by id. Added tokens
+        vocabulary, special, unknown, added: See `Tokenizer`.
+        scores: Logarithms of the tokens' probabilities, by id. Added tokens
             behind them need none.
-        charsmap: the table, as SentencePiece compiles it; empty for none.
-        source: see `Tokenizer`.
-        steps: of transformers' normalizer. With `NFC` among them, texts are
+        charsmap: The table, as SentencePiece compiles it; empty for none.
+        source: See `Tokenizer`.
+        steps: Of transformers' normalizer. With `NFC` among them, texts are
             composed, those at a text's end are dropped, and only these white
             spaces are spaces: tabs, ends of lines, and several of any kind.
     """
@@ -132,14 +132,14 @@ def read_model(
     """Reads a model's file as a class of transformers does.
 
     Args:
-        content: of the file.
-        title: the class, one of `FIRST_TOKENS`.
+        content: Of the file.
+        title: The class, one of `FIRST_TOKENS`.
 
     Returns:
         The tokens by id, with their scores; and the table of characters.
 
     Raises:
-        ValueError: the model is not a unigram model.
+        ValueError: The model is not a unigram model.
     """
     model = _make_message()
     model.ParseFromString(content)

@@ -22,11 +22,11 @@ class ServingModel(keras.Model):
     A subclass implements `logits`.
 
     Args:
-        network: the trained network.
-        task: the task that answers, whose name is that of its head.
-        max_length: as the network was trained with.
-        inputs: the names of the string tensors that `logits` takes.
-        rank: of each of them.
+        network: The trained network.
+        task: The task that answers, whose name is that of its head.
+        max_length: As the network was trained with.
+        inputs: The names of the string tensors that `logits` takes.
+        rank: Of each of them.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class TextModel(ServingModel):
     [batch, labels] and `label` [batch], the name of the label.
 
     Args:
-        network, task, max_length: see `ServingModel`.
-        long_texts: see `tokens.pack`.
+        network, task, max_length: See `ServingModel`.
+        long_texts: See `tokens.pack`.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class WordModel(ServingModel):
     empty texts where there is no word.
 
     Args:
-        network, task, max_length: see `ServingModel`.
+        network, task, max_length: See `ServingModel`.
     """
 
     def __init__(self, network: Network, task: Task, max_length: int) -> None:
@@ -233,7 +233,10 @@ def pack(
     """What `tokens.pack` does, for ragged tensors inside a graph.
 
     Args:
-        pieces: list of one or two int32 ragged tensors [batch, (length)].
+        pieces: List of one or two int32 ragged tensors [batch, (length)].
+        special: See `tokens.pack`.
+        max_length: See `tokens.pack`.
+        long_texts: See `tokens.pack`.
 
     Returns:
         Ragged ids [batch, (length)], and int64 [batch], the tokens of

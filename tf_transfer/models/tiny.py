@@ -65,7 +65,7 @@ def build(
     """Builds backbone and tokeniser.
 
     Args:
-        dropout: rate in every layer.
+        dropout: Rate in every layer.
         dtype: Keras dtype policy.
     """
     import keras

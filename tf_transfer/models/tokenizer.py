@@ -116,7 +116,7 @@ class Tokenizer(tf.Module):
         """The ids of each text, in a graph or out of it.
 
         Args:
-            texts: string [batch].
+            texts: String [batch].
 
         Returns:
             int32 [batch, (length)].
@@ -256,12 +256,12 @@ class WordPieces(Tokenizer):
 
 
 class BytePairs(Tokenizer):
-    """RoBERTa's tokeniser, which is GPT-2's (Radford et al. 2019).
+    r"""RoBERTa's tokeniser, which is GPT-2's (Radford et al. 2019).
 
     A text is split by GPT-2's regular expression
 
-        's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+
-        |\\s+(?!\\S)|\\s+
+        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+
+        |\s+(?!\S)|\s+
 
     and the bytes of each word are joined by the merges, first ones first.
 
@@ -357,7 +357,7 @@ def _split_off(
     """Splits texts at added tokens, and the rest by `split`.
 
     Args:
-        texts: string [batch].
+        texts: String [batch].
         added: The added tokens.
         split: From string [parts] to string [parts, (words)].
 

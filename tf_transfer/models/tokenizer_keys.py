@@ -41,9 +41,9 @@ class TokenizerClass:
     """A class of tokenizers of transformers.
 
     Attributes:
-        kind: the `type` of `model` in tokenizer.json.
-        tokens: the special tokens, by their names.
-        pair: how a pair is packed.
+        kind: The `type` of `model` in tokenizer.json.
+        tokens: The special tokens, by their names.
+        pair: How a pair is packed.
     """
 
     kind: str

@@ -87,14 +87,14 @@ class Config:
     """`config.json`.
 
     Attributes:
-        type: what the folder's `model_type` has in place of BERT's.
-        sizes: arguments that every backbone of keras-hub has.
-        segments: rows of the table of segments.
-        embedding_size: width of the embeddings.
-        activation: one of `activations.ACTIVATIONS`.
-        epsilon: of every layer normalisation.
-        first_position: position of the first token in the table.
-        content: the file's keys, by the type's own names, and its defaults.
+        type: What the folder's `model_type` has in place of BERT's.
+        sizes: Arguments that every backbone of keras-hub has.
+        segments: Rows of the table of segments.
+        embedding_size: Width of the embeddings.
+        activation: One of `activations.ACTIVATIONS`.
+        epsilon: Of every layer normalisation.
+        first_position: Position of the first token in the table.
+        content: The file's keys, by the type's own names, and its defaults.
     """
 
     type: ModelType
@@ -119,7 +119,7 @@ def read_config(folder: str) -> Config:
     """Reads `config.json`, whose sizes are checked already.
 
     Raises:
-        UserError: a key or value is not known here.
+        UserError: A key or value is not known here.
     """
     name = json_files.read(os.path.join(folder, "config.json"), Record)
     model_type = TYPES[name["model_type"]]
@@ -185,6 +185,7 @@ def check_keys(
 
 
 def refuse(folder: str, name: str, key: str, value: Any) -> UserError:
+    """The error for a value of a key that is not known here."""
     return UserError(
         f"--model={folder}: {name} has {key}={str(value)[:60]!r}, which is not "
         "known here and may change states or tokens.\nRemove it if it does "

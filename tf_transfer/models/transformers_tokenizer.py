@@ -85,7 +85,7 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
     where neither file has a setting, it is that of the uncased BERT.
 
     Raises:
-        UserError: a key or value is not known here, or a file is missing.
+        UserError: A key or value is not known here, or a file is missing.
     """
     settings: Record = {}
     for name, keys in SETTINGS_FILES.items():
@@ -132,8 +132,8 @@ def _find_generic(
     """What `tokenizer.json` says of a tokenizer, or None if it is not known.
 
     Args:
-        content: of the file.
-        usual: the class of the model's own tokenizer.
+        content: Of the file.
+        usual: The class of the model's own tokenizer.
     """
     kind = content["model"].get("type", usual.kind)
     if kind not in OF_KIND:
@@ -154,14 +154,15 @@ def _make_tokenizer(
     """Makes a tokeniser of what the files of a folder have.
 
     Args:
-        folder, config: see `read_tokenizer`.
-        cls: of the tokenizer.
-        settings: the keys of `SETTINGS_FILES`.
-        fields: those of `TOKENIZER` and `TOKENIZERS`.
-        added: the added tokens by id.
+        folder: See `read_tokenizer`.
+        config: See `read_tokenizer`.
+        cls: Of the tokenizer.
+        settings: The keys of `SETTINGS_FILES`.
+        fields: Those of `TOKENIZER` and `TOKENIZERS`.
+        added: The added tokens by id.
 
     Raises:
-        UserError: the vocabulary does not fit the encoder.
+        UserError: The vocabulary does not fit the encoder.
     """
     ids: dict[str, int] = {**fields["model.vocab"]}
     tokens = {}
@@ -205,10 +206,10 @@ def _check_ids(
     """Raises `UserError` where a vocabulary does not fit the encoder.
 
     Args:
-        folder: see `read_tokenizer`.
-        ids: of the tokens.
-        names: the special tokens, by their names in the files.
-        size: of the table of embeddings.
+        folder: See `read_tokenizer`.
+        ids: Of the tokens.
+        names: The special tokens, by their names in the files.
+        size: Of the table of embeddings.
     """
     for name in ("cls_token", "sep_token", "pad_token", "unk_token"):
         if names[name] not in ids:
@@ -370,7 +371,7 @@ def _find(folder: str, name: str) -> str:
     """The path of a file.
 
     Raises:
-        UserError: there is none.
+        UserError: There is none.
     """
     path = os.path.join(folder, name)
     if not os.path.exists(path):

@@ -17,11 +17,11 @@ class Classifier:
     """A type's classifier in transformers.
 
     Attributes:
-        architecture: its class.
-        prefix: of the encoder's weights.
-        pooler: name of the dense layer on [CLS].
-        output: name of the output layer.
-        config: keys of `config.json` by which it reads [CLS].
+        architecture: Its class.
+        prefix: Of the encoder's weights.
+        pooler: Name of the dense layer on [CLS].
+        output: Name of the output layer.
+        config: Keys of `config.json` by which it reads [CLS].
     """
 
     architecture: str
@@ -36,22 +36,22 @@ class ModelType:
     """What a type has of BERT's, and what in place of it.
 
     Attributes:
-        tokenizer: the tokenizer's class where the folder names none.
-        has_segments: whether the texts of a pair have embeddings of their own.
-        has_pooler: whether a pretrained pooler is used.
-        has_position_table: whether the embeddings have positions.
-        begins_behind_pad: whether a text's first position is the one behind
+        tokenizer: The tokenizer's class where the folder names none.
+        has_segments: Whether the texts of a pair have embeddings of their own.
+        has_pooler: Whether a pretrained pooler is used.
+        has_position_table: Whether the embeddings have positions.
+        begins_behind_pad: Whether a text's first position is the one behind
             `pad_token_id`. Else it is 0.
         keys: BERT's names of keys of `config.json`, by its own.
-        weights: its own parts of weights' names, by BERT's. `/n` at the end of
+        weights: Its own parts of weights' names, by BERT's. `/n` at the end of
             one is the n-th third of its rows.
-        classifier: what an export is; None where it is a BERT or a RoBERTa.
-        blocks: the module of `blocks` with its `build` and `run`; empty where
+        classifier: What an export is; None where it is a BERT or a RoBERTa.
+        blocks: The module of `blocks` with its `build` and `run`; empty where
             keras-hub has its layers.
-        config: the values of keys of `config.json` that only this type has, or
+        config: The values of keys of `config.json` that only this type has, or
             of which it allows fewer; None for any.
-        defaults: values of keys that the file does not have.
-        kind: what its blocks compute, to count it.
+        defaults: Values of keys that the file does not have.
+        kind: What its blocks compute, to count it.
     """
 
     tokenizer: str
@@ -90,7 +90,7 @@ class ModelType:
         """The position of the first token in the table of positions.
 
         Args:
-            config: the content of `config.json`.
+            config: The content of `config.json`.
         """
         if not self.begins_behind_pad:
             return 0

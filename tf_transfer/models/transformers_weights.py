@@ -82,13 +82,13 @@ def load(encoder: Encoder, folder: str, config: Config, seed: int) -> None:
     on masked words, a new one is drawn.
 
     Args:
-        encoder: the encoder.
-        folder: the folder.
-        config: its `config.json`.
-        seed: of a new pooler.
+        encoder: The encoder.
+        folder: The folder.
+        config: Its `config.json`.
+        seed: Of a new pooler.
 
     Raises:
-        UserError: a weight is missing, or has another shape.
+        UserError: A weight is missing, or has another shape.
     """
     with _Weights(folder, config.type) as weights:
         variables = tables(encoder)

@@ -47,7 +47,7 @@ class MultitaskData(run_data.RunData[Settings]):
         """The texts of a task; those of the test if all tasks have one.
 
         Raises:
-            UserError: there are no validation texts.
+            UserError: There are no validation texts.
         """
         settings, examples = self.settings, super().read_splits(task)
         if not examples["validation"]:

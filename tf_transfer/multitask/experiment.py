@@ -169,7 +169,7 @@ class Multitask(experiment.Experiment[Settings]):
         """The mean of the tasks' headline scores, correlations as (r + 1) / 2.
 
         Args:
-            scores: scores of all tasks, by names that begin with the task.
+            scores: Scores of all tasks, by names that begin with the task.
         """
         values = []
         for name, task in self.data.tasks.items():

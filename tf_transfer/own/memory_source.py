@@ -51,7 +51,8 @@ def make_task(
 
     Args:
         columns: 1, or 2 of pairs.
-        labels, score_scale: See `Task`.
+        labels: See `Task`.
+        score_scale: See `Task`.
     """
     kind = "score" if labels is None else "classes"
     metric, *also = choose_metrics(kind, "", len(labels or ()))
@@ -129,7 +130,8 @@ def read_scores(texts: list[list[str]], y: npt.ArrayLike) -> np.ndarray:
     """float64 [n]. The scores; texts are numbers as in a file.
 
     Args:
-        texts, y: See `read_targets`.
+        texts: See `read_targets`.
+        y: See `read_targets`.
 
     Raises:
         ValueError: See `read_targets`; or one is not a finite number.

@@ -50,7 +50,8 @@ def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
     """What to train, what that gains, loses and costs, and how sure it is.
 
     Args:
-        rows, margin: see `decisions.decide`.
+        rows: See `decisions.decide`.
+        margin: See `decisions.decide`.
     """
     return say(decisions.decide(rows, margin))
 
@@ -59,7 +60,8 @@ def warn(rows: Sequence[Row], margin: float = MARGIN) -> str:
     """Why no row can be recommended, a sentence; "" if one can.
 
     Args:
-        rows, margin: see `decisions.find_problem`.
+        rows: See `decisions.find_problem`.
+        margin: See `decisions.find_problem`.
     """
     problem = decisions.find_problem(rows, margin)
     return "" if problem is None else say(problem)
@@ -103,7 +105,7 @@ def explain_table(margin: float) -> str:
     """How to read the table, a sentence.
 
     Args:
-        margin: see `advise`.
+        margin: See `advise`.
     """
     times = (
         f"`{COST}`: from the start of training to its end, with the build of "
@@ -157,8 +159,8 @@ def make_table(
     Columns that are empty in all rows are left out.
 
     Args:
-        rows: see `advise`.
-        margin: the largest accepted loss, in points.
+        rows: See `advise`.
+        margin: The largest accepted loss, in points.
     """
     references = {row.name: row for row in rows if row.is_reference}
     other, has_percents = EVERYTHING, True
@@ -239,7 +241,7 @@ def name_baseline(features: str, is_tagging: bool) -> str:
 
     Args:
         features: `frozen` or `tfidf`.
-        is_tagging: whether words are labelled.
+        is_tagging: Whether words are labelled.
     """
     if features == "frozen":
         return PROBE
@@ -262,7 +264,7 @@ def describe_profile(profile: Profile) -> str:
     """The depth profile in a line.
 
     Args:
-        profile: what `depth_profile.json` says.
+        profile: What `depth_profile.json` says.
     """
     scores = " ".join(
         f"{100 * line['score']:.1f}" for line in profile["blocks"]

@@ -33,12 +33,12 @@ class Approach:
     """Runs of an approach on a task, at its rate.
 
     Attributes:
-        task: its name, with the size of its files where there are several.
-        name: what is trained, in words.
-        runs: see `runs_lib.runs_frame`.
-        rates: that were tried, one of which was chosen on validation.
-        base: what it is compared with, which may be itself; or None.
-        note: why it may not be compared, a clause; or "".
+        task: Its name, with the size of its files where there are several.
+        name: What is trained, in words.
+        runs: See `runs_lib.runs_frame`.
+        rates: That were tried, one of which was chosen on validation.
+        base: What it is compared with, which may be itself; or None.
+        note: Why it may not be compared, a clause; or "".
     """
 
     task: str
@@ -77,8 +77,8 @@ def list_approaches(
     approach.
 
     Args:
-        runs: of a study, see `label_runs`.
-        of_paper: whether the reference is training everything, and rates are
+        runs: Of a study, see `label_runs`.
+        of_paper: Whether the reference is training everything, and rates are
             chosen from equally many. Else it is the best on validation.
     """
 
@@ -205,7 +205,7 @@ def make_rows(approaches: Sequence[Approach]) -> list[Row]:
     files of a task, the largest counts.
 
     Args:
-        approaches: see `list_approaches`.
+        approaches: See `list_approaches`.
     """
     by_name: dict[str, dict[str, Approach]] = {}
     for one in approaches:
@@ -305,7 +305,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     with the file where those of one size are not the same file.
 
     Args:
-        runs: of a study, see `runs_lib.runs_frame`.
+        runs: Of a study, see `runs_lib.runs_frame`.
     """
     files = runs.groupby("task").data_identity.transform("nunique")
     sizes = [f" ({sum(sizes.values()):,} texts)" for sizes in runs.sizes]
@@ -341,8 +341,8 @@ def describe_differences(
     """The settings in which some groups differ, in words.
 
     Args:
-        groups: settings of each.
-        form: of a setting, with its name and value.
+        groups: Settings of each.
+        form: Of a setting, with its name and value.
     """
     texts = [""] * len(groups)
     for name in dict.fromkeys(name for settings in groups for name in settings):

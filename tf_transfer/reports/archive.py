@@ -19,16 +19,16 @@ def pack(root: str, summary: bytes, path: str) -> int:
     Unpacked, it is a folder with the name of `root` that gives the same report.
 
     Args:
-        root: the folder of the runs.
-        summary: the content of `summary.json`.
-        path: the file that is written.
+        root: The folder of the runs.
+        summary: The content of `summary.json`.
+        path: The file that is written.
 
     Returns:
         The number of runs.
 
     Raises:
         UserError: `path` does not end in `.zip`.
-        FullDiskError: the disk is full.
+        FullDiskError: The disk is full.
     """
     if not path.endswith(".zip"):
         raise UserError(f"--archive={path}: give a file that ends in .zip.")

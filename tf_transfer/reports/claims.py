@@ -52,36 +52,36 @@ class Claim:
     each is compared with each, or with `paired` the i-th with the i-th.
 
     Attributes:
-        id: unique within the paper.
-        text: the claim, as a sentence.
-        source: where the paper says so.
-        tasks: on which it is made; all are needed.
-        first, second: settings of the groups. `L/4` for `trainable_layers` is
+        id: Unique within the paper.
+        text: The claim, as a sentence.
+        source: Where the paper says so.
+        tasks: On which it is made; all are needed.
+        first, second: Settings of the groups. `L/4` for `trainable_layers` is
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
-        both: settings that both groups share.
-        paired: whether the i-th of `first` is compared with the i-th of
+        both: Settings that both groups share.
+        paired: Whether the i-th of `first` is compared with the i-th of
             `second` alone.
         kind: `difference` (its sign, and its size where published) or `equal`
             (within `margin`).
-        measure: see `run_frame.measure_all`; two, where the groups have their
+        measure: See `run_frame.measure_all`; two, where the groups have their
             own.
-        at: for `score_within`, times as multiples of an epoch of the second
+        at: For `score_within`, times as multiples of an epoch of the second
             group; the claim is about each of them.
-        relative: whether the difference is in percent of the second group.
-        factor: of the second group.
+        relative: Whether the difference is in percent of the second group.
+        factor: Of the second group.
         over: `mean` of all tasks, pairs and times, `each` of them, `most` of
             them, or `some`, which is one or more.
-        published: the paper's value; 0 if it gives none.
-        sign: of the difference, where no value is published.
-        margin: what counts as no difference, in the measure's unit.
-        margin_from: where the margin comes from.
-        may_fail: groups (`first`, `second`) that need not have trained, since
+        published: The paper's value; 0 if it gives none.
+        sign: Of the difference, where no value is published.
+        margin: What counts as no difference, in the measure's unit.
+        margin_from: Where the margin comes from.
+        may_fail: Groups (`first`, `second`) that need not have trained, since
             the claim is about that.
-        uses: tasks whose data the measure looks at, if not those of the claim.
-        encoder: the preset that it is about, if not the paper's only one.
-        note: for the reader, such as a contradiction in the paper.
-        reading_of: of another reading of the paper's words, which is judged
+        uses: Tasks whose data the measure looks at, if not those of the claim.
+        encoder: The preset that it is about, if not the paper's only one.
+        note: For the reader, such as a contradiction in the paper.
+        reading_of: Of another reading of the paper's words, which is judged
             too, the id of the claim that is judged first; see `read`.
     """
 
@@ -127,19 +127,19 @@ class Paper:
     """A paper's claims, and the settings that all of its runs share.
 
     Attributes:
-        name: author and title.
-        settings: published, or the default that we chose where it is silent;
+        name: Author and title.
+        settings: Published, or the default that we chose where it is silent;
             of a list, each value is the paper's.
-        encoders: presets, in the order of preference.
-        sizes: examples of `train` (validation included) and `test` by task.
-        varied: settings that the paper varies, besides `run_frame.VARIED`.
-        rates: the learning rates of which each group takes the one that is
+        encoders: Presets, in the order of preference.
+        sizes: Examples of `train` (validation included) and `test` by task.
+        varied: Settings that the paper varies, besides `run_frame.VARIED`.
+        rates: The learning rates of which each group takes the one that is
             better on validation; none where each claim names its own.
-        claims: in the order of the paper.
-        notes: sentences below the claims.
-        settings_of: by preset, settings that it has in place of `settings`.
-        encoder_of: the preset of each task, where these have their own.
-        origins: of each setting, and of `encoder`, one of `ORIGINS`; `ours`
+        claims: In the order of the paper.
+        notes: Sentences below the claims.
+        settings_of: By preset, settings that it has in place of `settings`.
+        encoder_of: The preset of each task, where these have their own.
+        origins: Of each setting, and of `encoder`, one of `ORIGINS`; `ours`
             where it has none.
     """
 
@@ -171,7 +171,7 @@ def read_paper(path: str) -> Paper:
     reading's).
 
     Raises:
-        UserError: the file or an entry of it is wrong; the message names it.
+        UserError: The file or an entry of it is wrong; the message names it.
     """
     content = read_content(path)
     claims: list[Claim] = []
@@ -210,7 +210,7 @@ def read_content(path: str) -> Record:
     """The content of a file of TOML or JSON.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: It cannot be read.
     """
     parse = json.loads if path.endswith(".json") else tomllib.loads
     try:
@@ -278,11 +278,11 @@ def _merge_tables(
     """Merges tables of settings, each of which is named by an origin.
 
     Args:
-        tables: by origin, settings and their values.
-        origins: by setting; those of the tables are added.
+        tables: By origin, settings and their values.
+        origins: By setting; those of the tables are added.
 
     Raises:
-        ValueError: a table is not named by an origin.
+        ValueError: A table is not named by an origin.
     """
     settings: Record = {}
     for origin, table in tables.items():
@@ -299,11 +299,11 @@ def find_file(
     """A file of an experiment, or None.
 
     Args:
-        folder: where `<experiment>/<name>` is looked for first; then, in the
+        folder: Where `<experiment>/<name>` is looked for first; then, in the
             folder `experiments` next to the package, and where an installed
             package has its data.
-        experiment: such as `glue`.
-        name: of the file.
+        experiment: Such as `glue`.
+        name: Of the file.
     """
     checkout = pathlib.Path(__file__).absolute().parents[2] / "experiments"
     installed = os.path.join(sys.prefix, "share", "tf_transfer", "experiments")
@@ -330,11 +330,11 @@ def list_differences(
     """The differences of runs from those of the paper, a clause each.
 
     Args:
-        runs: of a study, or of one group of a claim.
-        paper: theirs.
-        wanted: settings that the runs were chosen by, which are not compared.
+        runs: Of a study, or of one group of a claim.
+        paper: Theirs.
+        wanted: Settings that the runs were chosen by, which are not compared.
             Unset: all values in the paper's claims count as the paper's.
-        encoder: of the claim, if it is about one.
+        encoder: Of the claim, if it is about one.
     """
     named = {"model", *(wanted or ())}
     clauses: list[str] = []

@@ -34,9 +34,9 @@ class Comparison:
     """The two groups of a claim on one task.
 
     Attributes:
-        runs: of the first group and, where there is one, of the second.
-        settings: by which each group was found.
-        cells: of each group, see `run_groups.measure`.
+        runs: Of the first group and, where there is one, of the second.
+        settings: By which each group was found.
+        cells: Of each group, see `run_groups.measure`.
         name: `last_4 on rte at 1.1 epochs`.
     """
 
@@ -64,9 +64,9 @@ class Finding(NamedTuple):
     """What runs may show of a claim.
 
     Attributes:
-        agrees: whether it agrees with the claim, or contradicts it.
-        reason: a clause.
-        p: the p-value of "the runs do not show it".
+        agrees: Whether it agrees with the claim, or contradicts it.
+        reason: A clause.
+        p: The p-value of "the runs do not show it".
     """
 
     agrees: bool
@@ -79,16 +79,16 @@ class Test:
     """The test of a claim by a study, before Holm's correction.
 
     Attributes:
-        claim: what is judged.
-        paper: its name.
-        study: of the runs; empty where no comparison has runs.
-        problem: why nothing is concluded, or an empty string.
-        differences: what is not comparable, a clause each.
-        runs: the fewest of a group on a task.
-        tasks: those that the value is of, where the claim is on more.
-        mean: of all comparisons, on the scale of the contrast.
-        tally: how many of several comparisons are as claimed.
-        findings: none where too few runs are known.
+        claim: What is judged.
+        paper: Its name.
+        study: Of the runs; empty where no comparison has runs.
+        problem: Why nothing is concluded, or an empty string.
+        differences: What is not comparable, a clause each.
+        runs: The fewest of a group on a task.
+        tasks: Those that the value is of, where the claim is on more.
+        mean: Of all comparisons, on the scale of the contrast.
+        tally: How many of several comparisons are as claimed.
+        findings: None where too few runs are known.
     """
 
     claim: Claim
@@ -128,8 +128,8 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     names what is missing.
 
     Args:
-        runs: of the paper's experiment, see `run_frame.runs_frame`.
-        paper: its claims.
+        runs: Of the paper's experiment, see `run_frame.runs_frame`.
+        paper: Its claims.
     """
     studies = [
         (study, run_groups.split_tasks(members))
@@ -168,10 +168,10 @@ def test_claim(
     """The test of a claim by a study.
 
     Args:
-        tasks: see `run_groups.split_tasks`.
-        paper: whose claim it is.
-        claim: what is judged.
-        study: its name, which the test has if there are runs to compare.
+        tasks: See `run_groups.split_tasks`.
+        paper: Whose claim it is.
+        claim: What is judged.
+        study: Its name, which the test has if there are runs to compare.
     """
     comparisons, missing = _compare(tasks, paper, claim)
     differences = [*_find_incomparable(claim, comparisons)]
@@ -361,10 +361,10 @@ def _list_findings(
     """The tally of several comparisons, and what they may show.
 
     Args:
-        claim: what is judged.
-        names: of the comparisons.
-        single: what has to be as claimed: the mean, or each comparison.
-        published: the paper's value, where the runs are comparable with it.
+        claim: What is judged.
+        names: Of the comparisons.
+        single: What has to be as claimed: the mean, or each comparison.
+        published: The paper's value, where the runs are comparable with it.
     """
     low, high = bounds = region(claim)
     count = len(single)

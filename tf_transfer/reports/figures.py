@@ -70,9 +70,9 @@ class Figure:
     """A picture.
 
     Attributes:
-        name: of its files, without the extension.
-        caption: a sentence or two.
-        render: returns the content of a file by its extension, `png` or `svg`.
+        name: Of its files, without the extension.
+        caption: A sentence or two.
+        render: Returns the content of a file by its extension, `png` or `svg`.
     """
 
     name: str
@@ -95,8 +95,8 @@ class Curve:
     """Points of a panel that have one label.
 
     Attributes:
-        points: in the order of the line.
-        style: of `Axes.errorbar`, in place of some of `STYLE`.
+        points: In the order of the line.
+        style: Of `Axes.errorbar`, in place of some of `STYLE`.
     """
 
     points: list[Point]
@@ -108,9 +108,9 @@ class Panel:
     """A panel of `draw_panels`.
 
     Attributes:
-        title: above it, or "".
-        curves: by label.
-        ylabel: what the curves show.
+        title: Above it, or "".
+        curves: By label.
+        ylabel: What the curves show.
     """
 
     title: str
@@ -131,8 +131,8 @@ def make_panels(
     """A figure with so many panels, one below another.
 
     Args:
-        count: of panels.
-        height: of each, in inches.
+        count: Of panels.
+        height: Of each, in inches.
     """
     figure = matplotlib.figure.Figure(
         layout="constrained", figsize=(WIDTH, height * count + 0.6)
@@ -180,10 +180,11 @@ def draw_panels(
     """Curves with error bars, in panels.
 
     Args:
-        name, caption: see `Figure`.
-        panels: one or more.
-        xlabel: of each.
-        dress: what else is done to a panel, such as its scale.
+        name: See `Figure`.
+        caption: See `Figure`.
+        panels: One or more.
+        xlabel: Of each.
+        dress: What else is done to a panel, such as its scale.
     """
     figure, axes = make_panels(len(panels))
     shown: Handles = {}
@@ -212,9 +213,10 @@ def finish(
     """The part of the report, with a legend below the panels.
 
     Args:
-        figure: from `make_panels`.
-        handles: what the legend shows.
-        name, caption: see `Figure`.
+        figure: From `make_panels`.
+        handles: What the legend shows.
+        name: See `Figure`.
+        caption: See `Figure`.
     """
     if handles:
         figure.legend(
@@ -243,8 +245,8 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
     """Difference to the reference against cost, a point for each approach.
 
     Args:
-        rows: see `approaches.make_rows`.
-        margin: the largest accepted loss, in points.
+        rows: See `approaches.make_rows`.
+        margin: The largest accepted loss, in points.
 
     Returns:
         Nothing without a comparison, or if there are too many.
@@ -342,7 +344,7 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     """The depth profiles of a study's probes, the first of each text.
 
     Args:
-        runs: see `approaches.label_runs`.
+        runs: See `approaches.label_runs`.
     """
     profiles: dict[str, Profile] = {}
     for text, record in zip(runs.text, runs.record):
@@ -355,7 +357,7 @@ def draw_profile(profiles: Profiles) -> Figure:
     """What the probe scores above each block, a line for each task.
 
     Args:
-        profiles: see `profiles_of`; one at least.
+        profiles: See `profiles_of`; one at least.
     """
     figure, [axis] = make_panels(1)
     lines = {}

@@ -47,17 +47,17 @@ class Section:
     """What the page shows of a study.
 
     Attributes:
-        id: of the HTML element, and what its files' names begin with.
-        study: its title and its differences from the paper are shown.
-        advice: one sentence.
-        own_tables, own_figures: the paper's, with the rows that have runs.
-        not_run: a sentence on its tables and rows that have none, or "".
-        judged: verdicts on the paper's claims.
-        local: those for this encoder and data only.
-        undecided: those without runs enough to report.
-        table, figure: scores and costs; the figure may be None.
-        figures: what any study has, folded.
-        notes: sentences, folded.
+        id: Of the HTML element, and what its files' names begin with.
+        study: Its title and its differences from the paper are shown.
+        advice: One sentence.
+        own_tables, own_figures: The paper's, with the rows that have runs.
+        not_run: A sentence on its tables and rows that have none, or "".
+        judged: Verdicts on the paper's claims.
+        local: Those for this encoder and data only.
+        undecided: Those without runs enough to report.
+        table, figure: Scores and costs; the figure may be None.
+        figures: What any study has, folded.
+        notes: Sentences, folded.
     """
 
     id: str
@@ -100,10 +100,10 @@ class Page:
     """A report.
 
     Attributes:
-        sections: of studies that compare something.
-        tables: of all runs.
-        summary: what the runs were read into.
-        origin: when, where and by which code the runs were made.
+        sections: Of studies that compare something.
+        tables: Of all runs.
+        summary: What the runs were read into.
+        origin: When, where and by which code the runs were made.
     """
 
     sections: list[Section]
@@ -133,8 +133,8 @@ def make_page(studies: Sequence[Study], summary: Summary) -> Page:
     """The page of some studies.
 
     Args:
-        studies: see `study.collect`.
-        summary: see `summary.summarize`.
+        studies: See `study.collect`.
+        summary: See `summary.summarize`.
     """
     shown = [one for one in studies if one.compares or one.name == "A"]
     return Page(
@@ -184,9 +184,9 @@ def _describe_not_run(
     """The sentence on tables and rows without runs; "" if there are none.
 
     Args:
-        study: theirs.
-        tables: the paper's.
-        shown: of these, what runs have filled.
+        study: Theirs.
+        tables: The paper's.
+        shown: Of these, what runs have filled.
     """
     names = {table.name for table in shown}
     empty = [table.title for table in tables if table.name not in names]
@@ -388,9 +388,9 @@ def to_markdown(
     """The short form of the page as Markdown.
 
     Args:
-        page: what to show.
-        figures: folder of the figures, as the document links to them.
-        paper_first: whether each study begins with the paper's tables and
+        page: What to show.
+        figures: Folder of the figures, as the document links to them.
+        paper_first: Whether each study begins with the paper's tables and
             claims, as in a document on the paper, and not with its sentence.
     """
     template = make_environment(False).get_template("report.md.jinja")

@@ -85,7 +85,7 @@ def read_runs(root: str) -> tuple[list[RunRecord], Reasons]:
         The records, and (path, reason) of the others, both by path.
 
     Raises:
-        UserError: no such folder.
+        UserError: No such folder.
     """
     if not os.path.isdir(root):
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
@@ -215,11 +215,11 @@ def read_run(folder: str, path: str) -> RunRecord:
     """The record of one run directory.
 
     Args:
-        folder: the run directory.
-        path: its name in the record.
+        folder: The run directory.
+        path: Its name in the record.
 
     Raises:
-        LeftOut: the run is damaged, not finished, or has a retired setting.
+        LeftOut: The run is damaged, not finished, or has a retired setting.
     """
     for name in ("config.json", "result.json", *records.HASHED):
         file = os.path.join(folder, name)
@@ -290,7 +290,8 @@ def complete_key(key: Settings, settings: Settings) -> dict[str, Setting]:
     """The key of an encoder's run, with all that describes the run.
 
     Args:
-        key, settings: as `config.json` has them.
+        key: The key, as `config.json` has it.
+        settings: The settings, as `config.json` has them.
     """
     described = {n: settings[n] for n in DESCRIBING if n in settings}
     return {**described, **key}
@@ -384,8 +385,8 @@ def _find_source(settings: Record, task: str) -> str:
     """The data as a command names it: a task file, a table or a data set.
 
     Args:
-        settings: of the run.
-        task: the name of its task, which is not that of a task file.
+        settings: Of the run.
+        task: The name of its task, which is not that of a task file.
     """
     given = settings.get("task") or task
     return settings["data"] if given == task else given

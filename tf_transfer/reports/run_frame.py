@@ -77,8 +77,8 @@ def runs_frame(
     """One row for each run of one experiment.
 
     Args:
-        records: see `reading`.
-        varied: settings that the paper varies, in addition to `VARIED`.
+        records: See `reading`.
+        varied: Settings that the paper varies, in addition to `VARIED`.
 
     Returns:
         Columns, scores and metrics in points and times in seconds; numbers are
@@ -225,9 +225,9 @@ class Epoch(NamedTuple):
     """An epoch of a run.
 
     Attributes:
-        epoch: from 1.
-        validation, test: scores in points, or nan.
-        seconds: since the start, a cached prefix as if built by this run.
+        epoch: From 1.
+        validation, test: Scores in points, or nan.
+        seconds: Since the start, a cached prefix as if built by this run.
     """
 
     path: str
@@ -301,13 +301,13 @@ def measure_all(
     """A measure of each run, or of each of its folds; nan where not known.
 
     Args:
-        name: of the measure. `score`, `seconds` and `epochs_run` are at the
+        name: Of the measure. `score`, `seconds` and `epochs_run` are at the
             stopping point, `last_score` is that of the last epoch,
             `score_within` the best within a time, `interpolated_score` that
             at a time, `deviation` the distance from the group's median; any
             other name is a metric of the run, or begins with `PASS`.
-        runs: see `runs_frame`.
-        seconds: those of measures within a time.
+        runs: See `runs_frame`.
+        seconds: Those of measures within a time.
         split: `test` or `validation`, of scores; `score` for each run's own.
     """
     if name == "deviation":

@@ -37,8 +37,8 @@ class Group:
     """Runs that differ by seed alone: a `group` of `run_frame.runs_frame`.
 
     Attributes:
-        runs: its rows.
-        first: the first of them, as `DataFrame.itertuples` has it.
+        runs: Its rows.
+        first: The first of them, as `DataFrame.itertuples` has it.
     """
 
     runs: pd.DataFrame
@@ -122,15 +122,15 @@ def find_groups(
     """The groups that are compared on one task.
 
     Args:
-        groups: of a study's runs on the task.
-        paper: its settings and rates.
-        wanted: settings of each group that is compared.
+        groups: Of a study's runs on the task.
+        paper: Its settings and rates.
+        wanted: Settings of each group that is compared.
 
     Returns:
         A group for each of `wanted`.
 
     Raises:
-        NotFound: there are no such runs, or several values of a setting remain.
+        NotFound: There are no such runs, or several values of a setting remain.
     """
     named = set().union(*wanted)
     free = {*CACHING}
@@ -166,12 +166,12 @@ def _find_members(
     """The groups with a claim's settings, and else with the paper's.
 
     Args:
-        groups: of a study's runs on one task.
-        paper: its settings.
-        wanted: settings that the claim names.
-        others: those that it names of the compared group alone; here they have
+        groups: Of a study's runs on one task.
+        paper: Its settings.
+        wanted: Settings that the claim names.
+        others: Those that it names of the compared group alone; here they have
             the paper's value in any case.
-        free: settings that have no value of the paper here.
+        free: Settings that have no value of the paper here.
     """
     members = _filter(groups, wanted)
     if not members:
@@ -252,9 +252,9 @@ def _check_alike(
     """Raises `NotFound` if groups differ in a setting.
 
     Args:
-        groups: that are compared, or of which one has to be chosen.
-        names: of the settings.
-        published: values of settings that each group may have.
+        groups: That are compared, or of which one has to be chosen.
+        names: Of the settings.
+        published: Values of settings that each group may have.
     """
     for name in sorted(names):
         values = [group.settings.get(name, "") for group in groups]
@@ -286,10 +286,10 @@ def measure(
     """The cells of groups that are compared, without unknown values.
 
     Args:
-        names: of the measure of each group; see `run_frame.measure_all`.
-        groups: runs of each, see `run_frame.runs_frame`.
-        at: for measures within a time, the time in epochs of the last group.
-        logarithms: whether to take those of times.
+        names: Of the measure of each group; see `run_frame.measure_all`.
+        groups: Runs of each, see `run_frame.runs_frame`.
+        at: For measures within a time, the time in epochs of the last group.
+        logarithms: Whether to take those of times.
 
     Returns:
         Of times, those of the timing environment that most runs of all groups

@@ -40,15 +40,15 @@ class Study:
     """Runs that may be compared.
 
     Attributes:
-        experiment: such as `glue`.
+        experiment: Such as `glue`.
         name: `A`, the largest of the experiment, `B`, ...
-        runs: see `run_frame.runs_frame`; with `text`, the task in words, and
+        runs: See `run_frame.runs_frame`; with `text`, the task in words, and
             `trains`, the approach in words.
-        paper: its claims, or None.
-        published: other figures of the paper, `published.json`; or {}.
-        verdicts: on the paper's claims.
-        margin: the largest loss in points that the reader accepts.
-        distinct: settings by which it differs from the experiment's other
+        paper: Its claims, or None.
+        published: Other figures of the paper, `published.json`; or {}.
+        verdicts: On the paper's claims.
+        margin: The largest loss in points that the reader accepts.
+        distinct: Settings by which it differs from the experiment's other
             studies, with values; empty of the only one.
     """
 
@@ -131,9 +131,9 @@ def collect(
     """The studies of a summary, by experiment, the largest first.
 
     Args:
-        summary: see `summary.summarize`.
-        folder: with the papers' claims and figures.
-        margin: see `Study`.
+        summary: See `summary.summarize`.
+        folder: With the papers' claims and figures.
+        margin: See `Study`.
     """
     experiments, tests = [], []
     by_experiment = run_groups.group_by(

@@ -55,7 +55,7 @@ def summarize_folder(root: str) -> Summary:
     """The summary of the runs below a folder; see `summarize`.
 
     Raises:
-        UserError: no such folder, or no complete run in it.
+        UserError: No such folder, or no complete run in it.
     """
     runs, left_out = reading.read_runs(root)
     searches, damaged = reading.read_searches(root)
@@ -94,9 +94,9 @@ def summarize(
     """The summary of some records.
 
     Args:
-        runs: their records, whose paths start from `root`.
+        runs: Their records, whose paths start from `root`.
         left_out: (path, reason) of what is not among them.
-        root: folder of the runs.
+        root: Folder of the runs.
 
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
@@ -271,7 +271,7 @@ def read_summary(path: str) -> Summary:
     """A stored summary.
 
     Raises:
-        UserError: the file is not a summary, or one of another version.
+        UserError: The file is not a summary, or one of another version.
     """
     try:
         content = files.read_bytes(path, MOST_BYTES).decode()

@@ -41,10 +41,10 @@ class Table:
     """A table as it is shown.
 
     Attributes:
-        name: of its CSV file.
-        caption: what it shows, in which units.
-        frame: cells as text or numbers; nan and None are shown empty.
-        open: whether the page shows it unfolded.
+        name: Of its CSV file.
+        caption: What it shows, in which units.
+        frame: Cells as text or numbers; nan and None are shown empty.
+        open: Whether the page shows it unfolded.
     """
 
     name: str
@@ -101,8 +101,8 @@ def spread(values: Values, digits: int = 2, sign: str = "") -> str:
     """Mean and standard deviation: `82.79 ± 0.31`; of one value, `82.79`.
 
     Args:
-        values: one for each run.
-        digits: after the point.
+        values: One for each run.
+        digits: After the point.
         sign: `+` shows the sign of positive numbers.
     """
     numbers = runs_lib.drop_missing(values)
@@ -137,9 +137,9 @@ def find_runs(study: Study, task: str, wanted: Settings) -> pd.DataFrame:
     are the paper's where the study has these.
 
     Args:
-        study: theirs.
-        task: as in the column `task`.
-        wanted: settings of the row.
+        study: Theirs.
+        task: As in the column `task`.
+        wanted: Settings of the row.
 
     Returns:
         Runs that differ by seed alone; none if there is no such group.
@@ -166,9 +166,10 @@ def find_pair(
     Both are at rates that both were tried at; see `run_groups.find_groups`.
 
     Args:
-        study: theirs.
-        task: as in the column `task`.
-        first, second: settings of the rows.
+        study: Theirs.
+        task: As in the column `task`.
+        first: Settings of the rows of the first column.
+        second: Settings of the rows of the second.
 
     Returns:
         Runs of each; none of both, if a claim would find none.
@@ -201,9 +202,9 @@ def show_difference(
     """A difference, saving or gain, or the mark in its place; see `find_mark`.
 
     Args:
-        value: the difference; nan if it is not known.
-        groups: the runs that are compared.
-        sign: see `number`.
+        value: The difference; nan if it is not known.
+        groups: The runs that are compared.
+        sign: See `number`.
     """
     return "" if pd.isna(value) else find_mark(groups) or number(value, 2, sign)
 
@@ -217,8 +218,8 @@ def tabulate_errors(
     """Yields the errors by label, confusions, residuals, and the worst texts.
 
     Args:
-        errors: the content of `errors.json`.
-        run: what captions begin with.
+        errors: The content of `errors.json`.
+        run: What captions begin with.
     """
     for number, (split, described) in enumerate(errors.items(), 1):
         residuals = []
@@ -258,8 +259,8 @@ def find_rows(
     """Published rows with their runs; a `reading` only where it was run.
 
     Args:
-        rows: of a paper's `published.json`, each with `settings`.
-        find: the runs of some settings.
+        rows: Of a paper's `published.json`, each with `settings`.
+        find: The runs of some settings.
     """
     for row in rows:
         runs = find(row["settings"])

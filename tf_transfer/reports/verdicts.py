@@ -42,15 +42,15 @@ class Verdict:
     """The result of judging a claim by some runs.
 
     Attributes:
-        claim: what was judged.
-        study: of the runs; empty where no comparison has runs.
-        word: one of `WORDS`.
-        reason: a clause.
-        runs, tasks: see `Test`.
-        value, low, high: ours, with its 95 % interval; nan where not known.
-        errors: standard errors of the value by source, see `estimates`.
-        p: after Holm's correction; nan where nothing was tested.
-        local: of what is not comparable, what it shows on this encoder and
+        claim: What was judged.
+        study: Of the runs; empty where no comparison has runs.
+        word: One of `WORDS`.
+        reason: A clause.
+        runs, tasks: See `Test`.
+        value, low, high: Ours, with its 95 % interval; nan where not known.
+        errors: Standard errors of the value by source, see `estimates`.
+        p: After Holm's correction; nan where nothing was tested.
+        local: Of what is not comparable, what it shows on this encoder and
             data; `FAILED`, or `NOT_REPORTED` and why.
     """
 
@@ -97,8 +97,8 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
     """The verdict of a test.
 
     Args:
-        test: of a claim.
-        factor: of Holm's correction; None where nothing can be concluded.
+        test: Of a claim.
+        factor: Of Holm's correction; None where nothing can be concluded.
     """
     word, reason, p, local = INCONCLUSIVE, test.problem, math.nan, ""
     if factor is not None:
@@ -165,10 +165,10 @@ def describe_needed(
     """About how many seeds would decide a claim, a clause.
 
     Args:
-        estimate: what decides it.
-        room: how far its interval may reach to decide.
-        runs: that the estimate is from.
-        alpha: of the test that decides, after Holm's correction.
+        estimate: What decides it.
+        room: How far its interval may reach to decide.
+        runs: That the estimate is from.
+        alpha: Of the test that decides, after Holm's correction.
     """
     if not estimate.error:
         return ""

@@ -143,10 +143,10 @@ def write_card(
     """The text of a model card.
 
     Args:
-        predictor: of the run.
-        form: one of `USES`.
-        folder: the files of the export.
-        serve: the serving signature, which is timed.
+        predictor: Of the run.
+        form: One of `USES`.
+        folder: The files of the export.
+        serve: The serving signature, which is timed.
     """
     task = predictor.task
     config = records.RunDirectory(predictor.directory, None).config() or {}
@@ -324,8 +324,8 @@ def _describe_speed(serve: "ConcreteFunction", devices: list[str]) -> list[str]:
     """Lines on the median time of a text, by the number of texts in a batch.
 
     Args:
-        serve: see `write_card`.
-        devices: that it runs on.
+        serve: See `write_card`.
+        devices: That it runs on.
     """
     import tensorflow as tf
 

@@ -42,8 +42,9 @@ class TaskRun(Protocol):
         """Trains a run with another setting on the same texts, if need be.
 
         Args:
-            features, max_train_examples: settings; None for those of this run.
-            most: training texts that it may have; None for any number.
+            features: The setting; None for that of this run.
+            max_train_examples: The setting; None for that of this run.
+            most: Training texts that it may have; None for any number.
 
         Returns:
             The path of its directory, or "" if it has too many texts or cannot
@@ -57,9 +58,9 @@ def print_answer(
     """Prints what to use, and a table of a run and its baselines.
 
     Args:
-        run: what was trained.
-        result: the finished run.
-        with_baselines: whether to fit them.
+        run: What was trained.
+        result: The finished run.
+        with_baselines: Whether to fit them.
     """
     from tf_transfer.comparison import compare, decisions, finished_runs
     from tf_transfer.data import error_analysis
@@ -120,7 +121,8 @@ def _fit_baselines(run: TaskRun, kind: str) -> dict[str, str]:
     """The baselines to compare a run with, on the same split.
 
     Args:
-        kind: of the split that is compared.
+        run: The run that is compared.
+        kind: Of the split that is compared.
 
     Returns:
         Directories by the name of each baseline. What cannot be fitted, or
@@ -143,8 +145,8 @@ def warn_of_tfidf(run: TaskRun, path: str) -> str:
     """A sentence if the TF-IDF baseline scores more than a run; else "".
 
     Args:
-        run: what was trained.
-        path: of its directory; it is finished.
+        run: What was trained.
+        path: Of its directory; it is finished.
     """
     from tf_transfer.comparison import finished_runs
     from tf_transfer.reports import advice
@@ -168,8 +170,8 @@ def print_learning_curve(run: TaskRun, result: Result) -> None:
     """Trains on shares of the training texts, and prints what the last adds.
 
     Args:
-        run: on all training texts.
-        result: that run, finished.
+        run: On all training texts.
+        result: That run, finished.
     """
     from tf_transfer.comparison import finished_runs
     from tf_transfer.reports import advice
@@ -199,8 +201,11 @@ def _score_another(
     """The scores of a run with another setting on a split.
 
     Args:
-        kind: of the split.
-        features, max_train_examples, most: see `TaskRun.train_another`.
+        run: The run without the other setting.
+        kind: Of the split.
+        features: See `TaskRun.train_another`.
+        max_train_examples: See `TaskRun.train_another`.
+        most: See `TaskRun.train_another`.
     """
     from tf_transfer.comparison import finished_runs
 

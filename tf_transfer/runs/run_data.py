@@ -47,20 +47,20 @@ class RunData(Generic[SettingsT]):
     """The texts of a run's tasks.
 
     Args:
-        settings: resolved.
-        warm: keeps the ids of texts from one run to the next.
-        source: the source of the texts, in place of the one that the settings
+        settings: Resolved.
+        warm: Keeps the ids of texts from one run to the next.
+        source: The source of the texts, in place of the one that the settings
             name.
-        recorded: the content of a finished run's `config.json`, whose tasks
+        recorded: The content of a finished run's `config.json`, whose tasks
             these are.
 
     Attributes:
-        warnings: sentences on splits with many unknown tokens, or a script
+        warnings: Sentences on splits with many unknown tokens, or a script
             that the vocabulary lacks, once encoded.
-        fitted_probe: what a fitted probe reads; see `probe.Probe.chosen`. None
+        fitted_probe: What a fitted probe reads; see `probe.Probe.chosen`. None
             for any other run.
-        reports_problems: whether it prints problems of a user's own texts.
-        checks_language: whether the language of the texts is one of them.
+        reports_problems: Whether it prints problems of a user's own texts.
+        checks_language: Whether the language of the texts is one of them.
     """
 
     reports_problems = True
@@ -103,7 +103,7 @@ class RunData(Generic[SettingsT]):
         """The source of a built-in task, or of one of the user's own.
 
         Raises:
-            UserError: there is no such task, file or column.
+            UserError: There is no such task, file or column.
         """
         settings = self.settings
         if isinstance(task, held_out.HeldOutTable):
@@ -214,8 +214,8 @@ class RunData(Generic[SettingsT]):
         """Prints what may be wrong with a user's own texts.
 
         Args:
-            task: the task.
-            splits: the texts by split; `train` is one.
+            task: The task.
+            splits: The texts by split; `train` is one.
         """
         languages = self.read_languages
         for problem in card.find_problems(task, splits, languages):
@@ -235,8 +235,8 @@ class RunData(Generic[SettingsT]):
         """The report card of a task's texts, and problems of its source.
 
         Args:
-            task: the task.
-            encoder: whose tokens are counted; None for none.
+            task: The task.
+            encoder: Whose tokens are counted; None for none.
         """
         examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
         unknown = 0.0, 0
@@ -265,7 +265,7 @@ class RunData(Generic[SettingsT]):
         split name "", MNLI's other one `mismatched`.
 
         Raises:
-            UserError: a row is invalid; the message names file and line.
+            UserError: A row is invalid; the message names file and line.
         """
         settings, source = self.settings, self.sources[task.name]
         train, fraction = source.read("train"), settings.validation_fraction
@@ -404,10 +404,10 @@ class RunData(Generic[SettingsT]):
         Args:
             examples: `Examples`, labelled or not, or `Sentences` of a task
                 that labels words.
-            task: the task of the examples.
-            encoder: the encoder, which has the tokenizer.
-            name: text of the progress bar.
-            texts_per_row: number of texts of an example that run as rows of
+            task: The task of the examples.
+            encoder: The encoder, which has the tokenizer.
+            name: Text of the progress bar.
+            texts_per_row: Number of texts of an example that run as rows of
                 their own. None: as `texts_per_row` returns.
         """
         settings = self.settings

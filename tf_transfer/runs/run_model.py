@@ -33,12 +33,12 @@ class RunModel(Generic[SettingsT]):
     """What trains in a run, and on what; the base class of `Experiment`.
 
     Attributes:
-        name: the folder of its runs below `--out`, and its name in grids.
-        settings: resolved.
-        data: the tasks.
-        warm: keeps the encoder and the network from one run to the next.
-        shares_state: whether `warm` is of other runs, too.
-        head: function (task, encoder) to a Keras layer, in place of
+        name: The folder of its runs below `--out`, and its name in grids.
+        settings: Resolved.
+        data: The tasks.
+        warm: Keeps the encoder and the network from one run to the next.
+        shares_state: Whether `warm` is of other runs, too.
+        head: Function (task, encoder) to a Keras layer, in place of
             `build_head`; None for that.
     """
 
@@ -83,8 +83,8 @@ class RunModel(Generic[SettingsT]):
         """Encoder (loaded, unless given) and a head for each task.
 
         Args:
-            devices: variables are created under their strategy.
-            encoder: the encoder of the heads; None to load it.
+            devices: Variables are created under their strategy.
+            encoder: The encoder of the heads; None to load it.
         """
         from tf_transfer.models.methods import added
 
@@ -112,10 +112,10 @@ class RunModel(Generic[SettingsT]):
         """The pretrained encoder; call it under the strategy's scope.
 
         Args:
-            warm: keeps it; None for that of the run.
+            warm: Keeps it; None for that of the run.
 
         Raises:
-            UserError: it has too few positions.
+            UserError: It has too few positions.
         """
         settings, probe = self.settings, self.data.fitted_probe
         encoder = (warm or self.warm).load(
@@ -203,8 +203,8 @@ class RunModel(Generic[SettingsT]):
         """The weights that train in a phase.
 
         Args:
-            blocks: number of the encoder's blocks.
-            phase: one of `Settings.phases`; empty for the last.
+            blocks: Number of the encoder's blocks.
+            phase: One of `Settings.phases`; empty for the last.
         """
         settings = self.settings
         return freezing.parse(
@@ -221,11 +221,11 @@ class RunModel(Generic[SettingsT]):
         """The objective of a task, with the loss for its kind of labels.
 
         Args:
-            task: the task, with the names of its head, labels and metrics.
-            encoded: see `RunData.encode_splits`.
+            task: The task, with the names of its head, labels and metrics.
+            encoded: See `RunData.encode_splits`.
 
         Raises:
-            UserError: no task has classes to balance.
+            UserError: No task has classes to balance.
         """
         from tf_transfer.data import metrics  # takes seconds to import
         from tf_transfer.training import objectives
@@ -281,8 +281,8 @@ class RunModel(Generic[SettingsT]):
         """The phases of a run: here one.
 
         Args:
-            objectives: of the tasks, in their order.
-            blocks: number of the encoder's blocks.
+            objectives: Of the tasks, in their order.
+            blocks: Number of the encoder's blocks.
         """
         from tf_transfer.training.objectives import Phase
 
@@ -308,7 +308,7 @@ class RunModel(Generic[SettingsT]):
         """Network, phases and split sizes of a run.
 
         Raises:
-            UserError: no example is left to score.
+            UserError: No example is left to score.
         """
         data = self.data
         _ = data.examples  # an invalid row is reported before weights load

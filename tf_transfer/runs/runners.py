@@ -30,12 +30,12 @@ class Runner(Generic[SettingsT]):
     """Does a run; the base class.
 
     Args:
-        experiment: what runs on what.
-        callbacks: see `training.callbacks.Callback`.
-        began: when the run began, a time of `time.monotonic`.
+        experiment: What runs on what.
+        callbacks: See `training.callbacks.Callback`.
+        began: When the run began, a time of `time.monotonic`.
 
     Attributes:
-        network: the trained network, once there is one.
+        network: The trained network, once there is one.
     """
 
     network: "Network | None" = None
@@ -54,7 +54,7 @@ class Runner(Generic[SettingsT]):
         """Does the run, or resumes it.
 
         Args:
-            directory: of the run; it is locked, and stays open.
+            directory: Of the run; it is locked, and stays open.
 
         Returns:
             The content of `result.json`.

@@ -36,10 +36,10 @@ class Result:
     """A finished run.
 
     Attributes:
-        experiment: the `Experiment` that was run.
-        directory: path of the run directory.
-        record: content of `result.json`.
-        network: the trained network, if it is in memory already.
+        experiment: The `Experiment` that was run.
+        directory: Path of the run directory.
+        record: Content of `result.json`.
+        network: The trained network, if it is in memory already.
     """
 
     experiment: RunModel[RunSettings]
@@ -68,10 +68,10 @@ class Result:
         """The trained model, ready to answer.
 
         Args:
-            task: the task that answers, if the run has several.
+            task: The task that answers, if the run has several.
 
         Raises:
-            UserError: the run has several tasks and none is named.
+            UserError: The run has several tasks and none is named.
         """
         cls: type[Predictor] = NetworkPredictor
         if self.experiment.settings.is_sparse:
@@ -86,10 +86,10 @@ class Result:
         labels words takes words and returns the probabilities of their tags.
 
         Args:
-            task: the task that answers, if the run has several.
+            task: The task that answers, if the run has several.
 
         Raises:
-            UserError: the run has several tasks and none is named, or no
+            UserError: The run has several tasks and none is named, or no
                 encoder.
         """
         return self.predictor(task).text_model()
@@ -118,14 +118,14 @@ class Predictor:
     """A trained run, ready to answer; the base class.
 
     Args:
-        run: the finished run.
-        task: see `choose_task`.
+        run: The finished run.
+        task: See `choose_task`.
 
     Attributes:
-        directory: path of the run directory.
-        experiment: the run's experiment.
-        task: the task that answers.
-        temperature: what logits are divided by; 1 until `calibrate`.
+        directory: Path of the run directory.
+        experiment: The run's experiment.
+        task: The task that answers.
+        temperature: What logits are divided by; 1 until `calibrate`.
     """
 
     def __init__(self, run: Result, task: str) -> None:
@@ -145,7 +145,7 @@ class Predictor:
         It takes texts as the encoder reads them; see `answer`.
 
         Raises:
-            UserError: the run has no encoder.
+            UserError: The run has no encoder.
         """
         raise UserError(
             f"--run={self.directory}: has no encoder, so no Keras model. "
@@ -182,7 +182,7 @@ class Predictor:
         """Divides logits by the temperature that fits the validation labels.
 
         Raises:
-            UserError: answers have no probabilities, or nothing validated.
+            UserError: Answers have no probabilities, or nothing validated.
         """
         from tf_transfer.data import metrics
 
@@ -203,7 +203,7 @@ class Predictor:
         or --clean, `data.texts.make_text` prepares them.
 
         Args:
-            columns: the texts; for pairs all first texts and all second texts.
+            columns: The texts; for pairs all first texts and all second texts.
         """
         examples = Examples(np.arange(len(columns[0])), list(columns), None)
         return self.answers(self.logits(examples))
@@ -212,7 +212,7 @@ class Predictor:
         """float32 [examples, units], or of sentences [words, units].
 
         Raises:
-            UserError: a logit is not finite.
+            UserError: A logit is not finite.
         """
         output = self.compute(examples)
         if not np.isfinite(output).all():
@@ -285,7 +285,7 @@ class Predictor:
         """float64 [examples, labels]. They sum to 1 unless labels combine.
 
         Args:
-            logits: see `logits`.
+            logits: See `logits`.
         """
         from tf_transfer.data import metrics
 
@@ -310,8 +310,8 @@ class NetworkPredictor(Predictor):
     """A run with an encoder.
 
     Attributes:
-        devices: that it runs on.
-        network: the network with the weights of the selected epoch.
+        devices: That it runs on.
+        network: The network with the weights of the selected epoch.
     """
 
     def __init__(self, run: Result, task: str) -> None:
@@ -361,8 +361,8 @@ class NetworkPredictor(Predictor):
         """A program from a batch to the logits of the task.
 
         Args:
-            batches: of the examples.
-            count: number of examples. A probe of many is run by its engine;
+            batches: Of the examples.
+            count: Number of examples. A probe of many is run by its engine;
                 for few, compiling takes longer.
         """
         import tensorflow as tf
@@ -417,10 +417,10 @@ class BaselinePredictor(Predictor):
     """A run of the TF-IDF baseline, without an encoder.
 
     Attributes:
-        baseline: see `baselines.usual.make`.
+        baseline: See `baselines.usual.make`.
 
     Raises:
-        Damaged: its files do not fit each other.
+        Damaged: Its files do not fit each other.
     """
 
     def __init__(self, run: Result, task: str) -> None:

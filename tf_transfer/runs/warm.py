@@ -41,9 +41,9 @@ class HeadKind(NamedTuple):
     """What distinguishes a head, apart from the values of its weights.
 
     Attributes:
-        cls: its class.
-        config: what it was made with.
-        weights: path, shape and type of each weight.
+        cls: Its class.
+        config: What it was made with.
+        weights: Path, shape and type of each weight.
     """
 
     cls: type
@@ -55,9 +55,9 @@ class Signature(NamedTuple):
     """What distinguishes a network, apart from the values of its weights.
 
     Attributes:
-        heads: by name; a head that cannot be described, itself.
-        scales: see `Network`.
-        methods: what is added to blocks, by their numbers.
+        heads: By name; a head that cannot be described, itself.
+        scales: See `Network`.
+        methods: What is added to blocks, by their numbers.
     """
 
     heads: "Mapping[str, HeadKind | keras.layers.Layer]"
@@ -69,7 +69,7 @@ class WarmState:
     """State that the runs of a process share: one encoder and one network.
 
     Attributes:
-        runs: the number of runs that began in this process so far.
+        runs: The number of runs that began in this process so far.
     """
 
     runs: ClassVar[int] = 0
@@ -101,8 +101,12 @@ class WarmState:
         """An encoder with its pretrained weights; under the strategy's scope.
 
         Args:
-            model, cache_folder, dropout, precision, seed, keep_blocks: see
-                `loading.load`.
+            model: See `loading.load`.
+            cache_folder: See `loading.load`.
+            dropout: See `loading.load`.
+            precision: See `loading.load`.
+            seed: See `loading.load`.
+            keep_blocks: See `loading.load`.
         """
         import tensorflow as tf
 
@@ -131,7 +135,7 @@ class WarmState:
         """Keeps the values of weights that are about to train.
 
         Args:
-            weights: as they were loaded; those of heads are left out.
+            weights: As they were loaded; those of heads are left out.
         """
         if self._encoder is None:
             return
@@ -159,10 +163,10 @@ class WarmState:
         values.
 
         Args:
-            encoder: its.
-            heads: new ones, as they were drawn.
-            scales: see `Network`.
-            added: what a method adds to blocks, as it was drawn.
+            encoder: Its.
+            heads: New ones, as they were drawn.
+            scales: See `Network`.
+            added: What a method adds to blocks, as it was drawn.
         """
         from tf_transfer.models.network import Network
 

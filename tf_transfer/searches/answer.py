@@ -52,13 +52,13 @@ class Answer:
     """What a search found.
 
     Attributes:
-        lines: all that is said, a sentence or more each.
-        sentence: what to use, and why.
-        table: the rows of the candidates, by the titles of the columns.
-        commands: what to do next, by a title.
-        model: the run that answers; None if no run has ended.
-        suspects: labels that look wrong by the folds, the clearest first.
-        coverage: how accurate the surest answers of the folds are.
+        lines: All that is said, a sentence or more each.
+        sentence: What to use, and why.
+        table: The rows of the candidates, by the titles of the columns.
+        commands: What to do next, by a title.
+        model: The run that answers; None if no run has ended.
+        suspects: Labels that look wrong by the folds, the clearest first.
+        coverage: How accurate the surest answers of the folds are.
     """
 
     lines: list[str]
@@ -231,8 +231,8 @@ def _write_lines(search: "Search", **values: object) -> list[str]:
     """The answer, a sentence or more per line.
 
     Args:
-        search: whose answer it is.
-        values: see `templates/search.txt.jinja`.
+        search: Whose answer it is.
+        values: See `templates/search.txt.jinja`.
     """
     environment = reports_page.make_environment(escapes=False)
     template = environment.get_template("search.txt.jinja")

@@ -44,16 +44,16 @@ class Candidates:
     """Makes the candidates of a search, and their runs.
 
     Args:
-        settings: resolved.
-        size: of the task: the texts that train on a fold, and those that are
+        settings: Resolved.
+        size: Of the task: the texts that train on a fold, and those that are
             held out.
-        folds: number of folds; 1 where validation texts are given.
+        folds: Number of folds; 1 where validation texts are given.
 
     Attributes:
-        by_name: the candidates; approaches from the one that trains least on.
+        by_name: The candidates; approaches from the one that trains least on.
 
     Raises:
-        UserError: a value that a run refuses, or an encoder without a known
+        UserError: A value that a run refuses, or an encoder without a known
             shape.
     """
 
@@ -117,9 +117,9 @@ class Candidates:
         """A candidate at the usual rate, for the usual number of epochs.
 
         Args:
-            flags: what trains.
-            name: of the approach; unset, that of what trains.
-            cache: see `Candidate`; of runs that read one.
+            flags: What trains.
+            name: Of the approach; unset, that of what trains.
+            cache: See `Candidate`; of runs that read one.
         """
         flags = {**flags}
         is_whole = flags["trainable_layers"] == "all"
@@ -171,7 +171,7 @@ class Candidates:
         """Adds what trains the encoder's first blocks alone.
 
         Args:
-            blocks: above which the probe's states are as good as above all.
+            blocks: Above which the probe's states are as good as above all.
         """
         if self._settings.keep_blocks or not 0 < blocks < self._blocks:
             return
@@ -213,9 +213,9 @@ class Candidates:
         """A run of a candidate on a fold.
 
         Args:
-            name: of the candidate.
-            repeat: number of the fold, or of the fold and the seed.
-            score_test: whether to score the test texts.
+            name: Of the candidate.
+            repeat: Number of the fold, or of the fold and the seed.
+            score_test: Whether to score the test texts.
         """
         candidate = self.by_name[name]
         values: dict[str, Value] = {
@@ -230,8 +230,8 @@ class Candidates:
         """A run of a candidate on all labelled texts.
 
         Args:
-            name: of the candidate.
-            score_test: whether to score the test texts.
+            name: Of the candidate.
+            score_test: Whether to score the test texts.
         """
         values: dict[str, Value] = {"refit": True, "score_test": score_test}
         return self._plan(self.by_name[name], values)
@@ -282,11 +282,11 @@ def list_layers(settings: Settings, blocks: int) -> list[str]:
     """Values of --trainable_layers.
 
     Args:
-        settings: of the search.
-        blocks: of the encoder.
+        settings: Of the search.
+        blocks: Of the encoder.
 
     Raises:
-        UserError: more blocks than there are.
+        UserError: More blocks than there are.
     """
     powers = range((blocks - 1).bit_length())
     layers = settings.layers or [*(str(2**p) for p in powers), "all"]
@@ -320,8 +320,8 @@ def guess_seconds(texts: Examples | Sentences, max_length: int) -> float:
     counted as if every text had `max_length` tokens, and these have fewer.
 
     Args:
-        texts: training texts.
-        max_length: in tokens.
+        texts: Training texts.
+        max_length: In tokens.
     """
     matrix = np.ones((MATRIX, MATRIX), np.float32)
     seconds = timeit.repeat(lambda: matrix @ matrix, number=1, repeat=3)

@@ -38,10 +38,10 @@ class Clock:
     the process ends. Nothing is written before `start`.
 
     Args:
-        out: root of the run directories.
-        key: the settings and identities that distinguish the search.
-        began: when this start began, by `now`.
-        now: the time in seconds.
+        out: Root of the run directories.
+        key: The settings and identities that distinguish the search.
+        began: When this start began, by `now`.
+        now: The time in seconds.
 
     Raises:
         UserError: `out` has another search, or its file is damaged.

@@ -55,19 +55,19 @@ class Search:
     """A search, from its settings to its answer.
 
     Args:
-        settings: resolved.
-        began: when the command began, by `time.monotonic`.
+        settings: Resolved.
+        began: When the command began, by `time.monotonic`.
 
     Attributes:
-        race: decides what runs next, and has the results.
-        plan: makes the runs.
-        labelled: number of labelled texts, those that validate among them.
-        has_test: whether the task has a test.
-        folds: number of folds; 1 where validation texts are given.
-        refit: the run of the answer on all labelled texts; or None.
+        race: Decides what runs next, and has the results.
+        plan: Makes the runs.
+        labelled: Number of labelled texts, those that validate among them.
+        has_test: Whether the task has a test.
+        folds: Number of folds; 1 where validation texts are given.
+        refit: The run of the answer on all labelled texts; or None.
 
     Raises:
-        UserError: the task, the data or `--out` cannot be used. Nothing was
+        UserError: The task, the data or `--out` cannot be used. Nothing was
             written.
     """
 
@@ -244,10 +244,11 @@ class Search:
         """Tells the race of a run.
 
         Args:
-            name, repeat: of the run.
-            run: its directory is read.
-            result: the content of `result.json`.
-            seconds: from its order to its result; None if that is not known.
+            name: The candidate that was run.
+            repeat: The number of the run of this candidate.
+            run: Its directory is read.
+            result: The content of `result.json`.
+            seconds: From its order to its result; None if that is not known.
 
         Returns:
             Its score on the texts that were held out, in points.
@@ -345,11 +346,11 @@ class Search:
         """Reports a run to the race and on the screen.
 
         Args:
-            action: the run.
-            run: its directory is read.
-            began: seconds of the search.
-            detail: its result, or the record of its failure.
-            has_failed: whether it failed.
+            action: The run.
+            run: Its directory is read.
+            began: Seconds of the search.
+            detail: Its result, or the record of its failure.
+            has_failed: Whether it failed.
         """
         title = action.name
         if self.folds > 1:

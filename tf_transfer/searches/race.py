@@ -67,15 +67,15 @@ class Candidate:
     """What may be the answer.
 
     Attributes:
-        name: in words, such as `last 2`, `last 2 at 5e-4`.
-        flags: of its runs, by name.
-        work: the operations of a run on a fold.
-        epochs: of a run; 1 of a baseline.
-        approach: name of what trains; epochs of equal ones take as long.
-        cache: names the feature caches that one pass stores together; empty if
+        name: In words, such as `last 2`, `last 2 at 5e-4`.
+        flags: Of its runs, by name.
+        work: The operations of a run on a fold.
+        epochs: Of a run; 1 of a baseline.
+        approach: Name of what trains; epochs of equal ones take as long.
+        cache: Names the feature caches that one pass stores together; empty if
             it reads none.
-        is_baseline: whether nothing of the encoder trains.
-        variant_of: name of the candidate that it changes; empty if none.
+        is_baseline: Whether nothing of the encoder trains.
+        variant_of: Name of the candidate that it changes; empty if none.
     """
 
     name: str
@@ -99,8 +99,8 @@ class Costs:
     the speed of the probe's pass.
 
     Args:
-        candidates: of the race, by name; more may join it.
-        pass_seconds: per operation, of a pass of the frozen encoder; a guess.
+        candidates: Of the race, by name; more may join it.
+        pass_seconds: Per operation, of a pass of the frozen encoder; a guess.
     """
 
     def __init__(
@@ -123,12 +123,12 @@ class Costs:
         """Takes the seconds of a run.
 
         Args:
-            name: of the candidate.
-            epoch_seconds: of its epochs, one at least; the first may trace. Of
+            name: Of the candidate.
+            epoch_seconds: Of its epochs, one at least; the first may trace. Of
                 a baseline, of its fit.
-            build_seconds: that it spent on a pass of the encoder.
-            seconds: from its start to its result, if known.
-            pass_seconds: that the pass took whose states it read, whoever has
+            build_seconds: That it spent on a pass of the encoder.
+            seconds: From its start to its result, if known.
+            pass_seconds: That the pass took whose states it read, whoever has
                 paid them.
         """
         candidate = self._candidates[name]
@@ -183,8 +183,8 @@ class Costs:
         """Seconds of a run.
 
         Args:
-            name: of the candidate.
-            share: number of its texts, relative to those of a fold.
+            name: Of the candidate.
+            share: Number of its texts, relative to those of a fold.
         """
         candidate = self._candidates[name]
         return (
@@ -206,10 +206,10 @@ class Action:
     """The next run.
 
     Attributes:
-        name: of the candidate.
-        repeat: see `Race`.
-        rung: name of its rung.
-        seconds: predicted.
+        name: Of the candidate.
+        repeat: See `Race`.
+        rung: Name of its rung.
+        seconds: Predicted.
     """
 
     name: str
@@ -223,8 +223,8 @@ class Standing:
     """How a candidate does.
 
     Attributes:
-        name: of the candidate.
-        expected: its lead over the best baseline, shrunk by its noise, in
+        name: Of the candidate.
+        expected: Its lead over the best baseline, shrunk by its noise, in
             points; where no baseline has run, its score.
     """
 
@@ -236,18 +236,18 @@ class Race:
     """Decides what a search does next.
 
     Args:
-        candidates: by name, approaches from the one that trains least on;
+        candidates: By name, approaches from the one that trains least on;
             more may join it.
-        costs: predicts seconds.
-        folds: number of folds; 1 where validation texts are given.
-        refit_share: number of all labelled texts, relative to those that train
+        costs: Predicts seconds.
+        folds: Number of folds; 1 where validation texts are given.
+        refit_share: Number of all labelled texts, relative to those that train
             on a fold; 0 where nothing is trained again.
-        test_share: number of the test texts, relative to those that are held
+        test_share: Number of the test texts, relative to those that are held
             out of a fold.
 
     Attributes:
-        results: the held-out predictions of each candidate, by name and repeat.
-        failed: runs that are not tried again, name and repeat.
+        results: The held-out predictions of each candidate, by name and repeat.
+        failed: Runs that are not tried again, name and repeat.
     """
 
     def __init__(
@@ -347,8 +347,8 @@ class Race:
         """The next run; None if nothing fits, or nothing is left to do.
 
         Args:
-            seconds_left: until the answer must be there.
-            busy: runs of other workers, whose results decide later rungs.
+            seconds_left: Until the answer must be there.
+            busy: Runs of other workers, whose results decide later rungs.
         """
         leading = [one.name for one in self.rank()[:1]]
         for rung, runs in self._list_rungs():
@@ -374,7 +374,7 @@ class Race:
         """The runs of the first two rungs that fit; no scores decide these.
 
         Args:
-            seconds_left: see `next`.
+            seconds_left: See `next`.
         """
         actions = []
         for rung, runs in itertools.islice(self._list_rungs(), 2):

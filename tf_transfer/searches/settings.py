@@ -140,7 +140,7 @@ def parse_budget(text: str) -> float:
     """Seconds of a budget such as `90s`, `30m`, `2h` or `1h30m`.
 
     Raises:
-        UserError: it is no such time, or has no unit.
+        UserError: It is no such time, or has no unit.
     """
     number = r"(\d{1,9}(?:\.\d+)?)"
     match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)

@@ -355,7 +355,7 @@ class StackingData(run_data.RunData[Settings]):
         """The texts of a task; a fixed sample of `train` is scored, too.
 
         Raises:
-            UserError: there are no validation texts.
+            UserError: There are no validation texts.
         """
         examples = super().read_splits(task)
         if not examples["validation"]:

@@ -102,8 +102,8 @@ def compare(study: Study, table: Record) -> pd.DataFrame:
     """Scores of models and strategies, and their gains over other rows.
 
     Args:
-        study: whose runs are ours.
-        table: dict of `task`, `metrics` and `rows`. A row has `model`,
+        study: Whose runs are ours.
+        table: Dict of `task`, `metrics` and `rows`. A row has `model`,
             `strategy`, `settings` and, where the text compares the row,
             `gains`: dicts of `over` (model and strategy of another row) and
             the published gain by metric; also `both`, settings of the two
@@ -162,8 +162,8 @@ def ensembles(
     """The ensembles of three of some runs; called by `summary.summarize`.
 
     Args:
-        records: of runs of `stacking`.
-        predictions: theirs.
+        records: Of runs of `stacking`.
+        predictions: Theirs.
 
     Returns:
         A record for each ensemble; and (path, reason) of what may not be
@@ -256,8 +256,9 @@ def make_record(
     """The record of an ensemble: its cost is that of all members together.
 
     Args:
-        trio: records of the members, the one that is not stacked first.
-        test, validation: see `_average`.
+        trio: Records of the members, the one that is not stacked first.
+        test: See `_average`.
+        validation: See `_average`.
     """
     base, *stacked = trio
     settings: dict[str, Setting] = {}

@@ -34,10 +34,10 @@ class Share:
     """The resources of each worker of a cluster.
 
     Attributes:
-        jobs: the number of workers.
-        on_node: the most workers that share a node.
-        cpus, gpus: of a node; fractions where they are shared.
-        memory: bytes of a node; None where Ray does not say.
+        jobs: The number of workers.
+        on_node: The most workers that share a node.
+        cpus, gpus: Of a node; fractions where they are shared.
+        memory: Bytes of a node; None where Ray does not say.
     """
 
     jobs: int
@@ -56,14 +56,14 @@ def divide(
     """Divides the nodes among workers; those with GPUs, where there are any.
 
     Args:
-        nodes: the resources of each, as `ray.nodes()` has them.
-        jobs: the number of workers; None for as many as the GPUs have room
+        nodes: The resources of each, as `ray.nodes()` has them.
+        jobs: The number of workers; None for as many as the GPUs have room
             for, or without GPUs one per node.
-        runs_per_gpu: the number of workers that may share a GPU.
-        needs_all: whether a run spreads over all GPUs of its node.
+        runs_per_gpu: The number of workers that may share a GPU.
+        needs_all: Whether a run spreads over all GPUs of its node.
 
     Raises:
-        UserError: no node has room for a worker, or there are too few GPUs.
+        UserError: No node has room for a worker, or there are too few GPUs.
     """
     with_gpus = [node for node in nodes if node.get("GPU", 0) >= 1]
     nodes = with_gpus or [node for node in nodes if node.get("CPU", 0) >= 1]
@@ -106,9 +106,9 @@ class RayWorker(work.Handle):
     is room, which may be later.
 
     Args:
-        share: its share of the cluster.
-        slot: its number; Ray chooses its cores and GPUs.
-        log: of its first run.
+        share: Its share of the cluster.
+        slot: Its number; Ray chooses its cores and GPUs.
+        log: Of its first run.
     """
 
     is_ready = False
@@ -177,7 +177,7 @@ def connect(address: str, out: str) -> Iterator[list[dict[str, float]]]:
 
     Args:
         address: HOST:PORT; empty or `auto` for the cluster of this machine.
-        out: root of the run directories; exists.
+        out: Root of the run directories; exists.
 
     Returns:
         A context with the resources of each node that is alive.

@@ -25,9 +25,9 @@ class Display:
     """A table that is redrawn in a terminal; elsewhere a line per event.
 
     Args:
-        run_states: of the sweep.
-        jobs: the number of runs at the same time.
-        console: unset, the standard output.
+        run_states: Of the sweep.
+        jobs: The number of runs at the same time.
+        console: Unset, the standard output.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Display:
         """The seconds that a run still takes; None if not known.
 
         Raises:
-            UserError: its epochs are not known here.
+            UserError: Its epochs are not known here.
         """
         self._estimator.count(run)
         if run not in self.run_states.running:
@@ -205,8 +205,8 @@ def make_table(
     """The number of runs in each state, by task and approach.
 
     Args:
-        runs: of the sweep.
-        states: by the names of runs.
+        runs: Of the sweep.
+        states: By the names of runs.
     """
     count = collections.Counter(
         (_name_group(run), states[run.name]) for run in runs

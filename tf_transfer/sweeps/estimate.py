@@ -34,9 +34,9 @@ class TaskSize:
     """A task, and the numbers of its examples.
 
     Attributes:
-        task: the task.
-        train: that train.
-        scored: that are scored after every epoch.
+        task: The task.
+        train: That train.
+        scored: That are scored after every epoch.
     """
 
     task: Task
@@ -49,12 +49,12 @@ class Work:
     """The floating-point operations of a run.
 
     Attributes:
-        epochs: of an epoch of each phase, with its evaluation; the feature
+        epochs: Of an epoch of each phase, with its evaluation; the feature
             cache is built.
-        build: of its feature cache, from nothing.
-        family: names the caches that one pass stores together, of which it
+        build: Of its feature cache, from nothing.
+        family: Names the caches that one pass stores together, of which it
             reads one; empty if it reads none.
-        predict: of all texts that are scored, once trained.
+        predict: Of all texts that are scored, once trained.
     """
 
     epochs: tuple[float, ...] = ()
@@ -79,7 +79,7 @@ def count_examples(experiment: RunModel[RunSettings]) -> dict[str, TaskSize]:
     """The tasks of an experiment with their sizes, by name.
 
     Raises:
-        UserError: the texts are the user's own, and cannot be read.
+        UserError: The texts are the user's own, and cannot be read.
     """
     data = experiment.data.sized()
     sizes = {}
@@ -100,11 +100,11 @@ def count_work(
     """Counts the operations of a run.
 
     Args:
-        run: the run.
-        sizes: its tasks, by name; None to count their examples.
+        run: The run.
+        sizes: Its tasks, by name; None to count their examples.
 
     Raises:
-        UserError: its model or data is not known here.
+        UserError: Its model or data is not known here.
     """
     experiment, settings = run.experiment, run.settings
     if settings.is_sparse:
@@ -146,10 +146,10 @@ def _count_phase(
     """The operations of one phase.
 
     Args:
-        experiment: of the run.
-        shape: of its encoder.
-        sizes: of its tasks.
-        number: index of the phase.
+        experiment: Of the run.
+        shape: Of its encoder.
+        sizes: Of its tasks.
+        number: Index of the phase.
     """
     settings: Settings = experiment.settings
     length, phases = settings.max_length, settings.phases
@@ -196,15 +196,15 @@ class Measured:
     """The seconds of a run of this machine, so far or in all.
 
     Attributes:
-        run: the run.
-        is_finished: whether it has ended.
-        work: its operations, by `count_work`.
-        operations: of the epochs that it ran, evaluation included.
-        seconds: of these epochs; of a baseline, of its fit.
-        overhead: all others, such as those of loading and tracing, apart from
+        run: The run.
+        is_finished: Whether it has ended.
+        work: Its operations, by `count_work`.
+        operations: Of the epochs that it ran, evaluation included.
+        seconds: Of these epochs; of a baseline, of its fit.
+        overhead: All others, such as those of loading and tracing, apart from
             the pass that built its feature cache.
-        build: of that pass; 0 if another run had built it.
-        engine: of that pass, with its precision.
+        build: Of that pass; 0 if another run had built it.
+        engine: Of that pass, with its precision.
     """
 
     run: Planned
@@ -228,7 +228,7 @@ class Estimator:
         """The operations of a run; another rate or seed takes as many.
 
         Raises:
-            UserError: its model or data is not known here.
+            UserError: Its model or data is not known here.
         """
         key = _leave_out_repeats(run)
         if key not in self._works:
@@ -251,8 +251,8 @@ class Estimator:
         """Takes the seconds of a run, if this machine did it.
 
         Args:
-            run: the run, finished or with some epochs.
-            wall: its seconds from start to end; None if they are not known.
+            run: The run, finished or with some epochs.
+            wall: Its seconds from start to end; None if they are not known.
         """
         starts = (run.directory.config() or {}).get("starts", [])
         if {start.get("host") for start in starts} != {socket.gethostname()}:
@@ -300,7 +300,7 @@ class Estimator:
         if there is none, or none of at least a tenth of the operations.
 
         Raises:
-            UserError: see `count`.
+            UserError: See `count`.
         """
         key = _leave_out_repeats(run)
         same = [
@@ -403,10 +403,10 @@ def describe_costs(
     The sums follow; they include the feature caches, which runs share.
 
     Args:
-        run_states: of the sweep's runs. Those that wait for a search are
+        run_states: Of the sweep's runs. Those that wait for a search are
             counted at one of the values that it compares.
-        jobs: the number of runs at the same time.
-        flops: operations per second of the device; None to estimate by the
+        jobs: The number of runs at the same time.
+        flops: Operations per second of the device; None to estimate by the
             finished runs of this machine.
     """
     finished: list[Planned] = []

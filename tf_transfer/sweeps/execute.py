@@ -34,20 +34,20 @@ def open_pool(
     They start when there is work. The context ends them.
 
     Args:
-        runs: what they will do, as far as that is known.
-        jobs: the most workers; None for one on each GPU, or without GPUs one,
+        runs: What they will do, as far as that is known.
+        jobs: The most workers; None for one on each GPU, or without GPUs one,
             of a cluster one on each node.
-        runs_per_gpu: the number of workers that may share a GPU.
-        hang_minutes: a worker without a step for this long is replaced.
-        worker_gb: a worker that takes more memory is replaced; None for its
+        runs_per_gpu: The number of workers that may share a GPU.
+        hang_minutes: A worker without a step for this long is replaced.
+        worker_gb: A worker that takes more memory is replaced; None for its
             share of the machine's memory, or of what Ray may give.
-        out: of a cluster, the root of the run directories, on all nodes;
+        out: Of a cluster, the root of the run directories, on all nodes;
             exists.
         engine: `local` or `ray`.
-        ray_address: of the cluster; see `cluster.connect`.
+        ray_address: Of the cluster; see `cluster.connect`.
 
     Raises:
-        UserError: there are too few GPUs; see `cluster.connect` and
+        UserError: There are too few GPUs; see `cluster.connect` and
             `cluster.divide`.
     """
     needs_all = any(run.settings.strategy == "mirrored" for run in runs)
@@ -87,13 +87,13 @@ def run_all(
     Runs that wait for a search are done after it, at the best value alone.
 
     Args:
-        runs: the runs.
-        out: root of the run directories.
-        pool: of workers.
-        retry_failed: whether to try again the runs that have failed before.
+        runs: The runs.
+        out: Root of the run directories.
+        pool: Of workers.
+        retry_failed: Whether to try again the runs that have failed before.
 
     Raises:
-        UserError: nothing can be written below `out`, or another sweep works
+        UserError: Nothing can be written below `out`, or another sweep works
             there.
         Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
     """
@@ -137,10 +137,10 @@ def lock(folder: str) -> Iterator[None]:
     The lock is the kernel's: it ends with its process.
 
     Args:
-        folder: the sweep's own; exists.
+        folder: The sweep's own; exists.
 
     Raises:
-        UserError: another sweep holds it.
+        UserError: Another sweep holds it.
     """
     path = os.path.join(folder, "sweep.lock")
     with files.open_lock(path) as file:

@@ -65,14 +65,14 @@ class Planned:
     """A run of a grid.
 
     Attributes:
-        experiment: the experiment, with this run's settings.
-        words: the flags of the run's command.
-        axes: dict from each axis to this run's value, as text.
-        path: of the grid file.
-        folder: below the sweep's `--out`, in which its directory is.
-        searched: the axis whose best value the search of `group` decides;
+        experiment: The experiment, with this run's settings.
+        words: The flags of the run's command.
+        axes: Dict from each axis to this run's value, as text.
+        path: Of the grid file.
+        folder: Below the sweep's `--out`, in which its directory is.
+        searched: The axis whose best value the search of `group` decides;
             empty for a run that waits for no search.
-        group: the runs that a search compares, and those that wait for it.
+        group: The runs that a search compares, and those that wait for it.
     """
 
     experiment: experiment_lib.Experiment[RunSettings]
@@ -88,7 +88,7 @@ class Planned:
         """The run's directory, which may not exist yet.
 
         Raises:
-            UserError: its model or data is not there.
+            UserError: Its model or data is not there.
         """
         return self.experiment.find_run(_count_replicas(self.settings))
 
@@ -133,7 +133,7 @@ def read_grid(path: str) -> Grid:
     """Reads and checks a grid file.
 
     Raises:
-        UserError: the message names the file, and the line or the entry.
+        UserError: The message names the file, and the line or the entry.
     """
     try:
         content = json.loads(files.read_bytes(path))
@@ -154,11 +154,11 @@ def parse_grid(content: Record, path: str) -> Grid:
     """Checks the content of a grid file.
 
     Args:
-        content: see the module's docstring.
-        path: of the file, for messages.
+        content: See the module's docstring.
+        path: Of the file, for messages.
 
     Raises:
-        UserError: the message names the file and the entry.
+        UserError: The message names the file and the entry.
     """
     try:
         grid = msgspec.convert(content, Grid)
@@ -194,7 +194,7 @@ def list_files(path: str) -> list[str]:
     """The grid files of a path: the file itself, or those of a paper's folder.
 
     Raises:
-        UserError: the folder has no list of its grids.
+        UserError: The folder has no list of its grids.
     """
     if not os.path.isdir(path):
         return [path]
@@ -221,11 +221,13 @@ def expand_all(
     """Returns the runs of a grid file or of a paper's folder, each once.
 
     Args:
-        path: of the file or the folder.
-        out, cache_dir, most_runs: see `expand`.
+        path: Of the file or the folder.
+        out: See `expand`.
+        cache_dir: See `expand`.
+        most_runs: See `expand`.
 
     Raises:
-        UserError: see `read_grid`, `list_files` and `expand`.
+        UserError: See `read_grid`, `list_files` and `expand`.
     """
     return _merge(
         run
@@ -246,14 +248,14 @@ def expand(
     Neither models nor data need to be there.
 
     Args:
-        path: of the grid file, for messages.
-        grid: see `read_grid` and `parse_grid`.
-        out: root of the run directories.
-        cache_dir: folder of the feature cache; empty for the runs' default.
-        most_runs: a larger grid is refused before it is expanded.
+        path: Of the grid file, for messages.
+        grid: See `read_grid` and `parse_grid`.
+        out: Root of the run directories.
+        cache_dir: Folder of the feature cache; empty for the runs' default.
+        most_runs: A larger grid is refused before it is expanded.
 
     Raises:
-        UserError: too many runs, an experiment, flag or value that does not
+        UserError: Too many runs, an experiment, flag or value that does not
             exist, settings that exclude each other.
     """
     search, axes = _list_objects(grid.search), _list_objects(grid.axes)
@@ -317,7 +319,7 @@ def _merge(runs: Iterable[Planned]) -> list[Planned]:
     """Returns each run once, as it is first.
 
     Raises:
-        UserError: two are one run, but not as long, or a run waits for a
+        UserError: Two are one run, but not as long, or a run waits for a
             search without runs.
     """
     merged: dict[str, Planned] = {}

@@ -25,11 +25,11 @@ class LocalWorker(work.Handle):
     Its input is a pipe from this process: where that ends, so does the worker.
 
     Args:
-        slot: which share of the cores is its own, from 0.
-        log: of its first run; errors before that run go there.
-        environments: changes of the environment of each worker that shares
+        slot: Which share of the cores is its own, from 0.
+        log: Of its first run; errors before that run go there.
+        environments: Changes of the environment of each worker that shares
             this machine, by slot.
-        folder: that it works in; None for that of this process.
+        folder: That it works in; None for that of this process.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ def assign_gpus(
     """Changes of the environment that give each worker its GPU.
 
     Args:
-        gpus: what `machine.list_gpus` returns.
-        jobs: the number of workers; None for one, or for as many as the GPUs
+        gpus: What `machine.list_gpus` returns.
+        jobs: The number of workers; None for one, or for as many as the GPUs
             have room for.
-        runs_per_gpu: the number of workers that may share a GPU.
-        needs_all: whether a run spreads over all GPUs: then all see all.
+        runs_per_gpu: The number of workers that may share a GPU.
+        needs_all: Whether a run spreads over all GPUs: then all see all.
 
     Raises:
-        UserError: there are more workers than the GPUs have room for.
+        UserError: There are more workers than the GPUs have room for.
     """
     if not gpus or needs_all:
         return [{} for _ in range(jobs or 1)]

@@ -96,9 +96,9 @@ def choose_run(
     that no other worker has.
 
     Args:
-        recent: what the worker did last.
-        todo: what may be done, in the order of `order_runs`; not empty.
-        running: what other workers do.
+        recent: What the worker did last.
+        todo: What may be done, in the order of `order_runs`; not empty.
+        running: What other workers do.
     """
     in_memory = [sharing(run) for run in recent]
     in_use = [sharing(run)[:CACHE] for run in running]
@@ -139,8 +139,8 @@ def list_lower_cuts(run: Planned, runs: Iterable[Planned]) -> str:
     """`--also_cache` of a run, for other runs that read the same texts.
 
     Args:
-        run: the run whose pass stores their cuts.
-        runs: the runs of the sweep that are not finished.
+        run: The run whose pass stores their cuts.
+        runs: The runs of the sweep that are not finished.
     """
     cache = feature_cache(run)
     if cache is None:

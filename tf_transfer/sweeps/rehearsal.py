@@ -89,9 +89,9 @@ def make_record(paper: claims.Paper, run: Planned, number: int) -> RunRecord:
     epoch.
 
     Args:
-        paper: the run's.
-        run: see `Planned`.
-        number: of the run in the order of the sweep.
+        paper: The run's.
+        run: See `Planned`.
+        number: Of the run in the order of the sweep.
     """
     settings, name = run.experiment.run_settings, run.experiment.name
     score = SCORE + number % 3 / 1000  # seeds differ
@@ -170,8 +170,8 @@ def describe_cells(folder: str, runs: Sequence[Planned]) -> str:
     """Names the cells that runs fill, and those that they leave empty.
 
     Args:
-        folder: of the paper, with its claims and published figures.
-        runs: those that its grids plan, in the order of the sweep.
+        folder: Of the paper, with its claims and published figures.
+        runs: Those that its grids plan, in the order of the sweep.
 
     Returns:
         A line for each study, and below it a line for all rows of a table that

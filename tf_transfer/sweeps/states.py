@@ -34,15 +34,15 @@ class RunStates:
     """The states of a sweep's runs, and the records of failures.
 
     Args:
-        out: root of the run directories.
-        runs: the sweep's.
+        out: Root of the run directories.
+        runs: The sweep's.
 
     Attributes:
-        folder: the sweep's own, below `out`.
-        running: the runs that workers of this process do now.
+        folder: The sweep's own, below `out`.
+        running: The runs that workers of this process do now.
 
     Raises:
-        UserError: nothing can be written below `out`.
+        UserError: Nothing can be written below `out`.
     """
 
     def __init__(self, out: str, runs: list[Planned]) -> None:
@@ -115,9 +115,9 @@ class RunStates:
         """Writes, and returns, how a run ended, with its last lines.
 
         Args:
-            run: the run.
-            exit_code: of its process; minus the signal's number if by one.
-            reason: of the failure, in words.
+            run: The run.
+            exit_code: Of its process; minus the signal's number if by one.
+            reason: Of the failure, in words.
         """
         with files.open_regular(self.log_file(run)) as log:
             lines = (line.decode(errors="replace").rstrip() for line in log)

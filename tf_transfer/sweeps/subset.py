@@ -20,7 +20,7 @@ def select_runs(
     The whole search that one of them waits for is among them.
 
     Raises:
-        UserError: no such flag, or no such run.
+        UserError: No such flag, or no such run.
     """
     selected = runs
     for condition in conditions:
@@ -72,11 +72,11 @@ def select_best(
     as the worst.
 
     Args:
-        run_states: of the runs of the searches, which are done.
-        waiting: runs that wait for them.
+        run_states: Of the runs of the searches, which are done.
+        waiting: Runs that wait for them.
 
     Raises:
-        UserError: no validation scores, or no seed with which all values are
+        UserError: No validation scores, or no seed with which all values are
             finished.
     """
     searched = collections.defaultdict(list)

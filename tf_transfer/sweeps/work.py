@@ -36,13 +36,13 @@ class Handle(abc.ABC):
     """A worker, as a sweep sees it; times are of `time.monotonic`.
 
     Attributes:
-        is_ready: whether it can be given a run; one that waits for room cannot.
-        slot: its number in the pool, from 0.
-        run: the run that it does now.
-        recent: the runs that it did last.
-        building: the texts whose feature cache its run builds.
-        last_report: when it last reported.
-        reason: why it is being stopped.
+        is_ready: Whether it can be given a run; one that waits for room cannot.
+        slot: Its number in the pool, from 0.
+        run: The run that it does now.
+        recent: The runs that it did last.
+        building: The texts whose feature cache its run builds.
+        last_report: When it last reported.
+        reason: Why it is being stopped.
     """
 
     is_ready = True
@@ -80,11 +80,11 @@ class Pool:
     """Workers that several sweeps use, one after another.
 
     Attributes:
-        start: makes a worker, from its slot and the log of its first run.
-        jobs: the most workers at the same time.
-        hang_seconds: a worker without a report for this long hangs.
-        most_memory: bytes that a worker may take; None for any.
-        save_seconds: that a run has once it is asked to stop.
+        start: Makes a worker, from its slot and the log of its first run.
+        jobs: The most workers at the same time.
+        hang_seconds: A worker without a report for this long hangs.
+        most_memory: Bytes that a worker may take; None for any.
+        save_seconds: That a run has once it is asked to stop.
     """
 
     start: Callable[[int, str], Handle]
@@ -118,12 +118,12 @@ class Scheduler:
     """Does runs until none is left.
 
     Args:
-        run_states: of the runs.
-        pool: of workers; it stays open.
-        todo: the runs to do, in this order.
-        on_event: called when a run has started, finished or failed, or is to
+        run_states: Of the runs.
+        pool: Of workers; it stays open.
+        todo: The runs to do, in this order.
+        on_event: Called when a run has started, finished or failed, or is to
             be tried once more.
-        on_poll: called again and again.
+        on_poll: Called again and again.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Scheduler:
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
-            UserError: no worker starts, or the disk is full.
+            UserError: No worker starts, or the disk is full.
         """
         with self._signals:
             try:
@@ -275,9 +275,9 @@ class Scheduler:
         """Takes back a worker's run: it is finished, has failed, or is retried.
 
         Args:
-            worker: no longer does its run.
-            outcome: see `worker.Worker.do`; `lost` with the process.
-            exit_code: of the run, or of the process.
+            worker: No longer does its run.
+            outcome: See `worker.Worker.do`; `lost` with the process.
+            exit_code: Of the run, or of the process.
         """
         run = worker.run
         assert run is not None

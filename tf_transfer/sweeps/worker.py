@@ -49,9 +49,9 @@ class Order:
     """A run that a worker is to do.
 
     Attributes:
-        module: that has the experiment.
-        words: the flags of the run's command.
-        log: file that its output is appended to.
+        module: That has the experiment.
+        words: The flags of the run's command.
+        log: File that its output is appended to.
     """
 
     module: str
@@ -63,9 +63,9 @@ class Order:
         """The order of a run.
 
         Args:
-            run: the run.
-            log: file that its output is appended to.
-            also_cache: the cuts that its pass stores for other runs.
+            run: The run.
+            log: File that its output is appended to.
+            also_cache: The cuts that its pass stores for other runs.
         """
         words, settings = run.words, run.settings
         # The run's name contains these, and a node might resolve `auto`
@@ -86,7 +86,7 @@ class Worker:
     """Does runs in this process, one after another.
 
     Args:
-        report: called with each report: a dict with `event`, `alive` or
+        report: Called with each report: a dict with `event`, `alive` or
             `ended`, and the bytes of `memory`.
     """
 
@@ -157,8 +157,8 @@ def main(slot: int, jobs: int) -> None:
     """Does the orders that come, until there are no more.
 
     Args:
-        slot: which of `jobs` shares of the cores is its own, from 0.
-        jobs: the number of workers that share this machine.
+        slot: Which of `jobs` shares of the cores is its own, from 0.
+        jobs: The number of workers that share this machine.
     """
     _take_cores(slot, jobs)
     answers = os.fdopen(os.dup(1), "w", buffering=1)

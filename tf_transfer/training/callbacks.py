@@ -48,9 +48,9 @@ class Callback:
         """A pass over the data begins, or is resumed.
 
         Args:
-            trainer: the trainer.
-            phase: the phase that trains.
-            plan: the batches of the whole pass.
+            trainer: The trainer.
+            phase: The phase that trains.
+            plan: The batches of the whole pass.
         """
 
     def on_steps_end(
@@ -59,7 +59,7 @@ class Callback:
         """Some steps were trained, `trainer.progress` counts them.
 
         Args:
-            trainer: the trainer.
+            trainer: The trainer.
             losses: float32 [steps]. The mean loss of each.
             counts: int32 [steps]. The examples of each.
         """
@@ -82,7 +82,7 @@ class PeakMemory(Callback):
     None where the system does not report it, or not for this run alone.
 
     Args:
-        is_own: whether this is the first run of the process.
+        is_own: Whether this is the first run of the process.
     """
 
     def __init__(self, is_own: bool) -> None:
@@ -152,10 +152,10 @@ class TensorBoard(Callback):
     """Writes losses, rates, scores and times where TensorBoard reads them.
 
     Args:
-        directory: the run directory.
-        settings: of the run; see `tensorboard.HYPERPARAMETERS`.
-        task: the task's name in that table.
-        metric: the headline metric.
+        directory: The run directory.
+        settings: Of the run; see `tensorboard.HYPERPARAMETERS`.
+        task: The task's name in that table.
+        metric: The headline metric.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class TimeLimit(Callback):
     The next epoch is expected to take as long as the longest so far.
 
     Args:
-        end: when the run must be over, by `time.monotonic`.
+        end: When the run must be over, by `time.monotonic`.
     """
 
     def __init__(self, end: float) -> None:
@@ -240,7 +240,7 @@ class Heartbeat(Callback):
     """Reports that steps are trained, or texts go through the frozen blocks.
 
     Args:
-        report: called with a dict: `event` is `alive`, `has_trained` whether a
+        report: Called with a dict: `event` is `alive`, `has_trained` whether a
             step is done, `memory` the process's own in bytes.
     """
 

@@ -43,11 +43,12 @@ def read_arrays(path: str, sha256: str | None) -> Arrays:
     """The named arrays of a file.
 
     Args:
-        sha256: what `write_arrays` returned; `None` to skip the check.
+        path: The file.
+        sha256: What `write_arrays` returned; `None` to skip the check.
 
     Raises:
-        ValueError: the file is missing, or not as it was written.
-        OSError: the disk fails.
+        ValueError: The file is missing, or not as it was written.
+        OSError: The disk fails.
     """
     try:
         with files.open_regular(path) as file:
@@ -66,9 +67,9 @@ class Checkpoints:
     """The checkpoints of a run, newest last.
 
     Args:
-        folder: with the checkpoints.
-        owner: identifies the run.
-        earlier: folder with older checkpoints, which are read and stay; ""
+        folder: With the checkpoints.
+        owner: Identifies the run.
+        earlier: Folder with older checkpoints, which are read and stay; ""
             for none.
     """
 
@@ -88,9 +89,9 @@ class Checkpoints:
         """Writes a checkpoint, then removes all but the last two.
 
         Args:
-            step: int that rises from checkpoint to checkpoint.
-            arrays: dict of NumPy arrays.
-            state: dict that JSON can hold.
+            step: Int that rises from checkpoint to checkpoint.
+            arrays: Dict of NumPy arrays.
+            state: Dict that JSON can hold.
 
         Returns:
             The states that stay, so that the caller can remove files that
@@ -148,17 +149,17 @@ class Checkpoints:
         """Arrays and state of the newest intact checkpoint.
 
         Args:
-            repair: whether to report damaged ones, and to remove them, so
+            repair: Whether to report damaged ones, and to remove them, so
                 that they do not pass for newer than what is saved next.
-            also_needs: function of a state that raises ValueError where
+            also_needs: Function of a state that raises ValueError where
                 another file that it needs is damaged.
 
         Returns:
             (arrays, state), or `None` where there is no checkpoint.
 
         Raises:
-            UserError: there are checkpoints, but none is intact.
-            OSError: the disk fails, and nothing is known of the checkpoints.
+            UserError: There are checkpoints, but none is intact.
+            OSError: The disk fails, and nothing is known of the checkpoints.
         """
         paths = self._paths()
         for number, path in reversed([*enumerate(paths, 1)]):

@@ -14,10 +14,10 @@ class EvaluationBatches:
     """A whole split in large batches, the same at every evaluation.
 
     Args:
-        devices: where it runs.
-        split: the examples to predict.
-        pad: the padding id.
-        max_length: the longest text, in tokens.
+        devices: Where it runs.
+        split: The examples to predict.
+        pad: The padding id.
+        max_length: The longest text, in tokens.
     """
 
     def __init__(

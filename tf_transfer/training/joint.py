@@ -27,7 +27,7 @@ class JointPlan:
     """The steps of a pass that several objectives share.
 
     Attributes:
-        plans: the batches of each objective.
+        plans: The batches of each objective.
         counts: int32 [steps]. Examples of each step.
         choices: int32 [steps]. The objective of each step; None where every
             step trains all.
@@ -90,11 +90,11 @@ class Sum:
         """The batches of an epoch.
 
         Args:
-            passes: for each objective a function from the number of the pass
+            passes: For each objective a function from the number of the pass
                 within the epoch to a pass over its data, shuffled again.
-            sizes: examples of each.
-            rng: of this epoch.
-            share_done: of the phase's epochs, from 0 to 1.
+            sizes: Examples of each.
+            rng: Of this epoch.
+            share_done: Of the phase's epochs, from 0 to 1.
         """
         first_passes = [plan(0) for plan in passes]
         count = max(map(len, first_passes))
@@ -113,8 +113,8 @@ class Sum:
         """One gradient per weight, from those of each objective.
 
         Args:
-            gradients: of each objective.
-            optimizer: over all weights.
+            gradients: Of each objective.
+            optimizer: Over all weights.
             seed: int64 [2]. The run's seed and the step.
         """
         return _add(gradients)
@@ -166,7 +166,7 @@ class Sampled(Sum):
     An epoch has as many steps as all data sets have together.
 
     Attributes:
-        first, last: the exponents of the first and of the last epoch; those
+        first, last: The exponents of the first and of the last epoch; those
             between are on a straight line.
     """
 

@@ -30,17 +30,17 @@ class Objective:
     """The loss, data and metrics of one head.
 
     Attributes:
-        name: the head's name in the network.
-        loss: function from labels and logits to the loss of each example.
-        train: the encoded training split.
-        evaluation: dict from `validation` and `test` to the splits that are
+        name: The head's name in the network.
+        loss: Function from labels and logits to the loss of each example.
+        train: The encoded training split.
+        evaluation: Dict from `validation` and `test` to the splits that are
             scored, by split name. The headline split is called ""; the name of
             any other (`mismatched`) is a prefix of its metrics' names.
-        measure: function from a split and its logits to its metrics.
-        metric_prefix: prefix of the names of all metrics, where there are
+        measure: Function from a split and its logits to its metrics.
+        metric_prefix: Prefix of the names of all metrics, where there are
             several objectives.
-        weight: factor of the loss.
-        prefix: the frozen prefix whose output is stored in the splits, or None
+        weight: Factor of the loss.
+        prefix: The frozen prefix whose output is stored in the splits, or None
             to run every block.
         fit_regression: None where gradient steps train the head. Else the loss
             is `contrastive_loss`, and this function fits the head after every
@@ -91,8 +91,8 @@ class Objective:
         """The objective on splits with the stored output of a prefix.
 
         Args:
-            prefix: whose output the splits hold.
-            splits: the training split, then the `scored_splits`.
+            prefix: Whose output the splits hold.
+            splits: The training split, then the `scored_splits`.
         """
         train, *rest = splits
         scored = iter(rest)
@@ -112,20 +112,20 @@ class Phase:
     """A stretch of training.
 
     Attributes:
-        trainable: the components that train.
-        trainable_layers: the same, as `result.json` has it.
-        objectives: heads, with their losses and data.
-        combination: how several objectives share a step; see `joint`. None
+        trainable: The components that train.
+        trainable_layers: The same, as `result.json` has it.
+        objectives: Heads, with their losses and data.
+        combination: How several objectives share a step; see `joint`. None
             where each has its own pass in every epoch, one after the other.
-        score: function from validation metrics to the score that stops and
+        score: Function from validation metrics to the score that stops and
             selects; None without validation texts.
-        patience, min_delta: see `progress.EarlyStopping`.
+        patience, min_delta: See `progress.EarlyStopping`.
         select: `best` or `last`: the epoch whose weights the phase ends with.
-        layer_decay, head_scale: see `models.freezing.rate_scales`.
-        is_eligible: function from validation metrics to whether an epoch may
+        layer_decay, head_scale: See `models.freezing.rate_scales`.
+        is_eligible: Function from validation metrics to whether an epoch may
             be selected; the last such epoch is selected, or else the first of
             all. None where `score` or `select` decides.
-        summarize: function from all objectives' metrics to further metrics
+        summarize: Function from all objectives' metrics to further metrics
             that summarise them, or None.
     """
 
@@ -217,9 +217,9 @@ def balanced_loss(loss: Loss, labels: np.ndarray, count: int) -> Loss:
     """A loss in which all labels have one weight, however often each occurs.
 
     Args:
-        loss: of classes, or `several_loss`.
-        labels: of the training set: int64 [examples], or [examples, count].
-        count: the number of labels.
+        loss: Of classes, or `several_loss`.
+        labels: Of the training set: int64 [examples], or [examples, count].
+        count: The number of labels.
 
     Returns:
         The loss of each example times n / (count * examples of its class); of
@@ -279,7 +279,7 @@ def loss_for(kind: str, units: int) -> Loss:
 
     Args:
         kind: `classes`, `labels`, `score` or `entities`.
-        units: output units: one for a score or a yes/no.
+        units: Output units: one for a score or a yes/no.
     """
     categorical_loss = tf.nn.sparse_softmax_cross_entropy_with_logits
     return {

@@ -62,7 +62,7 @@ class LearningRate:
 
     Args:
         schedule: `constant` or `linear`.
-        warms_up: whether it rises at first.
+        warms_up: Whether it rises at first.
 
     Create it under the strategy's scope. Attributes:
         numbers: float32 tf.Variable [3]. The peak, all steps, and those of the
@@ -91,12 +91,12 @@ class BertAdam:
     """Optimizer of a phase. Nothing frozen has a slot or a gradient here.
 
     Args:
-        weights: the Keras variables that train.
-        rate: function from the step, a tensor, to the learning rate.
+        weights: The Keras variables that train.
+        rate: Function from the step, a tensor, to the learning rate.
         options: Adam's settings.
-        scales: the factor of the rate for each weight; unset, 1. Scaled
+        scales: The factor of the rate for each weight; unset, 1. Scaled
             gradients would have no effect: Adam divides by their size.
-        groups: the group of each weight; unset, one for all. A group that is
+        groups: The group of each weight; unset, one for all. A group that is
             left out of an update keeps weights, moments and the count that
             its moments are corrected by. With `idle_heads` at `drift` it moves
             by its old moments after its first own update, as if it had a
@@ -133,7 +133,7 @@ class BertAdam:
         """Resets all state, as if the optimizer were new.
 
         Args:
-            weight_decay: the new decay; 0 only if the old one is 0.
+            weight_decay: The new decay; 0 only if the old one is 0.
         """
         for variable in self.state().values():
             variable.assign(tf.zeros(variable.shape, variable.dtype))
@@ -158,7 +158,7 @@ class BertAdam:
         A step, in a replica's context, is `read_numbers`, `update` and `count`.
 
         Args:
-            groups: which groups of weights move; unset, all.
+            groups: Which groups of weights move; unset, all.
 
         """
         options, step = self.options, tf.identity(self.step)
@@ -188,8 +188,8 @@ class BertAdam:
         """Moves the weights; XLA may compile it.
 
         Args:
-            gradients: of the loss of this replica, one a weight, dense.
-            numbers: from `read_numbers`.
+            gradients: Of the loss of this replica, one a weight, dense.
+            numbers: From `read_numbers`.
 
         Returns:
             float32 []: the global norm of the whole batch's gradient, before
@@ -206,7 +206,7 @@ class BertAdam:
         """Counts an update, in a replica's context.
 
         Args:
-            groups: see `read_numbers`.
+            groups: See `read_numbers`.
         """
         moved, idle = self._split_groups(groups)
         count = functools.partial(self._count, groups=moved, idle=idle)

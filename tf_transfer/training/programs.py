@@ -32,12 +32,12 @@ class PhasePrograms:
     """What a phase runs.
 
     Args:
-        network: frozen as the phase needs it.
-        phase: what trains, on splits with all that is stored.
-        weights: those that train.
-        devices: where it runs.
-        options: how to train.
-        warms_up: whether the rate rises at first.
+        network: Frozen as the phase needs it.
+        phase: What trains, on splits with all that is stored.
+        weights: Those that train.
+        devices: Where it runs.
+        options: How to train.
+        warms_up: Whether the rate rises at first.
 
     Create it under the strategy's scope. Attributes:
         rate: of the optimizer.
@@ -89,8 +89,8 @@ class PhasePrograms:
         """Rebinds the programs to another run, and resets the optimizer.
 
         Args:
-            phase: the other run's.
-            options: its options.
+            phase: The other run's.
+            options: Its options.
         """
         for program, objective in zip(self.objectives, phase.objectives):
             program.rebind(objective, options)
@@ -113,9 +113,9 @@ class PhasePrograms:
         head drifts.
 
         Args:
-            phase: what trains.
-            one_pass: the pass that has just ended.
-            progress: of the run; the seconds of tracing are added to it.
+            phase: What trains.
+            one_pass: The pass that has just ended.
+            progress: Of the run; the seconds of tracing are added to it.
         """
         others_move = (
             not phase.trainable.only_heads
@@ -152,8 +152,12 @@ def prepare(
     """The programs of a phase: the network's own, or new ones.
 
     Args:
-        number: of the phase in its run.
-        network, phase, weights, devices, options: see `PhasePrograms`.
+        number: Of the phase in its run.
+        network: See `PhasePrograms`.
+        phase: See `PhasePrograms`.
+        weights: See `PhasePrograms`.
+        devices: See `PhasePrograms`.
+        options: See `PhasePrograms`.
     """
     steps = [
         batches.count_steps(

@@ -23,10 +23,10 @@ class EarlyStopping:
     score, the first of equal ones, whether it was a rise or not.
 
     Attributes:
-        patience: epochs without a rise after which to stop; 0 never stops.
-        min_delta: the bound that a rise must exceed, in units of the score.
-        wait: epochs since the last rise.
-        best: the highest score so far.
+        patience: Epochs without a rise after which to stop; 0 never stops.
+        min_delta: The bound that a rise must exceed, in units of the score.
+        wait: Epochs since the last rise.
+        best: The highest score so far.
     """
 
     patience: int = 0
@@ -56,10 +56,10 @@ class Chunk:
     Attributes:
         losses: float32 [steps]. The mean loss of each.
         counts: int32 [steps]. The examples of each.
-        seconds: of the steps; time between chunks is not counted.
-        is_first: whether it is one step that the program ran for the first
+        seconds: Of the steps; time between chunks is not counted.
+        is_first: Whether it is one step that the program ran for the first
             time, and compiled before.
-        trace_seconds: of tracing before it, which `seconds` leave out.
+        trace_seconds: Of tracing before it, which `seconds` leave out.
     """
 
     losses: np.ndarray
@@ -74,27 +74,27 @@ class Progress:
     """The state of a run, apart from arrays.
 
     Attributes:
-        phase, epoch, task, step: position: phase from 0, epoch within it from
+        phase, epoch, task, step: Position: phase from 0, epoch within it from
             1, index of the task (the pass of the epoch) from 0, and steps of
             the pass that have been trained.
-        total_steps, total_epochs: over all phases.
-        loss_sum, examples: of the pass so far.
-        train_seconds: of the pass so far, without its first steps.
-        first_seconds, first_steps: seconds and number of the steps of the pass
+        total_steps, total_epochs: Over all phases.
+        loss_sum, examples: Of the pass so far.
+        train_seconds: Of the pass so far, without its first steps.
+        first_seconds, first_steps: Seconds and number of the steps of the pass
             so far that a program ran for the first time.
-        trace_seconds: of the pass so far, evaluation included; of a phase's
+        trace_seconds: Of the pass so far, evaluation included; of a phase's
             first pass also that of its feature cache.
-        elapsed: seconds of training and of building a feature cache, over all
+        elapsed: Seconds of training and of building a feature cache, over all
             starts.
-        prefix_seconds, prefix_engine: as in `result.json`.
-        prefixes: the seconds that each frozen prefix took which was stored,
+        prefix_seconds, prefix_engine: As in `result.json`.
+        prefixes: The seconds that each frozen prefix took which was stored,
             whichever process ran it; by phase and objective.
-        stopping: the phase's `EarlyStopping`.
-        best: the record of the selected epoch, `line`, and the file of its
+        stopping: The phase's `EarlyStopping`.
+        best: The record of the selected epoch, `line`, and the file of its
             weights, `model`; empty before the first.
-        phase_records: the phases that are over, as `result.json` has them.
-        epochs: the lines of `epochs.jsonl`.
-        frozen_sha256: hash of the weights that must not move.
+        phase_records: The phases that are over, as `result.json` has them.
+        epochs: The lines of `epochs.jsonl`.
+        frozen_sha256: Hash of the weights that must not move.
     """
 
     phase: int = 0
@@ -140,9 +140,9 @@ class Progress:
         """Adds the seconds that the stored output of a prefix cost.
 
         Args:
-            objective: name of the objective that reads it.
-            engine: what built it, and its precision.
-            cost: its seconds.
+            objective: Name of the objective that reads it.
+            engine: What built it, and its precision.
+            cost: Its seconds.
         """
         self.prefixes[f"{self.phase} {objective}"] = cost.original
         self.prefix_engine = " ".join(engine)
@@ -178,9 +178,9 @@ class Progress:
         """The line of `epochs.jsonl` on the pass that has just ended.
 
         Args:
-            task: whose pass it was; None where it was of all tasks.
-            scores: metrics of `validation` and `test`.
-            eval_seconds: of the evaluation, without tracing.
+            task: Whose pass it was; None where it was of all tasks.
+            scores: Metrics of `validation` and `test`.
+            eval_seconds: Of the evaluation, without tracing.
         """
         return {
             "epoch": self.total_epochs,
@@ -203,9 +203,9 @@ class Progress:
         """The outcome of a run that is over.
 
         Args:
-            is_cached: whether the output of a frozen prefix is stored.
-            trainable: number of the parameters that trained.
-            parameters: number of all.
+            is_cached: Whether the output of a frozen prefix is stored.
+            trainable: Number of the parameters that trained.
+            parameters: Number of all.
         """
         lines, best = self.epochs, self.best["line"]
         epochs = {line["epoch"] for line in lines}

@@ -60,10 +60,12 @@ class DeviceNames(Protocol):
     """The devices of a run, as in `strategy.Devices`."""
 
     @property
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """The name of each device."""
 
     @property
-    def replicas(self) -> int: ...
+    def replicas(self) -> int:
+        """The number of replicas that share a batch."""
 
 
 class RunDirectory:
@@ -107,7 +109,7 @@ class RunDirectory:
         """The finished run's result, or None.
 
         Raises:
-            Damaged: the file was changed, or is another run's.
+            Damaged: The file was changed, or is another run's.
         """
         result = read_json(self._path_to_read("result.json"), Result)
         if result is None:
@@ -124,10 +126,10 @@ class RunDirectory:
         """The content of `config.json`, or None.
 
         Args:
-            declared: what it has to be in addition to a `Config`.
+            declared: What it has to be in addition to a `Config`.
 
         Raises:
-            Damaged: it is not of these types.
+            Damaged: It is not of these types.
         """
         return read_json(self._path_to_read("config.json"), Config, *declared)
 
@@ -141,11 +143,11 @@ class RunDirectory:
         """Path of a file whose hash is in `result.json`.
 
         Args:
-            name: such as `predictions.npz`, below the directory.
-            result: the finished run's, where it has been read already.
+            name: Such as `predictions.npz`, below the directory.
+            result: The finished run's, where it has been read already.
 
         Raises:
-            Damaged: the file is not as this run wrote it.
+            Damaged: The file is not as this run wrote it.
         """
         if result is None:
             result = self.result() or {"sha256": {}}
@@ -169,7 +171,7 @@ class RunDirectory:
         The lock is the kernel's: it ends with the process.
 
         Raises:
-            UserError: another process has the lock, or the directory belongs
+            UserError: Another process has the lock, or the directory belongs
                 to another config.
         """
         os.makedirs(self.path, exist_ok=True)
@@ -201,7 +203,7 @@ class RunDirectory:
         """Whether a process is writing here now.
 
         Raises:
-            OSError: the disk fails.
+            OSError: The disk fails.
         """
         try:
             # Some shared folders lock only files that are opened for writing.
@@ -261,14 +263,14 @@ class RunDirectory:
         warning where they differ.
 
         Args:
-            settings: resolved.
-            devices: what runs it.
-            parts: parameters of each component of the model.
-            split_sizes: examples of each split.
-            details: further fields of `config.json`.
+            settings: Resolved.
+            devices: What runs it.
+            parts: Parameters of each component of the model.
+            split_sizes: Examples of each split.
+            details: Further fields of `config.json`.
 
         Raises:
-            UserError: the run is finished, and has no checkpoint to extend.
+            UserError: The run is finished, and has no checkpoint to extend.
         """
         self.lock()
         result = self.result()
@@ -327,11 +329,11 @@ class RunDirectory:
         """Writes below `extension/` from now on, and continues what is there.
 
         Args:
-            settings: as in `begin`.
-            result: the finished run's, which stays valid.
+            settings: As in `begin`.
+            result: The finished run's, which stays valid.
 
         Raises:
-            UserError: there is no checkpoint to continue at.
+            UserError: There is no checkpoint to continue at.
         """
         screen.say(results.describe_extension(settings, result))
         if not results.adds_epochs(settings, result):
@@ -375,7 +377,7 @@ class RunDirectory:
         """Writes `result.json`, last of all.
 
         Args:
-            result: its content. It gets the hashes of the key, of all files
+            result: Its content. It gets the hashes of the key, of all files
                 and of itself, which show that nothing changed.
         """
         hashes = {
@@ -403,13 +405,13 @@ class RunDirectory:
         """The arrays of `predictions.npz`.
 
         Args:
-            result: see `check_file`.
+            result: See `check_file`.
 
         Raises:
-            Damaged: the file is not as this run wrote it.
-            OSError: the disk fails. NumPy itself would take the file for
+            Damaged: The file is not as this run wrote it.
+            OSError: The disk fails. NumPy itself would take the file for
                 damaged.
-            ValueError: it is damaged.
+            ValueError: It is damaged.
         """
         path = self.check_file("predictions.npz", result)
         with files.open_regular(path) as file:
@@ -454,7 +456,7 @@ class RunDirectory:
         """Weights that `write_model` wrote.
 
         Raises:
-            ValueError: missing or damaged.
+            ValueError: Missing or damaged.
         """
         return checkpoint.read_arrays(
             self.file("model", f"{entry['file']}.safetensors"), entry["sha256"]

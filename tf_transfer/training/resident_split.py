@@ -25,11 +25,11 @@ class ResidentSplit:
     """A split whose stored vectors are in the memory of the device.
 
     Args:
-        split: the examples.
-        devices: where it runs.
+        split: The examples.
+        devices: Where it runs.
 
     Attributes:
-        split: the examples; their states index `vectors`.
+        split: The examples; their states index `vectors`.
         vectors: [vectors, hidden] on the device of the steps. None where the
             pipeline reads them: with several replicas, with texts that are not
             stored, where they do not fit a GPU, and on a CPU, which reads the
@@ -72,8 +72,8 @@ class ResidentSplit:
         """The batches of a plan, as a distributed dataset.
 
         Args:
-            plan: the examples of each batch.
-            pad: the padding id.
+            plan: The examples of each batch.
+            pad: The padding id.
         """
         devices = self._devices
         return devices.input_strategy.distribute_datasets_from_function(
@@ -87,7 +87,7 @@ def take_batch(feed: Feed, number: tf.Tensor) -> Batch:
     """A batch of a feed; see `ObjectiveProgram.feed`.
 
     Args:
-        feed: an `iterator`, or the tensors of `batches.load_plan`; with
+        feed: An `iterator`, or the tensors of `batches.load_plan`; with
             `vectors`, where stored states are read from them.
         number: int32 []. The number of the batch in the plan.
     """

@@ -27,11 +27,11 @@ def locate(
     directory next to it without a finished run.
 
     Args:
-        settings: resolved.
-        experiment: name of the experiment.
-        folders: names between the experiment's folder and the run's.
-        identities: of model and data.
-        replicas: the number that the batch is spread over.
+        settings: Resolved.
+        experiment: Name of the experiment.
+        folders: Names between the experiment's folder and the run's.
+        identities: Of model and data.
+        replicas: The number that the batch is spread over.
     """
     key = {
         "module": experiment,
@@ -56,10 +56,10 @@ def find_answer(path: str) -> str:
     """The directory of the run that is the answer of a search.
 
     Args:
-        path: of the search's folder. Any other path is returned as it is.
+        path: Of the search's folder. Any other path is returned as it is.
 
     Raises:
-        UserError: no run of the search has ended, or its answer is damaged.
+        UserError: No run of the search has ended, or its answer is damaged.
     """
     answer = read_declared(os.path.join(path, ANSWER), Answer)
     if answer is None:
@@ -76,8 +76,8 @@ def read_answer_of(out: str, path: str) -> Answer | None:
     """The answer of the search in a folder, if a run is its answer.
 
     Args:
-        out: of the search.
-        path: of the run's directory.
+        out: Of the search.
+        path: Of the run's directory.
     """
     answer = read_declared(os.path.join(out, ANSWER), Answer)
     if answer is None or not answer["run"]:

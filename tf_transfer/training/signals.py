@@ -12,7 +12,7 @@ class StopSignals(contextlib.ExitStack):
     A second Ctrl-C ends the run at once; the last checkpoint is complete.
 
     Attributes:
-        came: whether a signal came.
+        came: Whether a signal came.
     """
 
     came = False

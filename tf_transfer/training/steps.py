@@ -52,11 +52,11 @@ class ObjectiveProgram:
     """What one objective of a phase computes.
 
     Args:
-        network: frozen as the phase needs it; it has `seeds`.
-        objective: the head, its loss and its data.
-        devices: where it runs.
-        optimizer: over all weights that train in the phase.
-        options: how to train.
+        network: Frozen as the phase needs it; it has `seeds`.
+        objective: The head, its loss and its data.
+        devices: Where it runs.
+        optimizer: Over all weights that train in the phase.
+        options: How to train.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class ObjectiveProgram:
         """The source of a plan's batches, for the program of a chunk.
 
         Args:
-            plan: the batches.
-            in_memory: whether the program may take batches by their number.
+            plan: The batches.
+            in_memory: Whether the program may take batches by their number.
 
         Returns:
             What `take_batch` reads. Texts of one vector need no iterator: a
@@ -150,11 +150,11 @@ class ObjectiveProgram:
         """Loss and gradients of a batch, in a replica's context.
 
         Args:
-            batch: see `complete`.
-            seed: of the run.
-            numbers: see `BertAdam.read_numbers`.
+            batch: See `complete`.
+            seed: Of the run.
+            numbers: See `BertAdam.read_numbers`.
             replica: int32 []. The number of the replica.
-            index: the objective's number in the pass; each objective has its
+            index: The objective's number in the pass; each objective has its
                 own dropout masks.
 
         Returns:
@@ -229,11 +229,11 @@ class ObjectiveProgram:
         """Metrics by kind of split, and logits by name.
 
         Args:
-            progress: of the run; the seconds of tracing are added to it.
-            kinds: of the splits.
+            progress: Of the run; the seconds of tracing are added to it.
+            kinds: Of the splits.
 
         Raises:
-            NotFiniteError: an output is NaN or infinite.
+            NotFiniteError: An output is NaN or infinite.
         """
         metrics: Scores = collections.defaultdict(dict)
         logits = {}
@@ -287,8 +287,8 @@ class Pass:
     """A pass: the steps over the data of one objective, or of several.
 
     Args:
-        programs: one per objective.
-        combination: how they share the steps; see `joint`.
+        programs: One per objective.
+        combination: How they share the steps; see `joint`.
     """
 
     def __init__(
@@ -309,8 +309,8 @@ class Pass:
         """The batches of an epoch.
 
         Args:
-            epoch: counted from 1 over the whole run.
-            share_done: of the phase's epochs, from 0 to 1.
+            epoch: Counted from 1 over the whole run.
+            share_done: Of the phase's epochs, from 0 to 1.
         """
         plans, sizes = [], []
         for program in self.programs:
@@ -325,7 +325,7 @@ class Pass:
         """Trains the remaining steps of a plan, in chunks.
 
         Raises:
-            NotFiniteError: naming the step.
+            NotFiniteError: Naming the step.
         """
         if not len(plan):
             return
@@ -412,7 +412,7 @@ class Pass:
         Args:
             first: int32 []. The number of the first step in the plan.
             count: int32 []. The steps.
-            feeds: one per objective, see `ObjectiveProgram.feed`.
+            feeds: One per objective, see `ObjectiveProgram.feed`.
             choices: int32 [LONGEST_CHUNK]. The objective of each step, if each
                 step trains one.
         """
@@ -474,10 +474,11 @@ class Pass:
         """One replica's update: loss, and norm of the gradient.
 
         Args:
-            batches: one per objective in the step; see
-                `ObjectiveProgram.complete`.
-            seed, numbers, replica: see `ObjectiveProgram._compute_gradients`.
-            indices: the objectives' numbers in the pass.
+            batches: One per objective; see `ObjectiveProgram.complete`.
+            seed: See `ObjectiveProgram._compute_gradients`.
+            numbers: See `ObjectiveProgram._compute_gradients`.
+            replica: See `ObjectiveProgram._compute_gradients`.
+            indices: The objectives' numbers in the pass.
         """
         losses, gradients = [], []
         for batch, index in zip(batches, indices):

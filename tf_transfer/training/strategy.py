@@ -27,17 +27,17 @@ def set_up(
     determinism cannot be changed afterwards.
 
     Args:
-        name: the value of `--strategy`.
-        batch_size: examples per step, over all replicas; None without steps.
-        cpu_devices: the number of logical devices that the CPU is split into.
-        precision: the value of `--precision`.
-        deterministic: whether operations must be.
-        seed: of the libraries' own generators, in addition to our streams.
-        seeds_tensorflow: whether TensorFlow's generator is seeded, too. That
+        name: The value of `--strategy`.
+        batch_size: Examples per step, over all replicas; None without steps.
+        cpu_devices: The number of logical devices that the CPU is split into.
+        precision: The value of `--precision`.
+        deterministic: Whether operations must be.
+        seed: Of the libraries' own generators, in addition to our streams.
+        seeds_tensorflow: Whether TensorFlow's generator is seeded, too. That
             unloads all programs; loading them takes longer than a small run.
 
     Raises:
-        UserError: the batch does not fill the replicas; no GPU for `tf32`.
+        UserError: The batch does not fill the replicas; no GPU for `tf32`.
     """
     if precision == "tf32" and not tf.config.list_physical_devices("GPU"):
         raise UserError(
@@ -91,8 +91,8 @@ def count_replicas(name: str, cpu_devices: int) -> int:
     Nothing is set up: the process may still choose its devices.
 
     Args:
-        name: the value of `--strategy`.
-        cpu_devices: the number of logical devices that the CPU would have.
+        name: The value of `--strategy`.
+        cpu_devices: The number of logical devices that the CPU would have.
     """
     if name == "mirrored":
         return len(tf.config.list_physical_devices("GPU")) or cpu_devices
@@ -182,8 +182,8 @@ class Devices:
         """Runs a program over the batches of a dataset.
 
         Args:
-            program: function from a batch to a list of tensors.
-            dataset: as many consecutive elements as there are replicas make
+            program: Function from a batch to a list of tensors.
+            dataset: As many consecutive elements as there are replicas make
                 one batch.
 
         Yields:

@@ -60,7 +60,7 @@ class EventFile:
         """Lets readers see what was written.
 
         Raises:
-            UserError: the disk is full.
+            UserError: The disk is full.
         """
         try:
             self._writer.flush()

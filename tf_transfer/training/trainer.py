@@ -49,21 +49,21 @@ class Trainer:
     """Trains a network, phase by phase, in a run directory.
 
     Args:
-        network: built under the strategy's scope.
-        phases: stretches of training, one after the other.
-        devices: where it runs.
-        directory: the run directory, locked.
-        options: how to train.
-        cache: where and how the output of a frozen prefix is stored; None to
+        network: Built under the strategy's scope.
+        phases: Stretches of training, one after the other.
+        devices: Where it runs.
+        directory: The run directory, locked.
+        options: How to train.
+        cache: Where and how the output of a frozen prefix is stored; None to
             run frozen blocks at every step.
-        callbacks: see `callbacks.Callback`.
+        callbacks: See `callbacks.Callback`.
 
     Attributes:
-        progress: the position of the run, and its scores.
-        optimizer: of the current phase.
-        weights_that_train: all weights that train in some phase, by path.
-        best_logits: dict of the outputs at the selected epoch, by name.
-        is_out_of_time: whether the phase ends with this epoch; callbacks set
+        progress: The position of the run, and its scores.
+        optimizer: Of the current phase.
+        weights_that_train: All weights that train in some phase, by path.
+        best_logits: Dict of the outputs at the selected epoch, by name.
+        is_out_of_time: Whether the phase ends with this epoch; callbacks set
             it.
     """
 
@@ -103,7 +103,7 @@ class Trainer:
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the state is saved.
-            UserError: a loss is not finite, the disk is full, or a frozen
+            UserError: A loss is not finite, the disk is full, or a frozen
                 weight moved.
         """
         moving = frozenset(self.weights_that_train)
@@ -262,7 +262,7 @@ class Trainer:
         """Accounts for a chunk of a pass of this many steps.
 
         Raises:
-            Interrupted: a signal asked for it; the state is saved.
+            Interrupted: A signal asked for it; the state is saved.
         """
         self.progress.add(chunk)
         self._call(

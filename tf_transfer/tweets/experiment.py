@@ -326,7 +326,7 @@ class SparseRunner(Runner[Settings]):
         """Fits and scores every fold, or the held-out set.
 
         Raises:
-            UserError: the folds cannot be made, or nothing can be learned from
+            UserError: The folds cannot be made, or nothing can be learned from
                 the training texts of one.
         """
         from tf_transfer.baselines import baseline_runs  # takes seconds
@@ -379,7 +379,7 @@ class Tweets(experiment.Experiment[Settings]):
         """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:
-            UserError: the encoder has no such blocks, or too few positions.
+            UserError: The encoder has no such blocks, or too few positions.
         """
         settings = self.settings
         if settings.load_blocks == "all":

@@ -179,10 +179,10 @@ def draw_boxes(
     """Box plots of scores, next to all values of the author's runs.
 
     Args:
-        study: theirs.
-        number: of the figure, and of the table of its means.
-        metrics: the label of each panel's metric.
-        caption: see `study.Figure`.
+        study: Theirs.
+        number: Of the figure, and of the table of its means.
+        metrics: The label of each panel's metric.
+        caption: See `study.Figure`.
 
     Returns:
         One figure; none, if no row has several values.

@@ -41,8 +41,8 @@ def open_regular(path: str) -> io.BufferedReader:
     Reading a pipe would wait for a writer, and a device may have no end.
 
     Raises:
-        NotAFile: it is one of these.
-        OSError: it cannot be opened.
+        NotAFile: It is one of these.
+        OSError: It cannot be opened.
     """
     return open(_open(path, os.O_RDONLY), "rb")
 
@@ -51,12 +51,12 @@ def open_lock(path: str, flags: int = os.O_CREAT) -> io.BufferedRandom:
     """Opens a lock file for reading and writing; a link is not followed.
 
     Args:
-        path: the file.
-        flags: of `os.open`, in addition; `O_CREAT` makes the file.
+        path: The file.
+        flags: Of `os.open`, in addition; `O_CREAT` makes the file.
 
     Raises:
-        NotAFile: it is not a regular file.
-        OSError: it cannot be opened, or is a link.
+        NotAFile: It is not a regular file.
+        OSError: It cannot be opened, or is a link.
     """
     return open(_open(path, flags | os.O_RDWR | os.O_NOFOLLOW), "r+b")
 
@@ -65,8 +65,8 @@ def open_to_append(path: str) -> io.BufferedWriter:
     """Opens a file to append to it, or makes it; a link is not followed.
 
     Raises:
-        NotAFile: it is not a regular file.
-        OSError: it cannot be opened, or is a link.
+        NotAFile: It is not a regular file.
+        OSError: It cannot be opened, or is a link.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     return open(_open(path, flags), "ab")
@@ -85,7 +85,7 @@ def exists(path: str) -> bool:
     """Whether there is a file or folder.
 
     Raises:
-        OSError: the disk fails. `os.path.exists` would return False.
+        OSError: The disk fails. `os.path.exists` would return False.
     """
     try:
         os.stat(path)
@@ -103,8 +103,8 @@ def read_bytes(path: str, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file.
 
     Raises:
-        NotAFile: it is not a regular file, or larger than `most`.
-        OSError: it cannot be read.
+        NotAFile: It is not a regular file, or larger than `most`.
+        OSError: It cannot be read.
     """
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > most:
@@ -131,8 +131,8 @@ def write_atomically(path: str, content: bytes) -> None:
     They go to a temporary file in the same folder, are synced, and renamed.
 
     Raises:
-        FullDiskError: the disk is full. Nothing is left behind.
-        OSError: it cannot be written; names `path`.
+        FullDiskError: The disk is full. Nothing is left behind.
+        OSError: It cannot be written; names `path`.
     """
     temporary = temporary_name(path)
     try:
@@ -189,10 +189,10 @@ def staged(folder: str) -> Iterator[str]:
     a killed process left of this goes: only one process may write there.
 
     Args:
-        folder: where the content goes; it may exist, and have other files.
+        folder: Where the content goes; it may exist, and have other files.
 
     Raises:
-        FullDiskError: the disk is full. What was in the folder is as before.
+        FullDiskError: The disk is full. What was in the folder is as before.
     """
     stage = temporary_name(os.path.join(folder, ""))
     try:
@@ -231,8 +231,8 @@ def write_json(path: str, value: Json | Mapping[str, object]) -> None:
     """Writes a JSON file atomically; a `TypedDict` is the second type.
 
     Raises:
-        FullDiskError: the disk is full.
-        ValueError: the value holds NaN or infinity, which JSON cannot.
+        FullDiskError: The disk is full.
+        ValueError: The value holds NaN or infinity, which JSON cannot.
     """
     text = json.dumps(value, indent=2, allow_nan=False)
     write_atomically(path, (text + "\n").encode())
@@ -242,7 +242,7 @@ def list_names(folder: str) -> list[str]:
     """The names in a folder, sorted; none where there is no folder.
 
     Raises:
-        OSError: the disk fails. `glob` would return no names.
+        OSError: The disk fails. `glob` would return no names.
     """
     try:
         return sorted(os.listdir(folder))
@@ -310,7 +310,7 @@ def redirect_output(
     """Writes the output of the process, C++ included, to a file.
 
     Args:
-        file: open for writing.
+        file: Open for writing.
         descriptors: 1 is the standard output, 2 the standard error.
     """
     kept = [os.dup(number) for number in descriptors]

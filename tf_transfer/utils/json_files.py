@@ -27,12 +27,12 @@ def read(path: str, declared: type[T]) -> T:
     """The content of a JSON file, as dicts, lists, texts and numbers.
 
     Args:
-        path: the file.
-        declared: what the content has to be.
+        path: The file.
+        declared: What the content has to be.
 
     Raises:
-        Damaged: it is not a file of JSON, or not of this type.
-        OSError: it cannot be read.
+        Damaged: It is not a file of JSON, or not of this type.
+        OSError: It cannot be read.
     """
     return parse(path, _read_bytes(path), declared)
 
@@ -41,11 +41,11 @@ def read_record(path: str, *declared: type) -> Record:
     """The object in a JSON file, of which some keys are declared.
 
     Args:
-        path: the file.
-        declared: the types that it has to be; all of them.
+        path: The file.
+        declared: The types that it has to be; all of them.
 
     Raises:
-        Damaged, OSError: see `read`.
+        Damaged, OSError: See `read`.
     """
     return _parse_record(path, _read_bytes(path), *declared)
 
@@ -76,12 +76,12 @@ def parse(where: str, text: bytes, declared: type[T]) -> T:
     """The value of a JSON text.
 
     Args:
-        where: the file, for messages.
-        text: in UTF-8.
-        declared: what the value has to be.
+        where: The file, for messages.
+        text: In UTF-8.
+        declared: What the value has to be.
 
     Raises:
-        Damaged: it is not JSON, or not of this type.
+        Damaged: It is not JSON, or not of this type.
     """
     try:
         value: T = json.loads(

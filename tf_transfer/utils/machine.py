@@ -120,7 +120,7 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
     are compared only between runs with equal counts.
 
     Args:
-        proc: where Linux lists the processes.
+        proc: Where Linux lists the processes.
     """
     parents = {}
     try:
@@ -140,7 +140,7 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
                     fields = file.read().rpartition(b")")[2].split()
                 parents[process] = fields[1].decode()
     count = len(set(parents) - set(parents.values()))
-    return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
+    return max(count, int(os.environ.get(JOBS_VARIABLE, "1")))
 
 
 def describe_process() -> Record:
@@ -204,7 +204,7 @@ def has_bfloat16(path: str = "/proc/cpuinfo") -> bool:
     """Whether the processor computes with bfloat16, with AMX or AVX512.
 
     Args:
-        path: the file of Linux with the processor's features.
+        path: The file of Linux with the processor's features.
     """
     features = _read_field(path, "flags") or ""
     return not {"amx_bf16", "avx512_bf16"}.isdisjoint(features.split())
@@ -219,7 +219,7 @@ def start_of_machine(
     different speeds. This number distinguishes them.
 
     Args:
-        path: the file of Linux with the number.
+        path: The file of Linux with the number.
     """
     with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
         return file.read().strip()[:8]

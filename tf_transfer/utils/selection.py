@@ -16,7 +16,7 @@ def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
     the others.
 
     Args:
-        scored: seed and score of the runs of each setting.
+        scored: Seed and score of the runs of each setting.
     """
     most = max(map(len, scored.values()))
     means = means_over_seeds(
@@ -39,7 +39,7 @@ def means_over_seeds(
     no seed is common, each has the mean of its own.
 
     Args:
-        scored: seed and score of the runs of each setting.
+        scored: Seed and score of the runs of each setting.
     """
     common = common_seeds(scored)
     return {

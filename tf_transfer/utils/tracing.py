@@ -12,8 +12,8 @@ def trace(
     """Traces a program for some inputs, before its first call.
 
     Args:
-        program: a `tf.function`.
-        specs: of its inputs, each a `tf.TypeSpec` or a structure of them.
+        program: A `tf.function`.
+        specs: Of its inputs, each a `tf.TypeSpec` or a structure of them.
 
     Returns:
         The seconds; 0 if it was traced before, or functions run eagerly.

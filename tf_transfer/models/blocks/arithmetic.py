@@ -21,7 +21,8 @@ Differentiate = Callable[[tf.Tensor], tuple[tf.Tensor, ...]]
 class Added(Protocol):
     """What a block asks of what was added; see `methods.added`."""
 
-    def low_rank(self, name: str, dtype: tf.DType) -> LowRank | None: ...
+    def low_rank(self, name: str, dtype: tf.DType) -> LowRank | None:
+        """The product that is added to a dense layer, or None."""
 
 
 class Run(Protocol):
@@ -40,15 +41,15 @@ class Run(Protocol):
         """Computes a block's output.
 
         Args:
-            block: one of the family's layers, built.
+            block: One of the family's layers, built.
             x: float [batch, length, hidden]. Its dtype is that of the
                 arithmetic.
             mask: bool [batch, length]. False on padding.
-            training: whether dropout is active.
-            cls_only: whether to compute the output of [CLS], the first token,
+            training: Whether dropout is active.
+            cls_only: Whether to compute the output of [CLS], the first token,
                 alone.
-            added: what a method adds to the block, or None.
-            shared: what the blocks share; see `Positions.share`.
+            added: What a method adds to the block, or None.
+            shared: What the blocks share; see `Positions.share`.
 
         Returns:
             float [batch, length, hidden]; [batch, 1, hidden] with `cls_only`.
@@ -78,7 +79,7 @@ class Positions(keras.layers.Layer):
         Args:
             x: float [batch, length, hidden], below the lowest of them. Its
                 dtype is that of the arithmetic.
-            training: whether a gradient may be asked for.
+            training: Whether a gradient may be asked for.
 
         Returns:
             Tensors that the `run` of the family takes.
@@ -92,10 +93,10 @@ def weigh(
     """Softmax of the scores of real tokens, with dropout.
 
     Args:
-        layers: has the dropout.
+        layers: Has the dropout.
         scores: float [..., length].
         mask: bool, broadcast to `scores`. False where no weight may be.
-        training: whether dropout is active.
+        training: Whether dropout is active.
     """
     # Far below any score, yet finite in half precision too.
     far = tf.cast(-1e9 if scores.dtype.size > 2 else -3e4, scores.dtype)
@@ -115,11 +116,11 @@ def finish(
     """What BERT's block does behind the attention.
 
     Args:
-        layers: of the block.
+        layers: Of the block.
         x: float [batch, length, hidden], the block's input.
-        y: of that shape, the attention's output.
-        training: whether dropout is active.
-        added: what a method adds to the block, or None.
+        y: Of that shape, the attention's output.
+        training: Whether dropout is active.
+        added: What a method adds to the block, or None.
 
     Returns:
         float [batch, length, hidden].
@@ -144,10 +145,10 @@ def mix_at_cls(
     """The mixture of values at [CLS], from the states: a (x W_v + b_v).
 
     Args:
-        layers: of the block.
+        layers: Of the block.
         weights: float [batch, heads, length], the attention of [CLS].
         x: float [batch, length, hidden], what values are made of.
-        added: what a method adds to the block, or None.
+        added: What a method adds to the block, or None.
 
     Returns:
         float [batch, 1, heads * size].
@@ -169,10 +170,10 @@ def _mix_values(
     """The mixture of values from the mixture of states.
 
     Args:
-        layers: of the block.
+        layers: Of the block.
         mixed: float [heads, texts, hidden]. Sums of states by their weights.
         total: float [heads, texts, 1]. Sums of the weights.
-        added: what a method adds to the block, or None.
+        added: What a method adds to the block, or None.
 
     Returns:
         float [heads, texts, size].
@@ -215,7 +216,7 @@ def by_head(kernel: tf.Tensor, heads: int, dtype: tf.DType) -> tf.Tensor:
 def dense(
     layers: BlockLayers, name: str, x: tf.Tensor, added: Added | None
 ) -> tf.Tensor:
-    """x W + b, with W seen as a matrix; [batch, length, units].
+    """Computes x W + b, with W seen as a matrix; [batch, length, units].
 
     Some families have no b.
     """
@@ -258,9 +259,9 @@ def normalise(
     """LayerNorm; half precision computes it in float32.
 
     Args:
-        layer: has the weights and epsilon.
+        layer: Has the weights and epsilon.
         x: float [..., hidden].
-        training: whether a gradient may be asked for. OpenVINO fuses the
+        training: Whether a gradient may be asked for. OpenVINO fuses the
             operations only without one of our own.
     """
     wide = widen(x)
@@ -298,9 +299,9 @@ _differentiable = tf.autograph.experimental.do_not_convert(_with_gradient)
 def _normalise(
     x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
 ) -> tuple[tf.Tensor, Differentiate]:
-    """gamma n + beta with n = (x - mean) / deviation; and its gradient.
+    """Computes gamma n + beta and its gradient.
 
-    With d = gamma dy, the gradient for n:
+    Here n = (x - mean) / deviation. With d = gamma dy, the gradient for n:
 
         dx = (d - mean(d) - n mean(d n)) / deviation
 

@@ -51,9 +51,13 @@ def run(
     """Computes a block's output; see `arithmetic.Run`.
 
     Args:
-        block: normalises after each sum.
-        x, mask, training, cls_only, added: see there.
-        shared: nothing, or a bias of the scores [heads, length, length].
+        block: Normalises after each sum.
+        x: See `arithmetic.Run`.
+        mask: See `arithmetic.Run`.
+        training: See `arithmetic.Run`.
+        cls_only: See `arithmetic.Run`.
+        added: See `arithmetic.Run`.
+        shared: Nothing, or a bias of the scores [heads, length, length].
     """
     layers = block_layers(block)
     queries = x[:, :1] if cls_only else x
@@ -110,10 +114,11 @@ def _attention_of_cls(
 def _query_states(
     layers: BlockLayers, query: tf.Tensor, added: Added | None
 ) -> tf.Tensor:
-    """q W_k': queries that can be compared with states in place of keys.
+    """Computes q W_k': queries to compare with states in place of keys.
 
     Args:
-        layers, added: see `run`.
+        layers: See `run`.
+        added: See `run`.
         query: float [heads, texts, size].
 
     Returns:

@@ -54,10 +54,10 @@ class RelativeStates(Positions):
     """The table of states by distance, and its normalisation.
 
     Args:
-        shape: of a block.
-        buckets: those of one direction; the table has twice as many rows.
-        farthest: the distance at which the buckets end.
-        most: tokens of the longest text.
+        shape: Of a block.
+        buckets: Those of one direction; the table has twice as many rows.
+        farthest: The distance at which the buckets end.
+        most: Tokens of the longest text.
     """
 
     def __init__(
@@ -111,8 +111,9 @@ def find_rows(distances: np.ndarray, buckets: int, farthest: int) -> np.ndarray:
     """The row of the table for each distance of a query from a key, int32.
 
     Args:
-        distances: position of the query less that of the key.
-        buckets, farthest: see `RelativeStates`.
+        distances: Position of the query less that of the key.
+        buckets: See `RelativeStates`.
+        farthest: See `RelativeStates`.
     """
     half = buckets // 2
     far = np.abs(distances)
@@ -138,9 +139,13 @@ def run(
     """Computes a block's output; see `arithmetic.Run`.
 
     Args:
-        block: a `layers.Block`.
-        x, mask, training, cls_only, added: see there.
-        shared: see `RelativeStates.share`.
+        block: A `layers.Block`.
+        x: See `arithmetic.Run`.
+        mask: See `arithmetic.Run`.
+        training: See `arithmetic.Run`.
+        cls_only: See `arithmetic.Run`.
+        added: See `arithmetic.Run`.
+        shared: See `RelativeStates.share`.
     """
     layers = block_layers(block)
     queries = x[:, :1] if cls_only else x

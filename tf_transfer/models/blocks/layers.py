@@ -15,15 +15,15 @@ class BlockShape:
     """The shape of a block, and what it leaves out.
 
     Attributes:
-        hidden: width of the hidden states.
-        heads: attention heads.
-        inner: width inside the feed-forward layers.
-        activation: one of `activations.ACTIVATIONS`.
-        epsilon: of every layer normalisation.
-        dropout: rate of every dropout.
-        has_biases: whether dense layers have biases.
-        has_norm_biases: whether layer normalisations have them.
-        is_gated: whether the first feed-forward layer has a gate beside each
+        hidden: Width of the hidden states.
+        heads: Attention heads.
+        inner: Width inside the feed-forward layers.
+        activation: One of `activations.ACTIVATIONS`.
+        epsilon: Of every layer normalisation.
+        dropout: Rate of every dropout.
+        has_biases: Whether dense layers have biases.
+        has_norm_biases: Whether layer normalisations have them.
+        is_gated: Whether the first feed-forward layer has a gate beside each
             of its units.
     """
 
@@ -42,16 +42,16 @@ class Block(keras.layers.Layer):
     """A block's weights and dropout. It computes nothing: a family does.
 
     Args:
-        shape: of the block.
-        name: of the layer.
+        shape: Of the block.
+        name: Of the layer.
         dtype: Keras dtype policy.
-        has_first_norm: whether there is a normalisation at the attention.
-        has_final_norm: whether the states of the whole encoder are normalised
+        has_first_norm: Whether there is a normalisation at the attention.
+        has_final_norm: Whether the states of the whole encoder are normalised
             behind this block.
 
     Attributes:
-        parts: the layers, by the names of those of keras-hub's block.
-        final_norm: the last normalisation, or None.
+        parts: The layers, by the names of those of keras-hub's block.
+        final_norm: The last normalisation, or None.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ def block_layers(block: keras.layers.Layer) -> BlockLayers:
     """The layers of a block, ours or keras-hub's.
 
     Raises:
-        PrivateAttributeError: the installed keras-hub has other names.
+        PrivateAttributeError: The installed keras-hub has other names.
     """
     if isinstance(block, Block):
         return block.parts
@@ -168,10 +168,10 @@ class PredictionHead(keras.layers.Layer):
     """What ModernBERT has below a classifier: dense, activation, LayerNorm.
 
     Args:
-        shape: of a block.
-        activation: one of `activations.ACTIVATIONS`.
+        shape: Of a block.
+        activation: One of `activations.ACTIVATIONS`.
         dtype: Keras dtype policy.
-        seed: of the kernel.
+        seed: Of the kernel.
     """
 
     def __init__(
@@ -198,5 +198,5 @@ class PredictionHead(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """float [batch, hidden] of the states of [CLS]."""
+        """Floats [batch, hidden] of the states of [CLS]."""
         return self.norm(self.dense(x))

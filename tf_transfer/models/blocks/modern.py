@@ -54,11 +54,11 @@ class Rotations(Positions):
     """The angles of all positions, and who sees whom; without weights.
 
     Args:
-        size: of an attention head.
-        bases: of the angles, by the kind of block.
-        reach: most positions between tokens that see each other in a local
+        size: Of an attention head.
+        bases: Of the angles, by the kind of block.
+        reach: Most positions between tokens that see each other in a local
             block.
-        most: tokens of the longest text.
+        most: Tokens of the longest text.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class ModernBlock(Block):
     """A block that knows its kind.
 
     Args:
-        shape, name, dtype: see `Block`.
-        kind: one of `KINDS`.
-        reach: see `Rotations`.
-        is_first, is_last: whether it is the lowest or the top one.
+        shape, name, dtype: See `Block`.
+        kind: One of `KINDS`.
+        reach: See `Rotations`.
+        is_first, is_last: Whether it is the lowest or the top one.
 
     Attributes:
-        kind, reach: as given.
+        kind, reach: As given.
     """
 
     def __init__(
@@ -131,9 +131,13 @@ def run(
     """Computes a block's output; see `arithmetic.Run`.
 
     Args:
-        block: a `ModernBlock`.
-        x, mask, training, cls_only, added: see there.
-        shared: see `Rotations.share`.
+        block: A `ModernBlock`.
+        x: See `arithmetic.Run`.
+        mask: See `arithmetic.Run`.
+        training: See `arithmetic.Run`.
+        cls_only: See `arithmetic.Run`.
+        added: See `arithmetic.Run`.
+        shared: See `Rotations.share`.
     """
     layers = block.parts
     residual = x[:, :1] if cls_only else x

@@ -32,8 +32,8 @@ class RelativeBias(Positions):
     """The table of biases by relative position.
 
     Args:
-        heads: attention heads of a block.
-        most: tokens of the longest text.
+        heads: Attention heads of a block.
+        most: Tokens of the longest text.
     """
 
     def __init__(self, heads: int, most: int) -> None:
@@ -65,7 +65,7 @@ def find_buckets(distances: np.ndarray) -> np.ndarray:
     """The bucket of each distance of a query from a key, int32.
 
     Args:
-        distances: position of the query less that of the key.
+        distances: Position of the query less that of the key.
     """
     half = BUCKETS // 2
     single = half // 2  # buckets of one distance

@@ -27,20 +27,20 @@ class Head(keras.layers.Layer):
     a head is built.
 
     Args:
-        units: output units.
-        hidden: width of the encoder's states.
-        dropout: rate after the encoder's states and every layer but the last.
-        seed: of the initial weights; the seed of each kernel derives from it.
-        dtype: policy in which all but the logits is computed.
-        jit_compile: whether the head will run inside XLA. XLA has no cuDNN,
+        units: Output units.
+        hidden: Width of the encoder's states.
+        dropout: Rate after the encoder's states and every layer but the last.
+        seed: Of the initial weights; the seed of each kernel derives from it.
+        dtype: Policy in which all but the logits is computed.
+        jit_compile: Whether the head will run inside XLA. XLA has no cuDNN,
             so that LSTMs on a GPU then do without it.
-        **kwargs: of `keras.layers.Layer`, such as `name`.
+        **kwargs: Of `keras.layers.Layer`, such as `name`.
 
     Attributes:
-        pooling: what it reads of a text: `tokens`, the states of all tokens
+        pooling: What it reads of a text: `tokens`, the states of all tokens
             and their mask; `cls`, [CLS] through the encoder's pooler; or
             `cls_state`, [CLS] as the last block leaves it.
-        further_inputs: names of what else it is called with: `embedded`, the
+        further_inputs: Names of what else it is called with: `embedded`, the
             encoder's embeddings; `ids` and `mask`, of the tokens.
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself, else 1. A batch then holds the first texts of all its
@@ -96,10 +96,10 @@ class Head(keras.layers.Layer):
         """A dense layer that reads vectors of `width`.
 
         Args:
-            width: of the vectors.
-            units: output units.
-            name: of the layer; part of the names of its weights.
-            **kwargs: of `keras.layers.Dense`.
+            width: Of the vectors.
+            units: Output units.
+            name: Of the layer; part of the names of its weights.
+            **kwargs: Of `keras.layers.Dense`.
         """
         kwargs.setdefault("dtype", self.dtype_policy)
         layer = keras.layers.Dense(
@@ -123,10 +123,10 @@ class Head(keras.layers.Layer):
         It skips padding, where it returns zeros.
 
         Args:
-            width: of the vectors that it reads.
-            units: of each direction.
-            name: of the layer; part of the names of its weights.
-            return_sequences: whether it returns the states of all tokens,
+            width: Of the vectors that it reads.
+            units: Of each direction.
+            name: Of the layer; part of the names of its weights.
+            return_sequences: Whether it returns the states of all tokens,
                 float [batch, length, 2 * units], or only the last state of
                 each direction, float [batch, 2 * units].
         """

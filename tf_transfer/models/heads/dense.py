@@ -23,10 +23,10 @@ class DenseHead(Head):
     """Two dense layers on [CLS].
 
     Args:
-        inner_units: width of the first layer; 0 for `hidden`.
+        inner_units: Width of the first layer; 0 for `hidden`.
         pooling: `cls` or `cls_state`; see `Head`.
         texts_per_example: 2 where each text of a pair is read by itself.
-        others: see `Head`.
+        others: See `Head`.
     """
 
     pooling = "cls"
@@ -64,8 +64,8 @@ class DenseHead(Head):
         Args:
             states: float [texts_per_example * batch, hidden]. The first texts
                 of all examples, followed by the second ones.
-            mask: not read.
-            training: whether dropout is active.
+            mask: Not read.
+            training: Whether dropout is active.
         """
         if self.texts_per_example == 2:
             u, v = tf.split(states, 2)

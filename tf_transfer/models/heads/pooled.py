@@ -29,7 +29,7 @@ def pooled_width(pooling: str, encoder: "Encoder") -> int:
     """Width of the vector that a `PooledHead` reads of a text.
 
     Raises:
-        UserError: the encoder has too few blocks.
+        UserError: The encoder has too few blocks.
     """
     if pooling == "block_means":
         return (len(encoder.blocks) + 1) * encoder.hidden
@@ -52,8 +52,9 @@ def combine(u: tf.Tensor, v: tf.Tensor, features: str) -> tf.Tensor:
     """The `PAIR_FEATURES` of two vectors.
 
     Args:
-        u, v: float [batch, hidden].
-        features: which.
+        u: float [batch, hidden]. The first texts.
+        v: float [batch, hidden]. The second texts.
+        features: Which.
 
     Returns:
         Float [batch, width]; see `pair_width`.
@@ -72,7 +73,7 @@ def take_block_means(vectors: tf.Tensor, hidden: int) -> tf.Tensor:
 
     Args:
         vectors: float [batch, 2 * width]. [CLS] and the mean, by block.
-        hidden: width of each of them.
+        hidden: Width of each of them.
 
     Returns:
         Float [batch, width].
@@ -86,28 +87,28 @@ class PooledHead(keras.layers.Layer):
     """Dropout and one dense layer on a vector of each text: float32 logits.
 
     Args:
-        units: output units.
-        hidden: width of the vector of a text; see `pooled_width`.
-        pooling: which vector that is: `cls`, [CLS] through the encoder's
+        units: Output units.
+        hidden: Width of the vector of a text; see `pooled_width`.
+        pooling: Which vector that is: `cls`, [CLS] through the encoder's
             pooler; `cls_state`, [CLS] as the last block leaves it; `mean`, the
             mean of the states of all tokens that are not padding; `last4`,
             [CLS] above each of the last four blocks, concatenated; or, of a
             probe, `block_means`, the means above every block, concatenated.
-        dropout: rate between pooling and the dense layer.
-        seed: of the dense layer's initial weights.
-        dtype: policy of all but the logits.
+        dropout: Rate between pooling and the dense layer.
+        seed: Of the dense layer's initial weights.
+        dtype: Policy of all but the logits.
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself: the head then reads `pair_features` of them.
-        pooler_dropout: rate before the encoder's pooler, which the network
+        pooler_dropout: Rate before the encoder's pooler, which the network
             applies.
-        inner_units: of a dense GELU layer with dropout below that layer; 0
+        inner_units: Of a dense GELU layer with dropout below that layer; 0
             for none.
-        pair_features: see `PAIR_FEATURES`; `difference` is Sentence-BERT's.
-        init: distribution of the dense layer's initial weights.
+        pair_features: See `PAIR_FEATURES`; `difference` is Sentence-BERT's.
+        init: Distribution of the dense layer's initial weights.
             `truncated_normal`: the kernel with deviation 0.02, the bias 0, as
             in BERT's own code. `uniform`: both between -1 / sqrt(width of its
             input) and 1 / sqrt(width), as PyTorch's `Linear`.
-        **kwargs: of `keras.layers.Layer`, such as `name`.
+        **kwargs: Of `keras.layers.Layer`, such as `name`.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class PooledHead(keras.layers.Layer):
         Args:
             pooled: float [texts_per_example * batch, hidden]. The first texts
                 of all examples, followed by the second ones.
-            training: whether dropout is active.
+            training: Whether dropout is active.
         """
         if self.texts_per_example == 2:
             u, v = tf.split(pooled, 2)
@@ -195,9 +196,9 @@ class UnitMeanHead(PooledHead):
     """A dense layer on the mean of all tokens, brought to length 1.
 
     Args:
-        units: output units.
-        hidden: width of the mean.
-        **kwargs: of `keras.layers.Layer`, such as `name`.
+        units: Output units.
+        hidden: Width of the mean.
+        **kwargs: Of `keras.layers.Layer`, such as `name`.
     """
 
     def __init__(self, units: int, hidden: int, **kwargs: Any) -> None:

@@ -16,9 +16,9 @@ class WordsHead(PooledHead):
     logits that it adds, times its idf, and the idf.
 
     Args:
-        units, hidden, pooling: see `PooledHead`.
-        vocabulary: the number of tokens that the encoder knows.
-        **kwargs: of `keras.layers.Layer`, such as `name`.
+        units, hidden, pooling: See `PooledHead`.
+        vocabulary: The number of tokens that the encoder knows.
+        **kwargs: Of `keras.layers.Layer`, such as `name`.
     """
 
     further_inputs = ("ids", "mask")
@@ -55,8 +55,9 @@ class WordsHead(PooledHead):
 
         Args:
             pooled: float [texts, hidden].
-            ids, mask: [texts, length]. The tokens, and which are no padding.
-            training: unused.
+            ids: [texts, length]. The tokens.
+            mask: [texts, length]. False on padding.
+            training: Unused.
         """
         ids = tf.cast(ids, tf.int64)
         pairs = number_neighbours(ids[:, :-1], ids[:, 1:])

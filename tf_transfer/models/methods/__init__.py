@@ -30,11 +30,11 @@ def register(name: str, path: str) -> None:
     """Adds a method that lives outside of this package.
 
     Args:
-        name: its name, as in `--method`.
-        path: its class, such as `my_package.my_method:MyMethod`.
+        name: Its name, as in `--method`.
+        path: Its class, such as `my_package.my_method:MyMethod`.
 
     Raises:
-        ValueError: another method has the name.
+        ValueError: Another method has the name.
     """
     registered = METHODS.setdefault(name, path)
     if registered != path:
@@ -45,7 +45,7 @@ def load(name: str) -> type[Method]:
     """The class of a method.
 
     Raises:
-        UserError: there is no such method.
+        UserError: There is no such method.
     """
     if name not in METHODS:
         raise UserError(
@@ -63,17 +63,19 @@ class MethodSettings(Protocol):
     """Settings that name a method; its options are further fields."""
 
     @property
-    def method(self) -> str: ...
+    def method(self) -> str:
+        """The name of the method."""
 
     @property
-    def phases(self) -> Sequence[str]: ...
+    def phases(self) -> Sequence[str]:
+        """What trains in each phase."""
 
 
 def from_settings(settings: MethodSettings) -> Method:
     """The method that settings ask for, with its options.
 
     Raises:
-        UserError: there is no such method, an option is invalid, or no block
+        UserError: There is no such method, an option is invalid, or no block
             trains.
     """
     cls = load(settings.method)

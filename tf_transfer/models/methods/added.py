@@ -23,13 +23,13 @@ class AddedWeights(keras.layers.Layer):
     The weights are float32 in every precision, and cast where they are used.
 
     Args:
-        method: the method.
-        widths: inputs and outputs of the block's dense layers.
-        number: number of the block, from 1.
-        seed: seed of the initial weights.
+        method: The method.
+        widths: Inputs and outputs of the block's dense layers.
+        number: Number of the block, from 1.
+        seed: Seed of the initial weights.
 
     Attributes:
-        method: as given.
+        method: As given.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ def build(
     """Builds a method's layers; call it in the strategy's scope.
 
     Args:
-        encoder: the encoder.
-        trainable: names the blocks and the method.
-        seed: seed of the initial weights.
+        encoder: The encoder.
+        trainable: Names the blocks and the method.
+        seed: Seed of the initial weights.
 
     Returns:
         dict from a block's number to its layer; empty if the method adds no

@@ -34,8 +34,8 @@ class NewWeight:
     """A weight that a method adds to a block.
 
     Attributes:
-        shape: its shape.
-        bound: its initial values are uniform between -bound and bound.
+        shape: Its shape.
+        bound: Its initial values are uniform between -bound and bound.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class LowRank:
 
     Attributes:
         a, b: float [inputs, rank] and [rank, outputs].
-        scale: of the product.
+        scale: Of the product.
     """
 
     a: "keras.Variable | tf.Tensor"
@@ -65,8 +65,8 @@ class Method:
     adds nothing.
 
     Attributes:
-        lr: the learning rate without `--lr`, where the method has one.
-        trains_kernels: whether the gradients of dense kernels are needed,
+        lr: The learning rate without `--lr`, where the method has one.
+        trains_kernels: Whether the gradients of dense kernels are needed,
             which are a third of a block's work.
     """
 
@@ -90,7 +90,7 @@ class Method:
         """What is added to a dense layer, or None.
 
         Args:
-            weights: the new weights of the block.
-            name: one of `DENSE`.
+            weights: The new weights of the block.
+            name: One of `DENSE`.
         """
         return None

@@ -35,9 +35,9 @@ class LoRA(Method):
     """A B added to some of the dense layers.
 
     Attributes:
-        rank: columns of A, rows of B.
-        alpha: the product is multiplied by alpha / rank.
-        targets: names of dense layers with commas between, or `all`.
+        rank: Columns of A, rows of B.
+        alpha: The product is multiplied by alpha / rank.
+        targets: Names of dense layers with commas between, or `all`.
     """
 
     rank: int = 8

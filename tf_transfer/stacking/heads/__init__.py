@@ -41,10 +41,10 @@ class Size(NamedTuple):
     """An argument of heads that sets their size: a flag of its name gives it.
 
     Attributes:
-        heads: the names of the heads that have it.
-        default, least, most: of its values.
-        help: the end of the flag's help text.
-        unnamed: the value at which the keys of runs lack it.
+        heads: The names of the heads that have it.
+        default, least, most: Of its values.
+        help: The end of the flag's help text.
+        unnamed: The value at which the keys of runs lack it.
     """
 
     heads: tuple[str, ...]
@@ -107,13 +107,13 @@ def register(task_kind: str, name: str, path: str) -> None:
     """Adds a head that lives outside of this package.
 
     Args:
-        task_kind: the kind of task it is for: `ner`, `text`, `pairs`, or one
+        task_kind: The kind of task it is for: `ner`, `text`, `pairs`, or one
             of your own.
-        name: its name, as in `--head`.
-        path: its class, such as `my_package.my_head:MyHead`.
+        name: Its name, as in `--head`.
+        path: Its class, such as `my_package.my_head:MyHead`.
 
     Raises:
-        ValueError: another head of this task kind has the name.
+        ValueError: Another head of this task kind has the name.
     """
     registered = HEADS.setdefault(task_kind, {}).setdefault(name, path)
     if registered != path:
@@ -145,7 +145,7 @@ def load(task_kind: str, head: str) -> type["Head"]:
     """The class of a head. Imports TensorFlow.
 
     Raises:
-        UserError: the head does not fit the task or does not exist.
+        UserError: The head does not fit the task or does not exist.
     """
     check(task_kind, head)
     module, _, name = HEADS[task_kind][head].partition(":")

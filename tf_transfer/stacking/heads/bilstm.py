@@ -19,9 +19,9 @@ class BiLSTMHead(Head):
     """A bidirectional LSTM over the tokens, and logits of each of them.
 
     Args:
-        lstm_units: in each direction.
-        lstm_layers: one on the other.
-        others: see `Head`.
+        lstm_units: In each direction.
+        lstm_layers: One on the other.
+        others: See `Head`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BiLSTMHead(Head):
         Args:
             states: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding, which comes last.
-            training: whether dropout is active.
+            training: Whether dropout is active.
         """
         x = self.dropout(states, training=training)
         for lstm in self.lstms:

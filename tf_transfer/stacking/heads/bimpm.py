@@ -32,10 +32,10 @@ class BiMPMHead(Head):
     """Bilateral multi-perspective matching of two texts.
 
     Args:
-        context_units: of the first BiLSTM, in each direction; 0 for none.
-        perspectives: of each matching.
-        aggregation_units: of the last BiLSTM, in each direction.
-        others: see `Head`.
+        context_units: Of the first BiLSTM, in each direction; 0 for none.
+        perspectives: Of each matching.
+        aggregation_units: Of the last BiLSTM, in each direction.
+        others: See `Head`.
     """
 
     texts_per_example = 2
@@ -86,7 +86,7 @@ class BiMPMHead(Head):
         """Builds the layers from matching vectors to one vector per text.
 
         Args:
-            width: of a matching vector.
+            width: Of a matching vector.
             units: `aggregation_units`.
 
         Returns:
@@ -105,7 +105,7 @@ class BiMPMHead(Head):
         Args:
             x: float [2 * batch, length, width].
             mask: bool [2 * batch, length]. False on padding.
-            training: whether dropout is active.
+            training: Whether dropout is active.
 
         Returns:
             float [2 * batch, text width].
@@ -121,7 +121,7 @@ class BiMPMHead(Head):
             states: float [2 * batch, length, hidden]. The first texts of all
                 pairs, followed by the second ones.
             mask: bool [2 * batch, length]. False on padding, which comes last.
-            training: whether dropout is active.
+            training: Whether dropout is active.
         """
         x = self.dropout(states, training=training)
         x = self._match(x, mask, training)

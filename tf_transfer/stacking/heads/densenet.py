@@ -32,12 +32,12 @@ class DenseNetHead(Head):
     """Blocks of densely connected convolutions, concatenated with [CLS].
 
     Args:
-        blocks: independent blocks.
-        depth: convolutions of a block.
-        growth: channels of a convolution.
-        kernel: tokens that a convolution reads at once.
-        reads_embeddings: whether x_0 are the encoder's embeddings.
-        others: see `Head`.
+        blocks: Independent blocks.
+        depth: Convolutions of a block.
+        growth: Channels of a convolution.
+        kernel: Tokens that a convolution reads at once.
+        reads_embeddings: Whether x_0 are the encoder's embeddings.
+        others: See `Head`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class DenseNetHead(Head):
         Args:
             states: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding.
-            training: whether dropout is active.
+            training: Whether dropout is active.
             embedded: float [batch, length, hidden]. The encoder's embeddings,
                 in place of the states of all tokens.
         """
@@ -116,10 +116,10 @@ class DenseNetHead(Head):
         """Concatenated outputs of the convolutions of a block.
 
         Args:
-            block: its convolutions.
+            block: Its convolutions.
             states: float [batch, length, hidden], 0 on padding.
             real: float [batch, length, 1]. 0 on padding, elsewhere 1.
-            training: whether dropout is active.
+            training: Whether dropout is active.
 
         Returns:
             float [batch, length, depth * growth].

@@ -25,8 +25,8 @@ class HighwayLSTMHead(Head):
     """A bidirectional LSTM with a gate between its input and its output.
 
     Args:
-        lstm_units: in each direction.
-        others: see `Head`.
+        lstm_units: In each direction.
+        others: See `Head`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class HighwayLSTMHead(Head):
         Args:
             states: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding, which comes last.
-            training: whether dropout is active.
+            training: Whether dropout is active.
         """
         x = self.dropout(states, training=training)
         gate = self.gate(x)

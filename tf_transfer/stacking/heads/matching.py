@@ -32,15 +32,15 @@ class Matching(keras.layers.Layer):
     """Matches both texts of every pair with each other.
 
     Args:
-        width: of a state.
+        width: Of a state.
         perspectives: l.
-        initializers: of the weights of each of the `MATCHINGS`.
-        dtype: policy. Products of all states of a text with all of the other
+        initializers: Of the weights of each of the `MATCHINGS`.
+        dtype: Policy. Products of all states of a text with all of the other
             are computed in it; norms and cosines are float32.
-        **kwargs: of `keras.layers.Layer`, such as `name`.
+        **kwargs: Of `keras.layers.Layer`, such as `name`.
 
     Attributes:
-        size: width of the matching vector of a token, 4 * l.
+        size: Width of the matching vector of a token, 4 * l.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ def _inverse_norm(v: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
 
 
 def _cosine_matrix(states: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
-    """f of every state of the first with every state of the second text.
+    """Applies f to every pair of a state of the first and one of the second.
 
     Args:
         states: float [2 * batch, length, width].

@@ -32,11 +32,11 @@ class SimTransformerHead(BiMPMHead):
     """BiMPM's matching, and a transformer block over its vectors.
 
     Args:
-        transformer_units: width of a block; a multiple of twice
+        transformer_units: Width of a block; a multiple of twice
             `transformer_heads`.
-        transformer_layers: blocks, one on the other.
-        transformer_heads: attention heads of a block.
-        others: see `BiMPMHead`.
+        transformer_layers: Blocks, one on the other.
+        transformer_heads: Attention heads of a block.
+        others: See `BiMPMHead`.
     """
 
     def __init__(
