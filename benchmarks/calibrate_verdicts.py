@@ -1,6 +1,6 @@
-"""How often a report's verdicts are wrong: made-up runs, the real engine.
+r"""How often a report's verdicts are wrong: made-up runs, the real engine.
 
-    python -m benchmarks.calibrate_verdicts \\
+    python -m benchmarks.calibrate_verdicts \
         --document=experiments/verdicts/results.md
 
 The runs of each of `verdict_scenarios.SCENARIOS` have scores whose true

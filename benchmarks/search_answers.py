@@ -1,7 +1,7 @@
-"""The answers of whole searches, beside what one would write oneself.
+r"""The answers of whole searches, beside what one would write oneself.
 
     python -m benchmarks.search_answers --data=FOLDER
-    python -m benchmarks.search_answers \\
+    python -m benchmarks.search_answers \
         --document=experiments/search_answers/results.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Each of six tasks is
