@@ -108,5 +108,5 @@ def test_clear_removes_what_is_unused_for_days(store, tmp_path):
 
 def test_checking_and_clearing_exclude_each_other(store, tmp_path, capsys):
     entry(store, "one")
-    assert call(tmp_path, "--check", "--clear") == 1
+    assert call(tmp_path, "--check", "--clear") == 2
     assert "Give one of" in capsys.readouterr().err

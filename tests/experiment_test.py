@@ -120,7 +120,7 @@ def test_a_sweep_does_its_runs(tmp_path, monkeypatch, capsys):
 
 def test_it_predicts_where_its_module_is_named(trained, capsys):
     words = (f"--run={trained.directory}", "--text=Rain.", "--text=It is wet.")
-    assert commands.call(predict.main, predict.Settings, *words) == 1
+    assert commands.call(predict.main, predict.Settings, *words) == 2
     assert "Give its module as --experiment" in capsys.readouterr().err
     words = (*words, f"--experiment={ROW}")
     assert commands.call(predict.main, predict.Settings, *words) == 0

@@ -97,7 +97,7 @@ def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
 )
 def test_flags_that_do_not_go_together_are_named(words, said, capsys):
     words = ["--run=none", *words]
-    assert commands.call(predict.main, predict.Settings, *words) == 1
+    assert commands.call(predict.main, predict.Settings, *words) == 2
     assert said in capsys.readouterr().err
 
 

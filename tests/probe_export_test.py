@@ -127,7 +127,7 @@ def test_other_probes_are_refused_before_the_encoder_is_loaded(
     monkeypatch.setattr(command_line, "import_tensorflow", load)
     folder = tmp_path / "out"
     words = [f"--run={path}", f"--export={folder}", f"--format={form}"]
-    assert commands.call(predict.main, predict.Settings, *words) == 1
+    assert commands.call(predict.main, predict.Settings, *words) == 2
     error = capsys.readouterr().err
     assert problem in error and "--format=saved_model" in error
     assert not folder.exists()

@@ -56,7 +56,7 @@ def test_what_is_closed_is_the_null_device_for_children_too(closed, tmp_path):
 def test_a_command_with_closed_descriptors_ends_as_usual(redirections):
     words = ["-m", "tf_transfer.predict", "--run=nowhere", "--text=a"]
     code, out, err = run_in_shell(redirections, *words)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     if "2>&-" in redirections:
         assert not err
     else:

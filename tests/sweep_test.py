@@ -170,7 +170,7 @@ def test_a_dry_run_needs_neither_texts_nor_weights(tmp_path, monkeypatch):
     assert {*os.listdir(tmp_path)} <= {".sweep", "cache"}
     assert {*glob.glob("cache/*", root_dir=tmp_path)} <= {"cache/matplotlib"}
     code, _ = call("experiments/tweets/grid.json", out)
-    assert code == 1  # the texts are not here
+    assert code == 2  # the texts are not here
 
 
 def test_a_dry_run_without_a_count_says_why(tmp_path):
@@ -217,7 +217,7 @@ def test_a_wrong_flag_is_named_before_any_run_starts(
     (tmp_path / "file").write_text("")
     words = [word.format(file=tmp_path / "file") for word in arguments]
     code, _ = call(*write_grid(tmp_path, {"seed": [0]}), *words)
-    assert code == 1
+    assert code == 2
     told = capsys.readouterr().err
     assert message in told and len(told.splitlines()) <= 2
     assert not os.path.exists(tmp_path / "runs" / "glue")

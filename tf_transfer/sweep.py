@@ -28,7 +28,7 @@ from tf_transfer.sweeps import estimate, execute, grid, plan, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +150,7 @@ def main(argv: list[str]) -> None:
     print(f"Side by side: {formatting.quote_command(*words)}")
     disk.print_used(settings.out, settings.cache_dir)
     if run_states.select(State.FAILED):
-        sys.exit(1)
+        sys.exit(RunError.exit_code)
 
 
 if __name__ == "__main__":

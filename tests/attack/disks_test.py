@@ -57,6 +57,7 @@ def test_a_study_on_a_full_disk_ends_in_two_lines(
         check=False,
         cwd=commands.ROOT,
     )
+    assert done.returncode == 1
     small_runs.assert_two_lines(done.returncode, done.stdout, done.stderr)
     assert "disk is full" in done.stderr
 

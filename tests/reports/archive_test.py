@@ -73,7 +73,7 @@ def test_the_same_runs_are_the_same_bytes(root, tmp_path):
 def test_an_archive_is_of_one_folder_and_ends_in_zip(root, tmp_path, capsys):
     summary = os.path.join(root, "report", "summary.json")
     assert call(root) == 0
-    assert call(summary, f"--archive={tmp_path / 'a.zip'}") == 1
+    assert call(summary, f"--archive={tmp_path / 'a.zip'}") == 2
     assert "packs one folder of runs" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"ends in \.zip"):
         archive.pack(root, b"", str(tmp_path / "a.tar"))

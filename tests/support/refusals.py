@@ -19,7 +19,7 @@ def make_refused(folder, capfd):
         capfd: pytest's fixture.
     """
 
-    def run(*arguments):
+    def run(*arguments, exit_code=2):
         out = folder / "runs"
         code = commands.call(
             commands.run_glue,
@@ -29,7 +29,7 @@ def make_refused(folder, capfd):
             *arguments,
         )
         message = capfd.readouterr().err
-        assert code == 1
+        assert code == exit_code
         assert_helpful(message)
         assert not out.exists()
         return message

@@ -18,7 +18,7 @@ from absl import app, flags, logging
 from tf_transfer.config import help as help_lib, settings as settings_lib
 from tf_transfer.config.fields import Field, Fields
 from tf_transfer.utils import files, machine
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import Interrupted, RunError, UserError
 from tf_transfer.utils.formatting import cut
 
 _DEFINE: dict[type | str, Callable[..., flags.FlagHolder[Any]]] = {
@@ -325,7 +325,7 @@ def find_lack_of_memory(error: BaseException) -> str:
 
 
 def explain_lack_of_memory(main: Callable[[], None]) -> Callable[[], None]:
-    """`main`, with a `UserError` where it has too little memory."""
+    """`main`, with a `RunError` where it has too little memory."""
 
     def run() -> None:
         try:
@@ -334,7 +334,7 @@ def explain_lack_of_memory(main: Callable[[], None]) -> Callable[[], None]:
             reason = find_lack_of_memory(error)
             if not reason:
                 raise
-            raise UserError(
+            raise RunError(
                 f"not enough memory ({reason[:200]}). Raise the limit of this "
                 "shell (`ulimit -v`), or free some memory. Training needs less "
                 "with a smaller --batch_size."
@@ -353,10 +353,10 @@ def guarded(main: Callable[[], None]) -> None:
             raise
         # Python flushes what is left at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(RunError.exit_code)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(error.exit_code)
     except OSError as error:
         advice = files.advise(error)
         if error.filename is None and not advice:
@@ -364,10 +364,10 @@ def guarded(main: Callable[[], None]) -> None:
         name = error.filename or "a disk that this command uses"
         advice = advice or "Check this path, then give the same command again."
         print(f"error: {name}: {error.strerror}. {advice}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(RunError.exit_code)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
-        sys.exit(130)
+        sys.exit(stop.exit_code)
     except KeyboardInterrupt:
         print("Stopped. Nothing new was saved.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(Interrupted.exit_code)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from tf_transfer.config import command_line
 from tf_transfer.config.fields import Fields, setting
 from tf_transfer.utils import files, formatting
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ def check(folder: str) -> None:
             "such as CoLA/train.tsv."
         )
     if different:
-        raise UserError(
+        raise RunError(
             f"--check={folder}: {formatting.count(len(different), 'file')} of "
             f"{count} not as in docs/guides/data.md: {', '.join(different)}. "
             "Runs on them are of other data."

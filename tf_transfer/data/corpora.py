@@ -11,7 +11,7 @@ from absl import logging
 from tf_transfer.data.columns import normalize_cell, Table
 from tf_transfer.data.task import Examples, Sentences, Source, Task
 from tf_transfer.utils import files, servers
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 
 if TYPE_CHECKING:
     from tensorflow_datasets.core import DatasetBuilder
@@ -100,7 +100,7 @@ class TfdsSource(Source):
         """The `Examples` of a split, or its `Sentences`.
 
         Raises:
-            UserError: The release cannot be downloaded.
+            RunError: The release cannot be downloaded.
         """
         import tensorflow_datasets as tfds
 
@@ -115,7 +115,7 @@ class TfdsSource(Source):
         url = getattr(config, "data_url", "") or self._url
         problem = servers.find_problem(url)
         if problem:  # within seconds; TFDS would try again for minutes
-            raise UserError(
+            raise RunError(
                 f"--data=tfds: cannot reach {url} ({problem}).\nCheck the "
                 f"network; or {self._instead}."
             )
@@ -123,7 +123,7 @@ class TfdsSource(Source):
             self._builder.download_and_prepare()
         except Exception as error:  # many libraries raise their own
             first = (str(error).strip() or type(error).__name__).split("\n")[0]
-            raise UserError(
+            raise RunError(
                 f"--data=tfds: could not prepare {self._name} ({first[:200]})."
                 f"\nRun the command again, or {self._instead}."
             ) from error

@@ -31,7 +31,7 @@ from tf_transfer.models import prefix as prefix_lib
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.prefix import FrozenPrefix
 from tf_transfer.utils import formatting, machine, screen
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import Interrupted, RunError
 from tf_transfer.utils.json_files import Record
 
 SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
@@ -220,7 +220,7 @@ class FeatureCache:
             The splits with stored states, and what these cost.
 
         Raises:
-            UserError: A state does not fit the dtype; with `needs_all`, a
+            RunError: A state does not fit the dtype; with `needs_all`, a
                 text is not stored.
             Interrupted: `is_stopped` returned True; built rows are stored.
         """
@@ -402,7 +402,7 @@ class FeatureCache:
     def _check(
         self, vectors: np.ndarray, texts: rows_lib.Texts, row: int
     ) -> None:
-        """Raises `UserError` if a text's output does not fit the dtype."""
+        """Raises `RunError` if a text's output does not fit the dtype."""
         if np.isfinite(vectors.astype(np.float32)).all():
             return
         name, example = texts.locate(row)
@@ -413,7 +413,7 @@ class FeatureCache:
                 "Give --cache_dtype=bfloat16 or float32, or "
                 "--frozen_prefix=live."
             )
-        raise UserError(
+        raise RunError(
             "--cache_dtype: the output of the frozen blocks for "
             f"{name} example {example} is not finite or too large for "
             f"{dtype} (bfloat16 and float32 hold larger numbers). {advice}"
@@ -424,7 +424,7 @@ class FeatureCache:
     def _report_missing(self, count: int, size: float, needs_all: bool) -> None:
         """Reports texts that are not stored, as an error if all are needed."""
         if needs_all:
-            raise UserError(
+            raise RunError(
                 f"--cache_limit_gb: the states of {count:,} texts "
                 f"({formatting.size(size)}) find no room in "
                 f"{self.store.folder}. Give a larger limit, or a cache folder "

@@ -10,7 +10,7 @@ import runpy
 
 from tf_transfer.models.cost import Shape
 from tf_transfer.utils import servers, wheels
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 from tf_transfer.utils.wheels import JoinedWheels, Wheel
 
@@ -101,7 +101,7 @@ def find_cached(model: str) -> str:
 
 
 def check_reachable(model: str) -> None:
-    """Raises `UserError` within seconds if a preset cannot be fetched.
+    """Raises `RunError` within seconds if a preset cannot be fetched.
 
     kagglehub itself fails after a while, with a page of traceback. A preset
     that was fetched before needs no network.
@@ -113,9 +113,9 @@ def check_reachable(model: str) -> None:
         raise not_fetched(model, problem)
 
 
-def not_fetched(model: str, reason: str) -> UserError:
+def not_fetched(model: str, reason: str) -> RunError:
     """The error of a preset that cannot be fetched, for a reason."""
-    return UserError(
+    return RunError(
         f"--model={model}: cannot fetch the preset from Kaggle ({reason}).\n"
         "Check the network; or give --model=FOLDER with the weights, or "
         "--model=minilm, which comes with pip."

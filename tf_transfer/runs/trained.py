@@ -14,7 +14,7 @@ from tf_transfer.runs.run_model import RunModel
 from tf_transfer.runs.task_settings import RunSettings
 from tf_transfer.training import checkpoint, record_types, records
 from tf_transfer.utils import files, json_files, screen
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 
 FEWEST_COMPILED = 512  # texts: for fewer, compiling takes longer than it saves
@@ -212,11 +212,11 @@ class Predictor:
         """float32 [examples, units], or of sentences [words, units].
 
         Raises:
-            UserError: A logit is not finite.
+            RunError: A logit is not finite.
         """
         output = self.compute(examples)
         if not np.isfinite(output).all():
-            raise UserError(
+            raise RunError(
                 f"{self.directory}: an output of this model is not finite.\n"
                 "Its encoder or its weights are broken: train it again."
             )

@@ -19,7 +19,7 @@ from types import ModuleType
 from tf_transfer.sweeps import local, states, work
 from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import files, machine
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.utils.json_files import Record
 
@@ -68,7 +68,7 @@ def divide(
     with_gpus = [node for node in nodes if node.get("GPU", 0) >= 1]
     nodes = with_gpus or [node for node in nodes if node.get("CPU", 0) >= 1]
     if not nodes:
-        raise UserError("--engine=ray: no node of the cluster has free CPUs.")
+        raise RunError("--engine=ray: no node of the cluster has free CPUs.")
     gpus = 0.0
     if with_gpus and needs_all:
         most, gpus = len(nodes), min(int(node["GPU"]) for node in nodes)
@@ -226,9 +226,9 @@ def _probe(address: str) -> None:
         raise _unreachable(address, str(error)) from None
 
 
-def _unreachable(address: str, reason: str) -> UserError:
+def _unreachable(address: str, reason: str) -> RunError:
     first_line, *_ = [*reason.splitlines(), "no answer"]
-    return UserError(
+    return RunError(
         f"--ray_address={address}: {cut(first_line)}\nStart the cluster "
         "with `ray start --head`, and `ray start --address=HOST:6379` on "
         "other nodes."
@@ -236,7 +236,7 @@ def _unreachable(address: str, reason: str) -> UserError:
 
 
 def _check_nodes(ray: ModuleType, nodes: list[Record], out: str) -> None:
-    """Raises `UserError` where a node cannot work below `out`."""
+    """Raises `RunError` where a node cannot work below `out`."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     path = os.path.join(os.path.abspath(out), f".seen-{secrets.token_hex(4)}")
@@ -260,13 +260,13 @@ def _check_nodes(ray: ModuleType, nodes: list[Record], out: str) -> None:
                 missing, versions = ray.get(answer, timeout=SECONDS_TO_ANSWER)
             except ray.exceptions.RayError as error:
                 reason = cut(str(error).strip().splitlines()[-1])
-                raise UserError(
+                raise RunError(
                     f"--engine=ray: the node {host} cannot work: {reason}\n"
                     "Install tf_transfer there, as here."
                 ) from None
             if missing:
                 where = f"--out={out}" if path in missing else missing[0]
-                raise UserError(
+                raise RunError(
                     f"{where}: the node {host} does not see it. All nodes need "
                     "it under the same path: give a folder that they share."
                 )
@@ -276,7 +276,7 @@ def _check_nodes(ray: ModuleType, nodes: list[Record], out: str) -> None:
                     for name, version in machine.versions().items()
                     if versions.get(name) != version
                 )
-                raise UserError(
+                raise RunError(
                     f"--engine=ray: the node {host} has {name} "
                     f"{versions.get(name)}, here is {machine.versions()[name]}."
                     "\nNumbers might differ: install the same on all nodes."

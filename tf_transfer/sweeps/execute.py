@@ -12,7 +12,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.sweeps.work import Pool, Scheduler
 from tf_transfer.utils import files, machine
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError
 
 HANG_MINUTES = 30.0
 SHARE_OF_MEMORY = 0.8  # of the machine's, for all workers
@@ -93,7 +93,7 @@ def run_all(
         retry_failed: Whether to try again the runs that have failed before.
 
     Raises:
-        UserError: Nothing can be written below `out`, or another sweep works
+        RunError: Nothing can be written below `out`, or another sweep works
             there.
         Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
     """
@@ -140,14 +140,14 @@ def lock(folder: str) -> Iterator[None]:
         folder: The sweep's own; exists.
 
     Raises:
-        UserError: Another sweep holds it.
+        RunError: Another sweep holds it.
     """
     path = os.path.join(folder, "sweep.lock")
     with files.open_lock(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(
+            raise RunError(
                 f"--out={os.path.dirname(folder)}: another sweep works in it. "
                 "Wait for it or stop it; --jobs does several runs at the same "
                 "time."

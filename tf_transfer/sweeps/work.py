@@ -17,7 +17,7 @@ from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.worker import Order, SECONDS_TO_SAVE
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils import formatting
-from tf_transfer.utils.errors import Interrupted, UserError
+from tf_transfer.utils.errors import Interrupted, RunError
 from tf_transfer.utils.json_files import Record
 
 POLL_SECONDS = 0.05
@@ -153,7 +153,7 @@ class Scheduler:
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
-            UserError: No worker starts, or the disk is full.
+            RunError: No worker starts, or the disk is full.
         """
         with self._signals:
             try:
@@ -256,7 +256,7 @@ class Scheduler:
         self._failed_starts += 1
         is_stuck = self._failed_starts >= MOST_FAILED_STARTS
         if is_stuck and not self.run_states.running:
-            raise UserError(
+            raise RunError(
                 f"{self._failed_starts} workers could not start. Read the "
                 f"newest of {self.run_states.folder}/logs, and give the same "
                 "command again."
@@ -291,7 +291,7 @@ class Scheduler:
         if outcome == "finished" and result is not None:
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
-            raise UserError(
+            raise RunError(
                 f"{run.directory.path}: the disk is full or gone, or that of "
                 "the feature cache. Free some space, and give the same command."
             )

@@ -35,7 +35,7 @@ from tf_transfer.config import command_line
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
-from tf_transfer.utils.errors import FullDiskError
+from tf_transfer.utils.errors import FullDiskError, Interrupted
 from tf_transfer.utils.formatting import quote_command
 from tf_transfer.utils.json_files import Record
 
@@ -125,7 +125,8 @@ class Worker:
             command_line.guarded(lambda: self._run(order))
             return "finished"
         except SystemExit as end:
-            outcome = "failed" if end.code == 1 else "stopped"
+            is_stopped = end.code == Interrupted.exit_code
+            outcome = "stopped" if is_stopped else "failed"
             cause = end.__context__
             if isinstance(cause, FullDiskError) or (
                 isinstance(cause, OSError) and cause.errno in files.DISK_GONE

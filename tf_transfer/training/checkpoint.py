@@ -21,7 +21,7 @@ import numpy as np
 import safetensors.numpy
 
 from tf_transfer.utils import files, json_files
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 
 KEPT = 2
@@ -158,7 +158,7 @@ class Checkpoints:
             (arrays, state), or `None` where there is no checkpoint.
 
         Raises:
-            UserError: There are checkpoints, but none is intact.
+            RunError: There are checkpoints, but none is intact.
             OSError: The disk fails, and nothing is known of the checkpoints.
         """
         paths = self._paths()
@@ -193,7 +193,7 @@ class Checkpoints:
                         file=sys.stderr,
                     )
         if paths:
-            raise UserError(
+            raise RunError(
                 f"{self.folder}: no checkpoint in it is intact. Remove the "
                 "run's folder and run the same command to start again."
             )

@@ -42,7 +42,7 @@ from tf_transfer.training.record_types import (
 )
 from tf_transfer.training.results import Result
 from tf_transfer.utils import files, json_files, machine, screen
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 
 # Files whose hashes `result.json` has, in addition to those of `model/`.
@@ -182,7 +182,7 @@ class RunDirectory:
             lock.seek(0)
             owner = lock.read().decode(errors="replace") or "unknown"
             self.close()
-            raise UserError(
+            raise RunError(
                 f"{self.path}: another process is using this run ({owner}). "
                 "Wait for it, or stop it, or give another --seed or --out."
             ) from None
@@ -333,7 +333,7 @@ class RunDirectory:
             result: The finished run's, which stays valid.
 
         Raises:
-            UserError: There is no checkpoint to continue at.
+            RunError: There is no checkpoint to continue at.
         """
         screen.say(results.describe_extension(settings, result))
         if not results.adds_epochs(settings, result):
@@ -345,7 +345,7 @@ class RunDirectory:
             self.file("checkpoint"),
         )
         if settings.trains and not self.checkpoints.has_intact():
-            raise UserError(
+            raise RunError(
                 f"{self.path}: is finished, and has no intact checkpoint "
                 "to continue from. --rerun runs it again in a new folder."
             )

@@ -39,7 +39,12 @@ from tf_transfer.training.results import (
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import screen
-from tf_transfer.utils.errors import Interrupted, NotFiniteError, UserError
+from tf_transfer.utils.errors import (
+    Interrupted,
+    NotFiniteError,
+    RunError,
+    UserError,
+)
 from tf_transfer.utils.json_files import Record
 
 Variables = Mapping[str, keras.Variable | tf.Variable]  # by path
@@ -103,7 +108,7 @@ class Trainer:
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the state is saved.
-            UserError: A loss is not finite, the disk is full, or a frozen
+            RunError: A loss is not finite, the disk is full, or a frozen
                 weight moved.
         """
         moving = frozenset(self.weights_that_train)
@@ -127,7 +132,7 @@ class Trainer:
                     self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
             if self._hash_frozen() != frozen:
-                raise UserError(
+                raise RunError(
                     "A frozen weight moved during training: this is a bug "
                     "in tf_transfer. The result was not written."
                 )
@@ -346,7 +351,7 @@ class Trainer:
             try:
                 arrays = self.directory.read_model(progress.best["model"])
             except ValueError as error:
-                raise UserError(
+                raise RunError(
                     f"{error}.\nGive the same command again: it continues "
                     "at the last intact checkpoint."
                 ) from None

