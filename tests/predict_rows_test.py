@@ -38,7 +38,8 @@ def read(path, task=TASK, **options):
 
 
 def answer(texts, output):
-    predict.write_answers(Predictor(), texts, str(output), output.suffix)
+    answers = predict.answer_texts(Predictor(), texts)
+    predict.write_answers(answers, str(output), output.suffix)
     return table_files.read_table(str(output)).columns
 
 
@@ -143,13 +144,12 @@ def test_answers_below_the_least_confidence_are_left_empty(tmp_path, capsys):
 
     path, out = tmp_path / "in.csv", tmp_path / "out.csv"
     path.write_text("text,other\none,1\ntwo,2\nthree,3\n")
-    rows, logits = predict.write_answers(
-        Unsure(), read(path), str(out), ".csv", min_confidence=0.9
-    )
+    answers = predict.answer_texts(Unsure(), read(path), min_confidence=0.9)
+    predict.write_answers(answers, str(out), ".csv")
     columns = table_files.read_table(str(out)).columns
     assert columns["predicted_label"] == ["", "bad", ""]
     assert columns["predicted_score"] == ["0.5", "0.9", "0.8999"]
-    assert rows.texts == [["two"]] and len(logits) == 1
+    assert answers.rows.texts == [["two"]] and len(answers.logits) == 1
     assert capsys.readouterr().err == (
         "--min_confidence=0.9: 1 of 3 rows answered, 2 left empty.\n"
     )

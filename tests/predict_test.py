@@ -145,9 +145,9 @@ def test_answers_are_scored_where_a_column_has_the_right_ones(
     assert np.trace(counts) / counts.sum() == pytest.approx(accuracy)
     path.write_text("\t".join(names) + "\na\tb\tmaybe\n")
     with pytest.raises(UserError, match="line 2.*'maybe' is not one"):
-        answering.predict_file(rte, str(path), None, label_column="gold")
+        answering.predict_file(rte, str(path), label_column="gold")
     with pytest.raises(UserError, match="silver"):
-        answering.predict_file(rte, str(path), None, label_column="silver")
+        answering.predict_file(rte, str(path), label_column="silver")
 
 
 def test_answers_replace_no_earlier_ones(rte, tmp_path):

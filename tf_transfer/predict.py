@@ -38,6 +38,8 @@ A run of `tf_transfer.multitask` has several tasks; `--task` selects one.
 """
 
 import dataclasses
+import functools
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -46,13 +48,15 @@ import numpy as np
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import Fields, setting
+from tf_transfer.config.fields import Fields, json_setting, setting
 from tf_transfer.data import file_formats, table_files
+from tf_transfer.data.columns import Cell
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.runs import export_folder, input_texts
 from tf_transfer.runs.trained import choose_task, Predictor
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 ASKED = ("text", "input", "export")
 
@@ -109,6 +113,7 @@ class Settings(Fields):
     experiment: str = setting(
         "", "Of a run of your own experiment: its module."
     )
+    json: bool = json_setting()
 
     def check_settings(self) -> None:
         """Raises `UserError` for wrong flags, before a model is loaded."""
@@ -185,27 +190,36 @@ def choose_extension(task: Task, path: str, output: str = "") -> str:
     return allowed[0]
 
 
-def write_answers(
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """A table with the answers behind its columns.
+
+    Attributes:
+        columns: those of the table, and those of the answers.
+        rows: the rows that have an answer.
+        logits: their logits, float32 [examples or words, units].
+        count: number of rows of the table that were read.
+    """
+
+    columns: dict[str, Sequence[Cell]]
+    rows: Examples | Sentences
+    logits: np.ndarray
+    count: int
+
+
+def answer_texts(
     predictor: Predictor,
     texts: input_texts.Texts,
-    output: str,
-    extension: str,
     probabilities: bool = False,
     min_confidence: float = 0.0,
-) -> tuple[Examples | Sentences, np.ndarray]:
-    """Writes a table with the answers behind its columns.
+) -> Answers:
+    """Answers the texts of a table.
 
     Args:
         predictor: Answers.
         texts: The table.
-        output: The file of the answers; "" for the terminal.
-        extension: Decides the format.
         probabilities: Whether each label has a column.
         min_confidence: Least probability of a label that is written.
-
-    Returns:
-        The rows that have an answer, and their logits, float32 [examples or
-        words, units].
 
     Raises:
         UserError: The answers would replace a column.
@@ -233,16 +247,27 @@ def write_answers(
                 "answers would replace. Rename it."
             )
     spread = {name: texts.spread(name, answers[name]) for name in answers}
-    content = table_files.write_table({**texts.columns, **spread}, extension)
+    columns = {**texts.columns, **spread}
+    if len(answered) == len(rows):
+        return Answers(columns, rows, logits, len(rows))
+    return Answers(columns, rows.take(answered), logits[answered], len(rows))
+
+
+def write_answers(answers: Answers, output: str, extension: str) -> None:
+    """Writes a table with answers to a file, or to the terminal.
+
+    Args:
+        answers: See `answer_texts`.
+        output: The file; "" for the terminal.
+        extension: Decides the format.
+    """
+    content = table_files.write_table(answers.columns, extension)
     if not output:
         print(content.decode(), end="")
-    else:
-        files.write_atomically(output, content)
-        count = formatting.count(len(texts.rows), "row")
-        print(f"{count} with answers: {output}")
-    if len(answered) == len(rows):
-        return rows, logits
-    return rows.take(answered), logits[answered]
+        return
+    files.write_atomically(output, content)
+    count = formatting.count(answers.count, "row")
+    print(f"{count} with answers: {output}")
 
 
 def write_scores(
@@ -250,7 +275,7 @@ def write_scores(
     rows: Examples | Sentences,
     logits: np.ndarray,
     output: str,
-) -> None:
+) -> dict[str, float]:
     """Prints the scores of answers with labels, and describes the errors.
 
     Args:
@@ -258,6 +283,9 @@ def write_scores(
         rows: Has the labels.
         logits: The logits of its rows.
         output: The file of the answers; the errors get one beside it.
+
+    Returns:
+        The scores, by metric.
     """
     from tf_transfer.data import error_analysis, metrics
 
@@ -273,6 +301,7 @@ def write_scores(
         path = f"{output}.errors.json"
         files.write_json(path, {"scores": scores, **described})
         print(f"Errors are in {path}", file=sys.stderr)
+    return scores
 
 
 # === The command ===
@@ -301,6 +330,11 @@ def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags and predicts."""
     command_line.refuse_words(argv)
     settings = command_line.from_flags(Settings).resolve()
+    command_line.answer(functools.partial(_predict, settings), settings.json)
+
+
+def _predict(settings: Settings) -> Record:
+    """Predicts, or exports; returns the answer of `--json`."""
     run = experiment.open_run(
         settings.run, settings.cache_dir, settings.experiment
     )
@@ -335,17 +369,25 @@ def main(argv: Sequence[str] = ()) -> None:
         _calibrate(predictor)
     if texts is None:
         export_folder.export(predictor, settings.export, settings.format)
-        return
-    rows, logits = write_answers(
+        return {"task": task.name, "export": settings.export}
+    answers = answer_texts(
         predictor,
         texts,
-        settings.output,
-        extension,
         settings.probabilities,
         settings.min_confidence or 0.0,
     )
-    if settings.label_column and len(rows):
-        write_scores(task, rows, logits, settings.output)
+    record: Record = {"task": task.name}
+    if settings.output or not settings.json:
+        write_answers(answers, settings.output, extension)
+        record["output"] = settings.output
+    else:
+        lines = table_files.write_table(answers.columns, ".jsonl")
+        record["answers"] = [*map(json.loads, lines.splitlines())]
+    if settings.label_column and len(answers.rows):
+        record["scores"] = write_scores(
+            task, answers.rows, answers.logits, settings.output
+        )
+    return record
 
 
 if __name__ == "__main__":

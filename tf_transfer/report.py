@@ -13,6 +13,7 @@ as one.
 """
 
 import dataclasses
+import functools
 import gc
 import os
 import pathlib
@@ -22,10 +23,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import Fields, setting
+from tf_transfer.config.fields import Fields, json_setting, setting
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.reports.page import Page
@@ -75,12 +77,20 @@ class Settings(Fields):
         "ZIP file: also pack what a report reads of the runs, without weights. "
         "Unpacked, the folder in it gives the same report.",
     )
+    json: bool = json_setting()
 
 
 def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
     settings = command_line.from_flags(Settings).resolve()
     roots = argv[1:] or ["runs"]
+    command_line.answer(
+        functools.partial(_report, settings, roots), settings.json
+    )
+
+
+def _report(settings: Settings, roots: Sequence[str]) -> Record:
+    """Reports on runs; returns the answer of `--json`."""
     root = next(filter(os.path.isdir, roots), roots[0])
     if settings.document:
         read_document(settings.document)  # fails before the work if it is wrong
@@ -121,6 +131,20 @@ def main(argv: Sequence[str]) -> None:
         tensorboard.write_columns(root)
         words = "tensorboard", "--logdir", root
         print(f"To look closer: {formatting.quote_command(*words)}")
+    return {
+        "report": os.path.join(out, "report.html"),
+        "runs": len(runs),
+        "left_out": dict(left_out),
+        "searches": summary.get("searches", []),
+        "studies": [
+            {
+                "title": section.study.title,
+                "advice": section.advice,
+                "table": section.table.frame.to_dict("records"),
+            }
+            for section in page.sections
+        ],
+    }
 
 
 def _pack(

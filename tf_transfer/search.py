@@ -23,6 +23,8 @@ answer so far; the same command with a larger budget continues.
 """
 
 import dataclasses
+import functools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,7 @@ from tf_transfer.own import table_source
 from tf_transfer.runs import disk
 from tf_transfer.searches.settings import Settings
 from tf_transfer.utils import screen
+from tf_transfer.utils.json_files import Record
 
 if TYPE_CHECKING:
     from tf_transfer.searches.controller import Search
@@ -69,12 +72,27 @@ def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags; searches, and prints the answer."""
     command_line.refuse_words(argv)
     settings = command_line.from_flags(Settings)
+    command_line.answer(functools.partial(_search, settings), settings.json)
+
+
+def _search(settings: Settings) -> Record:
+    """Searches; returns the answer of `--json`."""
     search = open_search(settings, tf_transfer.IMPORT_TIME)
     if settings.dry_run:
         print(search.describe_rungs())
-    else:
-        search.run()
-        disk.print_used(settings.resolve().out, settings.cache_dir)
+        return {}
+    from tf_transfer.searches.answer import FILE  # loads pandas
+
+    answer = search.run()
+    disk.print_used(search.settings.out, settings.cache_dir)
+    return {
+        "run": answer.model and answer.model.directory.path,
+        "sentence": answer.sentence,
+        "lines": answer.lines,
+        "table": answer.table,
+        "commands": answer.commands,
+        "report": os.path.join(search.settings.out, FILE),
+    }
 
 
 if __name__ == "__main__":

@@ -46,13 +46,19 @@ from absl import logging
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import Group, Reader, Setting, setting
+from tf_transfer.config.fields import (
+    Group,
+    json_setting,
+    Reader,
+    Setting,
+    setting,
+)
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task, Texts
 from tf_transfer.models import loading
 from tf_transfer.runs import disk, run_comparison, run_data, task_settings
-from tf_transfer.runs.runners import Runner
+from tf_transfer.runs.tfidf_run import TfidfRunner
 from tf_transfer.runs.trained import Result
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import run_paths
@@ -113,6 +119,12 @@ RANKED: dict[str, Setting] = {
 UNREAD_BY_RANKING = (
     *("model", "features", "baseline", "refit"),
     *("learning_curve", "describe"),
+)
+
+# What `--json` prints of `result.json`.
+ANSWERED = (
+    *("task", "metric", "approach", "validation", "test", "best_epoch"),
+    *("train_seconds", "trainable_parameters", "total_parameters", "warnings"),
 )
 
 # Number of training texts, by the identity and the settings of their split.
@@ -206,6 +218,7 @@ class Settings(
         hashed=False,
         read_by=Reader.BASELINE,
     )
+    json: bool = json_setting()
 
     scales_scores: ClassVar[bool] = True
     has_contrastive: ClassVar[bool] = True
@@ -260,6 +273,11 @@ class Settings(
                 "--learning_curve: trains further runs, without a limit of "
                 "time. Leave --max_seconds and --refit out."
             )
+        if self.json and self.describe:
+            raise UserError(
+                "--json: is the answer of a run, and --describe runs nothing. "
+                "Leave one of them out."
+            )
         if self.fold * self.validation_fraction >= 1:
             raise UserError(
                 f"--fold={self.fold}: a fraction of "
@@ -300,32 +318,6 @@ class TrainData(run_data.RunData[Settings]):
                 f"needs {FEWEST_FOR_CURVE}. Leave it out, or give more texts."
             )
         return texts
-
-
-class TfidfRunner(Runner[Settings]):
-    """Fits the TF-IDF baseline, and keeps its model."""
-
-    def run(self, directory: RunDirectory) -> Record:
-        """Fits and scores it on the texts themselves."""
-        from tf_transfer.baselines import baseline_runs, usual
-
-        settings, data = self.experiment.settings, self.experiment.data
-        baseline = usual.make(data.task, settings.split_seed)
-        record = baseline_runs.run(
-            settings,
-            directory,
-            data.task,
-            baseline,
-            [baseline_runs.of_texts(data.examples[data.task.name])],
-            settings.split_seed,
-            may_score_nothing=data.may_score_nothing,
-        )
-        model = directory.write_model("tfidf", baseline.arrays)
-        directory.keep_models([model])
-        data.forget()
-        if data.leaves_test:
-            record["scores_test"] = False
-        return {**record, "best_epoch": 1}
 
 
 class Train(experiment.Experiment[Settings]):
@@ -370,15 +362,37 @@ class Train(experiment.Experiment[Settings]):
 
     def execute(self) -> None:
         """Does what the command asks for: trains, ranks or describes."""
-        if not self.settings.models:
+        settings = self.settings
+        if settings.models:
+            command_line.answer(self._rank, settings.json)
+        elif settings.describe:
             super().execute()
-            if not self.settings.describe:
-                disk.print_used(self.settings.out, self.settings.cache_dir)
-            return
+        else:
+            command_line.answer(self._train, settings.json)
+
+    def _train(self) -> Record:
+        """Trains; returns the answer of `--json`."""
+        result = self.train()
+        disk.print_used(self.settings.out, self.settings.cache_dir)
+        record = {name: result.record.get(name) for name in ANSWERED}
+        return {"run": result.directory, **record}
+
+    def _rank(self) -> Record:
+        """Ranks encoders; returns the answer of `--json`."""
         ranking = rank(self.settings, split_names(self.settings.models))
         command = self.command(models="", model=ranking.model)
         words = formatting.quote_command(*command)
         screen.say(f"\n{ranking.text}\nTo train it: {words}")
+        encoders = [
+            {"model": model, "run": run, "metric": metric, "score": score}
+            for model, run, metric, score in zip(
+                ranking.runs.index,
+                ranking.runs.directory,
+                ranking.runs.metric,
+                ranking.runs.score.tolist(),
+            )
+        ]
+        return {"model": ranking.model, "encoders": encoders, "train": words}
 
     def print_answer(self, result: Result) -> None:
         """Prints the run next to its baselines, and what to use.

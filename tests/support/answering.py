@@ -4,18 +4,19 @@ from tf_transfer import predict
 from tf_transfer.runs import input_texts
 
 
-def predict_texts(predictor, texts, output=None):
+def predict_texts(predictor, texts, output=""):
     """Answers the values of `--text`."""
     task, settings = predictor.task, predictor.experiment.settings
     extension = predict.choose_extension(task, "", output)
     given = input_texts.read_texts(task, settings, texts)
-    predict.write_answers(predictor, given, output, extension)
+    answers = predict.answer_texts(predictor, given)
+    predict.write_answers(answers, output, extension)
 
 
 def predict_file(
     predictor,
     path,
-    output=None,
+    output="",
     probabilities=False,
     label_column="",
     skip_bad_rows=False,
@@ -26,8 +27,7 @@ def predict_file(
     given = input_texts.read_file(
         task, settings, path, "", label_column, skip_bad_rows
     )
-    rows, logits = predict.write_answers(
-        predictor, given, output, extension, probabilities
-    )
+    answers = predict.answer_texts(predictor, given, probabilities)
+    predict.write_answers(answers, output, extension)
     if label_column:
-        predict.write_scores(task, rows, logits, output)
+        predict.write_scores(task, answers.rows, answers.logits, output)

@@ -1,10 +1,12 @@
 """Commands: flags from settings, and errors that a person can read."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import gc
 import importlib
+import json
 import os
 import re
 import select
@@ -20,6 +22,7 @@ from tf_transfer.config.fields import Field, Fields
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import Interrupted, RunError, UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.utils.json_files import Record
 
 _DEFINE: dict[type | str, Callable[..., flags.FlagHolder[Any]]] = {
     str: flags.DEFINE_string,
@@ -150,6 +153,27 @@ def command(
         guarded(explain_lack_of_memory(functools.partial(main, argv)))
 
     app.run(run, flags_parser=_parse_flags)
+
+
+def answer(work: Callable[[], Record], as_json: bool) -> None:
+    """Does the work of a command; with `--json`, prints its answer alone.
+
+    Args:
+        work: does it, prints messages, and returns the answer.
+        as_json: whether the answer is printed. The output of `work`, that of
+            C++ and of other processes included, then goes to the standard
+            error.
+    """
+    if not as_json:
+        work()
+        return
+    with (
+        open(2, "wb", closefd=False) as errors,
+        files.redirect_output(errors, [1]),
+        contextlib.redirect_stdout(sys.stderr),
+    ):
+        record = work()
+    print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def refuse_words(argv: Sequence[str]) -> None:

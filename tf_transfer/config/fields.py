@@ -147,6 +147,15 @@ optimizer_setting = functools.partial(setting, group=Group.OPTIMIZER)
 stopping_setting = functools.partial(setting, group=Group.STOPPING)
 running_setting = functools.partial(setting, group=Group.RUNNING)
 baseline_setting = functools.partial(setting, read_by=Reader.BASELINE)
+# The flag `--json`.
+json_setting = functools.partial(
+    running_setting,
+    False,
+    "Print the answer as one JSON object on the standard output, and all "
+    "messages on the standard error (docs/reference/conventions.md).",
+    hashed=False,
+    read_by=Reader.BASELINE,
+)
 
 
 def check_field(field: Field, value: Setting) -> None:

@@ -310,7 +310,7 @@ class Settings(Recipe):
 ADDED = (
     *("baseline", "max_seconds", "also_cache", "score_test"),
     "checkpoint_epochs",
-    *("learning_curve", "rerun", "describe"),
+    *("learning_curve", "rerun", "describe", "json"),
 )
 # Settings that say what trains: each has its own learning rate.
 TRAINED = {"trainable_layers", "blocks", "method", "features", "head"}

@@ -66,7 +66,7 @@ class Candidates:
         ).blocks
         self._layers = list_layers(settings, self._blocks)
         self._given = given_flags(
-            settings, ("refit", "out", "max_epochs", "precision")
+            settings, ("refit", "out", "max_epochs", "precision", "json")
         )
         self.by_name: dict[str, Candidate] = {}
         for features in (TFIDF, PROBE):

@@ -21,7 +21,7 @@ FLAGS = (
     *("method", "lora_rank", "class_weights", "pooling", "pairs"),
     *("batch_size", "batching", "max_epochs", "refit"),
     *("prefix_engine", "prefix_precision", "cache_limit_gb", "cache_dir"),
-    *("precision", "strategy", "jit_compile", "deterministic", "out"),
+    *("precision", "strategy", "jit_compile", "deterministic", "out", "json"),
 )
 
 
@@ -118,6 +118,11 @@ class Settings(
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check_settings()
         parse_budget(self.budget)
+        if self.json and self.dry_run:
+            raise UserError(
+                "--json: is the answer of a search, and --dry_run has none. "
+                "Leave one of them out."
+            )
         layers = self.layers
         if len({*layers}) < len(layers):
             raise UserError(
