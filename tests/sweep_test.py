@@ -10,14 +10,13 @@ import shutil
 import types
 
 import pytest
-import rich.console
 
 from tests.support import commands
 from tests.sweeps import fakes
 from tests.sweeps.fakes import finish_after, plan_runs
 from tf_transfer import sweep
 from tf_transfer.sweeps import display as display_lib, grid as grid_lib
-from tf_transfer.sweeps.states import RunStates
+from tf_transfer.sweeps.states import RunStates, State
 
 FLAGS = {
     "model": "tiny",
@@ -237,55 +236,65 @@ def test_without_a_cluster_nothing_starts(tmp_path, capsys):
 # === What it shows ===
 
 
-def display(tmp_path, runs, **options):
-    """A display of a sweep, and what it writes."""
-    stream = io.StringIO()
-    console = rich.console.Console(
-        file=stream, width=100, highlight=False, **options
-    )
-    run_states = RunStates(str(tmp_path), runs)
-    return display_lib.Display(run_states, 1, console), stream
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self):
+        return True
 
 
-def test_the_table_replaces_itself_in_a_terminal(tmp_path, monkeypatch):
+def display(tmp_path, runs, stream=None):
+    return display_lib.Display(RunStates(str(tmp_path), runs), 1, stream)
+
+
+def test_the_bar_replaces_itself_in_a_terminal(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(display_lib, "REFRESH_SECONDS", 0)
-    runs = plan_runs(tmp_path, 2)
-    shown, terminal = display(tmp_path, runs, force_terminal=True)
+    runs, terminal = plan_runs(tmp_path, 2), Terminal()
+    shown = display(tmp_path, runs, terminal)
     shown.run_states.running.append(runs[0])
     shown.refresh()
     first = terminal.getvalue()
-    assert re.search(r"rte +fine_tuning +- +1 +- +1", first)
     assert "0 of 2 finished, 1 running, 1 pending" in first
+    shown.report("retried", runs[0], {"reason": "SIGKILL"})
     shown.run_states.running.clear()
     shown.refresh()
     second = terminal.getvalue()[len(first) :]
-    assert "\x1b[1A" in second and "0 of 2 finished, 2 pending" in second
+    assert "\r" in second and "0 of 2 finished, 2 pending" in second
+    assert "\n" not in first + second and "\x1b" not in first + second
     shown.close()
+    _, event, title, table, summary = capsys.readouterr().out.splitlines()
+    assert event.endswith("retried  seed=0: SIGKILL; it is tried once more")
+    assert title.split() == ["task", "approach", *State]
+    assert table.split() == ["rte", "fine_tuning", "-", "-", "-", "2"]
+    assert summary.startswith("0 of 2 finished, 2 pending")
 
 
-def test_elsewhere_there_is_a_line_an_event(tmp_path):
+def test_elsewhere_there_is_a_line_an_event(tmp_path, capsys):
     run, other = plan_runs(tmp_path, 2)
-    shown, stream = display(tmp_path, [run, other])
+    shown = display(tmp_path, [run, other])
     shown.run_states.running.append(run)
     shown.refresh()
     shown.report("retried", run, {"reason": "SIGKILL"})
     shown.close()
-    text = stream.getvalue()
-    assert "\x1b" not in text
+    text, bar = capsys.readouterr()
+    assert not bar and "\x1b" not in text
     assert "retried  seed=0: SIGKILL; it is tried once more" in text
 
 
-def test_a_finished_run_says_where_its_seconds_went(tmp_path, monkeypatch):
+def test_a_finished_run_says_where_its_seconds_went(
+    tmp_path, monkeypatch, capsys
+):
     now = [100.0]
     monkeypatch.setattr(display_lib.time, "monotonic", lambda: now[0])
     run, other = plan_runs(tmp_path, 2)
-    shown, stream = display(tmp_path, [run, other])
+    shown = display(tmp_path, [run, other])
     shown.report("started", run, {})
-    assert "unknown until the first run is finished" in stream.getvalue()
+    said = capsys.readouterr().out
+    assert "unknown until the first run is finished" in said
     now[0] += 60.0
     finish_after(run, 40.0, metric="accuracy", test={"accuracy": 0.75})
     shown.report("finished", run, run.directory.result())
-    text = stream.getvalue().replace("\n", "")  # the console wraps lines
+    text = capsys.readouterr().out
     assert (
         "seed=0  accuracy 0.7500  60 s: training 30, loading and saving 18, "
         "evaluation 10, tracing 2" in text
@@ -294,17 +303,18 @@ def test_a_finished_run_says_where_its_seconds_went(tmp_path, monkeypatch):
 
 
 def test_the_time_left_of_a_running_run_is_that_of_its_epochs(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(display_lib.time, "monotonic", lambda: 100.0)
     first, run, other = plan_runs(tmp_path, 3, max_epochs=3)
     finish_after(first, 30.0, epochs=3)
-    shown, stream = display(tmp_path, [first, run, other])
+    shown = display(tmp_path, [first, run, other])
     shown.run_states.running.append(run)
     finish_after(run, 20.0, epochs=2)  # 10 s each, of which one is left
     os.remove(run.directory.file("result.json"))
     shown.report("retried", other, {"reason": "SIGKILL"})
     shutil.rmtree(run.directory.path)  # it has just been started
     shown.report("started", run, {})
-    assert "1 running, 1 pending, about 64 s left" in stream.getvalue()
-    assert "about 42 s left" in stream.getvalue()  # and all of the other
+    said = capsys.readouterr().out
+    assert "1 running, 1 pending, about 64 s left" in said
+    assert "about 42 s left" in said  # and all of the other

@@ -3,12 +3,12 @@
 import collections
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import TextIO
 
-import rich.console
-import rich.live
-import rich.table
+import tqdm
 
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps.grid import Planned
@@ -19,30 +19,33 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
 REFRESH_SECONDS = 1.0
+BAR = "{percentage:3.0f}%|{bar:20}| {desc}"
 
 
 class Display:
-    """A table that is redrawn in a terminal; elsewhere a line per event.
+    """A line per event, and a bar in a terminal.
 
     Args:
         run_states: Of the sweep.
         jobs: The number of runs at the same time.
-        console: Unset, the standard output.
+        stream: Where the bar is drawn; unset, the standard error.
     """
 
     def __init__(
         self,
         run_states: RunStates,
         jobs: int,
-        console: rich.console.Console | None = None,
+        stream: TextIO | None = None,
     ) -> None:
         self.run_states = run_states
         self.jobs = jobs
-        self._console = console or rich.console.Console(
-            highlight=False, markup=False, emoji=False, soft_wrap=True
-        )
-        self._live = rich.live.Live(
-            console=self._console, auto_refresh=False, transient=True
+        self._bar = tqdm.tqdm(
+            total=len(run_states.runs),
+            file=stream or sys.stderr,
+            disable=None,  # where the stream is no terminal
+            dynamic_ncols=True,
+            leave=False,
+            bar_format=BAR,
         )
         self._drawn = 0.0  # when the table was
         self._started: dict[str, float] = {}  # when runs were, by name
@@ -51,9 +54,12 @@ class Display:
             finished = run_states.select(State.FINISHED)
             self._estimator.measure_all(finished)
         out = os.path.dirname(run_states.folder)
-        self._console.print(f"{len(run_states.runs)} runs, below {out}")
-        if self._console.is_terminal:
-            self._live.start()
+        self._print(f"{len(run_states.runs)} runs, below {out}")
+
+    def _print(self, text: str) -> None:
+        """Prints a text above the bar."""
+        with self._bar.external_write_mode(sys.stdout):
+            print(text, flush=True)
 
     def report(self, event: Event, run: Planned, detail: Record) -> None:
         """Prints an event of a run; see `work.OnEvent`."""
@@ -75,37 +81,30 @@ class Display:
             output = "\n".join(f"    {line}" for line in detail["last_lines"])
             line += f": {detail['reason']}; its last lines:\n{output}\n"
             line += f"    its whole output: {self.run_states.log_file(run)}"
-        self._console.print(line)
-        if not self._console.is_terminal:
+        self._print(line)
+        if self._bar.disable:
             states = self.run_states.read_states()
-            self._console.print("         " + self._summary(states))
+            self._print("         " + self._summary(states))
 
     def refresh(self) -> None:
-        """Draws the table, in a terminal; see `work.OnPoll`."""
+        """Draws the bar, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
-        is_early = now - self._drawn < REFRESH_SECONDS
-        if is_early or not self._console.is_terminal:
+        if now - self._drawn < REFRESH_SECONDS or self._bar.disable:
             return
         self._drawn = now
         states = self.run_states.read_states()
-        lines = [
-            f"running: {run.label}{_progress(run)}"
-            for run in self.run_states.running
-        ]
-        lines.append(self._summary(states))
-        self._live.update(
-            rich.console.Group(
-                make_table(self.run_states.runs, states), "\n".join(lines)
-            ),
-            refresh=True,
-        )
+        phrases = [self._summary(states)]
+        for run in self.run_states.running:
+            phrases.append(f"{run.label}{_progress(run)}")
+        self._bar.n = [*states.values()].count(State.FINISHED)
+        self._bar.set_description_str("; ".join(phrases))
 
     def close(self) -> None:
         """Prints the final table."""
-        self._live.stop()
+        self._bar.close()
         states = self.run_states.read_states()
-        self._console.print(make_table(self.run_states.runs, states))
-        self._console.print(self._summary(states))
+        self._print(make_table(self.run_states.runs, states))
+        self._print(self._summary(states))
 
     def _summary(self, states: Mapping[str, State]) -> str:
         count = collections.Counter(states.values())
@@ -199,9 +198,7 @@ def _progress(run: Planned) -> str:
     return f", epoch {lines[-1]['epoch']} finished" if lines else ""
 
 
-def make_table(
-    runs: Sequence[Planned], states: Mapping[str, State]
-) -> rich.table.Table:
+def make_table(runs: Sequence[Planned], states: Mapping[str, State]) -> str:
     """The number of runs in each state, by task and approach.
 
     Args:
@@ -211,18 +208,11 @@ def make_table(
     count = collections.Counter(
         (_name_group(run), states[run.name]) for run in runs
     )
-    table = rich.table.Table(
-        "task",
-        "approach",
-        *State,
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    rows: list[tuple[str, ...]] = [("task", "approach", *State)]
     for group in dict.fromkeys(group for group, _ in count):
         numbers = [str(count[group, state] or "-") for state in State]
-        table.add_row(*group, *numbers)
-    return table
+        rows.append((*group, *numbers))
+    return formatting.aligned(rows)
 
 
 def _name_group(run: Planned) -> tuple[str, str]:
