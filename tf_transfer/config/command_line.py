@@ -386,9 +386,10 @@ def guarded(main: Callable[[], None]) -> None:
         if error.filename is None and not advice:
             raise
         name = error.filename or "a disk that this command uses"
+        kind = RunError if advice else UserError  # of the disk, or of the path
         advice = advice or "Check this path, then give the same command again."
         print(f"error: {name}: {error.strerror}. {advice}", file=sys.stderr)
-        sys.exit(RunError.exit_code)
+        sys.exit(kind.exit_code)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
