@@ -102,26 +102,26 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
     cache = ["cache", f"--cache_dir={tmp_path}/cache"]
     glue = ["glue", "--data=sample"]
     expected = [
-        (["sweep"], 1, "Give one grid file"),
-        (["sweep", f"{tmp_path}/wrong.json"], 1, "freezing, glue"),
-        ([*sweep, out, "--only=seed=7"], 1, "no run of"),
+        (["sweep"], 2, "Give one grid file"),
+        (["sweep", f"{tmp_path}/wrong.json"], 2, "freezing, glue"),
+        ([*sweep, out, "--only=seed=7"], 2, "no run of"),
         ([*sweep, out, "--dry_run"], 0, "4 runs, 0 of them pending"),
         (cache, 0, "float16"),
         ([*cache, "--check"], 0, "3 texts"),
-        (["predict"], 1, "--run"),
-        (["report", "nowhere"], 1, "no such folder"),
+        (["predict"], 2, "--run"),
+        (["report", "nowhere"], 2, "no such folder"),
         ([*glue, out], 0, "Already done"),
-        ([*glue, out, "--lr=0"], 1, "--lr=0"),
-        ([*glue, out, "--task=stsb", "--data=nowhere"], 1, "no such folder"),
-        (["freezing", "--lr=0"], 1, "--lr=0"),
-        (["multitask", "--data=nowhere"], 1, "nowhere"),
-        (["stacking", "--task=ner", "--data=nowhere"], 1, "nowhere"),
-        (["tweets", "--model=tiny"], 1, "--data"),
+        ([*glue, out, "--lr=0"], 2, "--lr=0"),
+        ([*glue, out, "--task=stsb", "--data=nowhere"], 2, "no such folder"),
+        (["freezing", "--lr=0"], 2, "--lr=0"),
+        (["multitask", "--data=nowhere"], 2, "nowhere"),
+        (["stacking", "--task=ner", "--data=nowhere"], 2, "nowhere"),
+        (["tweets", "--model=tiny"], 2, "--data"),
     ]
     for words, data, path in write_broken_files(tmp_path / "broken"):
         line = len(path.read_text().splitlines())
         words = [*words.split(), "--model=tiny", f"--data={data}"]
-        expected.append((words, 1, f"{path}, line {line}"))
+        expected.append((words, 2, f"{path}, line {line}"))
     mine = tmp_path / "mine.csv"
     mine.write_text("text;label\ngood;a\nbad;b\n")
     columns = [f"--data={mine}", "--text_column=text", "--label_column=lable"]
@@ -132,7 +132,7 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
         ["glue"],
     ):
         words += ["--model=tiny", out, *columns]
-        expected.append((words, 1, "Is 'label' meant"))
+        expected.append((words, 2, "Is 'label' meant"))
     (tmp_path / "commands.json").write_text(
         json.dumps([words for words, _, _ in expected])
     )
