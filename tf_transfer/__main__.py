@@ -2,9 +2,12 @@
 
     tf-transfer
     tf-transfer glue --task=rte
+    tf-transfer --version
+    tf-transfer completion bash
 
 The first lists the commands, a line each. The second runs one of them, as
-`python -m tf_transfer.glue --task=rte` does.
+`python -m tf_transfer.glue --task=rte` does. The last prints a script, by which
+bash or zsh completes commands, flags and values.
 """
 
 import ast
@@ -14,8 +17,10 @@ import itertools
 import pkgutil
 import runpy
 import sys
+from collections.abc import Sequence
 
-from tf_transfer.config import command_line, help as help_lib
+from tf_transfer._version import __version__
+from tf_transfer.config import command_line, completion, help as help_lib
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.config.fields import Fields
 from tf_transfer.utils import files, formatting
@@ -41,7 +46,11 @@ def list_commands() -> str:
     for title, names in GROUPS.items():
         rows = [(f"  {name}", _summary(name)) for name in names]
         lines += [f"{title}:", formatting.aligned(rows), ""]
-    return "\n".join(lines).rstrip()
+    lines.append(
+        "tf-transfer --version prints the version, and tf-transfer completion "
+        "bash|zsh\na script for the completion of commands and flags."
+    )
+    return "\n".join(lines)
 
 
 def settings_of(command: str) -> type[Fields]:
@@ -53,6 +62,22 @@ def settings_of(command: str) -> type[Fields]:
         module += ".__main__"
     cls: type[Fields] = importlib.import_module(module).Settings
     return cls
+
+
+def complete(words: Sequence[str]) -> str:
+    """The script of `tf-transfer completion SHELL`.
+
+    Raises:
+        UserError: the words are not the name of one shell.
+    """
+    if len(words) != 1 or words[0] not in completion.SHELLS:
+        raise UserError(
+            f"tf-transfer completion: give {' or '.join(completion.SHELLS)}."
+        )
+    names = itertools.chain(*GROUPS.values())
+    return completion.make_script(
+        words[0], {name: settings_of(name) for name in names}
+    )
 
 
 def _summary(name: str) -> str:
@@ -77,6 +102,12 @@ def run() -> None:
         sys.argv = [name, *words]
         module = f"tf_transfer.{name}"
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return
+    if name == "--version":
+        print(f"tf-transfer {__version__}")
+        return
+    if name == "completion":
+        print(complete(words), end="")
         return
     print(list_commands())
     if not help_lib.is_asked([name]):
