@@ -1,0 +1,252 @@
+"""Makes kept results again where the code that decides them has changed.
+
+    python -m benchmarks.refresh --list
+    python -m benchmarks.refresh --data=FOLDER --only=glue
+    python -m benchmarks.refresh --mark
+
+`experiments/refresh.toml` has every kept result, in order: its page, its
+commands, its hours, and the modules that decide its numbers. The
+*code* of a result is a hash of these modules without comments and docstrings.
+`experiments/refreshed.json` has the code, the commit and the seconds by which
+each result was made. A result of other code than today's is out of date.
+
+The first command lists all results. The second does the commands of those that
+are out of date; sweeps resume, so the same command goes on after an
+interruption. The third writes into each page whether its numbers are those of
+today's code. No edit forces a rerun: a page of earlier code says so.
+"""
+
+import ast
+import dataclasses
+import glob
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Sequence
+
+from absl import flags
+
+from benchmarks import documents
+from tf_transfer.config import command_line
+from tf_transfer.utils import files, formatting, json_files, machine
+from tf_transfer.utils.errors import RunError, UserError
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TABLE = "experiments/refresh.toml"
+REFRESHED = "experiments/refreshed.json"
+MARK = "code"
+# What decides the numbers of every run; a result adds its own modules.
+SHARED = (
+    *("baselines", "data", "feature_cache", "models", "own", "runs"),
+    *("training", "config/recipe.py", "experiment.py"),
+)
+EARLIER = "reference/reproducibility.md#results-of-earlier-code"
+HASHED = 16  # characters of a hash that are kept
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A kept result.
+
+    Attributes:
+        name: Its name.
+        page: The page that shows it, from the root of the checkout.
+        hours: On two cores, half of the training minutes that the page gives;
+            0 where it gives none and none were measured.
+        modules: What decides its numbers in addition to `SHARED`, below
+            `tf_transfer`.
+        commands: Words after `python -m`.
+    """
+
+    name: str
+    page: str
+    modules: Sequence[str]
+    commands: Sequence[str]
+    hours: float = 0.0
+
+    def hash_code(self) -> str:
+        """The hash of the modules that decide its numbers."""
+        return hash_code([*SHARED, *self.modules])
+
+
+def read_results() -> list[Result]:
+    """Reads all results, in order."""
+    with open(os.path.join(ROOT, TABLE), "rb") as file:
+        rows = tomllib.load(file)
+    return [Result(name, **row) for name, row in rows.items()]
+
+
+def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:
+    """Hashes modules, without their comments and docstrings.
+
+    Args:
+        modules: Files and folders below the package.
+        package: The package, below the root of the checkout.
+    """
+    root = os.path.join(ROOT, package)
+    digest = hashlib.sha256()
+    for module in sorted(modules):
+        path = os.path.join(root, module)
+        paths = [path]
+        if os.path.isdir(path):
+            paths = sorted(glob.glob(f"{path}/**/*.py", recursive=True))
+        for found in paths:
+            with open(found, encoding="utf-8") as file:
+                tree = ast.parse(file.read())
+            _drop_docstrings(tree)
+            digest.update(os.path.relpath(found, root).encode())
+            digest.update(ast.dump(tree).encode())
+    return digest.hexdigest()[:HASHED]
+
+
+def _drop_docstrings(tree: ast.Module) -> None:
+    for node in ast.walk(tree):
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        if isinstance(node, kinds) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+
+
+def find_outdated(results: Sequence[Result]) -> list[Result]:
+    """The results that other code than today's has made."""
+    made = json_files.read_record(os.path.join(ROOT, REFRESHED))
+    return [
+        result
+        for result in results
+        if made.get(result.name, {}).get("code") != result.hash_code()
+    ]
+
+
+# === Commands ===
+
+
+def list_results(results: Sequence[Result]) -> str:
+    """A table of all results, and the hours of those that are out of date."""
+    outdated = find_outdated(results)
+    rows = [("result", "page", "hours", "code")]
+    for result in results:
+        code = "earlier" if result in outdated else "today's"
+        hours = f"{result.hours:g}" if result.hours else "not known"
+        rows.append((result.name, result.page, hours, code))
+    return (
+        f"{formatting.aligned(rows)}\n"
+        f"{len(outdated)} of {len(results)} are of earlier code."
+    )
+
+
+def make(result: Result, data: str, out: str) -> None:
+    """Does the commands of a result, and notes its code.
+
+    Args:
+        result: The result.
+        data: Folder with the data sets that the commands name.
+        out: Root of the runs; those of the same code are resumed.
+
+    Raises:
+        RunError: A command failed.
+    """
+    code = result.hash_code()
+    folder = os.path.join(out, f"{result.name}-{code}")
+    os.makedirs(folder, exist_ok=True)
+    for root, names in (
+        (ROOT, ("experiments", "docs", "flags", "benchmarks")),
+        (data, os.listdir(data)),
+    ):
+        for name in names:
+            link = os.path.join(folder, name)
+            if not os.path.lexists(link):
+                os.symlink(os.path.join(os.path.abspath(root), name), link)
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    for command in result.commands:
+        print(f"{result.name}: python -m {command}", flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(command)],
+            cwd=folder,
+            env=environment,
+            check=False,
+        )
+        if done.returncode:
+            raise RunError(
+                f"{result.name}: `python -m {command}` ended with "
+                f"{done.returncode}. The same command of refresh resumes it."
+            )
+    path = os.path.join(ROOT, REFRESHED)
+    made = json_files.read_record(path)
+    made[result.name] = {
+        "code": code,
+        "commit": machine.git_commit(),
+        "seconds": round(time.monotonic() - began),
+        "processor": machine.processor(),
+    }
+    files.write_json(path, dict(sorted(made.items())))
+
+
+def describe_page(page: str, results: Sequence[Result]) -> str:
+    """The line of a page: whether its numbers are those of today's code.
+
+    Args:
+        page: Its path from the root of the checkout.
+        results: All results.
+    """
+    outdated = [r for r in find_outdated(results) if r.page == page]
+    if not outdated:
+        return "The numbers on this page were made by today's code."
+    link = os.path.relpath(f"docs/{EARLIER}", os.path.dirname(page))
+    names = ", ".join(f"`{result.name}`" for result in outdated)
+    return (
+        f"Made by [earlier code]({link}): {names}. "
+        "`python -m benchmarks.refresh` makes the numbers again."
+    )
+
+
+def mark(results: Sequence[Result]) -> None:
+    """Writes into each page whether its numbers are those of today's code.
+
+    Args:
+        results: All results.
+    """
+    for page in dict.fromkeys(result.page for result in results):
+        text = describe_page(page, results)
+        documents.fill(os.path.join(ROOT, page), MARK, text)
+
+
+# === The command ===
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    flags.DEFINE_bool("list", False, "List all results, and do nothing.")
+    flags.DEFINE_bool("mark", False, "Only write the lines of the pages.")
+    flags.DEFINE_string("data", "", "Folder of the data sets.")
+    flags.DEFINE_list("only", [], "Names of results; unset, all.")
+    flags.DEFINE_string("out", "runs/refresh", "Root of the runs.")
+
+
+def main(argv: list[str]) -> None:
+    """Lists, makes or marks the results."""
+    del argv
+    values, results = flags.FLAGS, read_results()
+    names = [result.name for result in results]
+    unknown = [name for name in values.only if name not in names]
+    if unknown:
+        raise UserError(f"--only={unknown[0]}: choose from {', '.join(names)}.")
+    if values.list:
+        print(list_results(results))
+        return
+    if not values.mark:
+        if not os.path.isdir(values.data):
+            raise UserError("--data: give the folder of the data sets.")
+        for result in find_outdated(results):
+            if not values.only or result.name in values.only:
+                make(result, values.data, values.out)
+                mark(results)
+    mark(results)
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.command(main)
