@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models import own_types
-from tests.support import own_data, own_runs
+from tests.support import commands, own_data, own_runs
 from tf_transfer import experiment, train
 from tf_transfer.data.task import Examples
 from tf_transfer.models import exports
@@ -90,3 +90,23 @@ def test_what_else_a_run_can_be(changes, model, tmp_path):
     assert np.isfinite(
         np.load(f"{directory}/predictions.npz")["test_logits"]
     ).all()
+
+
+def test_a_search_ranks_it_and_searches(model, tmp_path):
+    """The command, up to the runs of the search."""
+    path = own_data.write_task(
+        tmp_path, columns=own_data.news(60), texts=["body"]
+    )
+    code, out, err = commands.finish(
+        commands.start(
+            "search",
+            f"--task={path}",
+            f"--models=tiny,{model}",
+            "--budget=5m",
+            "--dry_run",
+            f"--out={tmp_path / 'out'}",
+        )
+    )
+    assert code == 0, err
+    assert model in out and "tiny" in out
+    assert "last 1" in out

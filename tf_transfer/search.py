@@ -58,7 +58,10 @@ def open_search(settings: Settings, began: float) -> "Search":
             settings.own_task, settings.split_seed, settings.out
         ).task
     if settings.models:
-        ranking = train.rank(settings, train.split_names(settings.models))
+        ranking = train.rank(
+            dataclasses.replace(settings, precision=settings.usual_precision),
+            train.split_names(settings.models),
+        )
         screen.say(ranking.text)
         settings = dataclasses.replace(
             settings, model=ranking.model, models=""

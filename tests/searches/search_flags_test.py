@@ -66,7 +66,7 @@ def test_help_has_the_flags_that_a_search_reads_alone():
     names = {
         field.name for field in command_line.list_flags(settings_lib.Settings)
     }
-    assert len(names) <= 46
+    assert len(names) <= 47
     assert {"budget", "task", "max_length", "jobs", "dry_run"} < names
     assert not {"lr", "seed", "trainable_layers", "also_cache"} & names
 
@@ -150,22 +150,18 @@ def test_encoders_are_ranked_before_the_search(monkeypatch, tmp_path, capsys):
 
     def rank(settings, models):
         assert models == ["minilm", "tiny"]
+        assert settings.precision == "float32"  # a run knows no `auto`
         return types.SimpleNamespace(model="tiny", text="Use tiny")
 
-    class Search:
-        def __init__(self, settings, began):
-            asked.append(settings)
-
-        def run(self):
-            pass
+    def search(settings, began):
+        asked.append(settings)
 
     monkeypatch.setattr("tf_transfer.train.rank", rank)
-    monkeypatch.setattr("tf_transfer.searches.controller.Search", Search)
+    monkeypatch.setattr("tf_transfer.searches.controller.Search", search)
     settings = settings_lib.Settings(
         task=path, models="minilm,tiny", budget="1m"
     )
-    monkeypatch.setattr(command_line, "from_flags", lambda cls: settings)
-    command.main()
+    command.open_search(settings, 0.0)
     [searched] = asked
     assert (searched.model, searched.models) == ("tiny", "")
     assert searched.seconds == 60 and "Use tiny" in capsys.readouterr().out

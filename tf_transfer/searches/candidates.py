@@ -256,8 +256,7 @@ class Candidates:
 
     def _settings_of(self, flags: Flags) -> train.Settings:
         values: dict[str, Setting] = {**flags}
-        if self._settings.precision == "auto":
-            values.setdefault("precision", "float32")
+        values.setdefault("precision", self._settings.usual_precision)
         # A search itself has a rate, that of training everything.
         return pick(train.Settings, self._settings, **{**values, "lr": None})
 

@@ -73,13 +73,12 @@ class Search:
 
     def __init__(self, settings: Settings, began: float) -> None:
         self.settings = settings
-        precision = settings.precision
         self.experiment = experiment = train.Train(
             pick(
                 train.Settings,
                 settings,
                 refit=False,
-                precision="float32" if precision == "auto" else precision,
+                precision=settings.usual_precision,
             )
         )
         data = experiment.data

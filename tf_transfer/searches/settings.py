@@ -136,6 +136,11 @@ class Settings(
         return self.approaches.split(",") if self.approaches else []
 
     @property
+    def usual_precision(self) -> str:
+        """The precision of runs in which not everything trains."""
+        return "float32" if self.precision == "auto" else self.precision
+
+    @property
     def seconds(self) -> float:
         """Seconds of the budget."""
         return parse_budget(self.budget)
