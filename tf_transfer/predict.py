@@ -70,17 +70,20 @@ class Settings(Fields):
         (), "A text. Give it twice for a task on pairs."
     )
     input: str = setting("", "A table of texts.")
-    encoding: str = setting("", "Of --input, a CSV or TSV. Unset: the run's.")
+    encoding: str = setting(
+        "", "Encoding of --input, a CSV or TSV. Unset: the run's."
+    )
     skip_bad_rows: bool = setting(
         False,
-        "Of --input: leave out rows that cannot be read, or whose text is "
+        "Leave out rows of --input that cannot be read, or whose text is "
         "empty. Unset: a row with an empty text has an empty answer.",
     )
     label_column: str = setting(
         "",
-        "Of --input: column of the labels. Scores and errors are printed and, "
-        "with --output, written to OUTPUT.errors.json. A file with one word "
-        "per line has its tags in the last column, whatever name is given.",
+        "The column of the labels in --input. Scores and errors are printed "
+        "and, with --output, written to OUTPUT.errors.json. A file with one "
+        "word per line has its tags in the last column, whatever name is "
+        "given.",
     )
     probabilities: bool = setting(
         False, "Add a column for the probability of each label."
@@ -97,21 +100,22 @@ class Settings(Fields):
         at_least=0,
         at_most=1,
     )
-    task: str = setting("", "Of a run that has several: the one that answers.")
+    task: str = setting("", "The task that answers, of a run that has several.")
     output: str = setting(
         "", "Where to write: a .csv or .jsonl file. Unset: the terminal."
     )
     export: str = setting("", "Folder to write the model into.")
     format: str = setting(
         None,
-        "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
-        "folder that transformers loads; or a preset of keras-hub's. Unset: "
-        "`saved_model`, and of the TF-IDF baseline its terms and weights.",
+        "Format of --export: TensorFlow's SavedModel, which takes raw "
+        "strings; a folder that transformers loads; or a preset of "
+        "keras-hub's. Unset: `saved_model`, and for the TF-IDF baseline its "
+        "terms and weights.",
         choices=export_folder.FORMATS,
     )
     cache_dir: str = setting("", "Folder for what pip fetches.")
     experiment: str = setting(
-        "", "Of a run of your own experiment: its module."
+        "", "The module of your own experiment, for one of its runs."
     )
     json: bool = json_setting()
 

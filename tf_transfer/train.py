@@ -94,9 +94,9 @@ RECIPE: dict[str, Setting] = {
 }
 HELP = {
     "task": "A task file of your own, such as mine.toml, or the name of a "
-    "built-in task; of --data=FILE, what folders and tables call the task.",
-    "data": "A table of your own: CSV, TSV, JSON lines, Parquet or Excel. Of a "
-    "built-in task: `tfds`, a folder in the layout of the official download, "
+    "built-in task. With --data=FILE, the name in folders and tables.",
+    "data": "A table of your own: CSV, TSV, JSON lines, Parquet or Excel. For "
+    "a built-in task: `tfds`, a folder in the layout of the official download, "
     "or `sample`, a few hand-written examples.",
     "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
     "probe: a regression on states of the frozen encoder and on words "

@@ -34,7 +34,8 @@ HELP = {
     "and STS-B. `sample`: a handful of rows, to try the command.",
     "lr": f"Learning rate of training everything. Unset: {LR:g}; the method's "
     "own for others than `full`.",
-    "max_epochs": "Epochs; of --train=head_then_all, of its second phase.",
+    "max_epochs": "Epochs; with --train=head_then_all, those of its second "
+    "phase.",
     "head_dropout": "Dropout rate before an output layer.",
     "patience": "Stop when the overall score has not risen for this many "
     "epochs (0: never).",

@@ -210,30 +210,31 @@ class TaskSettings(RunSettings):
     # === A table of your own, without a task file ===
     text_column: str = setting(
         "",
-        "Of --data=FILE (CSV, TSV, JSON lines, Parquet, Excel): the column of "
-        "the texts; two with a comma between are a pair.",
+        "The column of the texts in --data=FILE (CSV, TSV, JSON lines, "
+        "Parquet, Excel); two with a comma between are a pair.",
         **TABLE,
     )
     label_column: str = setting(
         "",
-        "Of --data=FILE: the column of the labels.",
+        "The column of the labels in --data=FILE.",
         **TABLE,
     )
     group_column: str = texts_setting(
         "",
-        "Of --data=FILE: the column of the author, patient or document of a "
-        "text. Its rows stay in one split and fold, and intervals resample it.",
+        "The column of a text's author, patient or document in --data=FILE. "
+        "The rows of each stay in one split and fold, and intervals resample "
+        "whole groups.",
         **TABLE,
     )
     kind: str = texts_setting(
         "classes",
-        "Of --data=FILE: the kind of its labels; `labels`: several per text.",
+        "The kind of the labels in --data=FILE; `labels` are several per text.",
         choices=KINDS,
         **TABLE,
     )
     metric: str = texts_setting(
         "",
-        "Of --data=FILE: the metric that selects, stops and ranks. Unset: "
+        "The metric that selects, stops and ranks, for --data=FILE. Unset: "
         "accuracy, f1_micro for several labels, spearman for a score, f1 for "
         "entities. `f1`, `precision` and `recall` of two classes are of the "
         "label that is last when sorted.",
@@ -241,7 +242,7 @@ class TaskSettings(RunSettings):
     )
     test_fraction: float = texts_setting(
         0.1,
-        "Of --data=FILE: the fraction that is tested, stratified, drawn by "
+        "Fraction of --data=FILE that is tested, stratified, drawn by "
         "--split_seed.",
         above=0,
         below=1,
@@ -249,30 +250,30 @@ class TaskSettings(RunSettings):
     )
     encoding: str = texts_setting(
         "",
-        "Of --data=FILE: the encoding of CSV or TSV. Unset: detected.",
+        "Encoding of --data=FILE, a CSV or TSV. Unset: detected.",
         **TABLE,
     )
     skip_bad_rows: bool = texts_setting(
         False,
-        "Of --data=FILE: leave out rows that cannot be used, and write them "
+        "Leave out rows of --data=FILE that cannot be used, and write them "
         "to a file in --out.",
         **TABLE,
     )
     ignore_labels: str = texts_setting(
         "",
-        "Of --data=FILE: labels, with commas between, that stand for none, "
+        "Labels of --data=FILE, with commas between, that stand for none, "
         "such as -1,unknown. Their rows are left out.",
         **TABLE,
     )
     label_separator: str = texts_setting(
         "",
-        "Of --data=FILE and --kind=labels: the text between the labels of a "
-        "cell. Unset: found in the cells; lists need none.",
+        "The text between the labels of a cell, with --data=FILE and "
+        "--kind=labels. Unset: found in the cells; lists need none.",
         **{**TABLE, "needs": {"own_data": "table", "kind": "labels"}},
     )
     duplicates: str = texts_setting(
         "keep",
-        "Of --data=FILE: `group` keeps texts that are the same, apart from "
+        "`group` keeps texts of --data=FILE that are the same, apart from "
         "case and space, in one split.",
         choices=("keep", "group"),
         **TABLE,

@@ -132,24 +132,24 @@ class Settings(
     )
     classes: str = setting(
         yahoo.DEFAULT_CLASSES,
-        "Of Yahoo Answers: which of its ten, by number or name.",
+        "The two of Yahoo Answers' ten classes, by number or name.",
         needs={"task": "text"},
     )
     text_column: str = setting(
         "text",
-        "Of a table: the column of the texts.",
+        "The column of the texts in a table.",
         hashed=False,  # the identity of the table is
         needs={"own_data": "table"},
     )
     label_column: str = setting(
         "label",
-        "Of a table: the column of the labels.",
+        "The column of the labels in a table.",
         hashed=False,  # the identity of the table is
         needs={"own_data": "table"},
     )
     encoding: str = texts_setting(
         "",
-        "Of a table: its encoding. Unset: detected.",
+        "Encoding of a table. Unset: detected.",
         hashed=False,
         needs={"own_data": "table"},
     )

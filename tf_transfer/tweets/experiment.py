@@ -166,7 +166,7 @@ class Settings(
     # === Sparse features ===
     preprocessing: str = baseline_setting(
         "hart",
-        "Of sparse features: `hart`, the paper's stems; or `none`.",
+        "Preparation of sparse features: `hart`, the paper's stems; or `none`.",
         choices=sparse.PREPROCESSING,
         needs={"is_sparse": True},
     )
