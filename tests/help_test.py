@@ -52,7 +52,7 @@ def test_the_package_lists_its_commands():
     text = main.list_commands()
     for name in (*experiment.EXPERIMENTS, "predict", "sweep", "report"):
         assert f"  {name} " in text
-    assert "Your own task: one run with today's recipe" in text
+    assert "Trains once on your own texts with common settings" in text
 
 
 def test_a_word_that_is_no_command_is_refused(monkeypatch):

@@ -28,11 +28,11 @@ from tf_transfer.utils.errors import UserError
 
 PAPERS = ("glue", "freezing", "tweets", "multitask", "stacking")
 GROUPS = {
-    "Your own task": ("search", "train", "predict"),
+    "Your own texts": ("search", "train", "predict"),
     "The five papers": PAPERS,
-    "Beside the papers": tuple(sorted({*FOLDERS} - {*PAPERS})),
+    "Our own study": tuple(sorted({*FOLDERS} - {*PAPERS})),
     "Many runs": ("sweep", "report", "cache"),
-    "Their data": ("data",),
+    "Data files": ("data",),
 }
 
 

@@ -1,4 +1,4 @@
-"""The feature cache: lists, checks and clears what is stored in it.
+"""Lists, checks and clears the feature cache.
 
     python -m tf_transfer.cache
     python -m tf_transfer.cache --check

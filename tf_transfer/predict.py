@@ -1,4 +1,4 @@
-"""Answers with a trained run: texts and tables; or exports it.
+"""Predicts texts and tables with a trained run, or exports it.
 
     python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv --output=FILE.csv

@@ -1,4 +1,4 @@
-r"""The best training for your texts, within the time you have.
+r"""Finds the best training for your texts within the time that you have.
 
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=30m
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \

@@ -1,4 +1,4 @@
-"""Works through a grid of runs: skips the finished, continues the others.
+"""Runs a grid: skips finished runs, and continues interrupted ones.
 
     python -m tf_transfer.sweep experiments/glue/embedded.json --dry_run
     python -m tf_transfer.sweep experiments/glue/embedded.json

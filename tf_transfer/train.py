@@ -1,4 +1,4 @@
-r"""Your own task: one run with today's recipe, and its result.
+r"""Trains once on your own texts with common settings, and reports the result.
 
     python -m tf_transfer.train --task=mine.toml --model=minilm
     python -m tf_transfer.train --data=mine.csv --text_column=text \

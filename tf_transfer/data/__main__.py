@@ -1,4 +1,4 @@
-"""The data sets' files: checks that they are those that our runs read.
+"""Compares data files with the checksums of those that our runs read.
 
     python -m tf_transfer.data --check=glue
     python -m tf_transfer.data --check=/data

@@ -1,1 +1,1 @@
-"""Which weights: LoRA, biases, LayerNorm, and the last blocks."""
+"""Which weights to train: LoRA, biases, LayerNorm, or the last blocks."""

@@ -1,4 +1,4 @@
-"""Which weights: LoRA, biases, LayerNorm, and the last blocks.
+"""Which weights to train: LoRA, biases, LayerNorm, or the last blocks.
 
 Ours, not a paper's: every method of `--method`, in every block and in the last
 ones, live and above a cached prefix, by score, time, memory and weights.

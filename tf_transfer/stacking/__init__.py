@@ -1,1 +1,1 @@
-"""To tune or not to tune: a big head first, then everything."""
+"""To tune or not to tune: a large head first, then everything."""

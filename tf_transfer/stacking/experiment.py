@@ -1,4 +1,4 @@
-"""To tune or not to tune: a big head first, then everything.
+"""To tune or not to tune: a large head first, then everything.
 
 Ran Wang, Haibo Su, Chunye Wang, Kailin Ji, Jupeng Ding, "To Tune or Not To
 Tune? How About the Best of Both Worlds?" (arXiv 1907.05338). Training a large

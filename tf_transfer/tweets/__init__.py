@@ -1,1 +1,1 @@
-"""Is fine-tuning worth it on a small, simple task? And your own texts."""
+"""Is fine-tuning worth it on a small, simple task?"""

@@ -1,4 +1,4 @@
-"""Is fine-tuning worth it on a small, simple task? And your own texts.
+"""Is fine-tuning worth it on a small, simple task?
 
 Jack Hart, "Task-Specific Training: The Benefits of Fine-Tuning BERT": 7,613
 tweets, about a disaster or not. Logistic regression on three sparse
