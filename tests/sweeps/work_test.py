@@ -216,7 +216,7 @@ def test_a_full_disk_ends_the_sweep_and_no_run_has_failed(sweep):
         return "full" if run.axes["seed"] == "1" else finish(run)
 
     run_states, scheduler, reported = sweep(3, do)
-    with pytest.raises(UserError, match="the disk is full"):
+    with pytest.raises(UserError, match="full or missing"):
         scheduler.work()
     assert seeds(reported, "finished") == ["0"]
     assert not seeds(reported, "failed")

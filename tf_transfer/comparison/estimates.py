@@ -46,8 +46,8 @@ class Cell:
         fold_share: Of folds, examples that test over those that train.
         is_trained: Whether a seed could change the values.
         in_turn: Of times, whether they were measured in turn with others.
-        key: Equal cells have equal keys. A contrast that uses a cell twice
-            counts its chance once.
+        key: Equal cells have equal keys. A shared cell contributes its
+            variance once.
     """
 
     values: np.ndarray = dataclasses.field(compare=False)

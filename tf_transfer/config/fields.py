@@ -53,7 +53,7 @@ class Group(enum.StrEnum):
 
 
 class Reader(enum.IntEnum):
-    """Who reads a setting. Each reads what those above it read, and more."""
+    """Readers of a setting, in order: later ones read what earlier ones do."""
 
     BASELINE = 0  # a run without an encoder, and so every run
     ENCODER = 1  # a run of an encoder: the probe, and what trains

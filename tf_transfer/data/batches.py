@@ -100,7 +100,7 @@ def plan_epoch(
 
     Args:
         lengths: int [examples]. Tokens of each example.
-        batch_size: Examples a step, over all replicas.
+        batch_size: Examples per step, summed over all replicas.
         batching: `random`, or `grouped` by length.
         seed: The seed of the order, with `epoch` and `repeat`.
         epoch: Counted from 1.

@@ -48,7 +48,7 @@ class StoredStates:
                 self.tensor = tf.constant(self.vectors)
 
     def locate(self, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the texts' vectors are, and would be without all others.
+        """Offsets of the texts' vectors in the full array, and in one of these.
 
         Args:
             lengths: int [texts]. Tokens of each text; all texts are stored.

@@ -48,8 +48,8 @@ class Claim:
 
     The value of a claim is `measure` of `first` less `factor` times that of
     `second`, or with `relative` the difference in percent of the second; where
-    there is no `second`, the measure itself. Of several `first` or `second`,
-    each is compared with each, or with `paired` the i-th with the i-th.
+    there is no `second`, the measure itself. Every `first` is compared with
+    every `second`, or with `paired` the i-th with the i-th.
 
     Attributes:
         id: Unique within the paper.

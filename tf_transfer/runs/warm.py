@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         str, float, str, int | None, tf.distribute.Strategy, int | None
     ]
 
-OURS = "tf_transfer."  # the modules that draw no random numbers but weights
+OURS = "tf_transfer."  # modules whose only randomness is initial weights
 MOST_SPLITS = 32  # whose ids are kept
 
 

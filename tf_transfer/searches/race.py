@@ -57,8 +57,8 @@ SPREAD = 3.0  # points; of the leads of approaches over the best baseline
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
 # Seconds of a run apart from its epochs, before any is measured.
 OVERHEAD_SECONDS = 4.0
-# Share of the largest approach's operations. A smaller epoch, as of one block
-# at [CLS] alone, says nothing about speed.
+# Share of the largest approach's operations. Epochs below this share are too
+# short to time.
 LEAST_SHARE = 0.02
 
 

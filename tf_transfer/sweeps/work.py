@@ -292,8 +292,9 @@ class Scheduler:
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
             raise RunError(
-                f"{run.directory.path}: the disk is full or gone, or that of "
-                "the feature cache. Free some space, and give the same command."
+                f"{run.directory.path}: the disk of the run or of the feature "
+                "cache is full or missing. Free some space, and give the same "
+                "command."
             )
         elif is_lost and self._signals.came:
             return  # the same command continues it

@@ -99,7 +99,7 @@ class Worker:
 
         Returns:
             `finished`; `failed`, by an error that is the run's own; `full`, as
-            a disk is full or gone; `stopped`, by a signal, with its state
+            a disk is full or missing; `stopped`, by a signal, with its state
             saved; or `broken`, by an error that is not the run's: do nothing
             else in this process.
         """

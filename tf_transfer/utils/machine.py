@@ -213,7 +213,7 @@ def has_bfloat16(path: str = "/proc/cpuinfo") -> bool:
 def start_of_machine(
     path: str = "/proc/sys/kernel/random/boot_id",
 ) -> str | None:
-    """A number that Linux draws when a machine starts; None where not known.
+    """Linux's boot id; None where not known.
 
     Copies of a virtual machine have one name and the same processor, but
     different speeds. This number distinguishes them.
