@@ -13,7 +13,7 @@ from tests.faults import run_scenarios
 from tests.faults.points import Scenario
 from tests.searches import fake_runs
 from tests.support import own_data
-from tf_transfer import estimators, train
+from tf_transfer import TextClassifier, train
 from tf_transfer.baselines import baseline_runs as baseline_runs, ranking
 from tf_transfer.searches import (
     clock as clock_lib,
@@ -176,9 +176,7 @@ def leaves_ranking(result, before, expected):
 def fit_estimator(root):
     """Fits TF-IDF, pickles the estimator, and answers with the copy."""
     columns = own_data.news(30)
-    estimator = estimators.TextClassifier(
-        features="tfidf", out=os.path.join(root, "runs")
-    )
+    estimator = TextClassifier(features="tfidf", out=os.path.join(root, "runs"))
     try:
         estimator.fit(columns["body"], columns["team"])
         path = os.path.join(root, "estimator.pickle")

@@ -301,6 +301,23 @@ def freeze_blocks(model: "keras.Model", trainable_layers: int | str) -> None:
     Raises:
         TypeError: The model has not one backbone.
         ValueError: The backbone has no such number of blocks.
+
+    Example:
+        >>> import keras_hub
+        >>> import tf_transfer
+        >>> backbone = keras_hub.models.BertBackbone(
+        ...     vocabulary_size=100,
+        ...     num_layers=3,
+        ...     num_heads=2,
+        ...     hidden_dim=8,
+        ...     intermediate_dim=16,
+        ... )
+        >>> model = keras_hub.models.BertTextClassifier(
+        ...     backbone, num_classes=2, preprocessor=None
+        ... )
+        >>> tf_transfer.freeze_blocks(model, 1)
+        >>> [block.trainable for block in backbone.transformer_layers]
+        [False, False, True]
     """
     backbones = [
         layer for layer in model.layers if hasattr(layer, "transformer_layers")

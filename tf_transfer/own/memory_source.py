@@ -90,6 +90,28 @@ def read_columns(X: npt.ArrayLike) -> list[list[str]]:
     return columns
 
 
+def read_sentences(X: npt.ArrayLike) -> list[list[str]]:
+    """The words of each sentence.
+
+    Raises:
+        ValueError: There is no sentence, or one is no list of words.
+    """
+    cells = _read_objects(X)
+    if cells.ndim == 0 or not cells.size:
+        raise ValueError("X holds no sentences. Give a list of lists of words.")
+    sentences = []
+    for row, words in enumerate(cells):
+        if not isinstance(words, list | tuple | np.ndarray) or not len(words):
+            raise ValueError(
+                f"X, row {row}: {words!r:.60} is not a list of words."
+            )
+        for word in words:
+            if not isinstance(word, str) or not word.strip():
+                raise ValueError(f"X, row {row}: {word!r:.60} is not a word.")
+        sentences.append([*words])
+    return sentences
+
+
 def read_targets(
     texts: list[list[str]], y: npt.ArrayLike
 ) -> "tuple[list[Sortable], list[Sortable]]":
@@ -100,9 +122,13 @@ def read_targets(
         y: [n], or one column of a data frame.
 
     Raises:
-        ValueError: There are more or fewer than texts, one is missing or a
-            date, or they have several types.
+        ValueError: There are none, or more or fewer than texts; one is missing
+            or a date; or they have several types.
     """
+    if y is None:  # in the words of scikit-learn's check_estimator
+        raise ValueError(
+            "A fit requires y to be passed, but the target y is None."
+        )
     cells = sklearn.utils.column_or_1d(_read_objects(y), warn=True)
     sklearn.utils.check_consistent_length(texts[0], cells)
     missing = np.flatnonzero(pd.isna(cells))

@@ -172,18 +172,30 @@ def _make_rows(
         keywords = [
             *map(normalize_cell, usable.columns[settings.keyword_column])
         ]
-    is_cleaned = settings.clean == "basic"
-    clean_texts = [
-        [
-            texts_lib.make_text(text, keyword, is_cleaned)
-            for text, keyword in zip(usable.texts(name), keywords)
-        ]
-        for name in task.texts
+    prepared = [
+        prepare(settings, usable.texts(name), keywords) for name in task.texts
     ]
     labels = None
     if label_column:
         labels = _read_labels(task, usable, label_column)
-    return Texts(table.path, table.columns, Examples(ids, clean_texts, labels))
+    return Texts(table.path, table.columns, Examples(ids, prepared, labels))
+
+
+def prepare(
+    settings: RunSettings, texts: Sequence[str], keywords: Sequence[str]
+) -> list[str]:
+    """Texts as the encoder reads them.
+
+    Args:
+        settings: Those of the run.
+        texts: The texts as they were found.
+        keywords: The keyword of each; empty for none.
+    """
+    is_cleaned = settings.clean == "basic"
+    return [
+        texts_lib.make_text(text, keyword, is_cleaned)
+        for text, keyword in zip(texts, keywords)
+    ]
 
 
 def _find_usable(task: Task, table: Table, what: str) -> Table:

@@ -123,6 +123,7 @@ class Predictor:
 
     Attributes:
         directory: Path of the run directory.
+        record: The content of `result.json`.
         experiment: The run's experiment.
         task: The task that answers.
         temperature: What logits are divided by; 1 until `calibrate`.
@@ -130,7 +131,7 @@ class Predictor:
 
     def __init__(self, run: Result, task: str) -> None:
         self.directory = run.directory
-        self._record = run.record
+        self.record = run.record
         self.experiment = run.experiment
         self.task = choose_task(run.experiment.data.tasks, task)
         self.temperature = 1.0
@@ -155,9 +156,9 @@ class Predictor:
     def _read_model(self) -> checkpoint.Arrays:
         """The arrays that the run has kept below `model/`."""
         directory = records.RunDirectory(self.directory, None)
-        names = [n for n in self._record["sha256"] if n.startswith("model/")]
+        names = [n for n in self.record["sha256"] if n.startswith("model/")]
         name = names[0] if names else "model"
-        path = directory.check_file(name, self._record)
+        path = directory.check_file(name, self.record)
         return checkpoint.read_arrays(path, None)
 
     # === What validation chooses ===
@@ -170,7 +171,7 @@ class Predictor:
         """
         directory = records.RunDirectory(self.directory, None)
         name = self.experiment.data.name_split("validation", self.task.name, "")
-        arrays = directory.predictions(self._record)
+        arrays = directory.predictions(self.record)
         if f"{name}_logits" in arrays:
             return arrays[f"{name}_labels"], arrays[f"{name}_logits"]
         raise UserError(

@@ -1,0 +1,1 @@
+"""The public classes: estimators for scikit-learn, and a finished run."""
