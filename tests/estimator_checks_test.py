@@ -93,7 +93,7 @@ def test_scikit_learn_s_checks_pass_on_numbers_as_texts(estimator, check):
 
 @pytest.mark.parametrize("check", QUICK)
 @pytest.mark.parametrize(
-    "name", ["TextClassifier", "TextRegressor", "TextSearch"]
+    "name", ["TextClassifier", "TextFeatures", "TextRegressor", "TextSearch"]
 )
 def test_checks_that_fit_nothing_pass(name, check):
     estimator = getattr(tf_transfer, name)()

@@ -98,6 +98,8 @@ ROOMS = {
         "runs",
         "baselines",
         "training",
+        "models",
+        "feature_cache",
         "data",
         "own",
         "config",

@@ -9,6 +9,7 @@ from tf_transfer._version import __version__
 
 if TYPE_CHECKING:
     from tf_transfer.estimators.text_classifier import TextClassifier
+    from tf_transfer.estimators.text_features import TextFeatures
     from tf_transfer.estimators.text_regressor import TextRegressor
     from tf_transfer.estimators.text_search import TextSearch
     from tf_transfer.estimators.trained_model import load, TrainedModel
@@ -21,6 +22,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 __all__ = [
     "TextClassifier",
+    "TextFeatures",
     "TextRegressor",
     "TextSearch",
     "TrainedModel",
@@ -32,6 +34,7 @@ __all__ = [
 # These modules import large libraries, so the first use of a name does.
 _MODULES = {
     "TextClassifier": "tf_transfer.estimators.text_classifier",
+    "TextFeatures": "tf_transfer.estimators.text_features",
     "TextRegressor": "tf_transfer.estimators.text_regressor",
     "TextSearch": "tf_transfer.estimators.text_search",
     "TrainedModel": "tf_transfer.estimators.trained_model",
