@@ -324,7 +324,7 @@ from tf_transfer.config import command_line, settings
 from tf_transfer.utils.errors import UserError
 
 def print_loaded():
-    names = "jinja2 matplotlib pandas scipy sklearn statsmodels tensorflow"
+    names = "jinja2 matplotlib pandas scipy sklearn tensorflow"
     names = names.split()
     print("LOADED", *(name for name in names if name in sys.modules))
 

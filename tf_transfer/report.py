@@ -202,7 +202,6 @@ def compose(
     )
 
     studies = study.collect(summary, published_folder, margin)
-    gc.freeze()  # statsmodels collects garbage at each of its corrections
     return page.make_page(studies, summary)
 
 

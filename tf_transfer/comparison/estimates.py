@@ -370,10 +370,14 @@ def partial_conjunction(p_values: Iterable[float], count: int) -> float:
 
 
 def adjust_for_many(p_values: Sequence[float]) -> list[float]:
-    """p-values after Holm's correction, in the same order."""
-    if len(p_values) < 2:
-        return [*p_values]
-    from statsmodels.stats import multitest  # takes a second to load
+    """p-values after the correction of Holm (1979), in the same order.
 
-    _, adjusted, *_ = multitest.multipletests(p_values, 1 - LEVEL, "holm")
-    return [float(p_value) for p_value in adjusted]
+    The k-th smallest of m is multiplied by m - k + 1, and is at least as large
+    as the one before it.
+    """
+    values = np.asarray(p_values, float)
+    order = np.argsort(values)
+    weighted = values[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(weighted), 1.0)
+    return adjusted.tolist()
