@@ -23,8 +23,8 @@ def pip(*words):
     subprocess.run(command, check=True)
 
 
-@pytest.mark.slow
-def test_the_wheel_trains_from_any_folder(tmp_path):
+def build(tmp_path):
+    """The path of a wheel of this checkout."""
     root = pathlib.Path(commands.ROOT)
     source = tmp_path / "source"  # pip would leave a build in the checkout
     for name in ("tf_transfer", "experiments"):
@@ -33,6 +33,12 @@ def test_the_wheel_trains_from_any_folder(tmp_path):
         shutil.copy(root / name, source)
     pip("wheel", str(source), "--no-build-isolation", f"--wheel-dir={tmp_path}")
     [wheel] = tmp_path.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.slow
+def test_the_wheel_trains_from_any_folder(tmp_path):
+    wheel = os.environ.get("WHEEL") or build(tmp_path)  # see .ci/release
     installed, work = tmp_path / "installed", tmp_path / "work"
     pip("install", str(wheel), f"--target={installed}")
     assert (installed / "tf_transfer" / "py.typed").is_file()
