@@ -40,7 +40,7 @@ def test_help_describes_every_parameter_and_type(name, value):
         assert returned is not inspect.Signature.empty
         assert "Returns:" in text or "; see `" in text
     else:
-        assert "\nExample:\n" in text
+        assert "\nExamples:\n" in text
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -58,7 +58,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
         ranking_: The ranking of the encoders, if `model` is a list: `text` is
             a table, and `runs` a data frame.
 
-    Example:
+    Examples:
         `tiny` has random weights, for trying; `minilm` is a real encoder.
 
         >>> import tf_transfer

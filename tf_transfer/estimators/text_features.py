@@ -53,7 +53,7 @@ class TextFeatures(
     Attributes:
         block_: The block above which states are read.
 
-    Example:
+    Examples:
         >>> from sklearn.linear_model import LogisticRegression
         >>> from sklearn.pipeline import make_pipeline
         >>> import tf_transfer

@@ -56,7 +56,7 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
         ranking_: The ranking of the encoders, if `model` is a list: `text` is
             a table, and `runs` a data frame.
 
-    Example:
+    Examples:
         The TF-IDF baseline needs no encoder.
 
         >>> import tf_transfer

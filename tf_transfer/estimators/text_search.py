@@ -56,7 +56,7 @@ class TextSearch(TextClassifier):
         directory_: The run directory of the answer, which predicts.
         record_: The content of its `result.json`.
 
-    Example:
+    Examples:
         >>> import tf_transfer
         >>> texts = ["A dull film.", "A fair film.", "A great film."] * 100
         >>> labels = ["bad", "fair", "good"] * 100

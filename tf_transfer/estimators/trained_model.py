@@ -43,7 +43,7 @@ def load(
         ValueError: The run is unfinished, damaged or without a model; its
             encoder is another one than now; or it has no such task.
 
-    Example:
+    Examples:
         >>> import tf_transfer
         >>> texts = ["A bad film.", "A good film."] * 20
         >>> fitted = tf_transfer.TextClassifier("tiny", features="tfidf")
@@ -78,7 +78,7 @@ class TrainedModel:
         directory_: The run directory.
         record_: The content of its `result.json`.
 
-    Example:
+    Examples:
         See `load`.
     """
 

@@ -302,7 +302,7 @@ def freeze_blocks(model: "keras.Model", trainable_layers: int | str) -> None:
         TypeError: The model has not one backbone.
         ValueError: The backbone has no such number of blocks.
 
-    Example:
+    Examples:
         >>> import keras_hub
         >>> import tf_transfer
         >>> backbone = keras_hub.models.BertBackbone(
