@@ -15,7 +15,13 @@ from tests.support import commands
 
 PAGES = ("CONTRIBUTING.md", "AGENTS.md", "BUILD.md")
 # What commands make, or a reader has beside the checkout.
-NOT_IN_GIT = {"config.json", "llms.txt", "shared/data", "site/index.html"}
+NOT_IN_GIT = {
+    "config.json",
+    "dist/",
+    "llms.txt",
+    "shared/data",
+    "site/index.html",
+}
 OTHERS = {"importlib_resources", "pytest.importorskip", "seqeval", "uv"}
 EXTENSION = re.compile(r"\.(?:py|toml|json|md|cfg|cff|txt|yml|html)$")
 NAME = re.compile(r"\.?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?")
@@ -30,7 +36,8 @@ FILES = [
     if path.suffix != ".pyc"
 ]
 SOURCES = {name: read(name) for name in FILES if name.endswith(".py")}
-WORDS = set(re.findall(r"\w+", "".join([*SOURCES.values(), read("setup.cfg")])))
+TEXTS = [*SOURCES.values(), read("setup.cfg"), read(".ci/run")]
+WORDS = set(re.findall(r"\w+", "".join(TEXTS)))
 
 
 def quoted(page):
