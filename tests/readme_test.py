@@ -277,7 +277,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     defined |= {"flagfile", "help", "version"}
     # Of benchmarks, of pytest here, and of Ray and TensorBoard.
     defined |= {"baselines", "epochs", "examples", "probe_texts", "profile"}
-    defined |= {"rounds", "search", "shape", "share"}
+    defined |= {"list", "mark", "rounds", "search", "shape", "share"}
     defined |= {"attack", "attack_seed", "fault", "faults", "gpu"}
     defined |= {"run_slow", "only_slow", "address", "head", "logdir"}
     for name in DOCUMENTS:
