@@ -277,7 +277,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     defined |= {"flagfile", "help", "version"}
     # Of benchmarks, of pytest here, and of Ray and TensorBoard.
     defined |= {"baselines", "epochs", "examples", "probe_texts", "profile"}
-    defined |= {"list", "mark", "rounds", "search", "shape", "share"}
+    defined |= {"conll", "list", "mark", "rounds", "search", "shape"}
+    defined |= {"share", "tables"}
     defined |= {"attack", "attack_seed", "fault", "faults", "gpu"}
     defined |= {"run_slow", "only_slow", "address", "head", "logdir"}
     for name in DOCUMENTS:
