@@ -42,6 +42,12 @@ def test_the_flags_to_know_come_first_and_examples_last(module):
         assert f"--{field.name}:" in text or f"--[no]{field.name}:" in text
 
 
+def test_a_flag_that_is_repeated_has_the_help_of_its_field():
+    text = help_of(predict)
+    assert "A text. Give it twice for a task on pairs.\n" in text
+    assert "default: []" not in text
+
+
 def test_every_shared_flag_has_a_purpose():
     for field in dataclasses.fields(TaskSettings):
         is_own = field.metadata["group"] == Group.OWN

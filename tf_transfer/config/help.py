@@ -32,6 +32,8 @@ KNOW_FIRST = (
 )
 WIDTH = 79
 INDENT = " " * 6
+# What absl adds to a flag that may be given repeatedly.
+REPEATED = ";\n    repeat this option to specify a list of values"
 
 
 def is_asked(words: Iterable[str]) -> bool:
@@ -80,7 +82,8 @@ def format_help(
 def _describe_flag(flag: flags.Flag[Setting]) -> str:
     name = f"[no]{flag.name}" if flag.boolean else flag.name
     text = flag.help or ""  # absl puts the values of an enum before it
-    if flag.default not in (None, "", ()):
+    text = text.removesuffix(REPEATED)
+    if flag.default not in (None, "", []):
         text = f"{text} (default: {as_text(flag.default)})"
     return f"  --{name}:\n" + textwrap.fill(
         text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT
