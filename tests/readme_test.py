@@ -286,7 +286,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
         # Of pip's, uv's and hf's, the part before a hyphen; and MkDocs's.
         others = {"no", "use", "resolution", "extra", "local", "strict"}
-        others |= {"generate", "python", "custom"}
+        others |= {"generate", "python", "custom", "directory"}
         assert not named - defined - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
             path = os.path.join(commands_lib.ROOT, module.replace(".", "/"))
