@@ -1,10 +1,12 @@
 """The network: an encoder with heads on it."""
 
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_transfer.models import freezing, prefix as prefix_lib
@@ -230,3 +232,16 @@ class Network:
             means = tf.concat(collected, axis=1)
             return tf.cast(means, encoder.compute_dtype)
         return x[:, 0]
+
+    def hash_frozen(self, moving: Collection[str]) -> str:
+        """A hash of every weight that no run may move.
+
+        Args:
+            moving: Paths of the others.
+        """
+        digest = hashlib.sha256()
+        for weight in self.weights:
+            if weight.path not in moving:
+                digest.update(weight.path.encode())
+                digest.update(np.asarray(tf.convert_to_tensor(weight)).data)
+        return digest.hexdigest()

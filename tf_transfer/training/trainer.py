@@ -14,7 +14,6 @@ Callbacks do what is not training (progress, TensorBoard, memory).
 
 import contextlib
 import dataclasses
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -116,7 +115,7 @@ class Trainer:
         progress = self.progress
         # A finished run on this network has checked the hash already.
         hashes = self.network.frozen_hashes
-        frozen = hashes.pop(moving, "") or self._hash_frozen()
+        frozen = hashes.pop(moving, "") or self.network.hash_frozen(moving)
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was started with other encoder "
@@ -131,7 +130,7 @@ class Trainer:
                 while progress.phase < len(self.phases):
                     self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
-            if self._hash_frozen() != frozen:
+            if self.network.hash_frozen(moving) != frozen:
                 raise RunError(
                     "A frozen weight moved during training: this is a bug "
                     "in tf_transfer. The result was not written."
@@ -441,15 +440,6 @@ class Trainer:
             f"({progress.total_steps} steps done)."
         )
         return arrays
-
-    def _hash_frozen(self) -> str:
-        """A hash of every weight that never trains in this run."""
-        digest = hashlib.sha256()
-        for weight in self.network.weights:
-            if weight.path not in self.weights_that_train:
-                digest.update(weight.path.encode())
-                digest.update(np.asarray(tf.convert_to_tensor(weight)).data)
-        return digest.hexdigest()
 
     # === The end of the run ===
 
