@@ -237,7 +237,7 @@ def test_rare_classes_may_weigh_the_same(path, tmp_path):
 
 @pytest.mark.parametrize("texts, epochs", [(16, 30), (40, 15), (1000, 1)])
 def test_few_texts_make_thirty_updates(texts, epochs):
-    settings = train.Settings(task="rte", method="contrastive")
+    settings = train.Settings(task="rte", method="contrastive").resolve()
     assert train.usual_epochs(texts, settings) == epochs
 
 

@@ -14,7 +14,7 @@ from tests.support import commands, own_data, quick
 from tf_transfer import train
 from tf_transfer.baselines import probe, ranking
 from tf_transfer.config import command_line
-from tf_transfer.models import loading
+from tf_transfer.models import loading, presets
 from tf_transfer.training import records
 from tf_transfer.utils.errors import FullDiskError, Interrupted, UserError
 
@@ -196,13 +196,13 @@ def test_a_kill_leaves_the_finished_probes(eager, tmp_path, monkeypatch):
     ],
 )
 def test_names_have_commas_between(text, names):
-    assert train.split_names(text) == names
+    assert presets.split_names(text) == names
 
 
 @pytest.mark.parametrize("text", ["a,,b", "a,", " "])
 def test_an_empty_name_is_refused(text):
     with pytest.raises(UserError, match="--models=.*has an empty name"):
-        train.split_names(text)
+        presets.split_names(text)
 
 
 def test_a_ranking_reads_what_a_probe_reads_and_no_run_reads_models(tmp_path):

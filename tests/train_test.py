@@ -29,11 +29,15 @@ KINDS = {
 
 def test_defaults_are_the_recipe_of_the_docstring():
     settings = train.Settings(task="rte").resolve()
-    assert (settings.batch_size, settings.max_length) == (32, 256)
+    assert (settings.batch_size, settings.max_length) == (16, 256)
     assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.1)
     assert settings.bias_correction and settings.max_epochs is None
     assert (settings.select, settings.frozen_prefix) == ("last", "cached")
     assert settings.batching == "grouped"
+    last = train.Settings(task="rte", trainable_layers="2").resolve()
+    assert last.batch_size == 32
+    given = train.Settings(task="rte", batch_size=8)
+    assert given.resolve().batch_size == 8
 
 
 @pytest.mark.parametrize(
@@ -57,17 +61,17 @@ def test_a_method_has_the_same_rate_for_encoders_of_any_size():
 
 @pytest.mark.parametrize(
     "texts, layers, epochs",
-    [(64, "all", 30), (500, "all", 4), (640, "all", 3), (40_000, "all", 3)]
+    [(64, "all", 15), (300, "all", 4), (320, "all", 3), (40_000, "all", 3)]
     + [(64, "2", 30), (300, "2", 6), (40_000, "2", 6)],
 )
 def test_few_texts_make_more_epochs(texts, layers, epochs):
-    settings = train.Settings(task="rte", trainable_layers=layers)
+    settings = train.Settings(task="rte", trainable_layers=layers).resolve()
     assert train.usual_epochs(texts, settings) == epochs
 
 
 def test_a_run_without_a_number_of_epochs_has_the_usual_one(tmp_path):
     path = own_data.write_task(tmp_path)
-    settings = settings_of(path, tmp_path / "runs", max_epochs=None)
+    settings = settings_of(path, tmp_path / "runs", max_epochs=None).resolve()
     asked = train.Train(settings)
     found = asked.find_run()
     epochs = train.usual_epochs(43, settings)

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import tf_transfer
 from tf_transfer import train
 from tf_transfer.config import command_line
+from tf_transfer.models import presets
 from tf_transfer.own import table_source
 from tf_transfer.runs import disk
 from tf_transfer.searches.settings import Settings
@@ -60,7 +61,7 @@ def open_search(settings: Settings, began: float) -> "Search":
     if settings.models:
         ranking = train.rank(
             dataclasses.replace(settings, precision=settings.usual_precision),
-            train.split_names(settings.models),
+            presets.split_names(settings.models),
         )
         screen.say(ranking.text)
         settings = dataclasses.replace(

@@ -11,20 +11,20 @@ needs none. The run ends with the score next to the majority baseline and
 TF-IDF, the commands to try next, and how to predict.
 
 Defaults are what the field uses now, not a paper's of the other commands:
-batch 32, filled with texts of like length, and, for everything, 5e-5, of the
-ranges of Devlin et al. 2019 (appendix A.3), or 2e-4 for encoders of at most 512
-values per token; for the last blocks 2e-4 and for a head on a frozen encoder
-1e-3 (ours: the less trains, the higher); Adam with bias correction and a linear
-schedule that warms up over a tenth of the steps (Mosbach et al. 2021, Zhang et
-al. 2021: without the correction small data sets fail); decay 0.01, clipping at
-1.0 (Devlin et al.); three epochs for everything and six for the last blocks
-(ours), or for few texts the number that takes 60 updates; the last epoch is the
-result, since the rate has decayed then, and one small validation set chooses
-badly (--select=best takes the best); up to 256 tokens, padded to the longest of
-a batch only; the output of frozen blocks is computed once and stored
-(docs/guides/feature_cache.md); scores are learned in units of their standard
-deviation. A task without validation texts holds out a tenth of its training
-set, drawn by --split_seed.
+batches of texts of like length, 16 for everything and 32 for the last blocks
+(ours); for everything 5e-5, of the ranges of Devlin et al. 2019 (appendix A.3),
+or 2e-4 for encoders of at most 512 values per token; for the last blocks 2e-4
+and for a head on a frozen encoder 1e-3 (ours: the less trains, the higher);
+Adam with bias correction and a linear schedule that warms up over a tenth of
+the steps (Mosbach et al. 2021, Zhang et al. 2021: without the correction small
+data sets fail); decay 0.01, clipping at 1.0 (Devlin et al.); three epochs for
+everything and six for the last blocks (ours), or for few texts the number that
+takes 60 updates; the last epoch is the result, since the rate has decayed then,
+and one small validation set chooses badly (--select=best takes the best); up to
+256 tokens, padded to the longest of a batch only; the output of frozen blocks
+is computed once and stored (docs/guides/feature_cache.md); scores are learned
+in units of their standard deviation. A task without validation texts holds out
+a tenth of its training set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
 frozen encoder, and on words (docs/guides/probe.md). --features=tfidf is the
@@ -56,7 +56,7 @@ from tf_transfer.config.fields import (
 from tf_transfer.config.settings import pick
 from tf_transfer.data import batches, task as task_lib
 from tf_transfer.data.task import Source, Task, Texts
-from tf_transfer.models import loading
+from tf_transfer.models import loading, presets
 from tf_transfer.runs import disk, run_comparison, run_data, task_settings
 from tf_transfer.runs.tfidf_run import TfidfRunner
 from tf_transfer.runs.trained import Result
@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 # texts take more epochs to reach.
 EPOCHS, BLOCKS_EPOCHS = 3, 6
 LEAST_UPDATES = 60
+# Everything trains better in smaller batches, the last blocks do not (ours).
+EVERYTHING_BATCH, BATCH = 16, 32
 CONTRASTIVE_UPDATES = 30
 FEWEST_FOR_CURVE = 40  # training texts; a quarter of fewer trains nothing
 RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
@@ -81,7 +83,7 @@ RATES = task_settings.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 SMALL, SMALL_RATE = 512, 2e-4
 RECIPE: dict[str, Setting] = {
     "task": "",
-    "batch_size": 32,
+    "batch_size": None,
     "max_epochs": None,
     "bias_correction": True,
     "schedule": "linear",
@@ -105,6 +107,8 @@ HELP = {
     "max_length": "Longest text (or pair) in tokens; batches are padded to "
     "their own longest text. Unset: 256, or the number of the encoder's "
     "positions if that is smaller.",
+    "batch_size": "Examples per step, summed over all replicas. Unset: "
+    f"{EVERYTHING_BATCH} where everything trains, else {BATCH}.",
     "max_epochs": f"Unset: {EPOCHS} where everything trains, else "
     f"{BLOCKS_EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
     "updates.",
@@ -244,13 +248,16 @@ class Settings(
         return [*names, "patience", "min_delta"] if self.refit else names
 
     def defaults(self) -> dict[str, Setting]:
-        """The learning rate, by what is trained; a refit's selection."""
+        """Learning rate and batch size, by what is trained."""
         values = super().defaults()
         if self.models:  # each encoder has its own
             values.pop("max_length", None)
         trains_all = values.get("lr") == RATES.everything
         if trains_all and self.method == "full" and self._is_small:
             values["lr"] = SMALL_RATE
+        if self.batch_size is None:
+            is_whole = self.trainable_layers == "all" and self.method == "full"
+            values["batch_size"] = EVERYTHING_BATCH if is_whole else BATCH
         return values
 
     @property
@@ -267,7 +274,7 @@ class Settings(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."
             )
-        split_names(self.models)
+        presets.split_names(self.models)
         if self.learning_curve and (self.max_seconds or self.refit):
             raise UserError(
                 "--learning_curve: trains further runs, without a limit of "
@@ -379,7 +386,7 @@ class Train(experiment.Experiment[Settings]):
 
     def _rank(self) -> Record:
         """Ranks encoders; returns the answer of `--json`."""
-        ranking = rank(self.settings, split_names(self.settings.models))
+        ranking = rank(self.settings, presets.split_names(self.settings.models))
         command = self.command(models="", model=ranking.model)
         words = formatting.quote_command(*command)
         screen.say(f"\n{ranking.text}\nTo train it: {words}")
@@ -441,21 +448,6 @@ class Train(experiment.Experiment[Settings]):
         except UserError as error:  # this run is finished
             logging.warning("No score of %s: %s", settings.approach, error)
             return ""
-
-
-def split_names(models: str) -> list[str]:
-    """The names in `--models`; one with a comma is in double quotes.
-
-    Raises:
-        UserError: A name is empty.
-    """
-    names = [*map(str.strip, formatting.split_names(models))]
-    if "" in names:
-        raise UserError(
-            f"--models={models}: has an empty name. Give encoders with commas "
-            "between, such as minilm,FOLDER."
-        )
-    return names
 
 
 def rank(

@@ -92,7 +92,7 @@ class TextEstimator(sklearn.base.BaseEstimator):
         method: str = "full",
         lr: float | None = None,
         max_epochs: int | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         max_length: int | None = None,
         validation_fraction: float = 0.1,
         random_state: int | np.random.RandomState | None = 0,

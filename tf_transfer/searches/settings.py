@@ -112,7 +112,9 @@ class Settings(
     def defaults(self) -> dict[str, Setting]:
         """The root of the runs; their other defaults are their own."""
         out = self.out or os.path.join("searches", self.task_name)
-        return {**super().defaults(), "out": out}
+        values = {**super().defaults(), "out": out}
+        values.pop("batch_size", None)  # by what a run trains
+        return values
 
     def check_settings(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
