@@ -52,7 +52,7 @@ def test_a_folder_without_known_files_is_an_error(
 ):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=words):
-        check.check(str(folder))
+        check.check(check.Settings(check=folder).resolve().check)
 
 
 def test_the_page_has_the_sums_of_the_package():

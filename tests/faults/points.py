@@ -210,7 +210,7 @@ class Trial:
             try:
                 command_line.guarded(lambda: self.scenario.act(self.root))
             except SystemExit as stop:
-                end = {1: "refused", 130: "stopped"}[stop.code]
+                end = {1: "refused", 2: "refused", 130: "stopped"}[stop.code]
             except disk_lib.Ended:
                 end = "ended"
             except BaseException:

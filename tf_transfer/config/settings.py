@@ -365,12 +365,19 @@ def offered_flags(
         changes: Settings in place of the run's.
     """
     cls = type(settings)
-    values = given_flags(settings, ADDED)
+    # Some defaults depend on what trains: at its own, a flag is not offered.
+    values = _drop_usual(cls, given_flags(settings, ADDED))
     if TRAINED & changes.keys():
         values.pop("lr", None)
     values |= changes
     for name in cls(**values).unread():
         values.pop(name, None)
+    values = _drop_usual(cls, values)
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def _drop_usual(cls: type[Settings], values: Record) -> Record:
+    """The flags that are not at the default which the others make."""
     for name, value in [*values.items()]:
         others = {n: v for n, v in values.items() if n != name}
         try:
@@ -379,4 +386,4 @@ def offered_flags(
             continue
         if usual == value:
             values = others
-    return [f"--{name}={value}" for name, value in values.items()]
+    return values

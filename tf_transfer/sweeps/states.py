@@ -13,7 +13,7 @@ from tf_transfer.config.settings import Settings
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import results
 from tf_transfer.utils import files, json_files
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 
 Failure = TypedDict("Failure", {"reason": str, "last_lines": list[str]})
@@ -55,9 +55,11 @@ class RunStates:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
         except OSError as error:
-            advice = files.advise(error) or "Give another --out."
-            raise UserError(
-                f"--out={out}: {error.strerror}. {advice}"
+            advice = files.advise(error)
+            kind = RunError if advice else UserError
+            raise kind(
+                f"--out={out}: {error.strerror}. "
+                f"{advice or 'Give another --out.'}"
             ) from None
 
     # === Reading ===
