@@ -80,6 +80,12 @@ def read_results() -> list[Result]:
     return [Result(name, **row) for name, row in rows.items()]
 
 
+def find_code(name: str) -> str:
+    """The hash of the modules that decide a result's numbers, by its name."""
+    [result] = [one for one in read_results() if one.name == name]
+    return result.hash_code()
+
+
 def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:
     """Hashes modules, without their comments and docstrings.
 

@@ -13,8 +13,8 @@ extra `peers` is installed, to those of `plain_script`, which trains everything
 for three epochs at two rates, and of few texts to that of SetFit, whose pairs
 grow with their square. All have the same labelled texts.
 
-A task whose score is measured already is left out, so that the same command
-goes on.
+A task that today's code has measured already is left out, so that the same
+command goes on.
 """
 
 import csv
@@ -35,7 +35,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks import documents, hugging_face
+from benchmarks import documents, hugging_face, refresh
 from tf_transfer.config import command_line
 from tf_transfer.data.metrics import METRICS
 from tf_transfer.training import records
@@ -335,10 +335,13 @@ def measure(out: str) -> dict[str, Any]:
         "max_length": values.max_length,
         "budgets": values.budgets,
         "processor": machine.processor(),
+        "code": refresh.find_code(NAME),
         "cases": {},
     }
     if os.path.exists(path):
-        measured["cases"] = json_files.read_record(path)["cases"]
+        before = json_files.read_record(path)
+        if before.get("code") == measured["code"]:
+            measured["cases"] = before["cases"]
     os.makedirs(out, exist_ok=True)
     for examples in map(int, values.examples):
         for task in values.tasks:
