@@ -3,6 +3,7 @@ lines, no traceback, and nothing written outside of the given folders."""
 
 import collections
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -111,6 +112,8 @@ def run_experiment(name, *words):
     def main():
         settings = command_line.parse(settings_class(name), words)
         if name == "search":
+            # As after a ranking of --models.
+            settings = dataclasses.replace(settings.resolve(), models="")
             Search(settings.resolve(), time.monotonic())
         else:  # one run, of a study as well
             experiment.Experiment.execute(experiment.load(name)(settings))
