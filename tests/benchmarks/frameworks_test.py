@@ -1,6 +1,5 @@
 """The benchmark measures the same task in every library, and reports it."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -21,6 +20,7 @@ from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.tokens import Tokens
+from tf_transfer.models import cost
 from tf_transfer.utils.errors import UserError
 
 
@@ -131,7 +131,7 @@ def test_fine_tuning_of_a_given_shape_has_no_cache_to_measure(capsys):
     measured = contestants.Contestants(
         settings(trainable_layers="all", shape="2x64").resolve()
     )
-    assert dataclasses.astuple(measured.shape) == (2, 64, 1, 256, False)
+    assert measured.shape == cost.Shape(2, 64, 1, 256)
     assert list(measured.epochs()) == [LIVE, *others()]
     output = capsys.readouterr().out
     assert ("is left out" in output) != hugging_face.is_installed()

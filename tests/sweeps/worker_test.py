@@ -154,7 +154,7 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(tmp_path):
     sweep.kill()
     sweep.wait()
     wait_for(tmp_path / "runs/glue/**/checkpoint")
-    for _ in range(1000):
+    for _ in range(10_000):
         if not workers_of(tmp_path):
             break
         time.sleep(0.02)
