@@ -18,6 +18,7 @@ today's code. No edit forces a rerun: a page of earlier code says so.
 
 import ast
 import dataclasses
+import functools
 import glob
 import hashlib
 import os
@@ -100,20 +101,23 @@ def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:
         paths = [path]
         if os.path.isdir(path):
             paths = sorted(glob.glob(f"{path}/**/*.py", recursive=True))
-        for found in paths:
-            with open(found, encoding="utf-8") as file:
-                tree = ast.parse(file.read())
-            _drop_docstrings(tree)
-            digest.update(os.path.relpath(found, root).encode())
-            digest.update(ast.dump(tree).encode())
+        for source in paths:
+            with open(source, encoding="utf-8") as file:
+                computed = _strip(file.read())
+            digest.update(os.path.relpath(source, root).encode())
+            digest.update(computed)
     return digest.hexdigest()[:HASHED]
 
 
-def _drop_docstrings(tree: ast.Module) -> None:
+@functools.cache  # results share most of their modules
+def _strip(source: str) -> bytes:
+    """What a module computes: its syntax tree, without docstrings."""
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
         if isinstance(node, kinds) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
+    return ast.dump(tree).encode()
 
 
 def find_outdated(results: Sequence[Result]) -> list[Result]:
@@ -191,20 +195,19 @@ def make(result: Result, data: str, out: str) -> None:
     files.write_json(path, dict(sorted(made.items())))
 
 
-def describe_page(page: str, results: Sequence[Result]) -> str:
+def describe_page(page: str, outdated: Sequence[Result]) -> str:
     """The line of a page: whether its numbers are those of today's code.
 
     Args:
         page: Its path from the root of the checkout.
-        results: All results.
+        outdated: See `find_outdated`.
     """
-    outdated = [r for r in find_outdated(results) if r.page == page]
-    if not outdated:
+    names = [f"`{result.name}`" for result in outdated if result.page == page]
+    if not names:
         return "The numbers on this page were made by today's code."
     link = os.path.relpath(f"docs/{EARLIER}", os.path.dirname(page))
-    names = ", ".join(f"`{result.name}`" for result in outdated)
     return (
-        f"Made by [earlier code]({link}): {names}. "
+        f"Made by [earlier code]({link}): {', '.join(names)}. "
         "`python -m benchmarks.refresh` makes the numbers again."
     )
 
@@ -215,8 +218,9 @@ def mark(results: Sequence[Result]) -> None:
     Args:
         results: All results.
     """
+    outdated = find_outdated(results)
     for page in dict.fromkeys(result.page for result in results):
-        text = describe_page(page, results)
+        text = describe_page(page, outdated)
         documents.fill(os.path.join(ROOT, page), MARK, text)
 
 
@@ -243,14 +247,15 @@ def main(argv: list[str]) -> None:
     if values.list:
         print(list_results(results))
         return
-    if not values.mark:
-        if not os.path.isdir(values.data):
-            raise UserError("--data: give the folder of the data sets.")
-        for result in find_outdated(results):
-            if not values.only or result.name in values.only:
-                make(result, values.data, values.out)
-                mark(results)
-    mark(results)
+    if values.mark:
+        mark(results)
+        return
+    if not os.path.isdir(values.data):
+        raise UserError("--data: give the folder of the data sets.")
+    for result in find_outdated(results):
+        if not values.only or result.name in values.only:
+            make(result, values.data, values.out)
+            mark(results)
 
 
 if __name__ == "__main__":

@@ -53,14 +53,17 @@ def list_commands() -> str:
     return "\n".join(lines)
 
 
-def settings_of(command: str) -> type[Fields]:
-    """The settings of a command of `GROUPS`: a field per flag."""
+def module_of(command: str) -> str:
+    """The module with the docstring and the settings of a command."""
     module = f"tf_transfer.{command}"
     if command in FOLDERS:
-        module += ".experiment"
-    elif command == "data":
-        module += ".__main__"
-    cls: type[Fields] = importlib.import_module(module).Settings
+        return f"{module}.experiment"
+    return f"{module}.__main__" if command == "data" else module
+
+
+def settings_of(command: str) -> type[Fields]:
+    """The settings of a command of `GROUPS`: a field per flag."""
+    cls: type[Fields] = importlib.import_module(module_of(command)).Settings
     return cls
 
 
@@ -68,7 +71,7 @@ def complete(words: Sequence[str]) -> str:
     """The script of `tf-transfer completion SHELL`.
 
     Raises:
-        UserError: the words are not the name of one shell.
+        UserError: The words are not the name of one shell.
     """
     if len(words) != 1 or words[0] not in completion.SHELLS:
         raise UserError(
@@ -82,12 +85,9 @@ def complete(words: Sequence[str]) -> str:
 
 def _summary(name: str) -> str:
     """A command's first line, without importing what it needs."""
-    path = f"{name}.py"
-    if name in FOLDERS:
-        path = f"{name}/experiment.py"
-    elif name == "data":
-        path = "data/__main__.py"
-    source = pkgutil.get_data("tf_transfer", path) or b""
+    package, _, module = module_of(name).partition(".")
+    path = f"{module.replace('.', '/')}.py"
+    source = pkgutil.get_data(package, path) or b""
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 

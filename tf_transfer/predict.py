@@ -199,10 +199,10 @@ class Answers:
     """A table with the answers behind its columns.
 
     Attributes:
-        columns: those of the table, and those of the answers.
-        rows: the rows that have an answer.
-        logits: their logits, float32 [examples or words, units].
-        count: number of rows of the table that were read.
+        columns: Those of the table, and those of the answers.
+        rows: The rows that have an answer.
+        logits: Their logits, float32 [examples or words, units].
+        count: Number of rows of the table that were read.
     """
 
     columns: dict[str, Sequence[Cell]]
@@ -298,7 +298,8 @@ def write_scores(
     described = error_analysis.describe_errors(task, rows, logits)
     listed = ", ".join(f"{n} {score:#.4g}" for n, score in scores.items())
     print(
-        f"{len(rows):,} rows: {listed}\n{error_analysis.summarize(described)}",
+        f"{formatting.count(len(rows), 'row')}: {listed}\n"
+        f"{error_analysis.summarize(described)}",
         file=sys.stderr,
     )
     if output:

@@ -11,7 +11,6 @@ from mkdocs.structure.files import File, Files
 
 from tf_transfer import __main__ as commands
 from tf_transfer.config import command_line, help as help_lib
-from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.config.fields import Field, Group
 
 FOLDER = "reference/commands"
@@ -55,12 +54,8 @@ def _list_commands() -> str:
 
 def _read_document(name: str) -> str:
     """The docstring that begins the command's --help."""
-    module = f"tf_transfer.{name}"
-    if name in FOLDERS:
-        module += ".experiment"
-    elif name == "data":
-        module += ".__main__"
-    return inspect.getdoc(importlib.import_module(module)) or ""
+    module = importlib.import_module(commands.module_of(name))
+    return inspect.getdoc(module) or ""
 
 
 def _describe_command(name: str) -> str:

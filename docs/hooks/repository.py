@@ -46,10 +46,10 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
             files.append(_add_file(path, config))
         if path.endswith(".md"):
             text = (ROOT / path).read_text(encoding="utf-8")
-            found = {_resolve(path, m[1]) for m in _LINK.finditer(text)} - seen
+            linked = {_resolve(path, m[1]) for m in _LINK.finditer(text)}
             outside = {
                 target
-                for target in found
+                for target in linked - seen
                 if not target.startswith(DOCS) and (ROOT / target).is_file()
             }
             seen |= outside
@@ -68,7 +68,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
             return match[0]
         if not (ROOT / target).is_file():
             return match[0]
-        link = posixpath.relpath(_find_place(target), posixpath.dirname(uri))
+        link = posixpath.relpath(_find_target(target), posixpath.dirname(uri))
         return f"]({link}{match[2] or ''})"
 
     return _LINK.sub(rewrite, markdown)
@@ -79,8 +79,8 @@ def _resolve(path: str, link: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
 
 
-def _find_place(path: str) -> str:
-    """Where the site has a file of the repository."""
+def _find_target(path: str) -> str:
+    """The path on the site of a file of the repository."""
     if path == "README.md":
         return "index.md"
     if path.startswith(DOCS):
@@ -93,13 +93,13 @@ def _find_place(path: str) -> str:
 
 
 def _add_file(path: str, config: MkDocsConfig) -> File:
-    place = _find_place(path)
-    _paths[place] = path
+    target = _find_target(path)
+    _paths[target] = path
     language = _LANGUAGES.get(posixpath.splitext(path)[1])
     if language is None:
         source = str(ROOT / path)
-        return File.generated(config, place, abs_src_path=source)
+        return File.generated(config, target, abs_src_path=source)
     text = (ROOT / path).read_text(encoding="utf-8")
     fence = "~" * 8
     content = f"{_UNSEARCHED}# {path}\n\n{fence}{language}\n{text}\n{fence}\n"
-    return File.generated(config, place, content=content)
+    return File.generated(config, target, content=content)

@@ -9,12 +9,13 @@ from benchmarks import refresh
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 RESULTS = refresh.read_results()
+OUTDATED = refresh.find_outdated(RESULTS)
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.name)
 def test_a_page_says_whose_code_made_its_numbers(result):
     """`python -m benchmarks.refresh --mark` writes the line."""
-    line = refresh.describe_page(result.page, RESULTS)
+    line = refresh.describe_page(result.page, OUTDATED)
     text = (ROOT / result.page).read_text()
     begin, end = "<!-- begin: code -->", "<!-- end: code -->"
     assert text.partition(begin)[2].partition(end)[0].strip() == line
@@ -77,9 +78,9 @@ def test_a_result_is_made_once_by_its_code(tmp_path, monkeypatch):
     assert (tmp_path / "runs" / "one-abc" / "glue").is_dir()
     assert json.loads(refreshed.read_text())["one"]["code"] == "abc"
     assert refresh.find_outdated([one, broken]) == [broken]
-    line = refresh.describe_page("docs/papers/x.md", [one])
+    line = refresh.describe_page("docs/one.md", [])
     assert line == "The numbers on this page were made by today's code."
-    line = refresh.describe_page("docs/one.md", [one, broken])
+    line = refresh.describe_page("docs/one.md", [broken])
     assert (
         line.startswith("Made by [earlier code](reference/") and "`two`" in line
     )

@@ -159,8 +159,8 @@ def answer(work: Callable[[], Record], as_json: bool) -> None:
     """Does the work of a command; with `--json`, prints its answer alone.
 
     Args:
-        work: does it, prints messages, and returns the answer.
-        as_json: whether the answer is printed. The output of `work`, that of
+        work: Does it, prints messages, and returns the answer.
+        as_json: Whether the answer is printed. The output of `work`, that of
             C++ and of other processes included, then goes to the standard
             error.
     """

@@ -69,8 +69,8 @@ def make_script(shell: str, commands: Mapping[str, type[Fields]]) -> str:
     """The script of a shell.
 
     Args:
-        shell: one of `SHELLS`.
-        commands: the settings of each command, by name.
+        shell: One of `SHELLS`.
+        commands: The settings of each command, by name.
     """
     template, add = (BASH, 'words="{}"') if shell == "bash" else (ZSH, "{}")
     values, flags = [], []

@@ -365,7 +365,7 @@ def offered_flags(
         changes: Settings in place of the run's.
     """
     cls = type(settings)
-    # Some defaults depend on what trains: at its own, a flag is not offered.
+    # What is at a default that depends on what trains gets that of the change.
     values = _drop_usual(cls, given_flags(settings, ADDED))
     if TRAINED & changes.keys():
         values.pop("lr", None)

@@ -58,7 +58,8 @@ def check(folder: str) -> None:
     """Prints every known file of a folder, and whether it is as expected.
 
     Raises:
-        UserError: There is none, or one differs.
+        UserError: There is none.
+        RunError: One differs.
     """
     different, count = [], 0
     for path, is_same in compare(folder):

@@ -76,7 +76,17 @@ class FinishedRun:
         return trained_model.load(self.directory, cache_dir=self.cache_dir)
 
 
-class TextEstimator(sklearn.base.BaseEstimator):
+class TakesTexts(sklearn.base.BaseEstimator):
+    """An estimator whose X are texts; scikit-learn reads it in the tags."""
+
+    def __sklearn_tags__(self) -> sklearn.utils.Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = tags.input_tags.string = True
+        return tags
+
+
+class TextEstimator(TakesTexts):
     """The base class; see `TextClassifier` for parameters and attributes."""
 
     directory_: str
@@ -237,12 +247,6 @@ class TextEstimator(sklearn.base.BaseEstimator):
         """The model of the fit, opened at the first call."""
         check_is_fitted(self, "directory_")
         return self._run.model
-
-    def __sklearn_tags__(self) -> sklearn.utils.Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = tags.input_tags.string = True
-        return tags
 
 
 def _convert(value: Parameter) -> Parameter:

@@ -18,6 +18,7 @@ from tf_transfer import train
 from tf_transfer.baselines import pooled_states, probe
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Examples, Sentences
+from tf_transfer.estimators.base import TakesTexts
 from tf_transfer.feature_cache.feature_cache import FeatureCache
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.own import memory_source
@@ -31,7 +32,7 @@ POOLINGS = {"mean": "mean", "cls": "cls_state"}
 class TextFeatures(
     sklearn.base.ClassNamePrefixFeaturesOutMixin,
     sklearn.base.TransformerMixin,
-    sklearn.base.BaseEstimator,
+    TakesTexts,
 ):
     """Vectors of texts by a frozen encoder, as a step of a pipeline.
 
@@ -143,12 +144,6 @@ class TextFeatures(
                 return _open(model, self.max_length, cache_dir)
             except UserError as error:
                 raise ValueError(str(error)) from None
-
-    def __sklearn_tags__(self) -> sklearn.utils.Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = tags.input_tags.string = True
-        return tags
 
 
 class _FrozenEncoder:

@@ -32,8 +32,9 @@ class TextRegressor(sklearn.base.RegressorMixin, TextEstimator):
             blocks, `all`, or `head` for no block.
         method: What trains in these blocks: `full`, every weight; `lora`;
             `bias`; `norm`; or `contrastive`, for few texts per class.
-        lr: The learning rate. None: 5e-5 for `all`, 2e-4 for last blocks and
-            1e-3 for `head`; less common encoders and methods have their own.
+        lr: The learning rate. None: 2e-4 for last blocks, 1e-3 for `head`, and
+            5e-5 for `all`, or 2e-4 for encoders of at most 512 values per
+            token; methods have their own.
         max_epochs: The number of epochs. None: 3 for `all`, else 6, and more
             for few texts.
         batch_size: Texts per step. None: 16 for `all`, else 32.

@@ -34,8 +34,8 @@ PROBE, TFIDF = "the probe", "the TF-IDF baseline"
 MOST_FREQUENT_TAG = "the most frequent tag"
 COST = "time, s"
 LABELS_HELP = "More labelled texts are likely to help."
-PROBE_FOLD_SHARE = 1 / 4  # of the probe's folds, tested over trained on
 LABELS_UNSURE = "It is not shown that more labelled texts would help."
+PROBE_FOLD_SHARE = 1 / 4  # of the probe's folds, tested over trained on
 NAMES = {
     "last_0": "the head alone",
     "head": "the output layer alone",

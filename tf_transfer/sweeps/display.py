@@ -47,7 +47,7 @@ class Display:
             leave=False,
             bar_format=BAR,
         )
-        self._drawn = 0.0  # when the table was
+        self._drawn = 0.0  # when the bar was
         self._started: dict[str, float] = {}  # when runs were, by name
         self._estimator = estimate.Estimator()
         with contextlib.suppress(OSError, UserError):
