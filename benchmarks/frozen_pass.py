@@ -8,7 +8,8 @@ longest first, padded to a multiple of 16. Ours runs as in a build of the
 feature cache, but stores nothing. keras-hub is its own call of the backbone,
 traced. PyTorch is a `BertModel` of transformers, its weights in the precision
 of the arithmetic (`pip install -e '.[peers]'`; left out without it). The passes
-alternate in one process, after one of each that is not counted.
+alternate in one process, after one of each that is not counted. A processor
+without products in bfloat16 is measured in float32 alone.
 
 The limit is the number of texts whose matrix products, without padding, would
 take a second at the speed that products of large matrices reach here, in the
@@ -19,7 +20,7 @@ import dataclasses
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,6 @@ INPUTS = ("ids", "segments", "mask")
 SHORTEST, LONGEST = 16, 64  # tokens of a text
 BATCH, SMALL_BATCH = 32, 16
 SMALL = f"TensorFlow, batches of {SMALL_BATCH}"
-# The names of `--precision` for the arithmetic of a pass.
-PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 def run(settings: measuring.BenchmarkSettings) -> dict[str, Any]:
@@ -46,10 +45,11 @@ def run(settings: measuring.BenchmarkSettings) -> dict[str, Any]:
     settings = settings.resolve()
     encoder = contestants.load_encoder(settings, settings.shape)
     split = draw_texts(settings.examples, len(encoder.tokenizer.vocabulary))
-    passes = make_passes(settings, encoder, split)
+    precisions = list_precisions()
+    passes = make_passes(settings, encoder, split, precisions)
     peaks = {
         name: peak.measure_peaks(precision)
-        for name, precision in PRECISIONS.items()
+        for name, precision in precisions.items()
     }
     seconds = measuring.time_epochs(passes, settings.rounds)
     shape = hugging_face.find_shape(encoder)
@@ -68,6 +68,16 @@ def run(settings: measuring.BenchmarkSettings) -> dict[str, Any]:
     }
 
 
+def list_precisions() -> dict[str, str]:
+    """The names of `--precision`, by the arithmetic of a pass."""
+    precisions = {"float32": "float32"}
+    if machine.has_bfloat16() or machine.has_gpu():
+        precisions["bfloat16"] = "mixed_bfloat16"
+    else:
+        print("bfloat16 is left out: this processor has no products in it.")
+    return precisions
+
+
 def draw_texts(count: int, vocabulary: int) -> Any:
     """Returns an `EncodedSplit` of random tokens, of all lengths alike."""
     from tf_transfer.data import tokens
@@ -81,7 +91,10 @@ def draw_texts(count: int, vocabulary: int) -> Any:
 
 
 def make_passes(
-    settings: measuring.BenchmarkSettings, encoder: Any, split: Any
+    settings: measuring.BenchmarkSettings,
+    encoder: Any,
+    split: Any,
+    precisions: Mapping[str, str],
 ) -> dict[str, Callable[[], object]]:
     """Returns a dict from each contestant to a function that runs its pass.
 
@@ -89,6 +102,7 @@ def make_passes(
         settings: Resolved.
         encoder: Ours, in float32.
         split: The texts.
+        precisions: See `list_precisions`.
     """
     from benchmarks import contestants
     from tf_transfer.data import batches
@@ -126,7 +140,7 @@ def make_passes(
             engines.run_tensorflow, plan(SMALL_BATCH), "float32", devices
         )
     }
-    for name, precision in PRECISIONS.items():
+    for name, precision in precisions.items():
         passes[f"TensorFlow, {name}"] = repeat_pass(
             engines.run_tensorflow, dataset, name, devices
         )

@@ -192,7 +192,7 @@ def test_rows_are_measured_in_processes_of_their_own(tmp_path):
     [result] = speed.read(str(tmp_path / frameworks.FOLDER))
     assert result["settings"]["model"] == "tiny" and result["steps"] == 2
     speed.measure("benchmarks.frozen_pass", [row], "sample", out)
-    assert "| tiny | TensorFlow | bfloat16 |" in speed.tabulate_passes(out)
+    assert "| tiny | TensorFlow | float32 |" in speed.tabulate_passes(out)
     with pytest.raises(UserError, match="--rounds=0"):
         speed.measure(
             "benchmarks.frameworks", [(*row, "--rounds=0")], "sample", out
