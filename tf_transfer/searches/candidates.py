@@ -28,6 +28,9 @@ CACHE = "cache"  # `Candidate.cache` of the encoder's states
 # docs/guides/few_texts.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
+# Points that everything usually leads the last blocks by, on 600 texts
+# (`benchmarks.usual_leads`).
+EVERYTHING_LEAD = 1.5
 USUAL_POOLING = "cls"  # of a run, unless the encoder was tuned with another
 LONGER = 2  # times the epochs of a variant
 STEPS = (1.0, 2.0, 5.0)
@@ -141,7 +144,10 @@ class Candidates:
         flags |= {"lr": f"{rates[1]:g}", "max_epochs": epochs}
         flags |= self._list_cuts(str(flags["trainable_layers"]))
         name = name or advice.name_approach(settings.approach)
-        candidate = Candidate(name, flags, Work(), epochs, name, cache)
+        candidate = Candidate(
+            *(name, flags, Work(), epochs, name, cache),
+            usual_lead=EVERYTHING_LEAD if is_whole else 0.0,
+        )
         work = self._count(candidate)
         return dataclasses.replace(
             candidate, work=work, cache=cache if work.family else ""

@@ -23,13 +23,8 @@ train. A *repeat* is a fold, or one more time the same fold with another seed.
 A run fits if the answer can still be trained on all labelled texts after it;
 the first one also without that.
 
-Candidates are compared on the texts of all folds that both ran on. A lead over
-the best baseline is shrunk by its noise,
-
-    expected lead = lead * SPREAD^2 / (SPREAD^2 + error^2),
-
-the posterior mean if leads are normal around 0 with the standard deviation
-SPREAD: one lucky fold does not win against the mean of five.
+Candidates are compared on the texts of all folds that both ran on. They are
+ranked by their expected lead over the best baseline (`leads`).
 """
 
 import dataclasses
@@ -45,13 +40,13 @@ from tf_transfer.comparison.compare import subtract
 from tf_transfer.comparison.decisions import Row
 from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.comparison.finished_runs import join, Scored
+from tf_transfer.searches.leads import expect_leads
 from tf_transfer.sweeps.estimate import Work
 from tf_transfer.sweeps.grid import Value
 
 FINALISTS = 3  # on all folds
 REPEATED = 2  # with other seeds
 ROUNDS = 2  # times that a candidate runs on each fold
-SPREAD = 3.0  # points; of the leads of approaches over the best baseline
 # Factors for the error of a prediction, before and after an approach was
 # measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
@@ -76,6 +71,7 @@ class Candidate:
             it reads none.
         is_baseline: Whether nothing of the encoder trains.
         variant_of: Name of the candidate that it changes; empty if none.
+        usual_lead: Over the best baseline, in points, before it has run.
     """
 
     name: str
@@ -86,6 +82,7 @@ class Candidate:
     cache: str = ""
     is_baseline: bool = False
     variant_of: str = ""
+    usual_lead: float = 0.0
 
 
 # === Costs ===
@@ -224,8 +221,8 @@ class Standing:
 
     Attributes:
         name: Of the candidate.
-        expected: Its lead over the best baseline, shrunk by its noise, in
-            points; where no baseline has run, its score.
+        expected: Its expected lead over the best baseline, in points; where no
+            baseline has run, its score.
     """
 
     name: str
@@ -320,16 +317,35 @@ class Race:
 
     def rank(self) -> list[Standing]:
         """All candidates that have run, the best first."""
+        names = [*self.results]
         floor = self.find_floor()
-        standings = []
-        for name in self.results:
-            one, expected = self.describe(name), 0.0
-            if not floor:
-                expected = one.row.validation.value
-            elif name != floor:
-                expected = _expect(subtract(one, self.describe(floor)))
-            standings.append(Standing(name, expected))
+        if floor:
+            leads = [
+                subtract(self.describe(name), self.describe(floor))
+                for name in names
+            ]
+            expected = self._expect_leads(names, leads)
+        else:
+            scores = [self.describe(name).row.validation for name in names]
+            expected = [score.value for score in scores]
+        standings = map(Standing, names, expected)
         return sorted(standings, key=lambda one: -one.expected)
+
+    def _expect_leads(
+        self, names: Sequence[str], leads: Sequence[Ranged]
+    ) -> list[float]:
+        """The expected leads; those of baselines are what they were."""
+        candidates = [self.candidates[name] for name in names]
+        trained = [n for n, c in enumerate(candidates) if not c.is_baseline]
+        expected = [lead.value for lead in leads]
+        found = expect_leads(
+            [leads[n] for n in trained],
+            [candidates[n].usual_lead for n in trained],
+            [candidates[n].variant_of or names[n] for n in trained],
+        )
+        for n, lead in zip(trained, found):
+            expected[n] = lead
+        return expected
 
     def compare(self) -> list[Row]:
         """A row for each candidate, the best first, which is the reference."""
@@ -444,11 +460,3 @@ class Race:
             for one in self.rank()
             if not self.candidates[one.name].is_baseline
         ]
-
-
-def _expect(lead: Ranged) -> float:
-    """A lead, shrunk by its noise; minus infinity where it is not known."""
-    if not lead.is_known:
-        return -math.inf
-    error = lead.estimate.error if lead.estimate else 0.0
-    return lead.value * SPREAD**2 / (SPREAD**2 + error**2)
