@@ -56,6 +56,7 @@ class Result:
     Attributes:
         name: Its name.
         page: The page that shows it, from the root of the checkout.
+        shown_on: Other pages that show its numbers.
         hours: On two cores, half of the training minutes that the page gives;
             0 where it gives none and none were measured.
         modules: What decides its numbers in addition to `SHARED`, below
@@ -68,6 +69,12 @@ class Result:
     modules: Sequence[str]
     commands: Sequence[str]
     hours: float = 0.0
+    shown_on: Sequence[str] = ()
+
+    @property
+    def pages(self) -> list[str]:
+        """All pages that show its numbers."""
+        return [self.page, *self.shown_on]
 
     def hash_code(self) -> str:
         """The hash of the modules that decide its numbers."""
@@ -202,7 +209,7 @@ def describe_page(page: str, outdated: Sequence[Result]) -> str:
         page: Its path from the root of the checkout.
         outdated: See `find_outdated`.
     """
-    names = [f"`{result.name}`" for result in outdated if result.page == page]
+    names = [f"`{result.name}`" for result in outdated if page in result.pages]
     if not names:
         return "The numbers on this page were made by today's code."
     link = os.path.relpath(f"docs/{EARLIER}", os.path.dirname(page))
@@ -219,7 +226,8 @@ def mark(results: Sequence[Result]) -> None:
         results: All results.
     """
     outdated = find_outdated(results)
-    for page in dict.fromkeys(result.page for result in results):
+    pages = [page for result in results for page in result.pages]
+    for page in dict.fromkeys(pages):
         text = describe_page(page, outdated)
         documents.fill(os.path.join(ROOT, page), MARK, text)
 

@@ -1,0 +1,466 @@
+"""How much must be trained: the results of all studies on one page.
+
+    python -m benchmarks.how_much --document=docs/how_much.md
+
+Reads every `summary.json` below `experiments` (--summaries), whichever encoder
+its runs trained, and writes the tables between the marks of the page and the
+figure into `experiments/how_much` (--out). It trains nothing.
+"""
+
+import dataclasses
+import glob
+import math
+import os
+from collections.abc import Iterable, Sequence
+
+from absl import flags
+
+from benchmarks import documents, fewest_blocks, verdicts_by_encoder
+from benchmarks.fewest_blocks import TaskLosses, Trained
+from benchmarks.verdicts_by_encoder import Statement
+from tf_transfer.comparison import decisions
+from tf_transfer.comparison.decisions import NO
+from tf_transfer.comparison.run_record import RunRecord
+from tf_transfer.config import command_line
+from tf_transfer.reports import advice, figures, study as study_lib, summary
+from tf_transfer.reports.figures import Figure
+from tf_transfer.reports.run_groups import FAILED, group_by
+from tf_transfer.reports.study import Study
+from tf_transfer.utils import files, formatting
+from tf_transfer.utils.errors import UserError
+
+FIGURE = "loss_against_cost"
+STATEMENTS = "how_much/statements.toml"  # below --summaries
+PAPERS = {
+    "glue": "Wang",
+    "tweets": "Hart",
+    "stacking": "Wang et al.",
+    "multitask": "Li",
+    "freezing": "Lee et al.",
+    "methods": "ours",
+}
+MARGIN = decisions.MARGIN
+POINTS = advice.describe_points(MARGIN)
+LOWEST = -12.0  # points that the figure shows
+FAILED_MARK = "†"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    flags.DEFINE_string("summaries", "experiments", "Folder of the summaries.")
+    flags.DEFINE_string("document", "", "The page; empty to print its parts.")
+    flags.DEFINE_string("out", "experiments/how_much", "Folder of the figure.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What the page is made from.
+
+    Attributes:
+        studies: Of all summaries, each of which is judged by itself.
+        losses: Of all studies, by encoder and task.
+        runs: All runs that trained or were fitted.
+        statements: What the papers say.
+    """
+
+    studies: Sequence[Study]
+    losses: Sequence[TaskLosses]
+    runs: Sequence[RunRecord]
+    statements: Sequence[Statement]
+
+
+def list_summaries(folder: str) -> list[str]:
+    """The paths of all summaries below a folder.
+
+    Raises:
+        UserError: There are none.
+    """
+    pattern = os.path.join(folder, "**", "summary.json")
+    paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths:
+        raise UserError(f"--summaries={folder}: has no summary.json.")
+    return paths
+
+
+def read_results(paths: Iterable[str], folder: str) -> Results:
+    """Reads summaries and compares their runs.
+
+    Args:
+        paths: Of the summaries.
+        folder: With the papers' claims and `STATEMENTS`.
+    """
+    studies: list[Study] = []
+    runs: list[RunRecord] = []
+    for path in paths:
+        content = summary.read_summary(path)
+        studies += study_lib.collect(content, folder, MARGIN)
+        runs += [run for run in content["runs"] if not run.members]
+    losses = [
+        one for study in studies for one in fewest_blocks.list_losses(study)
+    ]
+    losses.sort(key=lambda one: (one.encoder, one.task, one.experiment))
+    path = os.path.join(folder, STATEMENTS)
+    statements = verdicts_by_encoder.read_statements(path)
+    return Results(studies, losses, runs, statements)
+
+
+def make_parts(results: Results) -> dict[str, str]:
+    """The generated parts of the page, by the name of their marks."""
+    return {
+        "answer": describe_answer(results.losses),
+        "losses": make_losses(results.losses),
+        "statements": make_statements(results),
+        "verdicts": make_verdicts(results),
+        "costs": make_costs(results.runs),
+    }
+
+
+# === The answer ===
+
+
+def describe_answer(losses: Sequence[TaskLosses]) -> str:
+    """What the table of losses shows, a list item for each encoder."""
+    items = []
+    for encoder, members in group_by(losses, lambda x: x.encoder).items():
+        compared = [one for one in members if one.compared]
+        few = [fewest_blocks.find_fewest(x.trained, MARGIN) for x in compared]
+        found = [one for one in few if one is not None]
+        shown = [
+            high
+            for one in compared
+            for _, high in [fewest_blocks.find_range(one.compared)]
+            if high is not None
+        ]
+        half = [one for one in found if 2 * one.blocks <= members[0].depth]
+        shares = [one.share for one in found if not math.isnan(one.share)]
+        probes = [x.probe for x in members if x.probe and x.probe.word]
+        near = [x for x in probes if x.row.difference.value >= -MARGIN]
+        far = [one for one in probes if one.word == NO]
+        text = (
+            f"In {len(compared)} of {len(members)} comparisons the full model "
+            "and some of the last blocks learned. By the means of the trials, "
+            f"some of the last blocks lose at most {POINTS} in {len(found)} of "
+            f"these, and half of all blocks or fewer do in {len(half)}. The "
+            f"trials suffice to show it in {len(shown)}."
+        )
+        if found:
+            text += f" The fewest blocks are {_list_fewest(compared)}."
+        if shares:
+            text += (
+                f" They take {min(shares):.0f} to {max(shares):.0f} % of the "
+                "time of training everything."
+            )
+        if probes:
+            text += (
+                f" The probe loses at most {POINTS} in "
+                f"{len(near)} of {len(probes)} comparisons, and is shown to "
+                f"lose more in {len(far)}."
+            )
+        blocks = formatting.count(members[0].depth, "block")
+        items.append(f"- **`{encoder}`**, {blocks}. {text}")
+    return "\n".join(items)
+
+
+def _list_fewest(compared: Sequence[TaskLosses]) -> str:
+    """The fewest blocks of each task, such as `4 on cola, 2 to 3 on sst2`."""
+    by_task: dict[str, list[int]] = {}
+    for one in compared:
+        few = fewest_blocks.find_fewest(one.trained, MARGIN)
+        if few is not None:
+            by_task.setdefault(one.task, []).append(few.blocks)
+    texts = []
+    for task, blocks in by_task.items():
+        ends = dict.fromkeys((min(blocks), max(blocks)))
+        texts.append(f"{' to '.join(map(str, ends))} on {task}")
+    return formatting.join_words(texts)
+
+
+# === The table of losses ===
+
+
+def make_losses(losses: Sequence[TaskLosses]) -> str:
+    """The table of losses as Markdown, with its caption and the figure."""
+    rows = [
+        [
+            "encoder",
+            "task",
+            "training texts",
+            "trials",
+            "everything",
+            "time, s",
+            "blocks tried",
+            "fewest blocks",
+            "interval",
+            "minus everything",
+            "time, %",
+            "the probe minus everything",
+            "study",
+        ]
+    ]
+    rows.append(["---"] * len(rows[0]))
+    for one in losses:
+        rows.append(_make_row(one, _describe_study(one, losses)))
+    figure = draw_losses(losses)
+    return (
+        f"{_explain_losses()}\n\n{documents.as_markdown(rows)}\n\n"
+        f"{FAILED_MARK}: the full model, or each number of blocks, is "
+        f"{FAILED}.\n\n"
+        f"![{figure.caption}](../experiments/how_much/{figure.name}.png)"
+    )
+
+
+def _explain_losses() -> str:
+    return (
+        "Test scores in points, with 95 % intervals. *Fewest blocks*: of the "
+        "numbers of last blocks that were tried, the fewest whose mean loss "
+        f"is at most {POINTS}. *Interval*: from the fewest that are "
+        "not shown to lose more, to the fewest that are shown to lose less; "
+        "*all* stands for training everything. Behind a loss is whether it is "
+        f"below {POINTS}: yes and no are shown at 5 % (Holm, over all "
+        "rows of the task on the study's page), and *open* means that the "
+        "trials are too few to say. *Time*: seconds of training with the "
+        "build of the feature cache, in percent of everything's; empty where "
+        "they were not measured alike:"
+    )
+
+
+def _make_row(one: TaskLosses, study: str) -> list[str]:
+    few = fewest_blocks.find_fewest(one.trained, MARGIN)
+    tried = ", ".join(str(trained.blocks) for trained in one.trained)
+    number, ends, loss, share = FAILED_MARK, "", "", ""
+    if one.compared:
+        low, high = fewest_blocks.find_range(one.compared)
+        number = "none"
+        ends = "all" if low is None else f"{low} to {_show_blocks(high)}"
+    if few is not None:
+        number, loss, share = str(few.blocks), _show_loss(few), _show_share(few)
+    trials = min(
+        row.seeds for row in (one.everything, *(x.row for x in one.trained))
+    )
+    score = one.everything.test
+    if not score.is_known:
+        score = one.everything.validation
+    return [
+        f"`{one.encoder}`",
+        f"{one.task}, {one.metric}",
+        f"{one.texts:,}",
+        str(trials),
+        score.show(1),
+        _show_number(one.everything.seconds),
+        tried,
+        number,
+        ends,
+        loss,
+        share,
+        _show_loss(one.probe) if one.probe else "",
+        study,
+    ]
+
+
+def _show_blocks(blocks: int | None) -> str:
+    return "all" if blocks is None else str(blocks)
+
+
+def _show_loss(one: Trained) -> str:
+    """A difference with its interval and word, such as `-0.7 (...): open`."""
+    if not one.row.difference.is_known:
+        return FAILED_MARK
+    return f"{one.row.difference.show(1, '+')}: {one.word}"
+
+
+def _show_share(one: Trained) -> str:
+    return _show_number(one.share)
+
+
+def _show_number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.0f}"
+
+
+def _describe_study(one: TaskLosses, losses: Sequence[TaskLosses]) -> str:
+    """A link to the page, with settings where a study has two rows alike."""
+    name = link_paper(one.experiment, one.experiment)
+    alike = [other for other in losses if _identify(other) == _identify(one)]
+    shared = set.intersection(*({*other.settings} for other in alike))
+    distinct = [text for text in one.settings if text not in shared]
+    return ", ".join([name, *distinct])
+
+
+def _identify(one: TaskLosses) -> tuple[str, str, str, int]:
+    return one.encoder, one.experiment, one.task, one.texts
+
+
+def link_paper(experiment: str, text: str) -> str:
+    """A link from the page to that of an experiment."""
+    return f"[{text}](papers/{experiment}.md)"
+
+
+# === The figure ===
+
+
+def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
+    """Loss against share of the cost: a panel an encoder, a line a task.
+
+    The points of a line are its numbers of blocks. A star is the probe, at 0,
+    as its time is not compared. Where studies share a task, their lines have
+    its colour and markers of their own.
+    """
+    encoders = group_by(losses, lambda one: one.encoder)
+    tasks = sorted({_name_line(one) for one in losses if one.compared})
+    colours = dict(zip(tasks, figures.PALETTE[1:], strict=False))
+    figure, axes = figures.make_panels(len(encoders), 4.2)
+    shown: figures.Handles = {}
+    for axis, (encoder, members) in zip(axes, encoders.items()):
+        axis.axhline(0, color=figures.GREY, linewidth=1, linestyle=":")
+        axis.axhline(-MARGIN, color=figures.GREY, linewidth=1, linestyle="--")
+        counts: dict[str, int] = {}
+        for one in members:
+            task = _name_line(one)
+            points = [x for x in one.compared if not math.isnan(x.share)]
+            probe = one.probe
+            if probe is not None and probe.row.difference.is_known:
+                axis.plot(
+                    0,
+                    max(probe.row.difference.value, LOWEST),
+                    "*",
+                    color=colours[task],
+                    markersize=9,
+                    clip_on=False,
+                )
+            if not points:
+                continue
+            number = counts[task] = counts.get(task, -1) + 1
+            handle = axis.errorbar(
+                [point.share for point in points],
+                [point.row.difference.value for point in points],
+                figures.reaches([point.row.difference for point in points]),
+                color=colours[task],
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=4,
+                linewidth=1.2,
+                elinewidth=0.5,
+                capsize=1.5,
+            )
+            shown.setdefault(task, handle)
+        axis.set_xlim(-3, 100)
+        axis.set_ylim(LOWEST, -LOWEST * 0.75)
+        figures.add_frame(
+            axis,
+            "score minus everything's, points",
+            "time, % of everything's",
+            encoder,
+        )
+    return figures.finish(
+        figure,
+        shown,
+        FIGURE,
+        "Score minus that of training everything against the share of its "
+        "time, with 95 % intervals. A line is a task in a study, and a point a "
+        "number of last blocks. Stars: the probe, at 0, since its time is not "
+        f"compared. Dashed: a loss of {POINTS}. Losses of more than "
+        f"{-LOWEST:.0f} points are below the figure.",
+    )
+
+
+def _name_line(one: TaskLosses) -> str:
+    """What the legend calls the line of a task."""
+    return one.task.partition(",")[0]
+
+
+# === What the papers said ===
+
+
+def make_statements(results: Results) -> str:
+    """The table of statements, with a column for each encoder."""
+    encoders = verdicts_by_encoder.list_encoders(results.studies)
+    heads = ["paper", "in its words", *(f"on `{x}`" for x in encoders)]
+    rows = [heads, ["---"] * len(heads)]
+    for one in results.statements:
+        row = [
+            link_paper(one.paper, PAPERS[one.paper]),
+            f'"{one.quote}" ({one.source})',
+        ]
+        for encoder in encoders:
+            texts = verdicts_by_encoder.describe_claims(
+                results.studies, one, encoder
+            )
+            row.append("<br>".join(texts) or "not run")
+        rows.append(row)
+    return documents.as_markdown(rows)
+
+
+def make_verdicts(results: Results) -> str:
+    """The table of outcomes by paper and encoder."""
+    heads = [
+        "paper",
+        "encoder",
+        *verdicts_by_encoder.OUTCOMES,
+        "claims without a result",
+    ]
+    rows = [heads, ["---"] * len(heads)]
+    for paper in dict.fromkeys(one.paper for one in results.statements):
+        studies = [s for s in results.studies if s.experiment == paper]
+        for encoder in verdicts_by_encoder.list_encoders(studies):
+            counts, without = verdicts_by_encoder.count_outcomes(
+                studies, paper, encoder
+            )
+            name = link_paper(paper, PAPERS[paper])
+            rows.append([name, f"`{encoder}`", *map(str, [*counts, without])])
+    return documents.as_markdown(rows)
+
+
+# === Hours and memory ===
+
+
+def make_costs(runs: Sequence[RunRecord]) -> str:
+    """The table of hours and memory, by study and encoder."""
+    heads = [
+        "study",
+        "encoder",
+        "runs",
+        "time of training",
+        "largest memory",
+        "commands",
+    ]
+    rows = [heads, ["---"] * len(heads)]
+    # Some baselines name an encoder without using it.
+    by_study = group_by(
+        runs, lambda run: (run.experiment, run.model if run.trains else "")
+    )
+    for (experiment, encoder), members in sorted(by_study.items()):
+        seconds = sum(run.seconds or 0.0 for run in members)
+        memory = max(run.memory or 0 for run in members)
+        rows.append(
+            [
+                link_paper(experiment, experiment),
+                f"`{encoder}`" if encoder else "the probe, baselines",
+                f"{len(members):,}",
+                formatting.duration(seconds),
+                formatting.size(memory) if memory else "",
+                f"[commands](papers/{experiment}.md#reproduction)",
+            ]
+        )
+    return documents.as_markdown(rows)
+
+
+def main(argv: list[str]) -> None:
+    """Prints the parts of the page, or writes them and the figure."""
+    del argv
+    values = flags.FLAGS
+    paths = list_summaries(values.summaries)
+    results = read_results(paths, values.summaries)
+    parts = make_parts(results)
+    if not values.document:
+        print("\n\n".join(parts.values()))
+        return
+    for name, text in parts.items():
+        documents.fill(values.document, name, text)
+    figure = draw_losses(results.losses)
+    os.makedirs(values.out, exist_ok=True)
+    path = os.path.join(values.out, f"{figure.name}.png")
+    files.write_atomically(path, figure.png)
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.command(main)
