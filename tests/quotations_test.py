@@ -73,6 +73,17 @@ def read_claims(experiment):
     return " ".join([*content["notes"], *of_claims])
 
 
+def read_statements(experiment):
+    """What docs/how_much.md quotes from a paper."""
+    path = ROOT / "experiments" / "how_much" / "statements.toml"
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    return " ".join(
+        f'"{statement["quote"]}"'
+        for statement in content["statement"]
+        if statement["paper"] == experiment
+    )
+
+
 def test_a_quotation_is_compared_without_its_typography():
     paper = "We  argue that\ntransfer learn-\ning saves 3–5 “layers” of 12."
     quoted = '"saves 3-5 layers", "we [...] argue that", "save[s] 3"'
@@ -83,7 +94,9 @@ def test_a_quotation_is_compared_without_its_typography():
 
 @pytest.mark.shared
 @pytest.mark.parametrize("experiment", FILES)
-@pytest.mark.parametrize("read", [read_page, read_rows, read_claims])
+@pytest.mark.parametrize(
+    "read", [read_page, read_rows, read_claims, read_statements]
+)
 def test_every_quotation_is_in_the_paper(experiment, read):
     path = os.path.join(TEXTS, FILES[experiment])
     with open(path, encoding="utf-8") as file:

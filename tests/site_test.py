@@ -17,18 +17,30 @@ def read_navigation():
     return re.findall(r"^ +- (?:.+: )?(\S+\.md)$", navigation, re.M)
 
 
+def list_pages_outside():
+    """The pages of the navigation that the root of the checkout has."""
+    return [
+        page
+        for page in read_navigation()
+        if "/" not in page
+        and not os.path.isfile(os.path.join(commands.ROOT, "docs", page))
+    ]
+
+
+def named_commands():
+    return [page for page in read_navigation() if page.startswith(COMMANDS)]
+
+
 def test_the_navigation_has_each_page_once():
     named = read_navigation()
     assert len(named) == len({*named})
     written = {page.removeprefix("docs/") for page in pages.list_pages()}
-    below_docs = {
-        page for page in named if "/" in page and not page.startswith(COMMANDS)
-    }
-    assert below_docs == written
+    outside = {*list_pages_outside(), *named_commands()}
+    assert {*named} - outside == written
 
 
 def test_pages_from_outside_docs_exist():
-    outside = [page for page in read_navigation() if "/" not in page]
+    outside = list_pages_outside()
     assert outside[0] == "index.md"  # README
     for page in outside[1:]:
         assert os.path.isfile(os.path.join(commands.ROOT, page)), page
@@ -37,8 +49,7 @@ def test_pages_from_outside_docs_exist():
 def test_the_navigation_has_each_command():
     named = {
         page.removeprefix(COMMANDS).removesuffix(".md")
-        for page in read_navigation()
-        if page.startswith(COMMANDS)
+        for page in named_commands()
     }
     groups = tf_transfer_main.GROUPS.values()
     assert named == {"index", *itertools.chain(*groups)}
