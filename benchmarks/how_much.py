@@ -142,7 +142,7 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
             "and some of the last blocks learned. By the means of the trials, "
             f"some of the last blocks lose at most {POINTS} in {len(found)} of "
             f"these, and half of all blocks or fewer do in {len(half)}. The "
-            f"trials suffice to show it in {len(shown)}."
+            f"trials suffice to show it in {len(shown) or 'none'}."
         )
         if found:
             text += f" The fewest blocks are {_list_fewest(compared)}."

@@ -157,5 +157,10 @@ def count_outcomes(
     }
     counts = collections.Counter(results.values())
     judged = {name for name, _ in results}
-    without = {verdict.claim.id for verdict in found} - judged
-    return [counts[outcome] for outcome in OUTCOMES], len(without)
+    claims = {
+        claim.id
+        for study in studies
+        if study.experiment == paper and study.paper is not None
+        for claim in study.paper.claims
+    }
+    return [counts[one] for one in OUTCOMES], len(claims - judged)

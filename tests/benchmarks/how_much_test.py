@@ -146,6 +146,7 @@ def test_each_encoder_has_its_rows_and_its_panel():
     assert "| `minilm` | rte" in table and "| `mpnet` | rte" in table
     answer = how_much.describe_answer(losses)
     assert "- **`mpnet`**, 12 blocks. In 1 of 1 comparisons" in answer
+    assert "The fewest blocks are 2 on rte." in answer
     assert how_much.draw_losses(losses).png.startswith(b"\x89PNG")
 
 
