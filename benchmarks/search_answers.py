@@ -101,16 +101,13 @@ def define_flags() -> None:
 # === The tasks ===
 
 
-def write_task(
-    task: str, examples: int, folder: str, draw: int = 0
-) -> list[pd.DataFrame]:
+def write_task(task: str, examples: int, folder: str) -> list[pd.DataFrame]:
     """Writes a user's task file with its two tables.
 
     Args:
         task: Key of `TASKS`.
         examples: Number of labelled texts.
         folder: For the files.
-        draw: Number of the draw of the labelled texts.
 
     Returns:
         The labelled texts and those of the test: columns text0 (and text1) and
@@ -120,7 +117,7 @@ def write_task(
     values = flags.FLAGS
     path = os.path.join(values.data, path)
     table = _read(path, texts, label)
-    drawn = table.sample(len(table), random_state=draw)
+    drawn = table.sample(len(table), random_state=0)
     tested = drawn[-TESTING:]
     if test:
         test = os.path.join(os.path.dirname(path), test)

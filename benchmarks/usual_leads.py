@@ -4,16 +4,15 @@ r"""What approaches usually lead the baselines by, which a search starts from.
     python -m benchmarks.usual_leads --document=docs/guides/search.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Of each of six tasks,
-some texts are labelled, by several draws where they are few. All usual
-candidates of a search are fitted to all labelled texts, at their usual rate and
-number of epochs, and scored on the test. A lead is a candidate's score minus
-that of the best baseline, in points.
+some texts are labelled. All usual candidates of a search are fitted to these,
+at their usual rate and number of epochs, and scored on the test. A lead is a
+candidate's score minus that of the best baseline, in points.
 
 A replay draws what a short search would see of these leads, with `FOLDS` folds
 of each approach, and has the test score that its choice misses, by the expected
 leads of `searches.leads` and by each lead as it is.
 
-A draw that is measured already is left out, so that the same command goes on.
+A task that is measured already is left out, so that the same command goes on.
 """
 
 import contextlib
@@ -38,21 +37,20 @@ from tf_transfer.searches.controller import Search
 from tf_transfer.utils import files, json_files
 
 NAME = "usual_leads"
-DRAWS = {80: 5}  # of the labelled texts, by their number; 1 of others
 # A replay: the folds of a search of some minutes on 600 texts, and the error of
 # a lead on one fold, if a quarter of 120 texts is answered differently.
 FOLDS = {"last 1": 5, "last 2": 2, "last 4": 1, "everything": 1}
 FOLD_ERROR = 100 * math.sqrt(0.25 / 120)
 REPLAYS = 1_000
 
-Scores = dict[str, dict[str, float]]  # by candidate, `score` and `seconds`
+Scores = dict[str, float]  # in points, by candidate
 
 
 def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "data", "Folder of the data sets.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
-    flags.DEFINE_list("examples", ["600", "80"], "Labelled texts.")
+    flags.DEFINE_integer("examples", 600, "Labelled texts of a task.", 16)
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
     flags.DEFINE_list("tasks", list(search_answers.TASKS), "Tasks to measure.")
     flags.DEFINE_string("runs", "runs/usual_leads", "Root of the runs.")
@@ -60,20 +58,16 @@ def define_flags() -> None:
     flags.DEFINE_string("document", "", "Document to write the table into.")
 
 
-def measure_draw(
-    task: str, examples: int, draw: int, warm: WarmState
-) -> Scores:
-    """Fits every usual candidate to a draw of labelled texts.
+def measure_task(task: str, warm: WarmState) -> Scores:
+    """Fits every usual candidate to the labelled texts of a task.
 
     Args:
         task: Key of `search_answers.TASKS`.
-        examples: Number of labelled texts.
-        draw: Number of the draw.
         warm: Keeps the encoder from run to run.
     """
     values = flags.FLAGS
-    folder = os.path.join(values.runs, f"{task}_{examples}_{draw}")
-    search_answers.write_task(task, examples, folder, draw)
+    folder = os.path.join(values.runs, task)
+    search_answers.write_task(task, values.examples, folder)
     settings = searches.Settings(
         task=os.path.join(folder, "task.toml"),
         model=values.model,
@@ -94,56 +88,43 @@ def measure_draw(
             with contextlib.redirect_stdout(io.StringIO()):
                 experiment = train.Train(run.settings, warm=warm)
                 record = experiment.train(prints_answer=False).record
-        scores[name] = {
-            "score": 100 * record["test"][record["metric"]],
-            "seconds": record["train_seconds"],
-        }
+        scores[name] = 100 * record["test"][record["metric"]]
     return scores
 
 
 def measure(out: str) -> dict[str, Any]:
-    """Measures every draw, and stores the result after each."""
+    """Measures every task, and stores the result after each."""
     values = flags.FLAGS
     command_line.import_tensorflow()
     path = os.path.join(out, "measured.json")
     measured: dict[str, Any] = {
         "model": values.model,
         "max_length": values.max_length,
-        "cases": {},
+        "examples": values.examples,
+        "tasks": {},
     }
     if os.path.exists(path):
         measured = json_files.read_record(path)
     os.makedirs(out, exist_ok=True)
     warm = WarmState()
-    for examples in map(int, values.examples):
-        for draw in range(DRAWS.get(examples, 1)):
-            for task in values.tasks:
-                draws = measured["cases"].setdefault(str(examples), {})
-                name = f"{task} {draw}"
-                if name not in draws:
-                    scores = measure_draw(task, examples, draw, warm)
-                    draws[name] = scores
-                    print(examples, name, scores, flush=True)
-                    files.write_json(path, measured)
+    for task in values.tasks:
+        if task not in measured["tasks"]:
+            measured["tasks"][task] = scores = measure_task(task, warm)
+            print(task, scores, flush=True)
+            files.write_json(path, measured)
     return measured
 
 
 # === The table ===
 
 
-def find_leads(draws: Mapping[str, Scores]) -> pd.DataFrame:
-    """The leads of the approaches of `FOLDS`, a row for each task.
-
-    Args:
-        draws: By task and number of the draw; their mean is taken.
-    """
-    rows = []
-    for name, scores in draws.items():
-        values = {key: case["score"] for key, case in scores.items()}
-        floor = max(v for key, v in values.items() if key.startswith("the "))
-        leads = {key: values[key] - floor for key in FOLDS}
-        rows.append({"task": name.split()[0], **leads})
-    return pd.DataFrame(rows).groupby("task", sort=False).mean()
+def find_leads(tasks: Mapping[str, Scores]) -> pd.DataFrame:
+    """The leads of the approaches of `FOLDS`, a row for each task."""
+    rows = {}
+    for task, scores in tasks.items():
+        floor = max(scores["the probe"], scores["the TF-IDF baseline"])
+        rows[task] = {name: scores[name] - floor for name in FOLDS}
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 Rule = Callable[[Sequence[Ranged]], Sequence[float]]
@@ -184,27 +165,23 @@ def replay(leads: np.ndarray, rule: Rule) -> float:
 
 
 def make_table(measured: dict[str, Any]) -> str:
-    """The leads by task and number of texts, as Markdown."""
-    heads = [
-        "labelled texts",
-        "task",
-        *FOLDS,
-        "missed",
-        "missed, each by itself",
-    ]
+    """The leads by task, and their means, as Markdown."""
+    missed = {"missed": expect_together, "missed, each by itself": take_each}
+    table = find_leads(measured["tasks"])
+    for title, rule in missed.items():
+        leads = table[[*FOLDS]].to_numpy()
+        table[title] = [replay(row, rule) for row in leads]
+    table.loc["**mean**"] = table.mean()
+    heads = ["task", *table]
     rows = [heads, ["---"] * len(heads)]
-    for examples, draws in measured["cases"].items():
-        table = find_leads(draws)
-        for column, rule in zip(heads[-2:], (expect_together, take_each)):
-            table[column] = [
-                replay(row, rule) for row in table[[*FOLDS]].to_numpy()
-            ]
-        table.loc["**mean**"] = table.mean()
-        for task, row in table.iterrows():
-            cells = [f"{row[name]:+.1f}" for name in FOLDS]
-            cells += [f"{row[name]:.1f}" for name in heads[-2:]]
-            rows.append([examples, str(task), *cells])
-    return documents.as_markdown(rows)
+    for task, row in table.iterrows():
+        cells = [f"{row[name]:+.1f}" for name in FOLDS]
+        cells += [f"{row[title]:.1f}" for title in missed]
+        rows.append([str(task), *cells])
+    return (
+        f"`{measured['model']}`, {measured['examples']} labelled texts of up "
+        f"to {measured['max_length']} tokens:\n\n{documents.as_markdown(rows)}"
+    )
 
 
 def main(argv: list[str]) -> None:
