@@ -1,7 +1,8 @@
 r"""What approaches usually lead the baselines by, which a search starts from.
 
     python -m benchmarks.usual_leads --data=FOLDER
-    python -m benchmarks.usual_leads --document=docs/guides/search.md
+    python -m benchmarks.usual_leads \
+        --document=experiments/search_answers/results.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Of each of six tasks,
 some texts are labelled. All usual candidates of a search are fitted to these,
