@@ -57,7 +57,7 @@ class Approach:
     @property
     def is_probe(self) -> bool:
         """Whether it is a regression on the frozen encoder."""
-        return self.first.approach.startswith("probe")
+        return self.first.settings.get("features") == "frozen"
 
     @property
     def is_compared(self) -> bool:
