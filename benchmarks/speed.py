@@ -4,17 +4,19 @@
     python -m benchmarks.speed --document=docs/guides/feature_cache.md
 
 FOLDER holds GLUE's RTE and SST-2 as downloaded. The first command measures, in
-about 20 minutes on two cores; --only selects from:
+about 40 minutes on two cores; --only selects from:
 
 - `epochs`: an epoch and the build of the cache (`benchmarks.frameworks`), of
   `CPU_ROWS`, or of `GPU_ROWS` where TensorFlow has a GPU;
 - `pass`: texts per second of the frozen pass (`benchmarks.frozen_pass`);
+- `mpnet`: both for the weights of `mpnet`, next to random weights of BERT's
+  shape, in what the processor has;
 - `probe`: seconds of the probe's command on SST-2, from its start to its end,
   with the encoder fetched and no states stored.
 
 Every row is measured in a process of its own. The second command writes the
 tables into a document, between the marks that it has: `speed`, `speed_short`,
-`pass` and `probe_seconds`.
+`speed_mpnet`, `pass`, `pass_mpnet` and `probe_seconds`.
 """
 
 import glob
@@ -67,13 +69,28 @@ PASS_ROWS = (
     ("--examples=256", "--rounds=5"),
     (LARGE, "--examples=64", "--rounds=5"),
 )
+MPNET = "mpnet"  # below --out
+BOTH_WEIGHTS = ((LARGE,), ("--model=mpnet",))
+MPNET_ROWS = tuple(
+    (
+        *weights,
+        "--max_train_examples=512",
+        f"--examples={examples}",
+        f"--trainable_layers={layers}",
+    )
+    for layers, examples in (("1", 64), ("2", 64), ("all", 32))
+    for weights in BOTH_WEIGHTS
+)
+MPNET_PASS_ROWS = tuple(
+    (*weights, "--examples=64", "--rounds=5") for weights in BOTH_WEIGHTS
+)
 PROBE_PASSES = (
     ("tensorflow", "float32"),
     ("openvino", "float32"),
     ("openvino", "bfloat16"),
 )
 PROBE_FILE = "probe_seconds.json"
-KINDS = ("epochs", "pass", "probe")
+KINDS = ("epochs", "pass", "mpnet", "probe")
 SHORT = (
     "encoder",
     "trains",
@@ -318,6 +335,8 @@ MARKS = {
     "speed": tabulate_epochs,
     "speed_short": tabulate_short,
     "pass": tabulate_passes,
+    "speed_mpnet": lambda out: tabulate_epochs(os.path.join(out, MPNET)),
+    "pass_mpnet": lambda out: tabulate_passes(os.path.join(out, MPNET)),
     "probe_seconds": tabulate_probes,
 }
 
@@ -341,6 +360,12 @@ def main(argv: list[str]) -> None:
     if "pass" in values.only:
         measure("benchmarks.frozen_pass", PASS_ROWS, data, out)
         print(tabulate_passes(out))
+    if "mpnet" in values.only:
+        folder = os.path.join(out, MPNET)
+        measure("benchmarks.frameworks", MPNET_ROWS, data, folder)
+        print(tabulate_epochs(folder))
+        measure("benchmarks.frozen_pass", MPNET_PASS_ROWS, data, folder)
+        print(tabulate_passes(folder))
     if "probe" in values.only:
         measure_probe(data, out, values.probe_texts)
         print(tabulate_probes(out))
