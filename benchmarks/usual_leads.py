@@ -133,7 +133,7 @@ Rule = Callable[[Sequence[Ranged]], Sequence[float]]
 
 def expect_together(seen: Sequence[Ranged]) -> list[float]:
     """The expected leads of a search."""
-    usual = [EVERYTHING_LEAD * (name == "everything") for name in FOLDS]
+    usual = [EVERYTHING_LEAD if n == "everything" else 0.0 for n in FOLDS]
     return leads_lib.expect_leads(seen, usual, [*FOLDS])
 
 

@@ -74,7 +74,12 @@ def test_runs_on_the_sample_mean_nothing():
 
 def test_the_probe_heads_no_paper_s_page():
     """It loses less than all that the paper has, and costs less."""
-    probe = make_runs([80, 80.2, 79.8], "0", approach="probe", seconds=1.0)
+    probe = make_runs(
+        *([80, 80.2, 79.8], "0"),
+        approach="probe",
+        seconds=1.0,
+        settings={"features": "frozen"},
+    )
     [section] = make_page(ALL, TWO, probe).sections
     assert "probe" not in section.advice
     names = [*section.table.frame.approach]

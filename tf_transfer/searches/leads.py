@@ -47,11 +47,9 @@ def expect_leads(
     means = np.array([usual[n] for n in known])
     leads = np.array([observed[n].value for n in known])
     errors = np.array([_error(observed[n]) for n in known])
-    covariance = (
-        TASK**2
-        + APPROACH**2 * (names[:, None] == names)
-        + VARIANT**2 * np.eye(len(known))
-    )
+    is_same = names[:, None] == names
+    covariance = TASK**2 + np.where(is_same, APPROACH**2, 0.0)
+    covariance += VARIANT**2 * np.eye(len(known))
     noisy = covariance + np.diag(errors**2)
     posterior = means + covariance @ np.linalg.solve(noisy, leads - means)
     expected = [-math.inf] * len(observed)
