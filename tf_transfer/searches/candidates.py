@@ -144,9 +144,11 @@ class Candidates:
         flags |= {"lr": f"{rates[1]:g}", "max_epochs": epochs}
         flags |= self._list_cuts(str(flags["trainable_layers"]))
         name = name or advice.name_approach(settings.approach)
+        # Not measured of an encoder without its upper blocks.
+        leads_usually = is_whole and "keep_blocks" not in flags
         candidate = Candidate(
             *(name, flags, Work(), epochs, name, cache),
-            usual_lead=EVERYTHING_LEAD if is_whole else 0.0,
+            usual_lead=EVERYTHING_LEAD if leads_usually else 0.0,
         )
         work = self._count(candidate)
         return dataclasses.replace(
