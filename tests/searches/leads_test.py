@@ -20,7 +20,7 @@ def test_one_lead_is_drawn_towards_the_usual_one():
     assert expected == pytest.approx(1 + 5 * variance / (variance + 9))
 
 
-def test_an_exact_lead_is_expected():
+def test_a_lead_without_an_error_is_taken_as_it_is():
     [expected] = expect_leads([Ranged(6.0)], [1.0], ["last 1"])
     assert expected == pytest.approx(6.0)
 

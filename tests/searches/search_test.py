@@ -91,7 +91,7 @@ def test_what_fails_is_not_tried_again(world, tmp_path, capsys):
         run(fake_runs.settings_of(path, tmp_path / "out"))
     said = capsys.readouterr().out
     assert said.count("last 1, fold 1 of 5: failed") == 1
-    assert re.search("news: (last 2|everything) has accuracy", said)
+    assert "news: everything has accuracy" in said
 
 
 def test_the_test_is_scored_once_of_the_answer(searched):

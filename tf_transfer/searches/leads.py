@@ -59,5 +59,5 @@ def expect_leads(
 
 
 def _error(lead: Ranged) -> float:
-    """The standard error of a lead; 0 where it is exact."""
+    """The standard error of a lead; 0 where none is known."""
     return lead.estimate.error if lead.estimate else 0.0
