@@ -234,7 +234,11 @@ def _make_row(one: TaskLosses, study: str) -> list[str]:
         number = "none"
         ends = "all" if low is None else f"{low} to {_show_blocks(high)}"
     if few is not None:
-        number, loss, share = str(few.blocks), _show_loss(few), _show_share(few)
+        number, loss, share = (
+            str(few.blocks),
+            _show_loss(few),
+            _show_number(few.share),
+        )
     trials = min(
         row.seeds for row in (one.everything, *(x.row for x in one.trained))
     )
@@ -267,10 +271,6 @@ def _show_loss(one: Trained) -> str:
     if not one.row.difference.is_known:
         return FAILED_MARK
     return f"{one.row.difference.show(1, '+')}: {one.word}"
-
-
-def _show_share(one: Trained) -> str:
-    return _show_number(one.share)
 
 
 def _show_number(value: float) -> str:

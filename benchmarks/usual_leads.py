@@ -13,7 +13,7 @@ A replay draws what a short search would see of these leads, with `FOLDS` folds
 of each approach, and has the test score that its choice misses, by the expected
 leads of `searches.leads` and by each lead as it is.
 
-A task that is measured already is left out, so that the same command goes on.
+Tasks that are already measured are skipped, so the same command resumes.
 """
 
 import contextlib
