@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from tests.conftest import tiny_settings
 from tf_transfer.glue import experiment as glue
 from tf_transfer.multitask import experiment as multitask
+from tf_transfer.runs import warm as warm_lib
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import steps
 from tf_transfer.utils.errors import UserError
@@ -126,6 +127,21 @@ def test_another_rate_and_seed_and_decay_need_no_new_program(
     assert len(traced) == 1
     traced = [r.record["trace_seconds"] > 0 for r in results]
     assert traced == [True, False, False, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("room", "traces"), [(10**6, 2), (0, 4)])
+def test_small_encoders_keep_their_programs_while_others_run(
+    room, traces, tmp_path, one_block, monkeypatch
+):
+    traced = record_traces(monkeypatch)
+    monkeypatch.setattr(warm_lib, "MOST_PARAMETERS", room)
+    warm = warm_lib.WarmState()
+    for seed in (0, 1):
+        for precision in ("float32", "mixed_bfloat16"):
+            settings = tiny_settings(tmp_path, seed=seed, precision=precision)
+            glue.Glue(settings, warm=warm).train()
+    assert len(traced) == traces
 
 
 @pytest.mark.slow

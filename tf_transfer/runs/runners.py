@@ -155,7 +155,9 @@ class NetworkRunner(Runner[RunSettings]):
             [*self._list_own_callbacks(directory), *self._callbacks],
         )
         if experiment.shares_state:
-            experiment.warm.remember(trainer.weights_that_train.values())
+            experiment.warm.remember(
+                network.encoder, trainer.weights_that_train.values()
+            )
         return trainer
 
     def _list_own_callbacks(self, directory: RunDirectory) -> "list[Callback]":

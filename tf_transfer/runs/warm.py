@@ -1,16 +1,20 @@
 """State that a process keeps from one run to the next: `WarmState`.
 
 A run in a process of its own spends most of its time on work that it shares
-with the last run: loading weights, tokenising, tracing. `WarmState` keeps the
-encoder, the network with its traced programs, and the ids of texts. Before a
-run uses them, they are as they would be in a new process. So a run's numbers do
-not depend on the runs before it. Needs no TensorFlow by itself.
+with earlier runs: loading weights, tokenising, tracing. `WarmState` keeps the
+encoder, the network with its traced programs, and the ids of texts. It keeps
+several small encoders, since a search alternates between precisions and numbers
+of blocks. Before a run uses what is kept, it is as it would be in a new
+process. So a run's numbers do not depend on the runs before it. Needs no
+TensorFlow by itself.
 """
 
+import dataclasses
 import gc
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import ClassVar, NamedTuple, TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +38,10 @@ if TYPE_CHECKING:
     ]
 
 OURS = "tf_transfer."  # modules whose only randomness is initial weights
-MOST_SPLITS = 32  # whose ids are kept
+MOST_SPLITS = 32  # of an encoder, whose ids are kept
+# Parameters of the encoders that are kept while another one is loaded: several
+# of `minilm`, none of BERT-base, as two large encoders may be too many.
+MOST_PARAMETERS = 100_000_000
 
 
 class HeadKind(NamedTuple):
@@ -65,8 +72,39 @@ class Signature(NamedTuple):
     methods: "Mapping[int, Method]"
 
 
+@dataclasses.dataclass(eq=False)
+class KeptEncoder:
+    """An encoder, and what the runs on it share.
+
+    Attributes:
+        encoder: The encoder.
+        initial: Each of its weights that has trained, with the loaded value.
+        network: Of the last run on it.
+        added: What a method has added to its blocks for that network.
+        signature: Of that network.
+        ids: Of texts, by the longest text, what is kept of a long one, and
+            content.
+    """
+
+    encoder: "Encoder"
+    initial: "dict[int, tuple[keras.Variable, np.ndarray]]" = field(
+        default_factory=dict
+    )
+    network: "Network | None" = None
+    added: "dict[int, AddedWeights]" = field(default_factory=dict)
+    signature: Signature | None = None
+    ids: dict[tuple[int, str, bytes], tokens.Tokens] = field(
+        default_factory=dict
+    )
+
+    def count_parameters(self) -> int:
+        """The number of parameters of the encoder."""
+        layers = self.encoder.layers
+        return sum(layer.count_params() for layer in layers)
+
+
 class WarmState:
-    """State that the runs of a process share: one encoder and one network.
+    """State that the runs of a process share: encoders with their networks.
 
     Attributes:
         runs: The number of runs that began in this process so far.
@@ -75,17 +113,15 @@ class WarmState:
     runs: ClassVar[int] = 0
 
     def __init__(self) -> None:
-        self._clear()
+        # The longest unused is the first.
+        self._kept: dict[EncoderKey, KeptEncoder] = {}
 
-    def _clear(self) -> None:
-        self._encoder: Encoder | None = None
-        self._encoder_key: EncoderKey | None = None
-        self._initial: dict[int, tuple[keras.Variable, np.ndarray]] = {}
-        self._network: Network | None = None
-        self._added: dict[int, AddedWeights] = {}  # of the network
-        self._signature: Signature | None = None
-        # By encoder, longest text, what is kept of a long one, and content.
-        self._tokens: dict[tuple[int, int, str, bytes], tokens.Tokens] = {}
+    def _find(self, encoder: "Encoder") -> KeptEncoder:
+        """What is kept with an encoder; nothing if it was not loaded here."""
+        for kept in self._kept.values():
+            if kept.encoder is encoder:
+                return kept
+        return KeptEncoder(encoder)
 
     # === The encoder ===
 
@@ -119,33 +155,45 @@ class WarmState:
             # Only where the pooler is new does it draw from the seed.
             seed if loading.has_new_pooler(model) else None,
         )
-        if self._encoder is None or self._encoder_key != key:
-            self._clear()
-            gc.collect()  # two large encoders may be too many
-            self._encoder = loading.load(
-                model, cache_folder, dropout, precision, seed, keep_blocks
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            self._make_room()
+            kept = KeptEncoder(
+                loading.load(
+                    model, cache_folder, dropout, precision, seed, keep_blocks
+                )
             )
-            self._encoder_key = key
-        for weight, value in self._initial.values():
+        self._kept[key] = kept
+        for weight, value in kept.initial.values():
             weight.assign(value)
-        self._encoder.added = {}  # a probe has no network that adds its own
-        return self._encoder
+        kept.encoder.added = {}  # a probe has no network that adds its own
+        return kept.encoder
 
-    def remember(self, weights: "Iterable[keras.Variable]") -> None:
+    def _make_room(self) -> None:
+        """Drops what was not used for longest, before an encoder is loaded."""
+        sizes = {
+            key: kept.count_parameters() for key, kept in self._kept.items()
+        }
+        while sum(sizes.values()) > MOST_PARAMETERS:
+            key = next(iter(self._kept))
+            del self._kept[key], sizes[key]
+        gc.collect()  # programs and networks are circles of references
+
+    def remember(
+        self, encoder: "Encoder", weights: "Iterable[keras.Variable]"
+    ) -> None:
         """Keeps the values of weights that are about to train.
 
         Args:
+            encoder: Whose weights they are.
             weights: As they were loaded; those of heads are left out.
         """
-        if self._encoder is None:
-            return
-        loaded = {
-            id(w) for layer in self._encoder.layers for w in layer.weights
-        }
+        initial = self._find(encoder).initial
+        loaded = {id(w) for layer in encoder.layers for w in layer.weights}
         for weight in weights:
-            if id(weight) in loaded and id(weight) not in self._initial:
+            if id(weight) in loaded and id(weight) not in initial:
                 value = np.array(weight.value.numpy())
-                self._initial[id(weight)] = weight, value
+                initial[id(weight)] = weight, value
 
     # === The network ===
 
@@ -158,9 +206,8 @@ class WarmState:
     ) -> "Network":
         """A network of these heads; under the strategy's scope.
 
-        It is the network of the last run, with its programs, if that run had
-        the same encoder, and heads and added weights that differ only in their
-        values.
+        It is the network of the encoder's last run, with its programs, if that
+        run had heads and added weights that differ only in their values.
 
         Args:
             encoder: Its.
@@ -175,23 +222,20 @@ class WarmState:
             scales,
             {number: weights.method for number, weights in added.items()},
         )
-        if (
-            self._network is None
-            or self._network.encoder is not encoder
-            or self._signature != signature
-        ):
-            encoder.added = self._added = dict(added)
-            self._network = Network(encoder, heads, scales)
-            self._signature = signature
-            return self._network
-        encoder.added = self._added
-        pairs = [(self._network.heads[n], head) for n, head in heads.items()]
-        pairs += [(self._added[n], new) for n, new in added.items()]
+        kept = self._find(encoder)
+        if kept.network is None or kept.signature != signature:
+            encoder.added = kept.added = dict(added)
+            kept.network = Network(encoder, heads, scales)
+            kept.signature = signature
+            return kept.network
+        encoder.added = kept.added
+        pairs = [(kept.network.heads[n], head) for n, head in heads.items()]
+        pairs += [(kept.added[n], new) for n, new in added.items()]
         for layer, new in pairs:
             by_path = {w.path: w for w in layer.weights}
             for weight in new.weights:
                 by_path[weight.path].assign(weight.value)
-        return self._network
+        return kept.network
 
     # === Texts ===
 
@@ -209,9 +253,10 @@ class WarmState:
             for text in column:
                 digest.update(json.dumps(text).encode())
             digest.update(b"\n")
-        key = id(encoder), max_length, long_texts, digest.digest()
-        ids = self._tokens.pop(key, None)
-        if ids is None or encoder is not self._encoder:
+        kept = self._find(encoder).ids
+        key = max_length, long_texts, digest.digest()
+        ids = kept.pop(key, None)
+        if ids is None:
             ids = tokens.encode(
                 encoder.tokenizer.encode,
                 encoder.special,
@@ -220,9 +265,9 @@ class WarmState:
                 name,
                 long_texts,
             )
-        self._tokens[key] = ids  # the last one used is the last
-        if len(self._tokens) > MOST_SPLITS:
-            del self._tokens[next(iter(self._tokens))]
+        kept[key] = ids  # the last one used is the last
+        if len(kept) > MOST_SPLITS:
+            del kept[next(iter(kept))]
         return ids
 
 
