@@ -125,6 +125,28 @@ def test_the_last_epoch_of_a_decaying_rate_is_the_result(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "precision, has_bfloat16, expected",
+    [
+        ("auto", True, "mixed_bfloat16"),
+        ("auto", False, "float32"),
+        ("mixed_bfloat16", False, "mixed_bfloat16"),
+        ("float32", True, "float32"),
+    ],
+)
+def test_all_runs_have_the_precision_of_the_search(
+    precision, has_bfloat16, expected, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(
+        settings_lib.machine, "has_bfloat16", lambda: has_bfloat16
+    )
+    path = fake_runs.write_task(tmp_path)
+    plan, made = make_plan(path, tmp_path / "out", precision=precision)
+    runs = [plan.make_run(name, 0).settings for name in made]
+    found = {run.precision for run in runs if not run.is_sparse}
+    assert found == {expected}
+
+
 def test_blocks_that_add_nothing_are_left_out(tmp_path):
     path = fake_runs.write_task(tmp_path)
     plan, made = make_plan(path, tmp_path / "out")
@@ -150,7 +172,7 @@ def test_encoders_are_ranked_before_the_search(monkeypatch, tmp_path, capsys):
 
     def rank(settings, models):
         assert models == ["minilm", "tiny"]
-        assert settings.precision == "float32"  # a run knows no `auto`
+        assert settings.precision != "auto"  # a run does not know it
         return types.SimpleNamespace(model="tiny", text="Use tiny")
 
     def search(settings, began):

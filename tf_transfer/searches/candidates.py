@@ -19,7 +19,7 @@ from tf_transfer.searches.settings import Settings
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps.estimate import TaskSize, Work
 from tf_transfer.sweeps.grid import expand, Grid, Planned, Value
-from tf_transfer.utils import formatting, machine
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
@@ -68,9 +68,11 @@ class Candidates:
             settings.model, settings.keep_blocks
         ).blocks
         self._layers = list_layers(settings, self._blocks)
-        self._given = given_flags(
-            settings, ("refit", "out", "max_epochs", "precision", "json")
-        )
+        self._precision = settings.usual_precision
+        self._given = {
+            **given_flags(settings, ("refit", "out", "max_epochs", "json")),
+            "precision": self._precision,
+        }
         self.by_name: dict[str, Candidate] = {}
         for features in (TFIDF, PROBE):
             if features == PROBE or size.train <= MOST_FOR_BASELINE:
@@ -126,10 +128,6 @@ class Candidates:
         """
         flags = {**flags}
         is_whole = flags["trainable_layers"] == "all"
-        if self._settings.precision == "auto":
-            flags["precision"] = "float32"
-            if is_whole and machine.has_bfloat16():
-                flags["precision"] = "mixed_bfloat16"
         pooling = sentence_encoders.find_pooling(self._settings.model)
         reads_usual = self._settings.pooling == USUAL_POOLING and (
             self._settings_of(flags).reads("pooling")
@@ -263,10 +261,10 @@ class Candidates:
         return {n: v for n, v in self._given.items() if settings.reads(n)}
 
     def _settings_of(self, flags: Flags) -> train.Settings:
-        values: dict[str, Setting] = {**flags}
-        values.setdefault("precision", self._settings.usual_precision)
         # A search itself has a rate, that of training everything.
-        return pick(train.Settings, self._settings, **{**values, "lr": None})
+        values: dict[str, Setting] = {**flags, "lr": None}
+        values["precision"] = self._precision
+        return pick(train.Settings, self._settings, **values)
 
     @property
     def _stores_caches(self) -> bool:

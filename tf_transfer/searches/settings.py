@@ -6,7 +6,7 @@ import re
 
 from tf_transfer import train
 from tf_transfer.config.fields import Reader, Setting, setting
-from tf_transfer.utils import formatting
+from tf_transfer.utils import formatting, machine
 from tf_transfer.utils.errors import UserError
 
 LAYERS = "(?:all|head|0|[1-9][0-9]{0,3})"
@@ -43,8 +43,8 @@ class Settings(
         "search with the best.",
         "validation_fraction": "Share of the labelled texts that each fold "
         "holds out.",
-        "precision": "See tf_transfer.train; `auto`: bfloat16 where "
-        "everything trains and the processor has it, else float32.",
+        "precision": "See tf_transfer.train; `auto`: bfloat16 if "
+        "the processor has it, else float32.",
         "max_epochs": "Epochs of every run. Unset: as many as "
         "tf_transfer.train takes, and twice as many for the best.",
         "method": "What trains inside of the blocks: `full`, every weight; "
@@ -139,8 +139,10 @@ class Settings(
 
     @property
     def usual_precision(self) -> str:
-        """The precision of runs in which not everything trains."""
-        return "float32" if self.precision == "auto" else self.precision
+        """The precision of all runs."""
+        if self.precision != "auto":
+            return self.precision
+        return "mixed_bfloat16" if machine.has_bfloat16() else "float32"
 
     @property
     def seconds(self) -> float:
