@@ -76,12 +76,7 @@ def sharing(run: Planned) -> tuple[Hashable, ...]:
 def kind(run: Planned) -> Hashable:
     """The settings that a process has for all its runs."""
     settings = run.settings
-    return (
-        settings.is_sparse,
-        settings.strategy,
-        settings.cpu_devices,
-        settings.deterministic,
-    )
+    return settings.strategy, settings.cpu_devices, settings.deterministic
 
 
 def choose_run(
