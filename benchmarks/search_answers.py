@@ -13,8 +13,8 @@ extra `peers` is installed, to those of `plain_script`, which trains everything
 for three epochs at two rates, and of few texts to that of SetFit, whose pairs
 grow with their square. All have the same labelled texts.
 
-A task that today's code has measured already is left out, so that the same
-command goes on.
+What today's code has measured already is skipped, so the same command resumes,
+and another one adds tasks, numbers of texts or budgets.
 """
 
 import csv
@@ -24,7 +24,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks import documents, hugging_face, refresh
 from tf_transfer.config import command_line
 from tf_transfer.data.metrics import METRICS
+from tf_transfer.searches.settings import parse_budget
 from tf_transfer.training import records
 from tf_transfer.training.record_types import Answer
 from tf_transfer.utils import files, json_files, machine, wheels
@@ -326,14 +327,13 @@ def _embed(rows: Sequence[tuple[str, ...]]) -> np.ndarray:
 
 
 def measure(out: str) -> dict[str, Any]:
-    """Searches all tasks; the measurement is written after each."""
+    """Searches all tasks; the measurement is written after each step."""
     values = flags.FLAGS
     command_line.import_tensorflow()
     path = os.path.join(out, "measured.json")
     measured: dict[str, Any] = {
         "model": values.model,
         "max_length": values.max_length,
-        "budgets": values.budgets,
         "processor": machine.processor(),
         "code": refresh.find_code(NAME),
         "cases": {},
@@ -346,19 +346,50 @@ def measure(out: str) -> dict[str, Any]:
     for examples in map(int, values.examples):
         for task in values.tasks:
             name = f"{task}, {examples:,}"
-            if name not in measured["cases"]:
-                folder = os.path.join(values.runs, f"{task}_{examples}")
-                measured["cases"][name] = _measure_case(task, examples, folder)
-                print(name, measured["cases"][name], flush=True)
+            case = measured["cases"].setdefault(name, {"search": {}})
+            folder = os.path.join(values.runs, f"{task}_{examples}")
+            for _ in _measure_case(case, task, examples, folder):
+                print(name, case, flush=True)
                 files.write_json(path, measured)
     return measured
 
 
-def _measure_case(task: str, examples: int, folder: str) -> dict[str, Any]:
-    """All contestants on one number of texts of a task."""
+def _measure_case(
+    case: dict[str, Any], task: str, examples: int, folder: str
+) -> Iterator[None]:
+    """Measures what is missing of all contestants on some texts of a task.
+
+    Args:
+        case: Of these texts; it is filled.
+        task: Key of `TASKS`.
+        examples: Number of labelled texts.
+        folder: For the files and runs.
+
+    Yields:
+        After each step.
+    """
     parts = write_task(task, examples, folder)
-    answers = {b: search(folder, b) for b in flags.FLAGS.budgets}
-    metric = next(iter(answers.values()))["metric"]
+    for budget in flags.FLAGS.budgets:
+        if budget not in case["search"]:
+            case["search"][budget] = answer = search(folder, budget)
+            case["metric"] = answer["metric"]
+            yield
+    if "others" not in case:
+        case["others"] = fit_others(parts, case["metric"], task, folder)
+        yield
+
+
+def fit_others(
+    parts: Sequence[pd.DataFrame], metric: str, task: str, folder: str
+) -> dict[str, float]:
+    """The test scores, in points, of what one would write oneself.
+
+    Args:
+        parts: See `write_task`.
+        metric: Its name.
+        task: Key of `TASKS`.
+        folder: For the files.
+    """
     others = {
         "words": fit_words(parts, metric, "word"),
         "characters": fit_words(parts, metric, "char_wb"),
@@ -370,47 +401,49 @@ def _measure_case(task: str, examples: int, folder: str) -> dict[str, Any]:
                 *(parts, folder, "plain_script"),
                 *(os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"),
             )
-        if examples <= SETFIT_TEXTS and len(TASKS[task][1]) == 1:
+        if len(parts[0]) <= SETFIT_TEXTS and len(TASKS[task][1]) == 1:
             others["SetFit"] = fit_script(parts, folder, "setfit_script")
-    return {"metric": metric, "others": others, "search": answers}
+    return others
 
 
 def make_table(measured: dict[str, Any]) -> str:
     """The table as Markdown; its last rows are means over tasks."""
-    budgets, cases = measured["budgets"], measured["cases"]
+    cases = {n: c for n, c in measured["cases"].items() if "others" in c}
+    budgets = {b for case in cases.values() for b in case["search"]}
     names = [*dict.fromkeys(n for c in cases.values() for n in c["others"])]
+    ordered = sorted(budgets, key=parse_budget)
     heads = ["task, labelled texts", *names]
-    for budget in budgets:
+    for budget in ordered:
         heads += [f"search, {budget}", "its answer"]
     rows = [heads, ["---"] * len(heads)]
     for title, case in cases.items():
         row = [title, *(_show(case["others"].get(name)) for name in names)]
-        for budget in budgets:
-            answer = case["search"][budget]
-            row += [_show(answer["score"]), answer["approach"]]
+        for budget in ordered:
+            answer = case["search"].get(budget, {})
+            row += [_show(answer.get("score")), answer.get("approach", "")]
         rows.append(row)
-    for budget in budgets:
+    for budget in ordered:
         row = [f"**mean lead of {budget}**"]
         for name in names:
             leads = [
                 case["search"][budget]["score"] - case["others"][name]
                 for case in cases.values()
-                if name in case["others"]
+                if name in case["others"] and budget in case["search"]
             ]
             row.append(f"{statistics.fmean(leads):+.1f}")
         rows.append([*row, *[""] * (len(heads) - len(row))])
     return (
         f"`{measured['model']}`, texts of up to {measured['max_length']} "
         f"tokens, on {measured['processor']}; test scores in points:\n\n"
-        f"{documents.as_markdown(rows)}\n\n{_describe_coverage(measured)}"
+        f"{documents.as_markdown(rows)}\n\n{_describe_coverage(cases)}"
     )
 
 
-def _describe_coverage(measured: dict[str, Any]) -> str:
+def _describe_coverage(cases: dict[str, Any]) -> str:
     """How often the interval of an answer holds its test score."""
     answers = [
         answer
-        for case in measured["cases"].values()
+        for case in cases.values()
         for answer in case["search"].values()
         if answer["expected"]
     ]
