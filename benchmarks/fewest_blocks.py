@@ -17,16 +17,17 @@ from tf_transfer.reports.study import Study
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
-    """A number of trained blocks, or the probe, next to training everything.
+class BlockLoss:
+    """What a number of blocks, or the probe, loses against everything.
 
     Attributes:
-        blocks: That are trained; 0 for the head alone and for the probe.
+        blocks: Number of trained blocks; 0 for the head alone and the probe.
         row: What it scores, loses and costs.
         word: Whether it loses less than the margin, see
             `decisions.judge_losses`; "" where it is not compared.
         share: Its seconds of training, with the build of its feature cache, in
-            percent of those of everything; nan where they were not timed alike.
+            percent of those of everything; nan if their timing environments
+            differ.
     """
 
     blocks: int
@@ -43,11 +44,11 @@ class TaskLosses:
         experiment: Such as `glue`.
         encoder: The value of `--model`.
         depth: Blocks of the encoder.
-        task: With what is compared with, where there are several.
+        task: Its name, with the reference where there are several.
         metric: Such as `accuracy`.
         texts: Number of training texts.
-        everything: What all others are compared with.
-        trained: By number of blocks, rising.
+        everything: The row that all others are compared with.
+        block_losses: By number of blocks, rising.
         probe: None where it was not run.
         settings: By which the study differs from the experiment's others.
     """
@@ -59,47 +60,47 @@ class TaskLosses:
     metric: str
     texts: int
     everything: Row
-    trained: Sequence[Trained]
-    probe: Trained | None
+    block_losses: Sequence[BlockLoss]
+    probe: BlockLoss | None
     settings: Sequence[str] = ()
 
     @property
-    def compared(self) -> list[Trained]:
-        """The numbers of blocks whose loss is known."""
-        return [one for one in self.trained if one.row.difference.is_known]
+    def known_losses(self) -> list[BlockLoss]:
+        """Those of `block_losses` that are known."""
+        return [x for x in self.block_losses if x.row.difference.is_known]
 
 
 # === The selection ===
 
 
-def find_fewest(trained: Iterable[Trained], margin: float) -> Trained | None:
+def find_fewest(losses: Iterable[BlockLoss], margin: float) -> BlockLoss | None:
     """The fewest blocks whose mean loss is at most the margin.
 
     Args:
-        trained: Rising; those without a known loss are passed over.
+        losses: By number of blocks, rising; unknown ones are skipped.
         margin: The largest accepted loss, in points.
 
     Returns:
         None if every number of blocks loses more.
     """
-    for one in trained:
+    for one in losses:
         if one.row.difference.value >= -margin:  # false where it is nan
             return one
     return None
 
 
-def find_range(trained: Sequence[Trained]) -> tuple[int | None, int | None]:
+def find_range(losses: Sequence[BlockLoss]) -> tuple[int | None, int | None]:
     """The interval of the fewest blocks; None stands for everything.
 
     Args:
-        trained: Rising, all of them compared.
+        losses: By number of blocks, rising, all of them known.
 
     Returns:
         The fewest blocks that are not shown to lose more than the margin, and
         the fewest that are shown to lose less.
     """
-    low = next((one.blocks for one in trained if one.word != NO), None)
-    high = next((one.blocks for one in trained if one.word == YES), None)
+    low = next((one.blocks for one in losses if one.word != NO), None)
+    high = next((one.blocks for one in losses if one.word == YES), None)
     return low, high
 
 
@@ -123,20 +124,22 @@ def list_losses(study: Study) -> list[TaskLosses]:
         for base, everything in on_task:
             if base not in bases:
                 continue
-            trained: dict[int, Trained] = {}
+            by_blocks: dict[int, BlockLoss] = {}
             probe = None
             for (one, row), word in zip(on_task, judged):
                 blocks = count_blocks(one)
                 if one.base is not base or one is base:
                     continue
-                made = Trained(
+                loss = BlockLoss(
                     blocks or 0, row, word, _find_share(row, everything)
                 )
                 if one.is_probe:
-                    probe = made
+                    probe = loss
                 elif blocks is not None:
-                    trained[blocks] = _choose(made, trained.get(blocks))
-            if trained:
+                    by_blocks[blocks] = _choose_cached(
+                        loss, by_blocks.get(blocks)
+                    )
+            if by_blocks:
                 losses.append(
                     TaskLosses(
                         study.experiment,
@@ -146,7 +149,7 @@ def list_losses(study: Study) -> list[TaskLosses]:
                         str(base.runs.metric.iloc[0]),
                         base.first.sizes["train"],
                         everything,
-                        [trained[blocks] for blocks in sorted(trained)],
+                        [by_blocks[blocks] for blocks in sorted(by_blocks)],
                         probe,
                         study.distinct.split(", "),
                     )
@@ -155,9 +158,9 @@ def list_losses(study: Study) -> list[TaskLosses]:
 
 
 def _list_bases(on_task: Sequence[Approach], study: Study) -> list[Approach]:
-    """What the others on a task are compared with.
+    """The approaches that others on a task are compared with.
 
-    Of several rates, which nothing validates, the paper's counts if it was run.
+    Without validation to select a rate, only the paper's counts if it was run.
     """
     bases = [one for one in on_task if one.base is one]
     if study.paper is None:
@@ -168,7 +171,7 @@ def _list_bases(on_task: Sequence[Approach], study: Study) -> list[Approach]:
 
 
 def _name_task(base: Approach, bases: Sequence[Approach]) -> str:
-    """The task, with what is compared with where there are several."""
+    """The task, with the reference where there are several."""
     task = base.first.task
     return task if len(bases) == 1 else f"{task}, {base.name}"
 
@@ -177,8 +180,8 @@ def count_blocks(approach: Approach) -> int | None:
     """How many of the last blocks an approach trains, with all their weights.
 
     Returns:
-        None of all others: everything, a method such as LoRA, other blocks than
-        the last, and heads that only one approach has.
+        None for everything, a method such as LoRA, other blocks than the last,
+        and heads that only one approach has.
     """
     settings = approach.first.settings
     layers = str(settings.get("trainable_layers", ""))
@@ -188,8 +191,8 @@ def count_blocks(approach: Approach) -> int | None:
     return int(layers)
 
 
-def _choose(one: Trained, other: Trained | None) -> Trained:
-    """Of a cached and a live row of the same blocks: the compared, cached one.
+def _choose_cached(one: BlockLoss, other: BlockLoss | None) -> BlockLoss:
+    """Selects one of two losses of the same blocks: known, then cached.
 
     Frozen blocks that run once are cheaper.
     """
@@ -202,7 +205,7 @@ def _choose(one: Trained, other: Trained | None) -> Trained:
 
 
 def _find_share(row: Row, everything: Row) -> float:
-    """See `Trained.share`."""
+    """See `BlockLoss.share`."""
     if not row.time.is_known:
         return math.nan
     if row.time_of == decisions.TIME:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from absl import flags
 
 from benchmarks import documents, fewest_blocks, verdicts_by_encoder
-from benchmarks.fewest_blocks import TaskLosses, Trained
+from benchmarks.fewest_blocks import BlockLoss, TaskLosses
 from benchmarks.verdicts_by_encoder import Statement
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.decisions import NO
@@ -55,13 +55,13 @@ def define_flags() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """What the page is made from.
+    """The results that the page shows.
 
     Attributes:
-        studies: Of all summaries, each of which is judged by itself.
+        studies: Of all summaries; each summary is judged by itself.
         losses: Of all studies, by encoder and task.
         runs: All runs that trained or were fitted.
-        statements: What the papers say.
+        statements: Of the papers.
     """
 
     studies: Sequence[Study]
@@ -120,31 +120,35 @@ def make_parts(results: Results) -> dict[str, str]:
 
 
 def describe_answer(losses: Sequence[TaskLosses]) -> str:
-    """What the table of losses shows, a list item for each encoder."""
+    """Summarises the table of losses, one list item per encoder."""
     items = []
     for encoder, members in group_by(losses, lambda x: x.encoder).items():
-        compared = [one for one in members if one.compared]
-        few = [fewest_blocks.find_fewest(x.trained, MARGIN) for x in compared]
-        found = [one for one in few if one is not None]
-        shown = [
+        compared = [one for one in members if one.known_losses]
+        fewest = [
+            loss
+            for one in compared
+            for loss in [fewest_blocks.find_fewest(one.block_losses, MARGIN)]
+            if loss is not None
+        ]
+        upper_ends = [
             high
             for one in compared
-            for _, high in [fewest_blocks.find_range(one.compared)]
+            for _, high in [fewest_blocks.find_range(one.known_losses)]
             if high is not None
         ]
-        half = [one for one in found if 2 * one.blocks <= members[0].depth]
-        shares = [one.share for one in found if not math.isnan(one.share)]
+        half = [one for one in fewest if 2 * one.blocks <= members[0].depth]
+        shares = [one.share for one in fewest if not math.isnan(one.share)]
         probes = [x.probe for x in members if x.probe and x.probe.word]
-        near = [x for x in probes if x.row.difference.value >= -MARGIN]
-        far = [one for one in probes if one.word == NO]
+        close = [x for x in probes if x.row.difference.value >= -MARGIN]
+        worse = [one for one in probes if one.word == NO]
         text = (
             f"In {len(compared)} of {len(members)} comparisons the full model "
             "and some of the last blocks learned. By the means of the trials, "
-            f"some of the last blocks lose at most {POINTS} in {len(found)} of "
-            f"these, and half of all blocks or fewer do in {len(half)}. The "
-            f"trials suffice to show it in {len(shown) or 'none'}."
+            f"some of the last blocks lose at most {POINTS} in {len(fewest)} "
+            f"of these, and half of all blocks or fewer do in {len(half)}. The "
+            f"trials suffice to show it in {len(upper_ends) or 'none'}."
         )
-        if found:
+        if fewest:
             text += f" The fewest blocks are {_list_fewest(compared)}."
         if shares:
             text += (
@@ -154,8 +158,8 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
         if probes:
             text += (
                 f" The probe loses at most {POINTS} in "
-                f"{len(near)} of {len(probes)} comparisons, and is shown to "
-                f"lose more in {len(far)}."
+                f"{len(close)} of {len(probes)} comparisons, and is shown to "
+                f"lose more in {len(worse)}."
             )
         blocks = formatting.count(members[0].depth, "block")
         items.append(f"- **`{encoder}`**, {blocks}. {text}")
@@ -166,9 +170,9 @@ def _list_fewest(compared: Sequence[TaskLosses]) -> str:
     """The fewest blocks of each task, such as `4 on cola, 2 to 3 on sst2`."""
     by_task: dict[str, list[int]] = {}
     for one in compared:
-        few = fewest_blocks.find_fewest(one.trained, MARGIN)
-        if few is not None:
-            by_task.setdefault(one.task, []).append(few.blocks)
+        fewest = fewest_blocks.find_fewest(one.block_losses, MARGIN)
+        if fewest is not None:
+            by_task.setdefault(one.task, []).append(fewest.blocks)
     texts = []
     for task, blocks in by_task.items():
         ends = dict.fromkeys((min(blocks), max(blocks)))
@@ -226,21 +230,22 @@ def _explain_losses() -> str:
 
 
 def _make_row(one: TaskLosses, study: str) -> list[str]:
-    few = fewest_blocks.find_fewest(one.trained, MARGIN)
-    tried = ", ".join(str(trained.blocks) for trained in one.trained)
+    fewest = fewest_blocks.find_fewest(one.block_losses, MARGIN)
+    tried = ", ".join(str(loss.blocks) for loss in one.block_losses)
     number, ends, loss, share = FAILED_MARK, "", "", ""
-    if one.compared:
-        low, high = fewest_blocks.find_range(one.compared)
+    if one.known_losses:
+        low, high = fewest_blocks.find_range(one.known_losses)
         number = "none"
         ends = "all" if low is None else f"{low} to {_show_blocks(high)}"
-    if few is not None:
+    if fewest is not None:
         number, loss, share = (
-            str(few.blocks),
-            _show_loss(few),
-            _show_number(few.share),
+            str(fewest.blocks),
+            _show_loss(fewest),
+            _show_number(fewest.share),
         )
     trials = min(
-        row.seeds for row in (one.everything, *(x.row for x in one.trained))
+        row.seeds
+        for row in (one.everything, *(x.row for x in one.block_losses))
     )
     score = one.everything.test
     if not score.is_known:
@@ -266,7 +271,7 @@ def _show_blocks(blocks: int | None) -> str:
     return "all" if blocks is None else str(blocks)
 
 
-def _show_loss(one: Trained) -> str:
+def _show_loss(one: BlockLoss) -> str:
     """A difference with its interval and word, such as `-0.7 (...): open`."""
     if not one.row.difference.is_known:
         return FAILED_MARK
@@ -278,10 +283,10 @@ def _show_number(value: float) -> str:
 
 
 def _describe_study(one: TaskLosses, losses: Sequence[TaskLosses]) -> str:
-    """A link to the page, with settings where a study has two rows alike."""
+    """A link to the study, with the settings that distinguish its rows."""
     name = link_paper(one.experiment, one.experiment)
-    alike = [other for other in losses if _identify(other) == _identify(one)]
-    shared = set.intersection(*({*other.settings} for other in alike))
+    same = [other for other in losses if _identify(other) == _identify(one)]
+    shared = set.intersection(*({*other.settings} for other in same))
     distinct = [text for text in one.settings if text not in shared]
     return ", ".join([name, *distinct])
 
@@ -299,14 +304,14 @@ def link_paper(experiment: str, text: str) -> str:
 
 
 def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
-    """Loss against share of the cost: a panel an encoder, a line a task.
+    """Loss against share of the cost: a panel per encoder, a line per task.
 
     The points of a line are its numbers of blocks. A star is the probe, at 0,
-    as its time is not compared. Where studies share a task, their lines have
-    its colour and markers of their own.
+    as its time is not compared. Studies of the same task share its colour, but
+    not their markers.
     """
     encoders = group_by(losses, lambda one: one.encoder)
-    tasks = sorted({_name_line(one) for one in losses if one.compared})
+    tasks = sorted({_name_line(one) for one in losses if one.known_losses})
     colours = dict(zip(tasks, figures.PALETTE[1:], strict=False))
     figure, axes = figures.make_panels(len(encoders), 4.2)
     shown: figures.Handles = {}
@@ -316,7 +321,7 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
         counts: dict[str, int] = {}
         for one in members:
             task = _name_line(one)
-            points = [x for x in one.compared if not math.isnan(x.share)]
+            points = [x for x in one.known_losses if not math.isnan(x.share)]
             probe = one.probe
             if probe is not None and probe.row.difference.is_known:
                 axis.plot(
@@ -363,11 +368,11 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
 
 
 def _name_line(one: TaskLosses) -> str:
-    """What the legend calls the line of a task."""
+    """The name of a task in the legend."""
     return one.task.partition(",")[0]
 
 
-# === What the papers said ===
+# === The statements of the papers ===
 
 
 def make_statements(results: Results) -> str:

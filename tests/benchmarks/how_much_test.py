@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import fewest_blocks, how_much, verdicts_by_encoder
-from benchmarks.fewest_blocks import Trained
+from benchmarks.fewest_blocks import BlockLoss
 from tests.reports.made_up import (
     ALL,
     collect,
@@ -81,27 +81,27 @@ def test_the_claims_of_statements_are_claims_of_their_papers():
 # === The selection ===
 
 
-def make_trained(**losses):
-    """Trained blocks by `blocks_<number>`: a difference and a word."""
+def make_block_losses(**losses):
+    """Losses by `blocks_<number>`: a difference and a word."""
     return [
-        Trained(int(name[7:]), Row(name, difference=difference), word)
+        BlockLoss(int(name[7:]), Row(name, difference=difference), word)
         for name, (difference, word) in losses.items()
     ]
 
 
 def test_the_fewest_blocks_lose_at_most_the_margin():
-    trained = make_trained(
+    losses = make_block_losses(
         blocks_0=(UNKNOWN, ""),
         blocks_1=(Ranged(-9.0, -10.0, -8.0), NO),
         blocks_2=(Ranged(-1.2, -2.0, -0.4), OPEN),
         blocks_3=(Ranged(-1.0, -3.0, 1.0), OPEN),
         blocks_4=(Ranged(0.5, 0.1, 0.9), YES),
     )
-    fewest = fewest_blocks.find_fewest(trained, 1.0)
+    fewest = fewest_blocks.find_fewest(losses, 1.0)
     assert fewest is not None and fewest.blocks == 3
-    assert fewest_blocks.find_range(trained[1:]) == (2, 4)
-    assert fewest_blocks.find_fewest(trained[:3], 1.0) is None
-    assert fewest_blocks.find_range(trained[1:2]) == (None, None)
+    assert fewest_blocks.find_range(losses[1:]) == (2, 4)
+    assert fewest_blocks.find_fewest(losses[:3], 1.0) is None
+    assert fewest_blocks.find_range(losses[1:2]) == (None, None)
 
 
 def make_study(**changes):
@@ -128,10 +128,10 @@ def make_study(**changes):
 def test_a_study_has_its_last_blocks_next_to_everything():
     [losses] = fewest_blocks.list_losses(make_study())
     assert (losses.task, losses.depth) == ("rte", 12)
-    assert [one.blocks for one in losses.trained] == [1, 2, 4]
-    assert [one.word for one in losses.trained] == [NO, YES, YES]
+    assert [one.blocks for one in losses.block_losses] == [1, 2, 4]
+    assert [one.word for one in losses.block_losses] == [NO, YES, YES]
     assert losses.probe is None
-    fewest = fewest_blocks.find_fewest(losses.trained, 1.0)
+    fewest = fewest_blocks.find_fewest(losses.block_losses, 1.0)
     assert fewest is not None and fewest.row.is_cached
     assert fewest.row.difference.value == pytest.approx(-0.4)
 
