@@ -20,12 +20,12 @@ OUTCOMES = (AS_CLAIMED, OPPOSITE, UNCLEAR)
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """What a paper says on the question.
+    """A statement of a paper on how much must be trained.
 
     Attributes:
         paper: Its experiment, such as `glue`.
         quote: Its words.
-        source: Where it says so.
+        source: The section of the paper.
         claims: The ids of the claims that judge it.
     """
 
@@ -92,7 +92,7 @@ def _describe(verdict: Verdict) -> str:
     return f"{NO_RESULT}: {reason}"
 
 
-# === Of an encoder ===
+# === The verdicts of an encoder ===
 
 
 def list_encoders(studies: Iterable[Study]) -> list[str]:
@@ -116,43 +116,45 @@ def describe_claims(
 ) -> list[str]:
     """The verdicts on a statement by the runs of an encoder, in words.
 
-    A claim has its own verdicts and those of its other readings. Where none of
-    them has a result, the reason is that of one of them. Claims with the same
-    words share a text.
+    A claim has its own verdicts and those of its other readings. If none has a
+    result, one reason is given. Claims with the same verdict share a text.
 
     Args:
         studies: Of all summaries.
-        statement: What is judged.
+        statement: The statement.
         encoder: The value of `--model`.
     """
-    found = _list_verdicts(studies, statement.paper, encoder)
-    named = collections.defaultdict(list)
+    verdicts_here = _list_verdicts(studies, statement.paper, encoder)
+    titles = collections.defaultdict(list)
     for name in statement.claims:
-        members = [v for v in found if name in (v.claim.id, v.claim.reading_of)]
+        members = [
+            verdict
+            for verdict in verdicts_here
+            if name in (verdict.claim.id, verdict.claim.reading_of)
+        ]
         # A claim that has runs in one study may have none in another.
         members.sort(key=lambda v: (find_outcome(v) == NO_RESULT, not v.study))
-        shown = [v for v in members if find_outcome(v) != NO_RESULT]
-        for verdict in shown or members[:1]:
+        results = [v for v in members if find_outcome(v) != NO_RESULT]
+        for verdict in results or members[:1]:
             title = f"`{verdict.claim.id}`"
-            if shown:
+            if results:
                 title += f" ({page.describe_published(verdict)})"
-            named[_describe(verdict)].append(title)
-    return [f"{', '.join(names)}: {text}" for text, names in named.items()]
+            titles[_describe(verdict)].append(title)
+    return [f"{', '.join(names)}: {text}" for text, names in titles.items()]
 
 
 def count_outcomes(
     studies: Sequence[Study], paper: str, encoder: str
 ) -> tuple[list[int], int]:
-    """How many verdicts of an encoder's runs have each outcome.
+    """Counts the verdicts of an encoder's runs by outcome.
 
     Returns:
         The number of each of `OUTCOMES`, and the number of claims without any.
     """
-    found = _list_verdicts(studies, paper, encoder)
-    # Baselines that stand in several studies are counted once.
+    # Baselines that belong to several studies are counted once.
     results = {
         (verdict.claim.id, verdict.value): find_outcome(verdict)
-        for verdict in found
+        for verdict in _list_verdicts(studies, paper, encoder)
         if find_outcome(verdict) != NO_RESULT
     }
     counts = collections.Counter(results.values())
