@@ -1,4 +1,4 @@
-r"""The answers of whole searches, beside what one would write oneself.
+r"""The answers of searches, compared with simple scripts.
 
     python -m benchmarks.search_answers --data=FOLDER
     python -m benchmarks.search_answers \
@@ -6,12 +6,12 @@ r"""The answers of whole searches, beside what one would write oneself.
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Each of six tasks is
 searched as a user's own table, by the command, once for each number of labelled
-texts and each budget. The test score of its answer stands next to those of
-logistic regression on TF-IDF of words, on TF-IDF of characters, and on means of
-the encoder's last states, with the defaults of scikit-learn; and, where the
-extra `peers` is installed, to those of `plain_script`, which trains everything
-for three epochs at two rates, and of few texts to that of SetFit, whose pairs
-grow with their square. All have the same labelled texts.
+texts and each budget. Its test score is compared with logistic regression on
+TF-IDF of words, on TF-IDF of characters, and on means of the encoder's last
+states, with the defaults of scikit-learn. If the extra `peers` is installed, it
+is also compared with `plain_script`, which trains everything for three epochs
+at two rates, and, on few texts, with SetFit, whose pairs grow with their
+square. All have the same labelled texts.
 
 What today's code has measured already is skipped, so the same command resumes,
 and another one adds tasks, numbers of texts or budgets.
@@ -46,7 +46,7 @@ from tf_transfer.utils.errors import UserError
 
 NAME = "search_answers"
 # By task: the file, its columns of texts and of the label, and the file of the
-# test. Without one, `TESTING` of the texts are for the test.
+# test. Without one, `TESTING` texts are held out.
 TASKS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "sst2": ("glue/SST-2/train.tsv", ("sentence",), "label", "dev.tsv"),
     "cola": ("glue/CoLA/train.tsv", ("3",), "1", "dev.tsv"),
@@ -117,13 +117,13 @@ def write_task(task: str, examples: int, folder: str) -> list[pd.DataFrame]:
     path, texts, label, test = TASKS[task]
     values = flags.FLAGS
     path = os.path.join(values.data, path)
-    table = _read(path, texts, label)
-    drawn = table.sample(len(table), random_state=0)
-    tested = drawn[-TESTING:]
+    table = _read_texts(path, texts, label)
+    shuffled = table.sample(len(table), random_state=0)
+    test_texts = shuffled[-TESTING:]
     if test:
         test = os.path.join(os.path.dirname(path), test)
-        tested = _read(test, texts, label)
-    parts = [drawn[:examples], tested[:TESTING]]
+        test_texts = _read_texts(test, texts, label)
+    parts = [shuffled[:examples], test_texts[:TESTING]]
     os.makedirs(folder, exist_ok=True)
     for part, name in zip(parts, ("train", "test")):
         part.to_csv(os.path.join(folder, f"{name}.csv"), index=False)
@@ -135,7 +135,7 @@ def write_task(task: str, examples: int, folder: str) -> list[pd.DataFrame]:
     return parts
 
 
-def _read(path: str, texts: Sequence[str], label: str) -> pd.DataFrame:
+def _read_texts(path: str, texts: Sequence[str], label: str) -> pd.DataFrame:
     """The texts and labels of a file, as strings."""
     with open(path, encoding="utf-8") as file:
         has_tabs = "\t" in file.readline()
@@ -211,7 +211,7 @@ def search(folder: str, budget: str) -> dict[str, Any]:
     }
 
 
-def fit_words(
+def fit_tfidf(
     parts: Sequence[pd.DataFrame], metric: str, analyzer: str
 ) -> float:
     """The test score of logistic regression on TF-IDF, in points.
@@ -267,7 +267,7 @@ def fit_script(
 
 
 def fit_states(parts: Sequence[pd.DataFrame], metric: str) -> float:
-    """That of means of the last block's states; of pairs u, v and |u - v|."""
+    """The score on means of the last block's states; of pairs u, v, |u - v|."""
     train, test = (_embed(_texts(part)) for part in parts)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
@@ -382,7 +382,7 @@ def _measure_case(
 def fit_others(
     parts: Sequence[pd.DataFrame], metric: str, task: str, folder: str
 ) -> dict[str, float]:
-    """The test scores, in points, of what one would write oneself.
+    """The test scores, in points, of simple scripts.
 
     Args:
         parts: See `write_task`.
@@ -391,8 +391,8 @@ def fit_others(
         folder: For the files.
     """
     others = {
-        "words": fit_words(parts, metric, "word"),
-        "characters": fit_words(parts, metric, "char_wb"),
+        "words": fit_tfidf(parts, metric, "word"),
+        "characters": fit_tfidf(parts, metric, "char_wb"),
         "states": fit_states(parts, metric),
     }
     if hugging_face.is_installed() and metric == "accuracy":
@@ -417,10 +417,16 @@ def make_table(measured: dict[str, Any]) -> str:
         heads += [f"search, {budget}", "its answer"]
     rows = [heads, ["---"] * len(heads)]
     for title, case in cases.items():
-        row = [title, *(_show(case["others"].get(name)) for name in names)]
+        row = [
+            title,
+            *(_show_score(case["others"].get(name)) for name in names),
+        ]
         for budget in ordered:
             answer = case["search"].get(budget, {})
-            row += [_show(answer.get("score")), answer.get("approach", "")]
+            row += [
+                _show_score(answer.get("score")),
+                answer.get("approach", ""),
+            ]
         rows.append(row)
     for budget in ordered:
         row = [f"**mean lead of {budget}**"]
@@ -447,7 +453,7 @@ def _describe_coverage(cases: dict[str, Any]) -> str:
         for answer in case["search"].values()
         if answer["expected"]
     ]
-    held = [
+    is_inside = [
         low <= answer["score"] <= high
         for answer in answers
         for _, low, high in [answer["expected"]]
@@ -455,12 +461,12 @@ def _describe_coverage(cases: dict[str, Any]) -> str:
     widths = [a["expected"][2] - a["expected"][1] for a in answers]
     return (
         f"The 95 % interval of the first sentence holds the test score in "
-        f"{sum(held)} of {len(held)} searches; its mean width is "
+        f"{sum(is_inside)} of {len(is_inside)} searches; its mean width is "
         f"{statistics.fmean(widths):.1f} points."
     )
 
 
-def _show(score: float | None) -> str:
+def _show_score(score: float | None) -> str:
     return "" if score is None else f"{score:.1f}"
 
 
