@@ -83,7 +83,7 @@ def _describe(verdict: Verdict) -> str:
     """The outcome of a verdict with its value, or why it has none."""
     outcome = find_outcome(verdict)
     if outcome != NO_RESULT:
-        return f"{outcome}, here {page.describe_ours(verdict)}"
+        return f"{outcome}, here {page.describe_value(verdict)}"
     reason = verdict.local.removeprefix(f"{verdicts.NOT_REPORTED}: ")
     if not verdict.study:
         reason = verdict.reason

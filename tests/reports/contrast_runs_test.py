@@ -124,7 +124,7 @@ def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
     runs = write_near(paper, {"rte": (70, 80), "mrpc": (60, 80)}, model=model)
     [verdict] = made_up.judge(paper, runs).values()
     assert math.isnan(verdict.value)
-    assert page.describe_ours(verdict) == ""
+    assert page.describe_value(verdict) == ""
     lacks = "no runs with trainable_layers=4 on rte, and 1 more"
     assert lacks in (
         verdict.reason,

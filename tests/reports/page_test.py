@@ -103,7 +103,7 @@ def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
     ).sections
     differences = section.study.differences
     assert differences == ["patience 5 (authors' code: 2 or 3)"]
-    [local] = section.local
+    [local] = section.local_verdicts
     assert "patience" not in local.local
 
 
@@ -349,10 +349,10 @@ OWN = pd.DataFrame({"approach": ["a"], "epoch 1": ["81.0 / 3"]})
 def test_tables_and_rows_without_runs_are_one_sentence(monkeypatch):
     page = make_tables(monkeypatch, EMPTY, PARTLY, OWN, EMPTY)
     [section] = page.sections
-    assert [table.title for table in section.own_tables] == [
+    assert [table.title for table in section.paper_tables] == [
         *("Table 2", "Table 3"),
     ]
-    assert list(section.own_tables[0].frame.task) == ["b"]
+    assert list(section.paper_tables[0].frame.task) == ["b"]
     assert section.not_run == (
         "Not run: Table 1 and Table 4; 1 row of the tables that are here. "
         "`python -m tf_transfer.sweep experiments/paper` runs all that the "
@@ -366,9 +366,9 @@ def test_tables_and_rows_without_runs_are_one_sentence(monkeypatch):
         assert first < others[0] < others[1]
 
 
-def test_a_whole_grid_begins_with_the_papers_tables(monkeypatch):
+def test_a_complete_grid_begins_with_the_papers_tables(monkeypatch):
     page = make_tables(monkeypatch, OWN)
-    assert page.sections[0].is_whole and not page.sections[0].not_run
+    assert page.sections[0].is_complete and not page.sections[0].not_run
     for text in (page_lib.to_html(page), page_lib.to_markdown(page)):
         assert text.index("Table 1, of a paper") < text.index(
             "Scores in points"

@@ -47,14 +47,14 @@ class Section:
     """What the page shows of a study.
 
     Attributes:
-        id: Of the HTML element, and what its files' names begin with.
+        id: Of the HTML element; the names of its files begin with it.
         study: Its title and its differences from the paper are shown.
         advice: One sentence.
-        own_tables, own_figures: The paper's, with the rows that have runs.
-        not_run: A sentence on its tables and rows that have none, or "".
-        judged: Verdicts on the paper's claims.
-        local: Those for this encoder and data only.
-        undecided: Those without runs enough to report.
+        paper_tables, paper_figures: The paper's, with the rows that have runs.
+        not_run: A sentence on tables and rows without runs, or "".
+        paper_verdicts: On the paper's claims, comparable with the paper.
+        local_verdicts: On claims, for this encoder and data only.
+        open_verdicts: Without enough runs to report.
         table, figure: Scores and costs; the figure may be None.
         figures: What any study has, folded.
         notes: Sentences, folded.
@@ -63,36 +63,36 @@ class Section:
     id: str
     study: Study
     advice: str
-    own_tables: list[Table]
-    own_figures: list[Figure]
+    paper_tables: list[Table]
+    paper_figures: list[Figure]
     not_run: str
-    judged: list[Verdict]
-    local: list[Verdict]
-    undecided: list[Verdict]
+    paper_verdicts: list[Verdict]
+    local_verdicts: list[Verdict]
+    open_verdicts: list[Verdict]
     table: Table
     figure: Figure | None
     figures: list[Figure]
     notes: list[str]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether runs fill all of the paper's tables, which come first then.
+    def is_complete(self) -> bool:
+        """Whether runs fill all of the paper's tables, which then come first.
 
         Else the page begins with the approaches that were run.
         """
-        return bool(self.own_tables) and not self.not_run
+        return bool(self.paper_tables) and not self.not_run
 
     @property
     def all_tables(self) -> list[Table]:
         """Those of the paper first."""
-        return [*self.own_tables, self.table]
+        return [*self.paper_tables, self.table]
 
     @property
     def shown_figures(self) -> list[Figure]:
         """Those that are not folded, which a document has, too."""
         if self.figure is None:
-            return self.own_figures
-        return [*self.own_figures, self.figure]
+            return self.paper_figures
+        return [*self.paper_figures, self.figure]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Page:
     Attributes:
         sections: Of studies that compare something.
         tables: Of all runs.
-        summary: What the runs were read into.
+        summary: Of the runs.
         origin: When, where and by which code the runs were made.
     """
 
@@ -139,7 +139,7 @@ def make_page(studies: Sequence[Study], summary: Summary) -> Page:
     shown = [one for one in studies if one.compares or one.name == "A"]
     return Page(
         [*map(make_section, shown)],
-        _list_runs(studies) if studies else [],  # none beside a search
+        _list_runs(studies) if studies else [],  # only searches have none
         summary,
         describe_origin(summary),
     )
@@ -149,26 +149,26 @@ def make_section(study: Study) -> Section:
     """What the page shows of a study."""
     name = f"{study.experiment}_{study.name}"
     module = module_of(study.experiment)
-    own_tables: list[Table] = []
-    own_figures: list[Figure] = []
+    paper_tables: list[Table] = []
+    paper_figures: list[Figure] = []
     if module is not None:
-        own_tables = module.list_tables(study)
-        own_figures = module.list_figures(study)
-    kept = [table.keep_runs() for table in own_tables]
-    shown = [table for table in kept if len(table.frame)]
+        paper_tables = module.list_tables(study)
+        paper_figures = module.list_figures(study)
+    with_runs = [table.keep_runs() for table in paper_tables]
+    filled = [table for table in with_runs if len(table.frame)]
     table, figure = _show_costs(name, study)
     profile = []
     if profiles := figures.profiles_of(study.runs):
         profile.append(figures.draw_profile(profiles))
-    judged, local, undecided = _sort_verdicts(study.verdicts)
+    paper, local, undecided = _sort_verdicts(study.verdicts)
     return Section(
         name,
         study,
         _advise(study),
-        _prefix(name, shown),
-        _prefix(name, own_figures),
-        _describe_not_run(study, own_tables, shown),
-        judged,
+        _prefix(name, filled),
+        _prefix(name, paper_figures),
+        _describe_not_run(study, paper_tables, filled),
+        paper,
         local,
         undecided,
         table,
@@ -179,19 +179,19 @@ def make_section(study: Study) -> Section:
 
 
 def _describe_not_run(
-    study: Study, tables: Sequence[Table], shown: Sequence[Table]
+    study: Study, tables: Sequence[Table], filled: Sequence[Table]
 ) -> str:
     """The sentence on tables and rows without runs; "" if there are none.
 
     Args:
-        study: Theirs.
+        study: The study.
         tables: The paper's.
-        shown: Of these, what runs have filled.
+        filled: Those of them that have runs.
     """
-    names = {table.name for table in shown}
+    names = {table.name for table in filled}
     empty = [table.title for table in tables if table.name not in names]
-    filled = sum(len(table.frame) for table in shown)
-    left_out = sum(len(t.frame) for t in tables if t.name in names) - filled
+    count = sum(len(table.frame) for table in filled)
+    left_out = sum(len(t.frame) for t in tables if t.name in names) - count
     parts = []
     if empty:
         parts.append(formatting.join_words(empty))
@@ -255,7 +255,7 @@ def _show_costs(name: str, study: Study) -> tuple[Table, Figure | None]:
 
 
 def _mark_probe(row: decisions.Row) -> decisions.Row:
-    """A row that says of the probe that no paper has it."""
+    """Marks the probe's row as not in the paper."""
     if row.name.startswith(advice.PROBE):
         return dataclasses.replace(row, name=f"{row.name} (not in the paper)")
     return row
@@ -267,18 +267,18 @@ def _mark_probe(row: decisions.Row) -> decisions.Row:
 def _sort_verdicts(
     verdicts: Sequence[Verdict],
 ) -> tuple[list[Verdict], list[Verdict], list[Verdict]]:
-    """Those judged, those of this encoder and data, and the others."""
-    judged, local, undecided = [], [], []
+    """Comparable verdicts, those for this encoder and data only, the others."""
+    paper, local, undecided = [], [], []
     for verdict in verdicts:
         if not verdict.study:
             undecided.append(verdict)
         elif verdict.word != verdicts_lib.NOT_COMPARABLE:
-            judged.append(verdict)
+            paper.append(verdict)
         elif verdict.is_reported:
             local.append(verdict)
         else:
             undecided.append(verdict)
-    return judged, local, undecided
+    return paper, local, undecided
 
 
 def describe_note(verdict: Verdict) -> str:
@@ -300,7 +300,7 @@ def describe_published(verdict: Verdict) -> str:
     return size or ("higher" if claim.direction > 0 else "lower")
 
 
-def describe_ours(verdict: Verdict) -> str:
+def describe_value(verdict: Verdict) -> str:
     """What the runs show: `+0.98 points (+0.41 to +1.55), n = 3`."""
     if not verdict.study or not verdict.runs:
         return ""
@@ -318,11 +318,11 @@ def describe_ours(verdict: Verdict) -> str:
     return f"{text}, {runs}"
 
 
-# === What stands below ===
+# === Notes and lists below ===
 
 
 def _list_notes(study: Study) -> list[str]:
-    """The paper's notes, and what the runs themselves warned of."""
+    """The paper's notes, and the warnings of the runs."""
     notes: list[str] = []
     recorded_by = study.runs.settings.iloc[0].get("recorded_by")
     if recorded_by:
@@ -429,7 +429,7 @@ def make_environment(escapes: bool) -> jinja2.Environment:
         note=describe_note,
         numbers=_find_numbers,
         profile=advice.describe_profile,
-        ours=describe_ours,
+        value=describe_value,
         published=describe_published,
     )
     return environment
