@@ -190,7 +190,7 @@ def test_a_group_that_did_not_train_shows_nothing(place, is_failed):
 
 def test_seeds_are_named_unless_none_or_too_many_would_decide():
     def describe(room, estimate=KNOWN, runs=3):
-        return verdicts.describe_needed(estimate, room, runs)
+        return verdicts.describe_needed_seeds(estimate, room, runs)
 
     assert describe(
         1.0

@@ -22,7 +22,7 @@ from tf_transfer.comparison.decisions import (
 from tf_transfer.comparison.estimates import Cell, Contrast, FEWEST_SEEDS
 from tf_transfer.comparison.finished_runs import Scored
 from tf_transfer.reports import run_groups as groups_lib
-from tf_transfer.reports.verdicts import describe_needed
+from tf_transfer.reports.verdicts import describe_needed_seeds
 from tf_transfer.training.record_types import Profile
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils import formatting
@@ -47,13 +47,13 @@ NAMES = {
 
 
 def advise(rows: Sequence[Row], margin: float = MARGIN) -> str:
-    """What to train, what that gains, loses and costs, and how sure it is.
+    """The advice: what to train, its gain, loss and cost, and how sure it is.
 
     Args:
         rows: See `decisions.decide`.
         margin: See `decisions.decide`.
     """
-    return say(decisions.decide(rows, margin))
+    return describe_decision(decisions.decide(rows, margin))
 
 
 def warn(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -64,14 +64,14 @@ def warn(rows: Sequence[Row], margin: float = MARGIN) -> str:
         margin: See `decisions.find_problem`.
     """
     problem = decisions.find_problem(rows, margin)
-    return "" if problem is None else say(problem)
+    return "" if problem is None else describe_decision(problem)
 
 
-def say(decision: Decision) -> str:
+def describe_decision(decision: Decision) -> str:
     """A decision as a sentence; see `templates/advice.txt.jinja`."""
     needed, best = "", decision.best
     if best is not None and decision.margin and decision.word == OPEN:
-        needed = _describe_needed(best, decision.margin)
+        needed = _describe_needed_seeds(best, decision.margin)
     template = _make_environment().get_template("advice.txt.jinja")
     return " ".join(template.render(decision=decision, needed=needed).split())
 
@@ -126,16 +126,16 @@ def describe_points(margin: float) -> str:
 
 
 def _describe_certainty(row: Row, other: Row) -> str:
-    """What a difference stands on, in brackets."""
-    how_sure = [row.task, row.scored]
+    """The folds or seeds and texts of a difference, in brackets."""
+    sources = [row.task, row.scored]
     numbers = [n for n in (row.folds, other.folds) if n]
-    what = "fold"
+    unit = "fold"
     if not numbers:
         numbers = [n for n in (row.seeds, other.seeds) if n]
-        what = "seed"
+        unit = "seed"
     if numbers:
-        how_sure.insert(1, count(min(numbers), what))
-    text = ", ".join(filter(None, how_sure))
+        sources.insert(1, count(min(numbers), unit))
+    text = ", ".join(filter(None, sources))
     if numbers and min(numbers) < FEWEST_SEEDS:
         text += ": not sure"
     return f" ({text})"
@@ -175,7 +175,7 @@ def make_table(
     for members in groups_lib.group_by(rows, lambda row: row.task).values():
         for row, word in zip(members, judge_losses(members, margin)):
             if word == OPEN:
-                needed = _describe_needed(row, margin)
+                needed = _describe_needed_seeds(row, margin)
                 needed = needed.removesuffix(" would decide")
                 word = "; ".join(filter(None, [OPEN, needed]))
             line = {
@@ -213,13 +213,13 @@ def show_lines(lines: Sequence[str], table: Sequence[Mapping[str, str]]) -> str:
     return "\n".join([first, *([align(table)] if table else []), *others])
 
 
-def _describe_needed(row: Row, margin: float) -> str:
+def _describe_needed_seeds(row: Row, margin: float) -> str:
     """About how many seeds would decide whether a loss is below a margin."""
     loss = row.difference
     if loss.estimate is None:
         return f"{FEWEST_SEEDS} seeds or more would decide"
     room = abs(loss.value + margin)
-    return describe_needed(loss.estimate, room, max(row.seeds, 1))
+    return describe_needed_seeds(loss.estimate, room, max(row.seeds, 1))
 
 
 # === Names ===
@@ -264,7 +264,7 @@ def describe_profile(profile: Profile) -> str:
     """The depth profile in a line.
 
     Args:
-        profile: What `depth_profile.json` says.
+        profile: The content of `depth_profile.json`.
     """
     scores = " ".join(
         f"{100 * line['score']:.1f}" for line in profile["blocks"]

@@ -136,13 +136,13 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     few settings: it is compared with the only base. Where nothing trains
     everything, the base is the best.
     """
-    whole = [other for other in on_task if _trains_everything(other.first)]
-    if not whole:
+    full = [other for other in on_task if _trains_everything(other.first)]
+    if not full:
         return _find_best(one, on_task)
     recipe = _leave_out(one.first.settings, VARIED)
     bases = [
         other
-        for other in whole
+        for other in full
         if one.is_probe or _leave_out(other.first.settings, VARIED) == recipe
     ]
     if one in bases:
@@ -153,16 +153,13 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
 
 
 def _find_best(one: Approach, on_task: Sequence[Approach]) -> Approach:
-    """The best on the data of an approach.
-
-    It is the best on validation; on the test, where nothing validates.
-    """
+    """The best approach on the same data: on validation, else on the test."""
     identity = one.first.data_identity
-    alike = [o for o in on_task if o.first.data_identity == identity]
-    validated = [o for o in alike if o.runs.validation.notna().all()]
+    same_data = [o for o in on_task if o.first.data_identity == identity]
+    validated = [o for o in same_data if o.runs.validation.notna().all()]
     if validated:
         return max(validated, key=lambda other: other.runs.validation.mean())
-    return max(alike, key=lambda other: other.runs.score.mean())
+    return max(same_data, key=lambda other: other.runs.score.mean())
 
 
 def _trains_everything(run: runs_lib.FrameRow) -> bool:
@@ -184,8 +181,8 @@ def _find_reason(one: Approach, of_paper: bool) -> str:
     if one.base is None or one.is_probe:
         return ""
     if (one.runs.stop_reason == OUT_OF_TIME).all() and one is not one.base:
-        ran, asked = one.first.epochs_run, one.first.settings["max_epochs"]
-        return f"ended by its time limit, after {ran} of {asked} epochs"
+        epochs, most = one.first.epochs_run, one.first.settings["max_epochs"]
+        return f"ended by its time limit, after {epochs} of {most} epochs"
     if not of_paper:
         return ""
     rates, others = one.rates, one.base.rates

@@ -23,7 +23,7 @@ from tf_transfer.utils import formatting
 SIGN_AND_SIZE = "sign and size"
 # Tasks whose data an encoder was trained on before: Quora's questions, both NLI
 # sets, and SQuAD, from which QNLI is made.
-SEEN = dict.fromkeys(
+TRAINED_ON = dict.fromkeys(
     ("minilm", "mpnet"), ("qqp", "paraphrase", "pairs", "mnli", "qnli")
 )
 UNKNOWN = Estimate(math.nan, 0.0, math.nan)
@@ -82,10 +82,10 @@ class Test:
         claim: What is judged.
         paper: Its name.
         study: Of the runs; empty where no comparison has runs.
-        problem: Why nothing is concluded, or an empty string.
+        problem: Why there is no conclusion, or "".
         differences: What is not comparable, a clause each.
         runs: The fewest of a group on a task.
-        tasks: Those that the value is of, where the claim is on more.
+        tasks: Those that the value covers, if the claim has more.
         mean: Of all comparisons, on the scale of the contrast.
         tally: How many of several comparisons are as claimed.
         findings: None where too few runs are known.
@@ -310,15 +310,15 @@ def _find_incomparable(
     for comparison in comparisons:
         for runs in comparison.runs:
             for task in claim.uses or (comparison.task,):
-                if _has_seen(runs, task):
+                if _has_trained_on(runs, task):
                     yield f"{runs.model.iloc[0]} has seen {task} before"
 
 
-def _has_seen(runs: pd.DataFrame, task: str) -> bool:
-    """Whether an encoder has seen a task's data; `pairs` may be MRPC's."""
+def _has_trained_on(runs: pd.DataFrame, task: str) -> bool:
+    """Whether an encoder has trained on a task; `pairs` may be MRPC's."""
     if task == "pairs" and runs.data_identity.str.startswith("MRPC").all():
         return False
-    return task in SEEN.get(runs.model.iloc[0], ())
+    return task in TRAINED_ON.get(runs.model.iloc[0], ())
 
 
 # === What the runs show ===

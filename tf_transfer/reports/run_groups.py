@@ -143,7 +143,7 @@ def find_groups(
     if "lr" in free:
         members = _choose_rates(members, paper)
     for candidates in members:
-        _check_alike(
+        _check_equal_settings(
             candidates, set().union(*(one.settings for one in candidates)), {}
         )
         if len(candidates) > 1:
@@ -152,7 +152,7 @@ def find_groups(
     shared = set.intersection(*({*group.settings} for group in compared))
     # Each may have another one of the paper's values.
     published = paper.settings_on(compared[0].first.model)
-    _check_alike(compared, shared - named - free, published)
+    _check_equal_settings(compared, shared - named - free, published)
     return compared
 
 
@@ -246,7 +246,7 @@ def keep_best_rate(groups: list[Group]) -> list[Group]:
     return by_rate[selection.best_on_validation(scored)]
 
 
-def _check_alike(
+def _check_equal_settings(
     groups: Sequence[Group], names: set[str], published: Settings
 ) -> None:
     """Raises `NotFound` if groups differ in a setting.

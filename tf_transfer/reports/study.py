@@ -100,17 +100,17 @@ class Study:
 
     @functools.cached_property
     def differences(self) -> list[str]:
-        """What of its runs is not as in the paper, a clause each."""
+        """The differences of its runs from the paper, a clause each."""
         if self.paper is None:
             return []
         return claims.list_differences(self.runs, self.paper)
 
     @property
     def compares(self) -> bool:
-        """Whether anything of it is compared or judged."""
+        """Whether it compares rows or judges claims."""
         is_judged = any(verdict.study for verdict in self.verdicts)
         is_compared = any(row.difference.is_known for row in self.rows)
-        # The TF-IDF baseline stands beside an encoder.
+        # The TF-IDF baseline is compared with an encoder.
         return is_judged or is_compared or self.runs.baseline.nunique() == 2
 
 
@@ -151,7 +151,7 @@ def collect(
         paper_tests = contrast.test_claims(frame, paper) if paper else []
         experiments.append((experiment, frame, paper, len(paper_tests)))
         tests += paper_tests
-    # Claims on runs unlike their paper's are one family of the whole report.
+    # Claims on runs that differ from the paper's are one family per report.
     verdicts = iter(verdicts_lib.conclude(tests))
     studies = []
     for experiment, frame, paper, count in experiments:

@@ -24,7 +24,7 @@ MOST_REASONS = 20  # that a message names
 MOST_BYTES = 1 << 30  # of a file; a run takes up to 10 kB
 
 
-class Made(TypedDict):
+class Origin(TypedDict):
     """When, where and by which code some runs were made."""
 
     on: str
@@ -34,16 +34,16 @@ class Made(TypedDict):
 
 
 class Runs(TypedDict):
-    """What studies are collected from."""
+    """The runs from which studies are collected."""
 
     runs: list[RunRecord]
 
 
 class Summary(Runs):
-    """What a report is made from."""
+    """The content of `summary.json`."""
 
     version: int
-    made: Made
+    made: Origin
     searches: NotRequired[list[reading.Search]]
     left_out: reading.Reasons
 
@@ -95,7 +95,7 @@ def summarize(
 
     Args:
         runs: Their records, whose paths start from `root`.
-        left_out: (path, reason) of what is not among them.
+        left_out: (path, reason) of other runs.
         root: Folder of the runs.
 
     Returns:
@@ -133,8 +133,8 @@ def summarize(
 def merge(summaries: Sequence[Summary]) -> Summary:
     """Several summaries as one, such as those of several machines.
 
-    `reading.select_runs` says which runs count. Ensembles are those that each
-    summary has: none joins runs of two.
+    `reading.select_runs` decides which runs count. The ensembles are those of
+    each summary; none joins runs of two summaries.
     """
     if len(summaries) == 1:
         return summaries[0]
@@ -158,7 +158,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     }
 
 
-def _describe(runs: Sequence[RunRecord], day: str) -> Made:
+def _describe(runs: Sequence[RunRecord], day: str) -> Origin:
     """When, where and by which code some runs were made."""
     versions = collections.defaultdict(set)
     for run in runs:
@@ -181,7 +181,7 @@ def describe_origin(summary: Summary) -> str:
         if name in made["versions"]
     )
     commits = ", ".join(commit[:10] for commit in made["commits"])
-    # An ensemble is of runs that count already.
+    # The runs of an ensemble are counted already.
     runs = [run for run in summary["runs"] if not run.members]
     if not runs:  # a search alone
         return f"Reported on {made['on']}."

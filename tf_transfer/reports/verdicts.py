@@ -139,7 +139,7 @@ def _choose_word(test: Test, factor: float) -> tuple[str, str]:
         bounds = region(test.claim)
         room = min(abs(test.mean.value - bound) for bound in bounds)
         alpha = ALPHA / max(factor, 1.0)
-        needed = describe_needed(test.mean, room, test.runs, alpha)
+        needed = describe_needed_seeds(test.mean, room, test.runs, alpha)
     return INCONCLUSIVE, "; ".join(filter(None, [reason, test.tally, needed]))
 
 
@@ -159,7 +159,7 @@ def _describe_locally(test: Test, word: str, reason: str) -> str:
     return "higher" if test.mean.value > 0 else "lower"
 
 
-def describe_needed(
+def describe_needed_seeds(
     estimate: Estimate, room: float, runs: int, alpha: float = ALPHA
 ) -> str:
     """About how many seeds would decide a claim, a clause.
