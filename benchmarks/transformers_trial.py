@@ -83,4 +83,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    command_line.guarded(lambda: main(sys.argv))
+    command_line.exit_on_error(lambda: main(sys.argv))

@@ -146,7 +146,7 @@ def test_the_exit_code_of_an_error(error, code, capsys):
         raise error
 
     with pytest.raises(SystemExit) as end:
-        command_line.guarded(fail)
+        command_line.exit_on_error(fail)
     assert end.value.code == code
     out, err = capsys.readouterr()
     assert not out and len(err.splitlines()) == 1

@@ -79,7 +79,7 @@ def test_another_broken_pipe_is_an_error():
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        command_line.guarded(fail)
+        command_line.exit_on_error(fail)
 
 
 def test_the_home_folder_is_found(light_forks, tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ def test_a_flag_that_is_repeated_has_the_help_of_its_field():
 def test_every_shared_flag_has_a_purpose():
     for field in dataclasses.fields(TaskSettings):
         is_own = field.metadata["group"] == Group.OWN
-        assert is_own == (field.name in help_lib.KNOW_FIRST), field.name
+        assert is_own == (field.name in help_lib.FIRST_FLAGS), field.name
 
 
 def test_the_package_lists_its_commands():
@@ -69,9 +69,9 @@ def test_a_word_that_is_no_command_is_refused(monkeypatch):
 
 def test_a_flag_given_twice_is_refused():
     with commands.flags_of(predict.Settings):
-        command_line.check_given_once(["--text=a", "--text=b"])
+        command_line.check_single_flags(["--text=a", "--text=b"])
         with pytest.raises(UserError, match="--run: is given 2 times"):
-            command_line.check_given_once(["--run=a", "--text=b", "--run=c"])
+            command_line.check_single_flags(["--run=a", "--text=b", "--run=c"])
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_too_little_memory_is_a_sentence(error, reason, capsys):
         raise error
 
     with pytest.raises(SystemExit):
-        command_line.guarded(command_line.explain_lack_of_memory(fail))
+        command_line.exit_on_error(command_line.explain_lack_of_memory(fail))
     message = capsys.readouterr().err
     assert message.startswith("error: not enough memory (")
     assert reason in message and "ulimit -v" in message

@@ -236,9 +236,9 @@ def test_seeds_without_a_test_score_are_not_merged_with_tested_ones(written):
     assert len(merged["runs"]) == len(whole["runs"]) + 1
 
 
-@pytest.mark.parametrize("name", settings.RETIRED)
+@pytest.mark.parametrize("name", settings.RETIRED_VALUES)
 def test_a_run_with_a_retired_setting_is_named(name, tmp_path):
-    value = settings.RETIRED[name][0]
+    value = settings.RETIRED_VALUES[name][0]
     synthetic.write(tmp_path, [0.6])
     old = synthetic.write(tmp_path, [0.6], seed=1)
 

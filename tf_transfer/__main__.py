@@ -110,7 +110,7 @@ def run() -> None:
         print(complete(words), end="")
         return
     print(list_commands())
-    if not help_lib.is_asked([name]):
+    if not help_lib.asks_for_help([name]):
         known = [*itertools.chain(*GROUPS.values())]
         near = difflib.get_close_matches(name, known, 1)
         advice = f"Is {near[0]} meant?" if near else "Give one of these first."
@@ -120,7 +120,7 @@ def run() -> None:
 def main() -> None:
     """The console script `tf-transfer`."""
     files.open_standard_files()
-    command_line.guarded(run)
+    command_line.exit_on_error(run)
 
 
 if __name__ == "__main__":

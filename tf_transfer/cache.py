@@ -32,7 +32,7 @@ COLUMNS = (
     "size",
     "last used",
 )
-REBUILT = "The next run that needs it builds it again."
+REBUILD_NOTE = "The next run that needs it builds it again."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,9 @@ def check_entry(entry: store_lib.Entry) -> str:
     """Reads an entry; returns a line that reports damage."""
     name = store_lib.name_of(entry.key)
     if entry.name != name:
-        return f"{entry.name}: is damaged, holds the entry {name}. {REBUILT}"
+        return (
+            f"{entry.name}: is damaged, holds the entry {name}. {REBUILD_NOTE}"
+        )
     entry.vectors.load()
     damaged = entry.vectors.find_damaged(
         np.array(sorted(entry.vectors.rows.values()), np.int64)
@@ -90,7 +92,7 @@ def check_entry(entry: store_lib.Entry) -> str:
     lists = len(entry.vectors.unreadable)
     return (
         f"{entry.name}: {len(damaged):,} of {len(entry.vectors.rows):,} texts "
-        f"and {lists} lists of texts are damaged. {REBUILT}"
+        f"and {lists} lists of texts are damaged. {REBUILD_NOTE}"
     )
 
 
@@ -116,7 +118,7 @@ def main(argv: Sequence[str] = ()) -> None:
     ]
     if settings.check:
         for name in store.find_unreadable():
-            print(f"{name}: entry.json is damaged. {REBUILT}")
+            print(f"{name}: entry.json is damaged. {REBUILD_NOTE}")
     if not entries:
         unused = ""
         if settings.unused_days:

@@ -58,7 +58,7 @@ from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
-ASKED = ("text", "input", "export")
+ACTIONS = ("text", "input", "export")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Settings(Fields):
         """Raises `UserError` for wrong flags, before a model is loaded."""
         if not self.run:
             raise UserError("--run: give the folder of a finished run.")
-        if sum(bool(getattr(self, name)) for name in ASKED) != 1:
+        if sum(bool(getattr(self, name)) for name in ACTIONS) != 1:
             raise UserError("Give one of --text, --input and --export.")
         if self.export and self.output:
             raise UserError(
@@ -196,7 +196,7 @@ def choose_extension(task: Task, path: str, output: str = "") -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """A table with the answers behind its columns.
+    """A table with the answers after its columns.
 
     Attributes:
         columns: Those of the table, and those of the answers.
@@ -286,7 +286,7 @@ def write_scores(
         task: The task that answers.
         rows: Has the labels.
         logits: The logits of its rows.
-        output: The file of the answers; the errors get one beside it.
+        output: The file of the answers; the errors get one next to it.
 
     Returns:
         The scores, by metric.
@@ -313,7 +313,7 @@ def write_scores(
 
 
 def _calibrate(predictor: Predictor) -> None:
-    """Calibrates, and prints what that changes."""
+    """Calibrates, and prints the calibration error before and after."""
     from tf_transfer.data import metrics
 
     predictor.calibrate()

@@ -177,7 +177,7 @@ def _print_advice(page: "Page") -> None:
         if is_compared and not any(row.time.is_known for row in rows):
             print(
                 "No times: the runs were timed under different conditions, for "
-                "example beside other programs. The page has their seconds."
+                "example during other programs. The page has their seconds."
             )
         more = len(section.table.frame) - len(frame)
         if more:
@@ -192,7 +192,7 @@ def compose(
     """The page of a report.
 
     Args:
-        summary: What `summary.summarize` returned.
+        summary: See `summary.summarize`.
         published_folder: See `--published`.
         margin: See `--margin`.
     """

@@ -147,7 +147,7 @@ def main(argv: list[str]) -> None:
             selected, settings.out, pool, settings.retry_failed
         )
     words = "python", "-m", "tf_transfer.report", settings.out
-    print(f"Side by side: {formatting.quote_command(*words)}")
+    print(f"To compare them: {formatting.quote_command(*words)}")
     disk.print_used(settings.out, settings.cache_dir)
     if run_states.select(State.FAILED):
         sys.exit(RunError.exit_code)

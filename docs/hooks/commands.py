@@ -76,12 +76,12 @@ def _describe_command(name: str) -> str:
 
 
 def _order(fields: dict[str, Field]) -> list[str]:
-    first = [name for name in help_lib.KNOW_FIRST if name in fields]
+    first = [name for name in help_lib.FIRST_FLAGS if name in fields]
     return [*dict.fromkeys([*first, *fields])]
 
 
 def _group_of(field: Field) -> Group:
-    if field.name in help_lib.KNOW_FIRST:
+    if field.name in help_lib.FIRST_FLAGS:
         return Group.FIRST
     group: Group = field.metadata["group"]
     return group

@@ -30,7 +30,9 @@ def train(folder, cached):
     tiny.BLOCKS = 1
     steps.LONGEST_CHUNK = 1  # so that a kill can fall inside an epoch
     with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
-        command_line.guarded(lambda: glue.run(settings_in(folder, cached)))
+        command_line.exit_on_error(
+            lambda: glue.run(settings_in(folder, cached))
+        )
 
 
 def run_folder(folder):

@@ -208,7 +208,7 @@ class Trial:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             signal.alarm(HANGS)
             try:
-                command_line.guarded(lambda: self.scenario.act(self.root))
+                command_line.exit_on_error(lambda: self.scenario.act(self.root))
             except SystemExit as stop:
                 end = {1: "refused", 2: "refused", 130: "stopped"}[stop.code]
             except disk_lib.Ended:

@@ -85,7 +85,7 @@ def call(main, define, *arguments):
     """Runs a command in this process, as its module does; its exit code."""
     with flags_of(define, *arguments):
         try:
-            command_line.guarded(main)
+            command_line.exit_on_error(main)
         except SystemExit as end:
             return end.code
     return 0

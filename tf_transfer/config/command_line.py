@@ -86,9 +86,9 @@ def from_flags(
         )
     settings = cls(**given_values)
     if values is flags.FLAGS and machine.JOBS_VARIABLE not in os.environ:
-        given = given_names(sys.argv[1:])
+        names = list_flag_names(sys.argv[1:])
         for name in settings.unread():
-            if name in given:
+            if name in names:
                 raise UserError(
                     f"--{name}={values[name].value}: has no effect with these "
                     "settings. Leave it out."
@@ -139,18 +139,18 @@ def command(
     if cls is not None:
         define_flags(cls, sys.argv[0])
     files.open_standard_files()
-    if help_lib.is_asked(sys.argv[1:]):
+    if help_lib.asks_for_help(sys.argv[1:]):
         command_flags = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
         document = sys.modules["__main__"].__doc__ or ""
         text = help_lib.format_help(
             document, command_flags, cls or settings_lib.Settings
         )
-        guarded(lambda: print(text))
+        exit_on_error(lambda: print(text))
         return
 
     def run(argv: list[str]) -> None:
         expand_home(flags.FLAGS)
-        guarded(explain_lack_of_memory(functools.partial(main, argv)))
+        exit_on_error(explain_lack_of_memory(functools.partial(main, argv)))
 
     app.run(run, flags_parser=_parse_flags)
 
@@ -195,7 +195,7 @@ def _parse_flags(words: list[str]) -> list[str]:
     strays: list[str] = []
 
     def parse() -> None:
-        check_given_once(rest)
+        check_single_flags(rest)
         try:
             strays.extend(flags.FLAGS([program, *read_flag_files(rest)]))
         except flags.Error as error:
@@ -203,7 +203,7 @@ def _parse_flags(words: list[str]) -> list[str]:
             end = "" if text.endswith("?") else "."
             raise UserError(f"{text}{end} --help lists the flags.") from None
 
-    guarded(parse)
+    exit_on_error(parse)
     return strays
 
 
@@ -215,7 +215,7 @@ def expand_home(values: flags.FlagValues) -> None:
             values[name].value = os.path.expanduser(value)
 
 
-def given_names(words: Sequence[str]) -> list[str]:
+def list_flag_names(words: Sequence[str]) -> list[str]:
     """The names of the flags in a command's words, with repetitions."""
     names = []
     for word in words:
@@ -236,7 +236,7 @@ def read_flag_files(
 
     Args:
         words: Of a command, or the lines of a flag file.
-        within: The flag files that the words are in. A file that contains
+        within: The flag files that contain the words. A file that contains
             itself is read once.
 
     Raises:
@@ -267,10 +267,10 @@ def read_flag_files(
     return read
 
 
-def check_given_once(words: Sequence[str]) -> None:
+def check_single_flags(words: Sequence[str]) -> None:
     """Raises `UserError` if a flag with one value is given twice."""
     values = flags.FLAGS
-    for name, count in collections.Counter(given_names(words)).items():
+    for name, count in collections.Counter(list_flag_names(words)).items():
         takes_one = name in values and not isinstance(
             values[name], flags.MultiFlag
         )
@@ -367,8 +367,8 @@ def explain_lack_of_memory(main: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def guarded(main: Callable[[], None]) -> None:
-    """Calls `main()`; prints errors that are meant for the user in a line."""
+def exit_on_error(main: Callable[[], None]) -> None:
+    """Calls `main()`; prints an error for the user in a line, and exits."""
     try:
         main()
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from absl import flags
 from tf_transfer.config.fields import Fields, Group, Setting
 
 # Shown first, in this order, by whichever command has them.
-KNOW_FIRST = (
+FIRST_FLAGS = (
     "task",
     "tasks",
     "budget",
@@ -33,11 +33,11 @@ KNOW_FIRST = (
 WIDTH = 79
 INDENT = " " * 6
 # What absl adds to a flag that may be given repeatedly.
-REPEATED = ";\n    repeat this option to specify a list of values"
+MULTI_FLAG_HELP = ";\n    repeat this option to specify a list of values"
 
 
-def is_asked(words: Iterable[str]) -> bool:
-    """Whether a command's words ask for help."""
+def asks_for_help(words: Iterable[str]) -> bool:
+    """Whether the words of a command ask for help."""
     names = ("help", "h", "helpshort", "helpfull")
     return any(word.lstrip("-") in names for word in words if word[:1] == "-")
 
@@ -61,8 +61,8 @@ def format_help(
     )
     by_name = {flag.name: flag for flag in command_flags}
     group_of = {f.name: f.metadata["group"] for f in dataclasses.fields(cls)}
-    group_of |= dict.fromkeys(KNOW_FIRST, Group.FIRST)
-    names = dict.fromkeys(name for name in KNOW_FIRST if name in by_name)
+    group_of |= dict.fromkeys(FIRST_FLAGS, Group.FIRST)
+    names = dict.fromkeys(name for name in FIRST_FLAGS if name in by_name)
     text = [title, ""]
     for group in Group:
         described = [
@@ -82,7 +82,7 @@ def format_help(
 def _describe_flag(flag: flags.Flag[Setting]) -> str:
     name = f"[no]{flag.name}" if flag.boolean else flag.name
     text = flag.help or ""  # absl puts the values of an enum before it
-    text = text.removesuffix(REPEATED)
+    text = text.removesuffix(MULTI_FLAG_HELP)
     if flag.default not in (None, "", []):
         text = f"{text} (default: {as_text(flag.default)})"
     return f"  --{name}:\n" + textwrap.fill(
@@ -91,7 +91,7 @@ def _describe_flag(flag: flags.Flag[Setting]) -> str:
 
 
 def as_text(value: Setting) -> str:
-    """A default as one writes it in a command."""
+    """A default as a command has it."""
     if isinstance(value, float):
         return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     Value = Setting | tuple[int, ...] | DataclassInstance  # of a dataclass
 
-# What may be part of a path: no separators, nothing invisible, not `..`.
+# A part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
-# What runs of older versions may have been trained with.
-RETIRED = {
+# Values with which runs of older versions may have been trained.
+RETIRED_VALUES = {
     "method": ("adapter", "ia3"),
     "freeze_schedule": ("autofreeze", "gradual"),
     "strategy": ("multi_worker",),
@@ -46,7 +46,7 @@ RETIRED = {
 
 def find_retired(settings: Mapping[str, Setting]) -> str:
     """A setting of a recorded run that no longer exists, as a flag; or ""."""
-    for name, values in RETIRED.items():
+    for name, values in RETIRED_VALUES.items():
         if settings.get(name) in values:
             return f"--{name}={settings[name]}"
     return ""
@@ -65,7 +65,7 @@ cache_setting = functools.partial(
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Recipe):
-    """What every training module shares; see `fields.Fields`."""
+    """The settings that all training modules share; see `fields.Fields`."""
 
     # === The frozen blocks ===
     frozen_prefix: str = setting(
@@ -185,7 +185,7 @@ class Settings(Recipe):
         hashed=False,
     )
 
-    # === What commands without the flag have in its place ===
+    # === Values of commands without the flag ===
 
     @property
     def score_test(self) -> bool:
@@ -197,7 +197,7 @@ class Settings(Recipe):
         """Seconds after which a run stops; 0 for no limit."""
         return 0.0
 
-    # === What follows from the settings ===
+    # === Values derived from the settings ===
 
     @property
     def dtype_policy(self) -> str:
@@ -307,13 +307,14 @@ class Settings(Recipe):
 
 # Settings that a search, a sweep or a user adds to a run, and that change none
 # of its numbers: commands that are offered leave them out.
-ADDED = (
+ADDED_FLAGS = (
     *("baseline", "max_seconds", "also_cache", "score_test"),
     "checkpoint_epochs",
     *("learning_curve", "rerun", "describe", "json"),
 )
-# Settings that say what trains: each has its own learning rate.
-TRAINED = {"trainable_layers", "blocks", "method", "features", "head"}
+# Settings that select the weights to train; the usual learning rate depends on
+# them.
+WEIGHT_SETTINGS = {"trainable_layers", "blocks", "method", "features", "head"}
 # Names of the options that a method alone reads.
 METHOD_OPTIONS = tuple(
     field.name
@@ -354,20 +355,20 @@ def given_flags(settings: Settings, leave_out: Sequence[str]) -> Record:
 def offered_flags(
     settings: Settings, changes: Mapping[str, Setting]
 ) -> list[str]:
-    """The flags of a run, or of one like it, in a command to be offered.
+    """The flags of a run with some changes, for a command that is printed.
 
-    It has none of the flags that a search or a sweep added (`ADDED`), none
-    without an effect, and none at its default. The learning rate stays where
-    the same weights train; else it is the usual one of what trains.
+    It leaves out flags that a search or a sweep added (`ADDED_FLAGS`), flags
+    without an effect, and defaults. The learning rate stays if the same weights
+    train; else it is their usual one.
 
     Args:
         settings: Of the run.
         changes: Settings in place of the run's.
     """
     cls = type(settings)
-    # What is at a default that depends on what trains gets that of the change.
-    values = _drop_usual(cls, given_flags(settings, ADDED))
-    if TRAINED & changes.keys():
+    # A default that depends on the trained weights is that after the changes.
+    values = _drop_usual(cls, given_flags(settings, ADDED_FLAGS))
+    if WEIGHT_SETTINGS & changes.keys():
         values.pop("lr", None)
     values |= changes
     for name in cls(**values).unread():
@@ -377,12 +378,12 @@ def offered_flags(
 
 
 def _drop_usual(cls: type[Settings], values: Record) -> Record:
-    """The flags that are not at the default which the others make."""
+    """Drops flags whose value is the default that the others imply."""
     for name, value in [*values.items()]:
         others = {n: v for n, v in values.items() if n != name}
         try:
             usual = getattr(cls(**others).resolve(), name)
-        except UserError:  # the run needs it
+        except UserError:  # the run needs this flag
             continue
         if usual == value:
             values = others

@@ -122,7 +122,7 @@ class Worker:
     def _try(self, order: Order) -> str:
         outcome = "broken"
         try:
-            command_line.guarded(lambda: self._run(order))
+            command_line.exit_on_error(lambda: self._run(order))
             return "finished"
         except SystemExit as end:
             is_stopped = end.code == Interrupted.exit_code
