@@ -149,7 +149,7 @@ class RayWorker(work.Handle):
         except self._ray.exceptions.RayError as error:
             with files.open_to_append(self._log) as file:
                 file.write(f"{error}\n".encode())
-            messages, exit_code = [], states.LOST
+            messages, exit_code = [], states.LOST_NODE
         if exit_code is None:
             self._answer = self._worker.receive.remote()
         else:

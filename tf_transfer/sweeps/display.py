@@ -47,8 +47,8 @@ class Display:
             leave=False,
             bar_format=BAR,
         )
-        self._drawn = 0.0  # when the bar was
-        self._started: dict[str, float] = {}  # when runs were, by name
+        self._drawn_at = 0.0  # time of the last bar
+        self._start_times: dict[str, float] = {}  # of runs, by name
         self._estimator = estimate.Estimator()
         with contextlib.suppress(OSError, UserError):
             finished = run_states.select(State.FINISHED)
@@ -65,9 +65,9 @@ class Display:
         """Prints an event of a run; see `work.OnEvent`."""
         line = f"{time.strftime('%T')} {event:8} {run.label}"
         if event == "started":
-            self._started[run.name] = time.monotonic()
+            self._start_times[run.name] = time.monotonic()
         elif event == "finished":
-            seconds = time.monotonic() - self._started[run.name]
+            seconds = time.monotonic() - self._start_times[run.name]
             with contextlib.suppress(OSError, UserError):
                 self._estimator.measure(run, seconds)
             metric = detail["metric"]
@@ -89,9 +89,9 @@ class Display:
     def refresh(self) -> None:
         """Draws the bar, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
-        if now - self._drawn < REFRESH_SECONDS or self._bar.disable:
+        if now - self._drawn_at < REFRESH_SECONDS or self._bar.disable:
             return
-        self._drawn = now
+        self._drawn_at = now
         states = self.run_states.read_states()
         phrases = [self._summary(states)]
         for run in self.run_states.running:
@@ -132,7 +132,7 @@ class Display:
         """The clause on the time of runs that run or are pending."""
         for run in self.run_states.running:
             self._estimator.measure(run)
-        seconds = [self._estimate_left(run) for run in unfinished]
+        seconds = [self._estimate_remaining(run) for run in unfinished]
         builds = self._estimator.estimate_builds(unfinished)
         total = estimate.add([*seconds, builds])
         if total is not None:
@@ -141,7 +141,7 @@ class Display:
         label = (unknown or unfinished)[0].label
         return f"time left unknown until a run like {label} is finished"
 
-    def _estimate_left(self, run: Planned) -> float | None:
+    def _estimate_remaining(self, run: Planned) -> float | None:
         """The seconds that a run still takes; None if not known.
 
         Raises:
@@ -160,7 +160,7 @@ class Display:
         seconds = self._estimator.estimate(run)
         if seconds is None:
             return None
-        began = self._started.get(run.name, time.monotonic())
+        began = self._start_times.get(run.name, time.monotonic())
         return max(0.0, seconds - (time.monotonic() - began))
 
 

@@ -192,7 +192,7 @@ def _count_phase(
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """The seconds of a run of this machine, so far or in all.
 
     Attributes:
@@ -222,7 +222,7 @@ class Estimator:
 
     def __init__(self) -> None:
         self._works: dict[Settings, Work] = {}
-        self._measured: dict[str, Measured] = {}  # by the name of the run
+        self._measured: dict[str, MeasuredRun] = {}  # by the name of the run
 
     def count(self, run: Planned) -> Work:
         """The operations of a run; another rate or seed takes as many.
@@ -276,7 +276,7 @@ class Estimator:
             epochs = [*by_phase.values()]
         if wall is not None:
             overhead = max(0.0, wall - build - seconds)
-        self._measured[run.name] = Measured(
+        self._measured[run.name] = MeasuredRun(
             run,
             bool(result),
             work,

@@ -17,7 +17,9 @@ from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 
 Failure = TypedDict("Failure", {"reason": str, "last_lines": list[str]})
-LOST = 256  # the exit code of a worker whose node is gone: no process has it
+LOST_NODE = (
+    256  # the exit code of a worker whose node is gone: no process has it
+)
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
@@ -140,9 +142,9 @@ class RunStates:
         pathlib.Path(self._failure_file(run)).unlink(missing_ok=True)
 
 
-def explain(exit_code: int) -> str:
+def explain_exit(exit_code: int) -> str:
     """How a process ended, in words."""
-    if exit_code == LOST:
+    if exit_code == LOST_NODE:
         return "its node was lost"
     if exit_code >= 0:
         return f"exit code {exit_code}"

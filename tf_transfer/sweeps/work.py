@@ -22,7 +22,7 @@ from tf_transfer.utils.json_files import Record
 
 POLL_SECONDS = 0.05
 MOST_FAILED_STARTS = 5  # of workers, one after another
-RECENT = 4  # runs of a worker: a network keeps as many traced programs
+MOST_RECENT = 4  # runs of a worker: a network keeps as many traced programs
 REASONS = {"stopped": "was stopped", "broken": "broke"}  # by outcome of a run
 
 Event = Literal["started", "finished", "failed", "retried"]
@@ -33,7 +33,7 @@ End = Literal["close", "stop", "kill"]  # how to end a worker
 
 
 class Handle(abc.ABC):
-    """A worker, as a sweep sees it; times are of `time.monotonic`.
+    """A worker of a sweep; times are of `time.monotonic`.
 
     Attributes:
         is_ready: Whether it can be given a run; one that waits for room cannot.
@@ -123,7 +123,7 @@ class Scheduler:
         todo: The runs to do, in this order.
         on_event: Called when a run has started, finished or failed, or is to
             be tried once more.
-        on_poll: Called again and again.
+        on_poll: Called at every poll.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Scheduler:
     def _poll(self) -> bool:
         """Reads reports, and gives runs to workers. False when none is left."""
         for worker in list(self.pool.workers):
-            self._hear(worker)
+            self._receive_reports(worker)
         if self._signals.came:
             return False
         self._give_runs()
@@ -225,9 +225,9 @@ class Scheduler:
         worker.send(Order.of_run(run, self.run_states.log_file(run), also))
         self.on_event("started", run, {})
 
-    # === Hearing workers ===
+    # === Reports of workers ===
 
-    def _hear(self, worker: Handle) -> None:
+    def _receive_reports(self, worker: Handle) -> None:
         messages, exit_code = worker.receive()
         for message in messages:
             worker.last_report = time.monotonic()
@@ -238,13 +238,13 @@ class Scheduler:
                 worker.reason = worker.reason or REASONS[message["outcome"]]
             else:
                 worker.reason = ""
-                self._settle(worker, message["outcome"], 1)
+                self._take_back(worker, message["outcome"], 1)
             self._check_memory(worker, message["memory"])
         silent = time.monotonic() - worker.last_report
         if exit_code is not None:
             self.pool.workers.remove(worker)
             if worker.run:
-                self._settle(worker, "lost", exit_code)
+                self._take_back(worker, "lost", exit_code)
             elif not worker.is_ready:
                 self._count_failed_start()
         elif worker.run and silent > self.pool.hang_seconds:
@@ -271,21 +271,21 @@ class Scheduler:
             )
             worker.end("stop" if worker.run else "close")
 
-    def _settle(self, worker: Handle, outcome: str, exit_code: int) -> None:
+    def _take_back(self, worker: Handle, outcome: str, exit_code: int) -> None:
         """Takes back a worker's run: it is finished, has failed, or is retried.
 
         Args:
-            worker: No longer does its run.
+            worker: It no longer does its run.
             outcome: See `worker.Worker.do`; `lost` with the process.
             exit_code: Of the run, or of the process.
         """
         run = worker.run
         assert run is not None
-        worker.recent = [*worker.recent, run][-RECENT:]
+        worker.recent = [*worker.recent, run][-MOST_RECENT:]
         worker.run = worker.building = None
         self.run_states.running.remove(run)
         result = self.run_states.result(run)
-        reason = worker.reason or states.explain(exit_code)
+        reason = worker.reason or states.explain_exit(exit_code)
         is_lost = outcome == "lost"
         # A result may be the one that the run was to extend.
         if outcome == "finished" and result is not None:
@@ -318,5 +318,5 @@ class Scheduler:
                 if time.monotonic() > deadline:
                     worker.end("kill")
                 if worker in self.pool.workers:
-                    self._hear(worker)
+                    self._receive_reports(worker)
             time.sleep(POLL_SECONDS)
