@@ -26,7 +26,7 @@ from tf_transfer.utils import screen
 
 NAME = "contrastive"
 SIZES = (8, 16, 64)  # training texts per label
-TESTED = 300  # texts
+TEST_TEXTS = 300
 SETTINGS: dict[str, Any] = {
     "task": "sst2",
     "model": "minilm",
@@ -68,7 +68,7 @@ class Draw(Source):
     ) -> None:
         classes, ids = np.unique(table["label"], return_inverse=True)
         rows = np.arange(len(table))
-        groups = pd.Series(ids[TESTED:], rows[TESTED:])
+        groups = pd.Series(ids[TEST_TEXTS:], rows[TEST_TEXTS:])
         drawn = groups.groupby(groups).sample(size, random_state=draw)
         texts = table["text"].to_numpy()
         self.task = Task(
@@ -79,7 +79,7 @@ class Draw(Source):
             split: Examples(chosen, [texts[chosen].tolist()], ids[chosen])
             for split, chosen in (
                 ("train", drawn.index.to_numpy()),
-                ("dev", rows[:TESTED]),
+                ("dev", rows[:TEST_TEXTS]),
             )
         }
 

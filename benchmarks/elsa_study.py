@@ -120,21 +120,21 @@ def _measure_task(task: str, out: str) -> dict[str, Any]:
         encoder,
     )
     model = encoder if values.shape else values.model
-    warm_out, own_out = os.path.join(out, "warm"), os.path.join(out, "own")
+    warm_out, single_out = os.path.join(out, "warm"), os.path.join(out, "own")
     warm = plan_runs(task, data, model, warm_out)
-    alone = plan_runs(task, data, model, own_out)
+    single = plan_runs(task, data, model, single_out)
     case = {
         "task": task,
         "model": values.shape or values.model,
         "share": values.share,
         "runs": len(warm),
         "warm": _time_warm(warm, warm_out),
-        "own": _time_processes(alone, _our_command, own_out),
+        "own": _time_processes(single, _make_run_command, single_out),
         "transformers": None,
     }
     if hugging_face.is_installed():
         case["transformers"] = _time_processes(
-            alone, lambda run: _their_command(run, encoder)
+            single, lambda run: _make_script_command(run, encoder)
         )
     return {**case, "load": os.getloadavg()[1]}
 
@@ -192,11 +192,11 @@ def _time_warm(runs: list[Planned], out: str) -> list[float]:
     return time_work(study).tolist()
 
 
-def _our_command(run: Planned) -> list[str]:
+def _make_run_command(run: Planned) -> list[str]:
     return [sys.executable, *run.command[1:]]
 
 
-def _their_command(run: Planned, encoder: str) -> list[str]:
+def _make_script_command(run: Planned, encoder: str) -> list[str]:
     module = "benchmarks.transformers_trial"
     return [sys.executable, "-m", module, encoder, *run.words]
 
@@ -219,11 +219,11 @@ def _time_processes(
 
 
 def count_all(spent: dict[str, list[np.ndarray]], trials: int) -> np.ndarray:
-    """Sums the times of all trials; those not run count like the last one.
+    """Sums the times of all trials; trials not run count like the last one.
 
     Args:
         spent: Times of the trials that were run, for each number of blocks.
-        trials: How many each has.
+        trials: Number of trials of each.
     """
     return sum(
         (sum(few) + (trials - len(few)) * few[-1] for few in spent.values()),
@@ -275,18 +275,20 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
             (
                 f"{case['model']}, {case['task']}{part}",
                 str(case["runs"]),
-                _in_cell(warm, 0),
-                _in_cell(alone, 0),
-                _in_cell(alone / warm, 1),
-                "-" if theirs is None else _in_cell(theirs, 0),
-                "-" if theirs is None else _in_cell(np.array(theirs) / warm, 1),
+                _show_cell(warm, 0),
+                _show_cell(alone, 0),
+                _show_cell(alone / warm, 1),
+                "-" if theirs is None else _show_cell(theirs, 0),
+                "-"
+                if theirs is None
+                else _show_cell(np.array(theirs) / warm, 1),
                 f"{case['load']:.1f}",
             )
         )
     return documents.as_markdown(rows)
 
 
-def _in_cell(spent: Any, digits: int) -> str:
+def _show_cell(spent: Any, digits: int) -> str:
     by_clock, of_cpu = spent
     return f"{by_clock:.{digits}f} ({of_cpu:.{digits}f})"
 

@@ -43,9 +43,9 @@ METRICS = {
     "QNLI": ("accuracy", "acc"),
     "RTE": ("accuracy", "acc"),
 }
-# Of the search. Its tasks have all of their metrics.
+# The metrics of each task in the search of the rate.
 ACCURACY = ("accuracy", "acc")
-SEARCHED = {
+SEARCH_METRICS = {
     **{task: [metric] for task, metric in METRICS.items()},
     "MRPC": [ACCURACY, METRICS["MRPC"]],
     "QQP": [ACCURACY, METRICS["QQP"]],
@@ -85,8 +85,8 @@ def list_rows(folder: str) -> Iterator[tuple[str | int, ...]]:
     """
     for model, blocks in BLOCKS.items():
         for trained in [blocks, *range(blocks // 2, -1, -1)]:
-            for task, (metric, ending) in METRICS.items():
-                name = f"{name_trained(blocks, trained)}-{ending}.txt"
+            for task, (metric, suffix) in METRICS.items():
+                name = f"{name_trained(blocks, trained)}-{suffix}.txt"
                 for seed, score in read_trials(
                     os.path.join(folder, "exp_results", model, task, name)
                 ):
@@ -107,9 +107,13 @@ def list_searched(folder: str) -> Iterator[tuple[str, ...]]:
     Args:
         folder: Of a checkout of the repository.
     """
-    for model, task in itertools.product(sorted(BLOCKS), sorted(SEARCHED)):
-        for (metric, ending), lr in itertools.product(SEARCHED[task], RATES):
-            name = f"baseline/{model}/{task}/{lr}_{ending}.txt"
+    for model, task in itertools.product(
+        sorted(BLOCKS), sorted(SEARCH_METRICS)
+    ):
+        for (metric, suffix), lr in itertools.product(
+            SEARCH_METRICS[task], RATES
+        ):
+            name = f"baseline/{model}/{task}/{lr}_{suffix}.txt"
             path = os.path.join(folder, "exp_results", name)
             for seed, score in read_trials(path):
                 yield model, task, metric, lr, seed, f"{float(score):.6f}"

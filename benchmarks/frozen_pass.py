@@ -79,7 +79,7 @@ def list_precisions() -> dict[str, str]:
 
 
 def draw_texts(count: int, vocabulary: int) -> Any:
-    """Returns an `EncodedSplit` of random tokens, of all lengths alike."""
+    """Returns an `EncodedSplit` of random tokens, of all lengths equally."""
     from tf_transfer.data import tokens
 
     lengths = np.linspace(SHORTEST, LONGEST, count).round().astype(np.int32)

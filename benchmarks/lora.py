@@ -70,17 +70,17 @@ class Contestant:
         name: `{layers}` stands for `--trainable_layers`.
         epoch: Which of the `make_` methods of `Contestants` makes its epoch.
         method: What trains inside the blocks.
-        everywhere: Whether it trains in all blocks, or in the last.
+        all_blocks: Whether it trains in all blocks or only in the last.
     """
 
     name: str
     epoch: str
     method: str
-    everywhere: bool
+    all_blocks: bool
 
     def settings(self, settings: LoraSettings) -> measuring.BenchmarkSettings:
         """The settings of its run, resolved."""
-        layers = "all" if self.everywhere else settings.trainable_layers
+        layers = "all" if self.all_blocks else settings.trainable_layers
         return dataclasses.replace(
             settings, trainable_layers=layers, method=self.method
         ).resolve()
@@ -100,13 +100,13 @@ CONTESTANTS = (
     ),
     Contestant("transformers, everything", "hugging_face", "full", True),
 )
-REFERENCE = 1  # in CONTESTANTS; the table has times in multiples of its
+REFERENCE = 1  # in CONTESTANTS; the table has multiples of its time
 
 
 def measure(settings: LoraSettings) -> dict[str, Any]:
     """Measures; returns the content of the JSON file."""
     for contestant in CONTESTANTS:
-        contestant.settings(settings)  # what cannot be is said at once
+        contestant.settings(settings)  # refuses invalid flags at once
     contestants = [
         contestant
         for contestant in CONTESTANTS
@@ -199,13 +199,13 @@ def measure_memory(
     contestant_settings = contestant.settings(one_batch)
     contestants = Contestants(contestant_settings)
     train = contestant.make_epoch(contestants)
-    before = _memory_at_rest()
+    before = _measure_idle_memory()
     train()  # makes the optimizer and traces
-    _memory_at_rest()
+    _measure_idle_memory()
     with sampled_memory() as samples:
         for _ in range(STEPS):
             train()
-    is_theirs = contestant.epoch == "hugging_face"
+    is_hugging_face = contestant.epoch == "hugging_face"
     lengths = contestants.objective.train.lengths
     return {
         "measured": max(samples) - before,
@@ -214,8 +214,10 @@ def measure_memory(
             contestants.shape,
             contestants.trainable,
             len(lengths),
-            int((lengths if is_theirs else contestants.plan.lengths).max()),
-            contestant_settings.pooling == "cls" and not is_theirs,
+            int(
+                (lengths if is_hugging_face else contestants.plan.lengths).max()
+            ),
+            contestant_settings.pooling == "cls" and not is_hugging_face,
         ),
     }
 
@@ -288,7 +290,7 @@ def sampled_memory() -> Iterator[list[int]]:
         thread.join()
 
 
-def _memory_at_rest() -> int:
+def _measure_idle_memory() -> int:
     """The bytes of this process, after free memory went back to the system."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # another C library

@@ -1,4 +1,4 @@
-"""What benchmarks of epochs share: their settings, the device and the clock."""
+"""Settings, device and clock of the benchmarks of epochs."""
 
 import dataclasses
 import re

@@ -59,8 +59,12 @@ APPROACHES: dict[str, dict[str, Any]] = {
     "last 1": {"trainable_layers": "1", "also_cache": "2"},
     "last 2": {"trainable_layers": "2"},
 }
-# The arithmetic that the package is asked for, and that NNCF adds int8 to.
-ASKED = {"float32": "float32", "bfloat16": "bfloat16", "int8": "bfloat16"}
+# By measured precision: --prefix_precision. NNCF adds int8.
+PASS_PRECISIONS = {
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "int8": "bfloat16",
+}
 MAX_LENGTH = 128
 MARGIN = 0.2  # points: a smaller mean difference counts as none
 
@@ -102,13 +106,13 @@ class Passes:
     """
 
     def __init__(self, run: train.Train) -> None:
-        self.errors: dict[str, list[float]] = {p: [] for p in ASKED}
+        self.errors: dict[str, list[float]] = {p: [] for p in PASS_PRECISIONS}
         self._texts = read_calibration(run)
         self._compiled: dict[tuple[str, int], Any] = {}
 
     @contextlib.contextmanager
     def compute_in(self, precision: str) -> Iterator[None]:
-        """Makes the package's passes compute in a precision of `ASKED`."""
+        """Makes passes compute in a precision of `PASS_PRECISIONS`."""
         compile_model = engines._compile
         measure_error = engines._measure_error
         openvino = importlib.import_module("openvino")
@@ -197,7 +201,7 @@ def make_run(
         max_epochs=values.max_epochs,
         frozen_prefix="cached",
         prefix_engine="openvino",
-        prefix_precision=ASKED[precision],
+        prefix_precision=PASS_PRECISIONS[precision],
         baseline=False,
         out=os.path.join(values.runs, precision),
         cache_dir=os.path.join(values.runs, precision, "cache"),
@@ -217,9 +221,11 @@ def measure_task(task: str) -> dict[str, Any]:
     """
     warm = WarmState()
     passes = Passes(make_run(task, 0, "probe", "float32", warm))
-    scores: dict[str, Any] = {a: {p: [] for p in ASKED} for a in APPROACHES}
+    scores: dict[str, Any] = {
+        a: {p: [] for p in PASS_PRECISIONS} for a in APPROACHES
+    }
     for draw in range(flags.FLAGS.draws):
-        for precision, asked in ASKED.items():
+        for precision, pass_precision in PASS_PRECISIONS.items():
             for approach in APPROACHES:
                 with (
                     contextlib.redirect_stdout(io.StringIO()),
@@ -227,7 +233,7 @@ def measure_task(task: str) -> dict[str, Any]:
                 ):
                     run = make_run(task, draw, approach, precision, warm)
                     record = run.train().record
-                if record["prefix_engine"] != f"openvino {asked}":
+                if record["prefix_engine"] != f"openvino {pass_precision}":
                     raise UserError(
                         f"{task}, {precision}: the states are those of "
                         f"{record['prefix_engine']}. Install OpenVINO, and "
@@ -317,7 +323,9 @@ def pair_draws(scores: dict[str, list[float]], precision: str) -> list[float]:
 def make_table(measured: dict[str, Any]) -> str:
     """Both tables as Markdown: each task's means, and the mean over tasks."""
     tasks = measured["tasks"]
-    compared = [precision for precision in ASKED if precision != "float32"]
+    compared = [
+        precision for precision in PASS_PRECISIONS if precision != "float32"
+    ]
     by_task = [["task, metric", "trains", "float32", *compared]]
     by_task.append(["---"] * len(by_task[0]))
     for task, case in tasks.items():

@@ -1,19 +1,19 @@
-"""Makes kept results again where the code that decides them has changed.
+"""Makes the results of the pages again after their code has changed.
 
     python -m benchmarks.refresh --list
     python -m benchmarks.refresh --data=FOLDER --only=glue
     python -m benchmarks.refresh --mark
 
-`experiments/refresh.toml` has every kept result, in order: its page, its
-commands, its hours, and the modules that decide its numbers. The
-*code* of a result is a hash of these modules without comments and docstrings.
+`experiments/refresh.toml` has all results, in order: their pages, commands,
+hours, and the modules that decide their numbers. The *code* of a result is a
+hash of these modules without comments and docstrings.
 `experiments/refreshed.json` has the code, the commit and the seconds by which
 each result was made. A result of other code than today's is out of date.
 
 The first command lists all results. The second does the commands of those that
-are out of date; sweeps resume, so the same command goes on after an
-interruption. The third writes into each page whether its numbers are those of
-today's code. No edit forces a rerun: a page of earlier code says so.
+are out of date; the same command resumes an interrupted one. The third writes
+into each page whether its numbers are those of today's code. No edit forces a
+rerun: a page of earlier code says so.
 """
 
 import ast
@@ -46,12 +46,12 @@ SHARED = (
     *("training", "config/recipe.py", "experiment.py"),
 )
 EARLIER = "reference/reproducibility.md#results-of-earlier-code"
-HASHED = 16  # characters of a hash that are kept
+HASH_LENGTH = 16  # characters
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A kept result.
+    """A result that a page shows.
 
     Attributes:
         name: Its name.
@@ -113,7 +113,7 @@ def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:
                 computed = _strip(file.read())
             digest.update(os.path.relpath(source, root).encode())
             digest.update(computed)
-    return digest.hexdigest()[:HASHED]
+    return digest.hexdigest()[:HASH_LENGTH]
 
 
 @functools.cache  # results share most of their modules

@@ -98,9 +98,9 @@ def measure(out: str) -> dict[str, Any]:
     for _ in range(values.rounds):
         for case, (trains, _, ours, theirs) in zip(cases, CASES):
             further = LIVE if trains == "everything" else CACHED
-            case["theirs"].append(_time_theirs(texts, encoder, theirs, further))
+            case["theirs"].append(_time_script(texts, encoder, theirs, further))
             case["ours"].append(
-                _time_ours((*ours, *further), run.settings.cache_folder)
+                _time_command((*ours, *further), run.settings.cache_folder)
             )
             print(json.dumps(case), flush=True)
     return {
@@ -115,8 +115,8 @@ def measure(out: str) -> dict[str, Any]:
     }
 
 
-def _time_ours(words: tuple[str, ...], cache: str) -> dict[str, float]:
-    """Seconds of a run of ours, and where they went."""
+def _time_command(words: tuple[str, ...], cache: str) -> dict[str, float]:
+    """Seconds of one of our runs, and of its parts."""
     values = flags.FLAGS
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(
@@ -152,7 +152,7 @@ def _time_ours(words: tuple[str, ...], cache: str) -> dict[str, float]:
         }
 
 
-def _time_theirs(
+def _time_script(
     texts: str,
     encoder: str,
     words: tuple[str, ...],

@@ -20,7 +20,7 @@ from tf_transfer.sweeps import execute, grid as grid_lib, local, work
 from tf_transfer.utils.errors import UserError
 
 MARK = "memory"
-SHOWN = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
+SHOWN_COUNTS = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
 
 
 def define_flags() -> None:
@@ -43,16 +43,16 @@ class RecordingWorker(local.LocalWorker):
         super().__init__(*arguments)
         self.memory: list[int] = []
         self.peak: list[int] = []
-        self._most = 0
+        self._peak = 0
 
     def receive(self) -> tuple[list[dict[str, Any]], int | None]:
         """Its reports since the last time, and its exit code."""
         messages, exit_code = super().receive()
         for message in messages:
-            self._most = max(self._most, message["memory"])
+            self._peak = max(self._peak, message["memory"])
             if message["event"] == "ended":
                 self.memory.append(message["memory"])
-                self.peak.append(self._most)
+                self.peak.append(self._peak)
         return messages, exit_code
 
 
@@ -109,7 +109,7 @@ def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
     ]
     rows += [
         (str(number), *(f"{of[number - 1] / 1e6:.0f}" for of in (memory, peak)))
-        for number in SHOWN
+        for number in SHOWN_COUNTS
         if number <= len(memory)
     ]
     return documents.as_markdown(rows)

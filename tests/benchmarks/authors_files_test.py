@@ -97,22 +97,22 @@ def test_a_folder_without_the_trials_of_a_table_is_named(tmp_path):
 def test_our_tables_of_elsa_are_those_of_the_script(tmp_path, shared_data):
     papers = os.path.join(shared_data, "..", "papers")
     trials = defaultdict(list)
-    endings = {
-        (task, metric): ending
-        for task, metrics in elsa_trials.SEARCHED.items()
-        for metric, ending in metrics
+    suffixes = {
+        (task, metric): suffix
+        for task, metrics in elsa_trials.SEARCH_METRICS.items()
+        for metric, suffix in metrics
     }
     for name in elsa_trials.SETTINGS:
         for row in authors_trials.read_table(os.path.join(papers, name)):
             model, task = row["model"], row["task"]
-            ending = endings[task, row["metric"]]
+            suffix = suffixes[task, row["metric"]]
             if "lr" in row:
-                place = f"baseline/{model}/{task}/{row['lr']}_{ending}.txt"
+                place = f"baseline/{model}/{task}/{row['lr']}_{suffix}.txt"
             else:
                 blocks = elsa_trials.BLOCKS[model]
                 trained = blocks - int(row["frozen_blocks"])
                 trained = elsa_trials.name_trained(blocks, trained)
-                place = f"{model}/{task}/{trained}-{ending}.txt"
+                place = f"{model}/{task}/{trained}-{suffix}.txt"
             trials[place].append(f"{row['seed']}\t{row['score']}\n")
     for place, lines in trials.items():
         write_trials(tmp_path, place, lines)

@@ -38,7 +38,7 @@ def test_a_draw_has_some_texts_of_each_class_and_none_of_the_test():
     trained = [source.read("train") for source in sources]
     assert [*np.bincount(trained[0].labels)] == [8, 8]
     tested = sources[0].read("dev")
-    assert tested.texts == [texts[: contrastive.TESTED]]
+    assert tested.texts == [texts[: contrastive.TEST_TEXTS]]
     assert not {*trained[0].ids} & {*tested.ids}
     assert trained[0].texts == trained[2].texts != trained[1].texts
     assert len({source.identity for source in sources}) == 2
@@ -48,7 +48,7 @@ def test_a_draw_has_some_texts_of_each_class_and_none_of_the_test():
 @pytest.mark.shared
 def test_each_task_has_texts_with_enough_labels(name, shared_data):
     table = contrastive_tasks.TASKS[name](shared_data)
-    rows = table.sample(frac=1, random_state=0)[contrastive.TESTED :]
+    rows = table.sample(frac=1, random_state=0)[contrastive.TEST_TEXTS :]
     assert rows["label"].value_counts().min() >= max(contrastive.SIZES)
     assert rows["text"].str.len().min() > 0
 
