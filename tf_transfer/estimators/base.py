@@ -1,4 +1,4 @@
-"""What the estimators share: their parameters, and a fit, which is a run.
+"""The base class of the estimators: their parameters, and a fit, a run.
 
 A fit writes a run directory below `out`, and another fit on the same texts with
 the same parameters finds it finished. A pickle holds the path of the directory,
@@ -76,7 +76,7 @@ class FinishedRun:
         return trained_model.load(self.directory, cache_dir=self.cache_dir)
 
 
-class TakesTexts(sklearn.base.BaseEstimator):
+class TextInputEstimator(sklearn.base.BaseEstimator):
     """An estimator whose X are texts; scikit-learn reads it in the tags."""
 
     def __sklearn_tags__(self) -> sklearn.utils.Tags:
@@ -86,7 +86,7 @@ class TakesTexts(sklearn.base.BaseEstimator):
         return tags
 
 
-class TextEstimator(TakesTexts):
+class TextEstimator(TextInputEstimator):
     """The base class; see `TextClassifier` for parameters and attributes."""
 
     directory_: str

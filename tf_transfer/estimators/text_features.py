@@ -18,7 +18,7 @@ from tf_transfer import train
 from tf_transfer.baselines import pooled_states, probe
 from tf_transfer.data.encoded_split import EncodedSplit
 from tf_transfer.data.task import Examples, Sentences
-from tf_transfer.estimators.base import TakesTexts
+from tf_transfer.estimators.base import TextInputEstimator
 from tf_transfer.feature_cache.feature_cache import FeatureCache
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.own import memory_source
@@ -32,7 +32,7 @@ POOLINGS = {"mean": "mean", "cls": "cls_state"}
 class TextFeatures(
     sklearn.base.ClassNamePrefixFeaturesOutMixin,
     sklearn.base.TransformerMixin,
-    TakesTexts,
+    TextInputEstimator,
 ):
     """Vectors of texts by a frozen encoder, as a step of a pipeline.
 

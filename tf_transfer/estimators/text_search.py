@@ -22,7 +22,7 @@ from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
-GROUPS = "group of the text"  # column of a table
+GROUP_COLUMN = "group of the text"  # column of a table
 
 
 class TextSearch(TextClassifier):
@@ -107,8 +107,8 @@ class TextSearch(TextClassifier):
             raise UserError("y: two classes are one in a table. Rename one.")
         columns[task.label] = names[examples.labels].tolist()
         if examples.groups is not None:
-            columns[GROUPS] = examples.groups.tolist()
-            parameters["group_column"] = GROUPS
+            columns[GROUP_COLUMN] = examples.groups.tolist()
+            parameters["group_column"] = GROUP_COLUMN
         table = os.path.join(out, "texts.jsonl")
         os.makedirs(out, exist_ok=True)
         files.write_atomically(

@@ -54,8 +54,8 @@ class Claim:
     Attributes:
         id: Unique within the paper.
         text: The claim, as a sentence.
-        source: Where the paper says so.
-        tasks: On which it is made; all are needed.
+        source: The section of the paper.
+        tasks: Of the claim; runs on all are needed.
         first, second: Settings of the groups. `L/4` for `trainable_layers` is
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
@@ -132,7 +132,8 @@ class Paper:
             of a list, each value is the paper's.
         encoders: Presets, in the order of preference.
         sizes: Examples of `train` (validation included) and `test` by task.
-        varied: Settings that the paper varies, besides `run_frame.VARIED`.
+        varied: Settings that the paper varies, in addition to
+            `run_frame.VARIED`.
         rates: The learning rates of which each group takes the one that is
             better on validation; none where each claim names its own.
         claims: In the order of the paper.

@@ -1,7 +1,7 @@
 """Figures: score against cost, and the panels, colours and files of all.
 
 Colours are Okabe and Ito's, which people with any common kind of colour vision
-can tell apart.
+can distinguish.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
 WIDTH = 4.2  # inches, so that text can be read on a page 400 pixels wide
-LONG_LABEL = 20  # characters; two such labels do not stand side by side
-SHORT_LABEL = 12  # fits beside its point
+LONG_LABEL = 20  # characters; two such labels do not fit on one line
+SHORT_LABEL = 12  # fits next to its point
 
 # Options of `Axes.errorbar`.
 Style = TypedDict(
@@ -128,7 +128,7 @@ def colour_of(approach: str) -> str:
 def make_panels(
     count: int, height: float = 2.8
 ) -> tuple[matplotlib.figure.Figure, list[Axes]]:
-    """A figure with so many panels, one below another.
+    """A figure with this many panels, one below another.
 
     Args:
         count: Of panels.
@@ -229,12 +229,14 @@ def finish(
     return Figure(name, caption, functools.partial(_render, figure, name))
 
 
-def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:
+def _render(
+    figure: matplotlib.figure.Figure, name: str, extension: str
+) -> bytes:
     """The figure as a file, the same bytes from the same numbers."""
     buffer = io.BytesIO()
-    metadata = {"Date": None} if ending == "svg" else {"Software": None}
+    metadata = {"Date": None} if extension == "svg" else {"Software": None}
     with matplotlib.rc_context({"svg.hashsalt": name}):
-        figure.savefig(buffer, format=ending, dpi=DPI, metadata=metadata)
+        figure.savefig(buffer, format=extension, dpi=DPI, metadata=metadata)
     return buffer.getvalue()
 
 

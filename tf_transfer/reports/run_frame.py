@@ -1,4 +1,4 @@
-"""The frame of runs, one row a run, and measures of them: a number a run.
+"""The frame of runs, with one row per run, and measures of runs.
 
 A *group* is runs that differ by seed alone; a *study* is groups that may be
 compared: they differ in what is trained, in rate and seed, and in what their
@@ -41,7 +41,7 @@ PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
 DURATIONS = ("seconds", "seconds_per_epoch")
 WITHIN = ("score_within", "interpolated_score")  # a time
 TIMES = (*DURATIONS, *WITHIN)
-# Not known of runs that the limit of epochs ended.
+# Not known for runs that the limit of epochs ended.
 UNTIL_STOP = ("seconds", "epochs_run", "last_score")
 
 dump = json.JSONEncoder(sort_keys=True).encode  # equal texts of equal values
@@ -53,7 +53,7 @@ dump = json.JSONEncoder(sort_keys=True).encode  # equal texts of equal values
 class FrameRow(Protocol):
     """A row of the frame of a study, as pandas has it; see `runs_frame`.
 
-    `text` and `trains` are what the run read and trained, in words: see
+    `text` and `trains` describe the task and the trained weights: see
     `approaches.label_runs`.
     """
 
@@ -214,7 +214,7 @@ def letters_of(number: int) -> str:
 
 
 def _has_modal_environment(frame: pd.DataFrame) -> pd.Series:
-    """Whether each run was timed as most runs on its texts in its study."""
+    """Whether each run has its texts' modal timing environment in its study."""
     runs = frame[~frame.mixed]
     of_texts = runs.groupby(["study", "task", "data_identity"]).environment
     is_so = runs.environment == of_texts.transform(lambda v: v.mode().iloc[0])
@@ -285,7 +285,7 @@ def measure_runs(
 ) -> list[float]:
     """A measure of each run, to be shown next to those of all other runs.
 
-    See `measure_all`; times are those of runs that were timed as most.
+    See `measure_all`; times are those of runs in the modal timing environment.
     """
     if name in TIMES:
         runs = runs[runs.timed]
@@ -314,7 +314,7 @@ def measure_all(
         return list(np.abs(runs[split] - runs[split].median()))
     if name in ("seconds", "epochs_run"):
         return list(runs[name])
-    if name == "seconds_per_epoch":  # the frame's are those timed as most
+    if name == "seconds_per_epoch":  # of all environments
         return [number(record.seconds_per_epoch) for record in runs.record]
     values: list[float] = []
     for record, score in zip(runs.record, runs[split]):
@@ -364,28 +364,28 @@ def epoch_seconds(runs: pd.DataFrame) -> float:
 def score_within(record: RunRecord, seconds: float) -> float:
     """The test score in points that a run has reached within a time.
 
-    That is the score of the epoch that is best on validation among those that
-    are over by then; of the last one, where runs select that, or where nothing
-    validates. nan where none is over.
+    That is the score of the epoch that is best on validation among those ended
+    by then; of the last one, if runs select it or have no validation. nan if no
+    epoch has ended.
     """
-    over = [
+    ended = [
         epoch
         for epoch in list_epochs(record)
         if epoch.seconds <= seconds and not math.isnan(epoch.test)
     ]
-    if not over:
+    if not ended:
         return math.nan
     is_last = record.key.get("select") == "last"
-    if is_last or math.isnan(over[0].validation):
-        return over[-1].test
-    return max(over, key=lambda epoch: epoch.validation).test
+    if is_last or math.isnan(ended[0].validation):
+        return ended[-1].test
+    return max(ended, key=lambda epoch: epoch.validation).test
 
 
 def interpolated_score(record: RunRecord, seconds: float) -> float:
     """The test score in points at a time, on a curve through all epochs.
 
-    Between the ends of two epochs the curve is a line; after the last epoch it
-    stays. nan before the first epoch ends.
+    The curve is linear between the ends of epochs, and constant after the last
+    one. nan before the first epoch ends.
     """
     epochs = list_epochs(record)
     ends, scores = zip(*((epoch.seconds, epoch.test) for epoch in epochs))

@@ -1,8 +1,8 @@
 """Groups of runs that are compared: their settings, their rate, their values.
 
-A group of a claim has the settings that the claim names and, of every other
-setting, the paper's value if any of its runs has it. Nothing else is chosen,
-apart from the learning rate where a paper compares rates.
+A group of a claim has the settings that the claim names. Other settings have
+the paper's value if a run has it. Nothing else is selected, apart from the
+learning rate where a paper compares rates.
 """
 
 import collections
@@ -21,8 +21,8 @@ from tf_transfer.data.task import ALLOWED
 from tf_transfer.reports import claims, run_frame as runs_lib
 from tf_transfer.utils import selection
 
-# The groups of a claim may differ in these: what trains every block has no
-# frozen prefix. Live runs count first, as the papers' are.
+# The groups of a claim may differ in these, as training every block has no
+# frozen prefix. Live runs count first, like the papers'.
 CACHING = ("frozen_prefix", *runs_lib.CACHING)
 LIVE = {"frozen_prefix": "live"}
 FAILED = "not shown to be above the majority baseline"
@@ -163,14 +163,14 @@ def _find_members(
     others: set[str],
     free: set[str],
 ) -> list[Group]:
-    """The groups with a claim's settings, and else with the paper's.
+    """The groups with a claim's settings, and otherwise with the paper's.
 
     Args:
         groups: Of a study's runs on one task.
         paper: Its settings.
         wanted: Settings that the claim names.
-        others: Those that it names of the compared group alone; here they have
-            the paper's value in any case.
+        others: Settings that it names only for the other group; here they must
+            have the paper's value.
         free: Settings that have no value of the paper here.
     """
     members = _filter(groups, wanted)
@@ -182,7 +182,7 @@ def _find_members(
         if name not in wanted and name not in free
         if name in others or _filter(members, {name: value})
     }
-    # What lacks a setting has no other value of it.
+    # A group without a setting has no other value of it.
     exact = [
         group
         for group in members
@@ -204,9 +204,8 @@ def _choose_rates(
 ) -> list[list[Group]]:
     """Keeps the rate of each group that is best on validation.
 
-    The rates are the paper's, if all groups were tried at each. Else they are
-    those that each group was tried at, if they are equally many, or those that
-    all of them were tried at.
+    The rates are the paper's, if all groups were tried at each. Otherwise each
+    group has its own rates, if all have the same number, else the common ones.
     """
     tried = [{group.lr for group in candidates} for candidates in members]
     rates = set[float]().union(*tried)
@@ -229,7 +228,7 @@ def keep_best_rate(groups: list[Group]) -> list[Group]:
     """The groups at the rate that is best on validation.
 
     Returns:
-        Nothing, if there are several rates and a run without such a score.
+        Nothing if there are several rates and a run has no validation score.
     """
     by_rate = group_by(groups, lambda group: group.lr)
     scored = {
@@ -339,7 +338,7 @@ def _make_cell(
         if has_texts and resampled
         else None,
         fold_share=share,
-        # A time varies, whatever is trained.
+        # Times vary even if nothing is trained.
         is_trained=name in runs_lib.DURATIONS
         or any(record.trains for record in runs.record),
         in_turn=in_turn,
@@ -415,7 +414,7 @@ def has_baseline(runs: pd.DataFrame) -> bool:
 
 
 def count_texts(runs: pd.DataFrame) -> int:
-    """Texts that runs are scored on, of all folds together."""
+    """Number of texts on which runs are scored, over all folds."""
     first: RunRecord = runs.record.iloc[0]
     sizes = [n for k, n in first.sizes.items() if k.startswith(first.split)]
     return max(sum(sizes), 1) * len(first.folds or [0])

@@ -1,4 +1,4 @@
-"""What runs take: operations counted from shapes, and seconds of like runs.
+"""The cost of runs: counted operations, and seconds of similar runs.
 
 The operations of the encoder's blocks (`models.cost`) are counted as if every
 text had --max_length tokens. Seconds are those of finished runs of this machine
@@ -26,7 +26,7 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.json_files import Record
 
-MOST_SCALED = 10  # a much smaller epoch does not show the speed of a larger one
+MOST_SCALED = 10  # smaller epochs do not show the speed of larger ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +35,8 @@ class TaskSize:
 
     Attributes:
         task: The task.
-        train: That train.
-        scored: That are scored after every epoch.
+        train: Number of training examples.
+        scored: Number of examples that are scored after every epoch.
     """
 
     task: Task
@@ -129,7 +129,7 @@ def count_work(
 
 
 def _count_probe(settings: Settings, shape: cost.Shape, size: TaskSize) -> Work:
-    """A pass over all texts; two over pairs, by themselves and together."""
+    """A pass over all texts; of pairs, one over each text and one over both."""
     texts = len(size.task.texts)
     per_example = texts * cost.count_forward(shape, settings.max_length)
     name = f"probe {plan.feature_texts(settings)}"
@@ -171,10 +171,10 @@ def _count_phase(
         steps = dict.fromkeys(steps, max(steps.values()))
     epoch = build = predict = 0
     for name, size in sizes.items():
-        # Texts of a pair that do not see each other are rows of their own.
+        # Texts of a pair that are encoded separately have a row each.
         rows = experiment.data.texts_per_row(size.task)
         cls_only = experiment.pooling_of(size.task) in heads.CLS_ONLY
-        whole = cost.count_forward(shape, length, cls_only)
+        all_blocks = cost.count_forward(shape, length, cls_only)
         trained = cost.count_training(
             shape, length, cls_only, trainable, is_cached
         )
@@ -183,7 +183,7 @@ def _count_phase(
         above = cost.count_forward(shape, length, cls_only, cut)
         epoch += rows * size.scored * above
         build += rows * (size.train + size.scored) * below
-        predict += rows * size.scored * whole
+        predict += rows * size.scored * all_blocks
     family = str(plan.feature_texts(settings)) if is_cached else ""
     return Work((epoch,), build, family, predict)
 
@@ -342,20 +342,20 @@ class Estimator:
     def estimate_builds(self, runs: Iterable[Planned]) -> float | None:
         """The seconds to build the feature caches of runs; see `estimate`.
 
-        A cache that a finished run has read is there. The others take as long
-        as measured passes of the same engine and precision; None without any.
+        A cache that a finished run has read exists. The others take as long as
+        measured passes of the same engine and precision; None without any.
         """
-        there: dict[str, float] = {}
+        stored: dict[str, float] = {}
         for one in self._measured.values():
             family = one.work.family
             if one.run.settings.is_probe:  # its pass stores the cuts of others
                 family = str(plan.feature_texts(one.run.settings))
-                there[one.work.family] = one.work.build
-            there[family] = max(there.get(family, 0.0), one.work.build)
+                stored[one.work.family] = one.work.build
+            stored[family] = max(stored.get(family, 0.0), one.work.build)
         seconds = 0.0
         for run in runs:
             work, settings = self.count(run), run.settings
-            if work.build <= there.get(work.family, 0.0):
+            if work.build <= stored.get(work.family, 0.0):
                 continue
             engine = f"{settings.pass_engine} {settings.pass_precision}"
             speeds = [
@@ -365,7 +365,7 @@ class Estimator:
             ]
             if not speeds:
                 return None
-            there[work.family] = work.build
+            stored[work.family] = work.build
             seconds += work.build * statistics.median(speeds)
         return seconds
 
@@ -392,13 +392,13 @@ def _describe_kind(run: Planned) -> tuple[Setting, ...]:
     )
 
 
-# === What a dry run prints ===
+# === The output of a dry run ===
 
 
 def describe_costs(
     run_states: RunStates, jobs: int, flops: float | None
 ) -> str:
-    """Each run that is pending, or each of several grids, with its costs.
+    """The costs of each pending run, or of each grid if there are several.
 
     The sums follow; they include the feature caches, which runs share.
 

@@ -25,7 +25,7 @@ class LocalWorker(work.Handle):
     Its input is a pipe from this process: where that ends, so does the worker.
 
     Args:
-        slot: Which share of the cores is its own, from 0.
+        slot: The number of its share of the cores, from 0.
         log: Of its first run; errors before that run go there.
         environments: Changes of the environment of each worker that shares
             this machine, by slot.

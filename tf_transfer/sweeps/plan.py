@@ -8,12 +8,12 @@ from tf_transfer.sweeps.grid import Planned
 
 
 def order_runs(runs: list[Planned]) -> list[Planned]:
-    """Sorts runs so that what is compared is timed in turn.
+    """Sorts runs so that compared runs are timed in turn.
 
     On the same texts all runs of one seed come before those of the next, in
     rounds. Within a round, runs that share most follow each other. Every other
     round is in reverse order: then groups start at the same time on average,
-    and the next round begins with the programs that the last one ended with.
+    and each round begins with the programs of the end of the last one.
 
     Among the feature caches of one data set the highest cut comes first: its
     pass stores the others too. So does that of a probe, which may come before
@@ -91,9 +91,9 @@ def choose_run(
     that no other worker has.
 
     Args:
-        recent: What the worker did last.
-        todo: What may be done, in the order of `order_runs`; not empty.
-        running: What other workers do.
+        recent: The worker's last runs.
+        todo: The runs to select from, as `order_runs` sorts them; not empty.
+        running: The runs of other workers.
     """
     in_memory = [sharing(run) for run in recent]
     in_use = [sharing(run)[:CACHE] for run in running]
@@ -165,9 +165,9 @@ def feature_texts(settings: Settings) -> tuple[Hashable, ...]:
 def select_values(
     runs: Iterable[Planned], finished: Iterable[Planned] = ()
 ) -> list[Planned]:
-    """The runs, those that wait for a search at one of its values each.
+    """The runs; those that wait for a search have one of its values.
 
-    It is the value of finished ones, or the first.
+    It is the value of finished runs, or the first.
     """
     values = {r.group: r.axes[r.searched] for r in finished if r.searched}
     return [

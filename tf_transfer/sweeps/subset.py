@@ -17,7 +17,7 @@ def select_runs(
 ) -> list[Planned]:
     """The runs that fulfil all conditions, such as `task=rte`.
 
-    The whole search that one of them waits for is among them.
+    They include all runs of a search that one of them waits for.
 
     Raises:
         UserError: No such flag, or no such run.

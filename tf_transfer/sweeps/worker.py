@@ -2,10 +2,10 @@
 
     python -m tf_transfer.sweeps.worker SLOT JOBS
 
-It reads orders, a line of JSON a run, from its standard input, and answers with
-lines of JSON on its standard output. TensorFlow is loaded once, before the
-first run with an encoder. State that the next run shares with the last stays
-in memory (`tf_transfer.runs.warm`). The output of a run goes into the run's own
+It reads orders, one line of JSON per run, from its standard input, and answers
+with lines of JSON on its standard output. TensorFlow is loaded once, before the
+first run with an encoder. State that the next run shares with the last stays in
+memory (`tf_transfer.runs.warm`). The output of a run goes into the run's own
 log.
 
 The worker ends when its input does: then the sweep has no more work, or has
@@ -134,7 +134,7 @@ class Worker:
                 outcome = "full"
         except BaseException:
             traceback.print_exc()
-        self._warm = WarmState()  # nothing is known of what is left
+        self._warm = WarmState()  # the old one may be inconsistent
         return outcome
 
     def _run(self, order: Order) -> None:
@@ -158,12 +158,12 @@ def main(slot: int, jobs: int) -> None:
     """Does the orders that come, until there are no more.
 
     Args:
-        slot: Which of `jobs` shares of the cores is its own, from 0.
+        slot: Its number among `jobs` shares of the cores, from 0.
         jobs: The number of workers that share this machine.
     """
     _take_cores(slot, jobs)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what is printed outside of a run is no answer
+    os.dup2(2, 1)  # other output is no answer
     orders: queue.Queue[Order | None] = queue.Queue()
     is_busy, is_over = threading.Event(), threading.Event()
     threading.Thread(
