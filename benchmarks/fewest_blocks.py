@@ -18,7 +18,7 @@ from tf_transfer.reports.study import Study
 
 @dataclasses.dataclass(frozen=True)
 class BlockLoss:
-    """What a number of blocks, or the probe, loses against everything.
+    """The loss of a number of blocks, or of the probe, against everything.
 
     Attributes:
         blocks: Number of trained blocks; 0 for the head alone and the probe.
@@ -38,7 +38,7 @@ class BlockLoss:
 
 @dataclasses.dataclass(frozen=True)
 class TaskLosses:
-    """What training fewer blocks loses on a task.
+    """The losses of training fewer blocks on a task.
 
     Attributes:
         experiment: Such as `glue`.
@@ -66,7 +66,7 @@ class TaskLosses:
 
     @property
     def known_losses(self) -> list[BlockLoss]:
-        """Those of `block_losses` that are known."""
+        """The known `block_losses`."""
         return [x for x in self.block_losses if x.row.difference.is_known]
 
 

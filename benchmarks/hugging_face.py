@@ -92,7 +92,7 @@ def own_config(encoder: "encoder_lib.Encoder") -> dict[str, Any] | None:
 
 
 def list_inputs(encoder: "encoder_lib.Encoder") -> dict[str, str]:
-    """Those of `INPUTS` that a model of an encoder's type takes."""
+    """The `INPUTS` that a model of an encoder's type takes."""
     names = dict(INPUTS)
     if own_config(encoder) is not None:
         del names["token_type_ids"]

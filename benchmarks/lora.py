@@ -55,7 +55,7 @@ class LoraSettings(
     defaults={"trainable_layers": "2", "batch_size": 16},
     help={"trainable_layers": "The last blocks that train above the cache."},
 ):
-    """What is measured: the batch and blocks of `tf_transfer.methods`."""
+    """Settings: the batch and blocks of `tf_transfer.methods`."""
 
     document: str = setting(
         "", "Measure nothing: put the table of --out into this.", hashed=False

@@ -66,7 +66,7 @@ def measure_peak(
 
 
 def measure_peaks(precision: str) -> dict[str, float]:
-    """What `measure_peak` returns, by library."""
+    """The results of `measure_peak`, by library."""
     peaks = {"TensorFlow": measure_peak(precision)}
     if hugging_face.is_installed():
         peaks["PyTorch"] = measure_peak(precision, hugging_face.product)

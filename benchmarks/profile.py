@@ -1,4 +1,4 @@
-"""Where an epoch's time goes: TensorFlow's profiler, summed by operation."""
+"""The time of an epoch by operation, from TensorFlow's profiler."""
 
 import collections
 import glob

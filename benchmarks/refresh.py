@@ -118,7 +118,7 @@ def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:
 
 @functools.cache  # results share most of their modules
 def _strip(source: str) -> bytes:
-    """What a module computes: its syntax tree, without docstrings."""
+    """The syntax tree of a module, without docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)

@@ -228,7 +228,7 @@ class Experiment(RunModel[S], Generic[S]):
         return Result(self, directory.path, record, runner.network)
 
     def print_answer(self, result: Result) -> None:
-        """Prints what else there is to say of a finished run: here nothing."""
+        """Prints further lines on a finished run: here none."""
 
     def describe(self) -> str:
         """The table of `--describe`: components, and whether they train.

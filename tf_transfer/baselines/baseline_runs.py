@@ -25,7 +25,7 @@ Read = TypeVar("Read", contravariant=True)
 
 
 class Baseline(Protocol[Read]):
-    """What is fitted in place of a network."""
+    """A model that is fitted in place of a network."""
 
     @property
     def chosen(self) -> Record:
@@ -47,7 +47,7 @@ class Baseline(Protocol[Read]):
 
 
 class RecordedDevices(Protocol):
-    """What a run records of its devices; see `strategy.Devices`."""
+    """The devices that a run records; see `strategy.Devices`."""
 
     @property
     def names(self) -> list[str]:
@@ -83,7 +83,7 @@ class Fold(Generic[Inputs]):
 
 @dataclasses.dataclass(frozen=True)
 class ScoredFold:
-    """What a run records of a fold.
+    """The records of a fold.
 
     Attributes:
         texts: Its texts by split.
@@ -117,7 +117,7 @@ def score_folds(
 
     Args:
         task: The task.
-        baseline: Is fitted anew in each fold.
+        baseline: Fitted again in each fold.
         folds: See `Fold`.
         input_seconds: Of making all inputs. They count as training, of the
             first fold.

@@ -49,7 +49,7 @@ MOST_SEARCHED = 10_000  # texts on which the settings are chosen
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What a cross-validation chooses.
+    """The choice of a cross-validation.
 
     Attributes:
         analyzer, ngram_range: See `NGRAMS`.

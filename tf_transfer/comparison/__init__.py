@@ -1,1 +1,1 @@
-"""What compares finished runs: cells, contrasts, decisions."""
+"""The comparison of finished runs: cells, contrasts, decisions."""

@@ -1,4 +1,4 @@
-"""What to train: one rule for train, search and report.
+"""The recommendation: one rule for train, search and report.
 
 A row is an approach, compared on the same texts with a reference: in a report
 training everything, at the end of a run or a search the strongest. One rule
@@ -23,7 +23,7 @@ TIME, PER_EPOCH = "time", "time per epoch"  # with and without a cache's build
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What an approach scores, loses and costs.
+    """The score, loss and cost of an approach.
 
     Attributes:
         name: In words, such as `last 2`.
@@ -34,8 +34,8 @@ class Row:
         time: Percent of the reference's.
         time_of: Which time, `TIME` or `PER_EPOCH`.
         weights: Trained parameters, percent of the reference's.
-        seeds: That it stands on; 0 of what has no seed.
-        folds: That it stands on; 0 where no fold validates.
+        seeds: Number of its seeds; 0 if it has none.
+        folds: Number of its folds; 0 without cross-validation.
         scored: Number and kind of the scored texts, such as `277 test texts`.
         is_reference: Whether others are compared with it.
         is_baseline: Whether nothing of an encoder trains.
@@ -177,14 +177,14 @@ def find_floor(advised: Row, rows: Sequence[Row]) -> Row | None:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What to use, and what shows it.
+    """A recommendation, and its evidence.
 
     Attributes:
         margin: The largest accepted loss, in points.
         advised: The row to use; None where nothing is compared, or nothing can
             be recommended.
-        reference: What the others are compared with.
-        floor: The baseline that the gain of `advised` is over; None for none.
+        reference: The row that the others are compared with.
+        floor: The baseline to which `gain` refers; None without one.
         best: Where neither a gain nor a loss of `advised` is known, the row
             that loses least, of the cheaper ones if there are any.
         word: Whether the loss of `best` is below the margin: `YES`, `NO` or
@@ -224,7 +224,7 @@ class Decision:
 
 
 def decide(rows: Sequence[Row], margin: float = MARGIN) -> Decision:
-    """What to train, by the rule of this module.
+    """Recommends a row by the rule of this module.
 
     Args:
         rows: Of any number of tasks, means over them included. The first task

@@ -64,7 +64,7 @@ class Cell:
 
     @property
     def variance(self) -> float:
-        """Of one run over seeds."""
+        """The variance of one run over seeds."""
         if not self.is_trained or len(self.values) < 2:
             return 0.0
         return float(np.var(self.values, ddof=1))
@@ -145,7 +145,7 @@ class Contrast:
 
 
 def mean(contrasts: Sequence[Contrast]) -> Contrast:
-    """Of several contrasts."""
+    """The mean of several contrasts."""
     return functools.reduce(operator.add, contrasts) * (1 / len(contrasts))
 
 

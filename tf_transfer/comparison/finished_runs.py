@@ -55,12 +55,12 @@ class Scored:
 
     @property
     def score(self) -> float:
-        """Of the headline metric, in points."""
+        """The score of the headline metric, in points."""
         return 100 * self.scores[self.metric]
 
     @property
     def drawn(self) -> str:
-        """What the samples draw."""
+        """The units that the bootstrap draws."""
         return "texts" if self.groups is None else "groups of texts"
 
     @property
@@ -70,7 +70,7 @@ class Scored:
 
     @property
     def types(self) -> list[str]:
-        """Those of the entities, where words are labelled."""
+        """The types of the entities, if words are labelled."""
         return [n[3:] for n in self.scores if n.startswith("f1_")]
 
     @functools.cached_property
@@ -126,7 +126,7 @@ class Scored:
 
     @property
     def majority(self) -> float:
-        """What the majority baseline scores, in points; nan of a score."""
+        """The majority baseline's score in points; nan for tasks of scores."""
         if self.is_tagged:
             return math.nan if self.metric == "accuracy" else 0.0
         if bootstrap.is_number(self.labels):
@@ -219,10 +219,10 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
 
 
 def count_seconds(record: Record) -> float:
-    """What a run took, as if it had built its feature cache.
+    """The seconds of a run, as if it had built its feature cache.
 
     Args:
-        record: What its `result.json` says.
+        record: The content of its `result.json`.
     """
     seconds: float = record["train_seconds"] - (record["prefix_seconds"] or 0.0)
     return max(seconds + (record["prefix_build_seconds"] or 0.0), 1e-3)

@@ -1,4 +1,4 @@
-"""What finished runs predicted, and what depends on the texts they scored."""
+"""The predictions of finished runs, and what depends on the scored texts."""
 
 import base64
 import hashlib
@@ -29,11 +29,11 @@ OUTSIDE = 0  # the tag of a word that is in no entity
 def read_arrays(
     directory: records.RunDirectory, result: Record | None, kind: str
 ) -> Arrays:
-    """What a finished run stored of a split; {} if it stored nothing.
+    """The stored predictions of a run on a split; {} if it stored none.
 
     Args:
         directory: Of the run.
-        result: What its `result.json` says, if there is one.
+        result: The content of its `result.json`, if there is one.
         kind: `test` or `validation`.
 
     Returns:
@@ -122,7 +122,7 @@ def _pick(arrays: Arrays, name: str) -> Arrays:
 
 
 def _score_majority(record: RunRecord, arrays: Arrays) -> dict[str, float]:
-    """What the majority baseline scores in each metric that is known.
+    """The score of the majority baseline by metric, where known.
 
     Of tagged words that is the tag of no entity, which finds none.
     """

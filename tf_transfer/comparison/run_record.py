@@ -25,7 +25,7 @@ CONDITIONS = (
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """What was measured after an epoch.
+    """The measurements after an epoch.
 
     Attributes:
         validation, test: The headline scores, 0..1.
@@ -171,7 +171,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def unpaid_seconds(self) -> float:
-        """What the frozen blocks took beyond what this run paid for them.
+        """Seconds of the frozen blocks that other runs have spent.
 
         A run counts as if it had computed all of their output itself.
         """

@@ -167,7 +167,7 @@ def check_field(field: Field, value: Setting) -> None:
 
 
 def _find_problem(field: Field, value: Setting) -> str:
-    """What is wrong with a value; "" for nothing."""
+    """The problem of a value; "" for none."""
     allowed, kind = field.metadata, field.type
     classes, name = _TYPES[kind]
     is_bool = isinstance(value, bool)

@@ -31,7 +31,7 @@ GRADIENT_HEAD = {"is_contrastive": False}
 
 @dataclasses.dataclass(frozen=True)
 class Recipe(fields.Fields):
-    """What every experiment shares."""
+    """The settings that all experiments share."""
 
     # === What is trained on what ===
     model: str = setting(
@@ -258,7 +258,7 @@ class Recipe(fields.Fields):
 
     @property
     def features(self) -> str:
-        """What is read of texts; `bert` for an encoder that trains."""
+        """The features of texts; `bert` for an encoder that trains."""
         return "bert"
 
     @property
@@ -298,7 +298,7 @@ class Recipe(fields.Fields):
 
     @property
     def idle_heads(self) -> str:
-        """What moves heads without a gradient; see `optimizer.BertAdam`."""
+        """The update of heads without a gradient; see `optimizer.BertAdam`."""
         return "still"
 
     @property

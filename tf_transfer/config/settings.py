@@ -227,7 +227,7 @@ class Settings(Recipe):
 
     @property
     def pass_engine(self) -> str:
-        """What runs the frozen blocks once, as `--prefix_engine` has it."""
+        """The value of `--prefix_engine`; `auto` is resolved."""
         if self.prefix_engine != "auto":
             return self.prefix_engine
         is_faster = machine.versions()["openvino"] and not machine.has_gpu()

@@ -20,8 +20,8 @@ from tf_transfer.utils import formatting
 MULTILINGUAL = "distilbert-base-multilingual-cased"  # see README
 SHOWN = 20  # labels with a line of their own
 QUANTILES = (50, 90, 99, 100)
-BALANCE = 10  # the largest usual ratio of the commonest label to the rarest
-MAJORITY = 0.7  # the largest usual share of the commonest class
+BALANCE = 10  # the largest usual ratio of the most frequent label to the rarest
+MAJORITY = 0.7  # the largest usual share of the most frequent class
 FEW = 5  # training texts; a label with fewer is hardly learned
 SHORTEST = 2  # letters that two spellings of a label have in common
 MOST_NUMBERS = 10  # classes that are numbers; more may be a score
@@ -83,7 +83,7 @@ def find_problems(
     splits: Mapping[str, Examples | Sentences],
     read_languages: Collection[str] | None = None,
 ) -> list[str]:
-    """What may be wrong with labels and texts, as sentences.
+    """The likely problems of labels and texts, as sentences.
 
     Args:
         task: The task.
@@ -133,7 +133,7 @@ def _normalize(examples: Examples | Sentences) -> list[str]:
 
 
 def find_label_problems(task: Task, train: Examples | Sentences) -> list[str]:
-    """What may be wrong with the labels of training texts, as sentences.
+    """The likely problems of the labels of training texts, as sentences.
 
     Args:
         task: The task.
@@ -187,7 +187,7 @@ def find_label_problems(task: Task, train: Examples | Sentences) -> list[str]:
 
 
 def _find_missing(labels: Sequence[str]) -> list[str]:
-    """The labels that may stand for none: words, and -1 beside 0, 1, 2, ..."""
+    """The labels that may stand for none: words, and -1 next to 0, 1, 2, ..."""
     words = [re.sub(r"[\s_-]+", " ", name).strip() for name in labels]
     found = [
         name

@@ -340,7 +340,7 @@ def _list_worst(
 
 
 def summarize(errors: Errors) -> str:
-    """The errors on a split: by label, the commonest, and the worst texts.
+    """The errors on a split: by label, the most frequent, the worst texts.
 
     Args:
         errors: From `describe_errors`.

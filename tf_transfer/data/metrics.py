@@ -348,12 +348,12 @@ def measure_calibration(
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """What is right if only the surest answers are given.
+    """The accuracy if only the surest answers are given.
 
     Attributes:
         share: The share of the texts that are answered.
         confidence: The least probability of their answers.
-        accuracy: The share of right answers among theirs.
+        accuracy: The share of right answers among these.
     """
 
     share: float

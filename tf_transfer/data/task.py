@@ -344,7 +344,7 @@ class Source:
         return [("", int(number)) for number in ids]
 
     def find_problems(self) -> list[str]:
-        """What may be wrong with its columns, as sentences."""
+        """The likely problems of its columns, as sentences."""
         return []
 
     def forget(self) -> None:

@@ -48,7 +48,7 @@ class Unusable(Exception):
 
 
 class Devices(Protocol):
-    """What a pass needs of devices; see `training.strategy.Devices`."""
+    """The devices of a pass; see `training.strategy.Devices`."""
 
     replicas: int
 

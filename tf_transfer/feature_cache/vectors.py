@@ -142,7 +142,7 @@ class VectorFile:
         return zlib.crc32(content, zlib.crc32(row_hash, self._crc_of_key))
 
     def find_damaged(self, indices: np.ndarray) -> list[int]:
-        """Those of the given rows that differ from what was written."""
+        """The given rows that differ from the written ones."""
         if not os.path.exists(self.path):
             return list(indices)
         damaged = []

@@ -1,4 +1,4 @@
-"""What an encoder computes, in floating-point operations counted from shapes.
+"""The floating-point operations of an encoder, counted from shapes.
 
 A product of [a, b] and [b, c] is 2abc operations. Counted are the matrix
 products of the blocks: a frozen block that runs has its forward pass; one that
@@ -16,7 +16,7 @@ from tf_transfer.models.freezing import Trainable
 
 @dataclasses.dataclass(frozen=True)
 class BlockKind:
-    """What a block computes in contrast to BERT's.
+    """The differences of a block from BERT's, for counting.
 
     Attributes:
         is_gated: Whether the first feed-forward layer has a gate for each unit.

@@ -1,4 +1,4 @@
-"""What trains and what is frozen. The only file that sets `.trainable`.
+"""Trainable and frozen weights. The only file that sets `.trainable`.
 
 Every weight belongs to one component: embeddings, a block, the pooler or a
 head. A frozen component stays as it is; inside of a trainable block, and of the

@@ -87,7 +87,7 @@ class Network:
     def prefix(
         self, name: str, trainable: Trainable, dtype: str
     ) -> FrozenPrefix:
-        """What is frozen below all that trains, as the head `name` needs it.
+        """The frozen blocks below all trained ones, for the head `name`.
 
         Args:
             name: Of the head.
@@ -141,7 +141,7 @@ class Network:
         training: bool,
         prefix: FrozenPrefix | None = None,
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """What the head `name` reads.
+        """The input of the head `name`.
 
         Args:
             name: Of the head.

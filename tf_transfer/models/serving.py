@@ -230,7 +230,7 @@ def pack(
     max_length: int,
     long_texts: str = "head",
 ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """What `tokens.pack` does, for ragged tensors inside a graph.
+    """Packs pieces like `tokens.pack`, for ragged tensors inside a graph.
 
     Args:
         pieces: List of one or two int32 ragged tensors [batch, (length)].

@@ -1,4 +1,4 @@
-"""What is known of the tokenizer's files in a model folder of `transformers`.
+"""The known keys of the tokenizer's files in a folder of `transformers`.
 
 `TOKENIZER_CONFIG`, `TOP_KEYS`, `TOKENIZER` and `NAMED_TOKENS` list every key of
 `tokenizer_config.json`, `tokenizer.json` and `special_tokens_map.json`; see

@@ -107,7 +107,7 @@ class Config:
     content: Record
 
     def cut(self, blocks: int) -> "Config":
-        """That of the first blocks alone."""
+        """The configuration of the first blocks alone."""
         content = {**self.content, "num_hidden_layers": blocks}
         if "layer_types" in content:
             content["layer_types"] = content["layer_types"][:blocks]
@@ -153,7 +153,7 @@ def read_config(folder: str) -> Config:
 
 
 def find_activation(name: str) -> str:
-    """That of `ACTIVATIONS` which a name in a file means."""
+    """The name in `ACTIVATIONS` for a name in a file."""
     return OTHER_NAMES.get(name, name)
 
 

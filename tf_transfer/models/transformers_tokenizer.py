@@ -129,7 +129,7 @@ def read_tokenizer(folder: str, config: Config) -> Tokenizer:
 def _find_generic(
     content: Record, usual: TokenizerClass
 ) -> TokenizerClass | None:
-    """What `tokenizer.json` says of a tokenizer, or None if it is not known.
+    """The class of a tokenizer by `tokenizer.json`; None if it is not known.
 
     Args:
         content: Of the file.

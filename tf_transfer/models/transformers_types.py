@@ -33,7 +33,7 @@ class Classifier:
 
 @dataclasses.dataclass(frozen=True)
 class ModelType:
-    """What a type has of BERT's, and what in place of it.
+    """A type of encoder, by its differences from BERT.
 
     Attributes:
         tokenizer: The tokenizer's class where the folder names none.

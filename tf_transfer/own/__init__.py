@@ -1,1 +1,1 @@
-"""Tasks of one's own: the task file, and its tables as a source of texts."""
+"""Your own tasks: the task file, and its tables as a source of texts."""

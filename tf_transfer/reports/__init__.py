@@ -1,1 +1,1 @@
-"""What a report is made of: run records, statistics, tables, figures."""
+"""The parts of a report: run records, statistics, tables, figures."""

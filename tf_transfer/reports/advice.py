@@ -226,7 +226,7 @@ def _describe_needed_seeds(row: Row, margin: float) -> str:
 
 
 def name_approach(approach: str, cached: bool = False) -> str:
-    """What is trained, in words: `everything`, `last 2 (cached)`."""
+    """The name of an approach: `everything`, `last 2 (cached)`."""
     name = NAMES.get(approach, approach.replace("_", " "))
     for start, words in (("probe", PROBE), ("fine_tuning", EVERYTHING)):
         if approach.startswith(start):
@@ -237,7 +237,7 @@ def name_approach(approach: str, cached: bool = False) -> str:
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
-    """What to call a baseline that is not fitted yet.
+    """The name of a baseline that is not fitted yet.
 
     Args:
         features: `frozen` or `tfidf`.
@@ -249,7 +249,7 @@ def name_baseline(features: str, is_tagging: bool) -> str:
 
 
 def name_run(run: Scored) -> str:
-    """What to call a finished run, such as `last 2`, `TF-IDF of characters`."""
+    """The name of a finished run: `last 2`, `TF-IDF of characters`."""
     if run.approach != "tfidf":
         return name_approach(run.approach)
     config = RunDirectory(run.path, None).config() or {}
@@ -283,7 +283,7 @@ def describe_profile(profile: Profile) -> str:
 
 
 def describe_labels(profile: Profile) -> str:
-    """What more labelled texts would do, by the probe; "" if not known.
+    """The likely gain of more labelled texts, by the probe; "" if not known.
 
     The probe of each of its folds is fitted to half of the fold's texts, too.
 

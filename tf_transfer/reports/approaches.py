@@ -130,7 +130,7 @@ def _leave_out(
 
 
 def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
-    """What an approach is compared with, which may be itself.
+    """The base of an approach, which may be itself.
 
     That is training everything with the same other settings. A baseline reads
     few settings: it is compared with the only base. Where nothing trains

@@ -1,4 +1,4 @@
-"""One file with all that a report reads of some runs: no weights."""
+"""An archive of the files of runs that a report reads: no weights."""
 
 import io
 import os

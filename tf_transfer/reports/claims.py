@@ -116,7 +116,7 @@ class Claim:
 
     @property
     def unit(self) -> str:
-        """Of its value: `%`, `points`, `s`."""
+        """The unit of its value: `%`, `points`, `s`."""
         if self.relative:
             return "%"
         return runs_lib.UNITS.get(self.measure[0], "points")

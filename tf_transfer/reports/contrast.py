@@ -61,7 +61,7 @@ class Comparison:
 
 
 class Finding(NamedTuple):
-    """What runs may show of a claim.
+    """A possible finding on a claim.
 
     Attributes:
         agrees: Whether it agrees with the claim, or contradicts it.
@@ -409,7 +409,7 @@ def region(claim: Claim) -> tuple[float, float]:
 
 
 def _describe_size(claim: Claim, size: float, estimate: Estimate) -> str:
-    """What of a claim is shown: its sign, and whether its size is."""
+    """The shown part of a claim: its sign, and its size if that is shown."""
     if claim.kind == "equal":
         return f"within {claim.margin:g} {claim.unit}"
     if not size:

@@ -356,7 +356,7 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
 
 
 def draw_profile(profiles: Profiles) -> Figure:
-    """What the probe scores above each block, a line for each task.
+    """The probe's scores above each block, a line per task.
 
     Args:
         profiles: See `profiles_of`; one at least.

@@ -44,7 +44,7 @@ MARKS = {  # before the word, for those who do not see its colour
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """What the page shows of a study.
+    """The parts of a page on a study.
 
     Attributes:
         id: Of the HTML element; the names of its files begin with it.
@@ -84,12 +84,12 @@ class Section:
 
     @property
     def all_tables(self) -> list[Table]:
-        """Those of the paper first."""
+        """All tables, the paper's first."""
         return [*self.paper_tables, self.table]
 
     @property
     def shown_figures(self) -> list[Figure]:
-        """Those that are not folded, which a document has, too."""
+        """The figures that are not folded; a document also has them."""
         if self.figure is None:
             return self.paper_figures
         return [*self.paper_figures, self.figure]
@@ -146,7 +146,7 @@ def make_page(studies: Sequence[Study], summary: Summary) -> Page:
 
 
 def make_section(study: Study) -> Section:
-    """What the page shows of a study."""
+    """The section on a study."""
     name = f"{study.experiment}_{study.name}"
     module = module_of(study.experiment)
     paper_tables: list[Table] = []
@@ -282,14 +282,14 @@ def _sort_verdicts(
 
 
 def describe_note(verdict: Verdict) -> str:
-    """What a reader must know of a claim, and where its margin comes from."""
+    """The note on a claim, and the source of its margin."""
     claim = verdict.claim
     margin = f"The margin: {claim.margin_from}." if claim.margin_from else ""
     return " ".join(filter(None, (claim.note, margin)))
 
 
 def describe_published(verdict: Verdict) -> str:
-    """What the paper claims, in figures."""
+    """The claim of the paper, in figures."""
     claim = verdict.claim
     size = ""
     if claim.published:
@@ -301,7 +301,7 @@ def describe_published(verdict: Verdict) -> str:
 
 
 def describe_value(verdict: Verdict) -> str:
-    """What the runs show: `+0.98 points (+0.41 to +1.55), n = 3`."""
+    """The value of the runs: `+0.98 points (+0.41 to +1.55), n = 3`."""
     if not verdict.study or not verdict.runs:
         return ""
     runs = f"n = {verdict.runs}"
@@ -409,7 +409,7 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def make_environment(escapes: bool) -> jinja2.Environment:
-    """Where templates are read; `escapes` for HTML, not for Markdown."""
+    """The environment of templates; `escapes` for HTML, not for Markdown."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tf_transfer.reports"),
         autoescape=escapes,
@@ -453,7 +453,7 @@ def _split_interval(value: Value) -> markupsafe.Markup:
 
 
 def _find_numbers(frame: pd.DataFrame) -> list[bool]:
-    """Of each column, whether its cells begin with numbers."""
+    """For each column, whether its cells begin with numbers."""
     return [
         pd.api.types.is_numeric_dtype(column)
         or all(

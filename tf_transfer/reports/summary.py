@@ -223,7 +223,7 @@ def to_json(summary: Summary) -> str:
 
 
 def _find_defaults(records: Sequence[Record]) -> Record:
-    """What more than half of the records have."""
+    """The values that more than half of the records share."""
     counts = collections.Counter(
         (field, _dump(value))
         for record in records

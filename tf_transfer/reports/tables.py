@@ -59,7 +59,7 @@ class Table:
 
     @property
     def note(self) -> str:
-        """What the marks of its cells mean; empty without any."""
+        """The meaning of the marks in its cells; empty without marks."""
         cells = {*self.frame.astype(str).to_numpy().ravel()}
         used = [mark for mark in NOTES if mark in cells]
         return " ".join(f"{mark}: {NOTES[mark]}." for mark in used)

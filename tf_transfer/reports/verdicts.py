@@ -144,7 +144,7 @@ def _choose_word(test: Test, factor: float) -> tuple[str, str]:
 
 
 def _describe_locally(test: Test, word: str, reason: str) -> str:
-    """What runs that are not comparable show, without the paper's words."""
+    """The result of runs that are not comparable, in other words."""
     if any(FAILED in clause for clause in test.differences[:3]):
         return FAILED
     if not test.findings or test.problem:

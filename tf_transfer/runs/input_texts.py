@@ -1,4 +1,4 @@
-"""What `predict` answers: texts of the command line, and tables.
+"""The input of `predict`: texts of the command line, and tables.
 
 Needs no TensorFlow.
 """
@@ -30,7 +30,7 @@ from tf_transfer.utils.errors import UserError
 
 
 class Texts(NamedTuple):
-    """What is to be answered.
+    """Texts to predict for.
 
     Attributes:
         source: The file, or `--text`.

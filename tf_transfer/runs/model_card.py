@@ -300,7 +300,7 @@ def _measure_size(folder: str) -> int:
 
 
 def _list_scores(path: str) -> list[str]:
-    """What a run and the majority baseline score."""
+    """The scores of a run and of the majority baseline."""
     from tf_transfer.comparison import finished_runs
 
     run = finished_runs.open_scored(path)

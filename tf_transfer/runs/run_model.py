@@ -1,4 +1,4 @@
-"""What trains in a run: network, objectives and phases, and the devices."""
+"""The model of a run: network, objectives and phases, and the devices."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -30,14 +30,14 @@ BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
 class RunModel(Generic[SettingsT]):
-    """What trains in a run, and on what; the base class of `Experiment`.
+    """The model and devices of a run; the base class of `Experiment`.
 
     Attributes:
         name: The folder of its runs below `--out`, and its name in grids.
         settings: Resolved.
         data: The tasks.
         warm: Keeps the encoder and the network from one run to the next.
-        shares_state: Whether `warm` is of other runs, too.
+        shares_state: Whether other runs use `warm` as well.
         head: Function (task, encoder) to a Keras layer, in place of
             `build_head`; None for that.
     """
@@ -194,7 +194,7 @@ class RunModel(Generic[SettingsT]):
         )
 
     def pooling_of(self, task: Task) -> str:
-        """What the head of a task reads of a text; see `base_head.Head`."""
+        """The pooling that the head of a task reads; see `base_head.Head`."""
         if task.is_tagging:
             return "tokens"
         return "mean" if self.settings.is_contrastive else self.settings.pooling

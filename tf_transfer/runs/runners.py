@@ -1,4 +1,4 @@
-"""What a run does in its directory: a network trains, or a probe is fitted.
+"""The work of a run in its directory: training a network, fitting a probe.
 
 `Experiment.runners` chooses by `--features`. A runner begins the directory,
 fills it and returns the record; `Experiment.train` writes that as

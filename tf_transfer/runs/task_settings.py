@@ -86,7 +86,7 @@ class RunSettings(settings_lib.Settings):
 
     @property
     def pooling(self) -> str:
-        """What the head reads."""
+        """The pooling that the head reads."""
         return "cls"
 
     @property

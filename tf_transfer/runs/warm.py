@@ -1,12 +1,12 @@
 """State that a process keeps from one run to the next: `WarmState`.
 
-A run in a process of its own spends most of its time on work that it shares
-with earlier runs: loading weights, tokenising, tracing. `WarmState` keeps the
+A run in its own process spends most of its time on work that it shares with
+earlier runs: loading weights, tokenising, tracing. `WarmState` keeps the
 encoder, the network with its traced programs, and the ids of texts. It keeps
 several small encoders, since a search alternates between precisions and numbers
-of blocks. Before a run uses what is kept, it is as it would be in a new
-process. So a run's numbers do not depend on the runs before it. Needs no
-TensorFlow by itself.
+of blocks. Before a run uses this state, it is reset as in a new process. So a
+run's numbers do not depend on the runs before it. The module itself needs no
+TensorFlow.
 """
 
 import dataclasses
@@ -45,11 +45,11 @@ MOST_PARAMETERS = 100_000_000
 
 
 class HeadKind(NamedTuple):
-    """What distinguishes a head, apart from the values of its weights.
+    """The properties of a head, apart from the values of its weights.
 
     Attributes:
         cls: Its class.
-        config: What it was made with.
+        config: Its `get_config`.
         weights: Path, shape and type of each weight.
     """
 
@@ -59,12 +59,12 @@ class HeadKind(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What distinguishes a network, apart from the values of its weights.
+    """The properties of a network, apart from the values of its weights.
 
     Attributes:
-        heads: By name; a head that cannot be described, itself.
+        heads: By name; a head without `get_config` is there itself.
         scales: See `Network`.
-        methods: What is added to blocks, by their numbers.
+        methods: Those added to blocks, by the numbers of the blocks.
     """
 
     heads: "Mapping[str, HeadKind | keras.layers.Layer]"
@@ -74,16 +74,15 @@ class Signature(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class KeptEncoder:
-    """An encoder, and what the runs on it share.
+    """An encoder, and the state that runs on it share.
 
     Attributes:
         encoder: The encoder.
         initial: Each of its weights that has trained, with the loaded value.
         network: Of the last run on it.
-        added: What a method has added to its blocks for that network.
+        added: The weights that a method added to its blocks for it.
         signature: Of that network.
-        ids: Of texts, by the longest text, what is kept of a long one, and
-            content.
+        ids: Of texts, by `max_length`, `long_texts` and a hash of the texts.
     """
 
     encoder: "Encoder"
@@ -113,11 +112,11 @@ class WarmState:
     runs: ClassVar[int] = 0
 
     def __init__(self) -> None:
-        # The longest unused is the first.
+        # The least recently used is the first.
         self._kept: dict[EncoderKey, KeptEncoder] = {}
 
     def _find(self, encoder: "Encoder") -> KeptEncoder:
-        """What is kept with an encoder; nothing if it was not loaded here."""
+        """The state kept with an encoder; empty if it was loaded elsewhere."""
         for kept in self._kept.values():
             if kept.encoder is encoder:
                 return kept
@@ -170,7 +169,7 @@ class WarmState:
         return kept.encoder
 
     def _make_room(self) -> None:
-        """Drops what was not used for longest, before an encoder is loaded."""
+        """Drops the least recently used encoders, before one is loaded."""
         sizes = {
             key: kept.count_parameters() for key, kept in self._kept.items()
         }
@@ -210,10 +209,10 @@ class WarmState:
         run had heads and added weights that differ only in their values.
 
         Args:
-            encoder: Its.
-            heads: New ones, as they were drawn.
+            encoder: Of the network.
+            heads: New heads with their initial weights.
             scales: See `Network`.
-            added: What a method adds to blocks, as it was drawn.
+            added: New weights of a method, by the number of the block.
         """
         from tf_transfer.models.network import Network
 
@@ -274,7 +273,7 @@ class WarmState:
 def _describe(
     head: "keras.layers.Layer",
 ) -> "HeadKind | keras.layers.Layer":
-    """What distinguishes a head; one without `get_config`, only itself."""
+    """The properties of a head; itself if it has no `get_config`."""
     try:
         config = head.get_config()
     except NotImplementedError:

@@ -1,8 +1,8 @@
-"""The answer of a search: what to use, as lines on the screen and as a page.
+"""The answer of a search: a recommendation, on the screen and as a page.
 
-The folds choose it; test scores are read only of what was chosen. The words are
-in `reports/templates/search.txt.jinja`, the page in `search.html.jinja` next to
-it: one HTML file that needs no other.
+The folds choose it; only the chosen candidate's test score is read. The words
+are in `reports/templates/search.txt.jinja`. The page, in `search.html.jinja`
+next to it, is one HTML file that needs no other.
 """
 
 import dataclasses
@@ -49,14 +49,14 @@ SHOWN_SUSPECTS = 10  # on the page
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a search found.
+    """The answer of a search.
 
     Attributes:
-        lines: All that is said, a sentence or more each.
-        sentence: What to use, and why.
+        lines: The text, one or more sentences each.
+        sentence: The recommendation, with its reason.
         table: The rows of the candidates, by the titles of the columns.
-        commands: What to do next, by a title.
-        model: The run that answers; None if no run has ended.
+        commands: The next commands, by a title.
+        model: The recommended run; None if no run has ended.
         suspects: Labels that look wrong by the folds, the clearest first.
         coverage: How accurate the surest answers of the folds are.
     """
@@ -169,9 +169,10 @@ def _find_profile(search: "Search") -> Profile | None:
 def _check_labels(
     search: "Search", name: str
 ) -> tuple[list[SuspectRow], list[Coverage]]:
-    """What the folds say of the labelled texts of classes; see `Answer`.
+    """Suspect labels and coverage on the folds; see `Answer`.
 
-    They are those of the answer, or of the probe where it ran on some alone.
+    The folds are those of the answer, or of the probe if it lacks some. Tasks
+    without classes have none.
     """
     race, data = search.race, search.experiment.data
     found = race.join_folds(name) or race.join_folds(race.baselines[-1])
@@ -207,7 +208,7 @@ def _describe_errors(model: Planned) -> str:
 
 
 def _list_commands(search: "Search", model: Planned) -> dict[str, str]:
-    """The commands that predict, and that search on, by a title."""
+    """The commands that predict and that continue the search, by a title."""
     predict = ["python", "-m", "tf_transfer.predict"]
     predict.append(f"--run={model.directory.path}")
     predict += ["--text=..."] * len(model.experiment.data.task.texts)
@@ -231,7 +232,7 @@ def _write_lines(search: "Search", **values: object) -> list[str]:
     """The answer, a sentence or more per line.
 
     Args:
-        search: Whose answer it is.
+        search: The search.
         values: See `templates/search.txt.jinja`.
     """
     environment = reports_page.make_environment(escapes=False)

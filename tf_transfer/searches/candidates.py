@@ -22,14 +22,14 @@ from tf_transfer.sweeps.grid import expand, Grid, Planned, Value
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
-PROBE, TFIDF = "frozen", "tfidf"  # baselines, as --features names them
+PROBE, TFIDF = "frozen", "tfidf"  # baselines: values of --features
 CACHE = "cache"  # `Candidate.cache` of the encoder's states
 # A further approach if classes have at most `FEW` training texts on average;
 # docs/guides/few_texts.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
-# Points that everything usually leads the last blocks by, on 600 texts
-# (`benchmarks.usual_leads`).
+# Usual lead of training everything over the last blocks, in points, on 600
+# texts (`benchmarks.usual_leads`).
 EVERYTHING_LEAD = 1.5
 USUAL_POOLING = "cls"  # of a run, unless the encoder was tuned with another
 LONGER = 2  # times the epochs of a variant
@@ -48,8 +48,7 @@ class Candidates:
 
     Args:
         settings: Resolved.
-        size: Of the task: the texts that train on a fold, and those that are
-            held out.
+        size: Of the task: the training and the held-out texts of a fold.
         folds: Number of folds; 1 where validation texts are given.
 
     Attributes:
@@ -122,8 +121,8 @@ class Candidates:
         """A candidate at the usual rate, for the usual number of epochs.
 
         Args:
-            flags: What trains.
-            name: Of the approach; unset, that of what trains.
+            flags: The weights to train, as flags.
+            name: Of the approach; unset, made from the flags.
             cache: See `Candidate`; of runs that read one.
         """
         flags = {**flags}
@@ -174,10 +173,10 @@ class Candidates:
             )
 
     def add_kept(self, blocks: int) -> None:
-        """Adds what trains the encoder's first blocks alone.
+        """Adds candidates that keep only the encoder's first blocks.
 
         Args:
-            blocks: Above which the probe's states are as good as above all.
+            blocks: Number of blocks on which the probe is as good as on all.
         """
         if self._settings.keep_blocks or not 0 < blocks < self._blocks:
             return
@@ -189,7 +188,7 @@ class Candidates:
             self._add_variants(candidate)
 
     def add_long_texts(self) -> None:
-        """Adds a variant of each approach that reads the ends of texts, too."""
+        """Adds a variant of each approach that also reads the ends of texts."""
         if self._settings.long_texts != "head":
             return
         for usual in [*self.by_name.values()]:

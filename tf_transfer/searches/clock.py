@@ -17,7 +17,7 @@ from tf_transfer.utils.json_files import Record
 
 FOLDER = ".search"
 SAVE_SECONDS = 1.0  # between writings of the time that was spent
-# What differs between two searches, for messages.
+# Keys that may differ between two searches, as messages name them.
 NAMES = {
     "data_identity": "the texts, or how they are read",
     "model_identity": "the encoder",

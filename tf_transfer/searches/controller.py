@@ -37,8 +37,8 @@ ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
 # A run that exceeds its time by this much is stopped, even within an epoch.
 GRACE_SECONDS = 2.0
 STOP_SECONDS = 10.0  # for it to save its state, before it is killed
-# A refit whose last training loss is so many times those of the folds has not
-# trained (ours).
+# A refit whose last training loss is this many times those of the folds has
+# not trained (ours).
 WORSE_LOSS = 1.5
 
 
@@ -61,7 +61,7 @@ class Search:
     Attributes:
         race: Decides what runs next, and has the results.
         plan: Makes the runs.
-        labelled: Number of labelled texts, those that validate among them.
+        labelled: Number of labelled texts, validation texts included.
         has_test: Whether the task has a test.
         folds: Number of folds; 1 where validation texts are given.
         refit: The run of the answer on all labelled texts; or None.
@@ -142,7 +142,7 @@ class Search:
 
     @property
     def left(self) -> float:
-        """Seconds that there are for further runs."""
+        """Seconds left for further runs."""
         return self.end - self.clock()
 
     def run(self) -> answer.Answer:
@@ -215,7 +215,7 @@ class Search:
     # === Runs ===
 
     def recall(self) -> None:
-        """Tells the race of all finished runs."""
+        """Reports all finished runs to the race."""
         names = [*self.plan.by_name]
         for number, name in enumerate(names):
             is_baseline = self.plan.by_name[name].is_baseline
@@ -225,7 +225,7 @@ class Search:
                 if self._run_states.failure(run):
                     self.race.failed.add((name, repeat))
                 with contextlib.suppress(OSError, UserError):
-                    # What is damaged, the run itself reports.
+                    # The run itself reports a damaged file.
                     result = run.directory.result()
                     if result is not None:
                         self._tell(name, repeat, run, result)
@@ -240,7 +240,7 @@ class Search:
         result: Record,
         seconds: float | None = None,
     ) -> float:
-        """Tells the race of a run.
+        """Reports a run to the race.
 
         Args:
             name: The candidate that was run.
@@ -273,7 +273,7 @@ class Search:
         return scored.score
 
     def _read_probe(self, run: Planned, result: Record) -> None:
-        """Adds the candidates that the probe makes worth a try."""
+        """Adds the candidates that the probe suggests."""
         profile = run.directory.profile()
         if profile is not None:
             self.plan.add_kept(profile["blocks_needed"])

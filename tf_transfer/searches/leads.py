@@ -1,19 +1,18 @@
-"""The leads over the best baseline that approaches are expected to have.
+"""The expected leads of approaches over the best baseline.
 
-A lead of an approach on a task is taken as
+The lead of an approach on a task is modelled as
 
     lead = usual lead + t + a + v,    observed lead = lead + noise,
 
-with normal t, a, v of mean 0: t is of the task, the same for all candidates; a
-of an approach, the same for its variants; v of a candidate. The expected leads
-are the posterior means of all candidates together,
+with normal t, a, v of mean 0: t is shared by all candidates of a task, a by an
+approach and its variants, and v belongs to one candidate. The expected leads
+are the joint posterior means of all candidates,
 
     m + C (C + diag(error^2))^-1 (observed - m),
 
 with the usual leads m and the covariance C. So a lucky fold counts little
-against the mean of five, and where other approaches lead, an approach with few
-folds is likely to lead as well. `benchmarks.usual_leads` measures the leads
-that the numbers here stand for.
+against the mean of five, and an approach with few folds is likely to lead where
+others do. `benchmarks.usual_leads` measures these leads.
 """
 
 import math

@@ -59,14 +59,14 @@ LEAST_SHARE = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """What may be the answer.
+    """A possible answer of a search.
 
     Attributes:
         name: In words, such as `last 2`, `last 2 at 5e-4`.
         flags: Of its runs, by name.
         work: The operations of a run on a fold.
         epochs: Of a run; 1 of a baseline.
-        approach: Name of what trains; epochs of equal ones take as long.
+        approach: Name of its approach, which decides the time of an epoch.
         cache: Names the feature caches that one pass stores together; empty if
             it reads none.
         is_baseline: Whether nothing of the encoder trains.
@@ -117,7 +117,7 @@ class Costs:
         seconds: float | None = None,
         pass_seconds: float = 0.0,
     ) -> None:
-        """Takes the seconds of a run.
+        """Records the seconds of a run.
 
         Args:
             name: Of the candidate.
@@ -125,8 +125,7 @@ class Costs:
                 a baseline, of its fit.
             build_seconds: That it spent on a pass of the encoder.
             seconds: From its start to its result, if known.
-            pass_seconds: That the pass took whose states it read, whoever has
-                paid them.
+            pass_seconds: Of the pass whose states it read, in whichever run.
         """
         candidate = self._candidates[name]
         steady = epoch_seconds[1:] or epoch_seconds
@@ -217,7 +216,7 @@ class Action:
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """How a candidate does.
+    """The rank of a candidate.
 
     Attributes:
         name: Of the candidate.
@@ -230,7 +229,7 @@ class Standing:
 
 
 class Race:
-    """Decides what a search does next.
+    """Selects the next run of a search.
 
     Args:
         candidates: By name, approaches from the one that trains least on;
@@ -267,12 +266,12 @@ class Race:
     # === Results ===
 
     def tell(self, name: str, repeat: int, scored: Scored) -> None:
-        """Takes the held-out predictions of a run."""
+        """Records the held-out predictions of a run."""
         self.results.setdefault(name, {})[repeat] = scored
         self._described.pop(name, None)
 
     def describe(self, name: str) -> compare.Candidate:
-        """A candidate with all its runs, to be compared."""
+        """A candidate with all its runs, for comparison."""
         if name not in self._described:
             self._described[name] = self._describe(name)
         return self._described[name]
@@ -334,7 +333,7 @@ class Race:
     def _expect_leads(
         self, names: Sequence[str], leads: Sequence[Ranged]
     ) -> list[float]:
-        """The expected leads; those of baselines are what they were."""
+        """The expected leads; a baseline has its observed lead."""
         candidates = [self.candidates[name] for name in names]
         trained = [n for n, c in enumerate(candidates) if not c.is_baseline]
         expected = [lead.value for lead in leads]
@@ -377,7 +376,7 @@ class Race:
                 if repeat in self.results.get(name, ()):
                     continue
                 needed = seconds = self.costs.seconds(name)
-                if leading:  # else there is nothing to lose
+                if leading:  # the first run need not leave time for a refit
                     needed += max(map(self.finish_seconds, [name, *leading]))
                     needed *= self.costs.margin(name)
                 if needed <= seconds_left:
@@ -454,7 +453,7 @@ class Race:
             yield "folds", [(name, fold) for name in names]
 
     def _list_trained(self) -> list[str]:
-        """The names of what has trained, the best first."""
+        """The names of the trained candidates, the best first."""
         return [
             one.name
             for one in self.rank()

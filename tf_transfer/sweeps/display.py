@@ -165,7 +165,7 @@ class Display:
 
 
 def _describe_seconds(run: Planned, result: Record, wall: float) -> str:
-    """Where the seconds of a finished run went, the longest first.
+    """The seconds of the parts of a finished run, the longest first.
 
     Those of a run that an earlier sweep began are of several starts.
     """

@@ -64,11 +64,11 @@ class Work:
 
     @property
     def epoch(self) -> float:
-        """Those of an epoch of the last phase."""
+        """The operations of an epoch of the last phase."""
         return self.epochs[-1] if self.epochs else 0.0
 
     def count(self, epochs: Sequence[int]) -> float:
-        """Those of this many epochs of each phase."""
+        """The operations of this many epochs of each phase."""
         return sum(n * work for n, work in zip(epochs, self.epochs))
 
 

@@ -72,7 +72,7 @@ class Objective:
         ]
 
     def scored_columns(self) -> dict[str, np.ndarray]:
-        """What `predictions.npz` has of the scored splits, without logits."""
+        """The scored splits' columns of `predictions.npz`, without logits."""
         return {
             f"{kind}_{prefix}{name}": column
             for kind, prefix, split in self.scored_splits

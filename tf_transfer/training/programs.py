@@ -1,9 +1,9 @@
-"""What a phase of training runs: optimizer, traced programs and passes.
+"""The programs of a phase of training: optimizer, traced steps and passes.
 
-Tracing a step takes seconds, more than many a run trains for. What differs
-from run to run is a variable of the program: initial weights, rate, decay and
-seed. So a network keeps its programs, and the next run on the same network
-uses them again if nothing differs that shapes them.
+Tracing a step takes seconds, more than many runs train. Initial weights, rate,
+decay and seed are variables of the program. So a network keeps its programs,
+and the next run on the same network uses them again if nothing differs that
+shapes them.
 """
 
 import collections
@@ -29,7 +29,7 @@ MOST_PROGRAMS = 4  # of a network: each has an optimizer with its moments
 
 
 class PhasePrograms:
-    """What a phase runs.
+    """The programs of a phase.
 
     Args:
         network: Frozen as the phase needs it.

@@ -1,4 +1,4 @@
-"""What the files of a run hold apart from its result, and a search's answer.
+"""The types of a run's files, apart from its result, and a search's answer.
 
 A file may have other keys in addition; see `json_files`.
 """

@@ -1,4 +1,4 @@
-"""What a step computes, and what a pass over the data does.
+"""A step of training, and a pass over the data.
 
 A chunk of steps runs inside one TensorFlow program: control returns to Python
 about twice a second, and nothing is copied to the host in between. The program
@@ -49,7 +49,7 @@ Output = TypeVar("Output")
 
 
 class ObjectiveProgram:
-    """What one objective of a phase computes.
+    """The computations of one objective of a phase.
 
     Args:
         network: Frozen as the phase needs it; it has `seeds`.
@@ -190,7 +190,7 @@ class ObjectiveProgram:
         return loss, [tf.convert_to_tensor(g) for g in gradients]
 
     def _embed(self, batch: Batch, training: bool) -> tf.Tensor:
-        """What a contrastive loss compares, and a fitted head reads."""
+        """The vectors for a contrastive loss and for a fitted head."""
         name, prefix = self.objective.name, self.objective.prefix
         [pooled], _ = self.network.read(name, batch, training, prefix)
         return self.network.heads[name].embed(pooled)

@@ -207,7 +207,7 @@ class Devices:
             ]
 
     def free_memory(self) -> int:
-        """Bytes of `gpu` that stored states may take, beside what is in use."""
+        """Bytes of `gpu` that stored states may take of its free memory."""
         from tensorflow.python.client import device_lib  # no public one has it
 
         limit = next(

@@ -271,7 +271,7 @@ def raise_if_full(path: str, error: OSError) -> None:
 
 
 def advise(error: OSError) -> str:
-    """What to do after an error of a disk; "" for any other error."""
+    """Advice after an error of a disk; "" for any other error."""
     if error.errno in FULL_DISK:
         return "Free some space and give the same command again."
     if error.errno in DISK_GONE:

@@ -144,7 +144,7 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
 
 
 def describe_process() -> Record:
-    """What and where this process is, as `config.json` has it."""
+    """The code, host and machine of this process, for `config.json`."""
     return {
         "threads": len(os.sched_getaffinity(0)),
         "processor": processor(),
