@@ -168,7 +168,7 @@ def test_fits_in_threads_leave_the_program_its_output(options, capsys):
 @pytest.mark.parametrize(
     "texts, is_ahead", [(TEXTS, True), (["Any text."] * 36, False)]
 )
-def test_a_fit_warns_where_words_alone_score_more(options, texts, is_ahead):
+def test_a_fit_warns_if_tfidf_scores_more(options, texts, is_ahead):
     """Words name the team, and nothing tells the same texts apart."""
     labels = [team == TEAMS[0] for team in TEAMS]
     if not is_ahead:

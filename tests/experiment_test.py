@@ -69,7 +69,7 @@ def test_it_trains_in_its_own_phases(trained):
 
 
 @pytest.mark.slow  # trains whole runs
-def test_it_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_path, eager):
+def test_it_resumes_where_it_was_stopped(trained, monkeypatch, tmp_path, eager):
     settings = head_first.Settings(**SMALL, out=str(tmp_path))
     interrupting.stop_after(monkeypatch, 2)
     with pytest.raises(Interrupted):

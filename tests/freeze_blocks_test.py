@@ -51,7 +51,7 @@ def test_exactly_the_last_blocks_pooler_and_head_move(family, k):
     assert moved == {weight.path for weight in model.trainable_weights}
 
 
-def test_a_model_of_ones_own_may_call_the_backbone():
+def test_your_own_model_may_call_the_backbone():
     backbone = classifier("roberta").backbone
     states = backbone(backbone.input)
     outputs = keras.layers.Dense(2)(states[:, 0])

@@ -1,4 +1,4 @@
-"""What stops a run loses nothing, and the same command goes on."""
+"""An interruption loses nothing, and the same command resumes the run."""
 
 import contextlib
 import dataclasses
@@ -162,7 +162,7 @@ def test_so_does_ctrl_c(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_process_that_is_stopped_or_killed_goes_on(number, tmp_path):
+def test_a_stopped_or_killed_process_resumes(number, tmp_path):
     """As a user starts it: no fork, nothing eager, nothing made smaller."""
     words = (
         "--task=rte",
@@ -197,7 +197,7 @@ def test_a_process_that_is_stopped_or_killed_goes_on(number, tmp_path):
 
 
 @pytest.mark.slow  # trains whole runs
-def test_an_interrupted_run_goes_on_inside_the_epoch(
+def test_an_interrupted_run_resumes_inside_the_epoch(
     begun, undisturbed, capsys
 ):
     """Another process is using it first; `config.json` knows both starts."""
@@ -269,7 +269,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     assert "Continuing at epoch 2, step 0 (4 steps done)." in out
 
 
-def test_a_run_with_no_checkpoint_that_is_whole_says_what_to_do(begun):
+def test_a_run_without_a_complete_checkpoint_says_what_to_do(begun):
     settings, folder = begun
     for path in checkpoints(folder, "safetensors"):
         os.truncate(path, 100)

@@ -189,8 +189,10 @@ def test_the_heads_train_first_and_then_everything(in_phases):
 
 
 @pytest.mark.slow  # trains whole runs
-def test_only_what_moved_is_evaluated_anew(in_phases, monkeypatch, tmp_path):
-    """And what is not, is what it would be."""
+def test_only_changed_heads_are_evaluated_again(
+    in_phases, monkeypatch, tmp_path
+):
+    """The skipped evaluations would give the same scores."""
     order = ["paraphrase", "similarity", "sentiment"]
     # The first pass of the heads' phase knows nothing yet.
     assert in_phases.evaluated == [*order, *order[1:], *order * 3]
@@ -282,7 +284,7 @@ def test_the_heads_phase_saves_heads_alone_and_is_resumed(
 
 
 @pytest.mark.slow
-def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
+def test_a_finished_run_is_extended_by_epochs_of_its_last_phase(
     in_phases, tmp_path
 ):
     # The epochs of the heads are resolved already: one.

@@ -274,7 +274,7 @@ def test_a_mix_is_opened_again_whatever_it_held_out(folder):
 
 
 @pytest.mark.slow  # trains whole runs
-def test_a_big_head_trains_on_a_task_of_ones_own(folder, tmp_path):
+def test_a_big_head_trains_on_your_own_task(folder, tmp_path):
     result = stacking.run(
         stacking.Settings(
             **{**SMALL, "max_epochs": 1},
@@ -291,7 +291,7 @@ def test_a_big_head_trains_on_a_task_of_ones_own(folder, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_scores_of_any_size_are_learned_alike(tmp_path):
+def test_scores_of_any_size_are_learned_equally(tmp_path):
     """Stars, and the same as prices: mean and deviation are all that differ."""
     columns = own_data.news(30)
     runs = {}

@@ -137,7 +137,7 @@ def _edit(folder, name, change):
     path.write_text(change(path.read_text()))
 
 
-def test_a_report_beside_the_runs_is_not_read_as_one(written):
+def test_a_report_next_to_the_runs_is_not_read_as_one(written):
     page = report.compose(summary_lib.summarize_folder(written.root))
     text = (written.out / "report.md").read_text()
     assert page_lib.to_markdown(page) == text

@@ -60,7 +60,7 @@ def searched(tmp_path_factory):
     return folder, finished, said
 
 
-def test_a_killed_search_goes_on_with_what_it_had(searched):
+def test_a_killed_search_resumes_with_its_runs(searched):
     folder, finished, said = searched
     assert len(finished) >= 2  # TF-IDF, and a run
     after = {path: json.loads(path.read_text()) for path in results(folder)}

@@ -335,7 +335,7 @@ def test_where_no_epoch_is_within_the_gap_the_first_is_kept(tmp_path, eager):
 
 @pytest.mark.parametrize("select", ["last", "best"])
 @pytest.mark.slow
-def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
+def test_a_finished_run_is_extended_by_epochs_of_its_last_phase(
     in_phases, tmp_path, select, eager
 ):
     shorter = dataclasses.replace(in_phases[0], select=select)
@@ -370,7 +370,7 @@ def test_every_head_trains_from_the_cache_and_live(tmp_path, task, head, eager):
     assert result["trainable_parameters"] == result["total_parameters"]
 
 
-def test_a_table_of_ones_own_is_a_text_task(tmp_path):
+def test_your_own_table_is_a_text_task(tmp_path):
     path = tmp_path / "mine.csv"
     rows = [
         f"good {('film', 'dog')[n % 2]} {n},{'xy'[n % 2]}" for n in range(40)

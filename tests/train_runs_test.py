@@ -19,7 +19,7 @@ from tf_transfer.utils.errors import UserError
 pytestmark = pytest.mark.usefixtures("one_block")
 
 
-def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
+def test_a_run_ends_with_tfidf_on_the_same_texts(tmp_path, capsys):
     path = own_data.write_task(tmp_path, ending="jsonl")
     with quick.eagerly():
         result = train.run(settings_of(path, tmp_path / "runs"))
@@ -94,7 +94,7 @@ def test_entities_have_intervals_over_sentences():
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.slow
-def test_a_run_that_is_out_of_time_ends_at_an_epoch_and_goes_on(tmp_path):
+def test_a_run_that_is_out_of_time_ends_at_an_epoch_and_resumes(tmp_path):
     path = own_data.write_task(tmp_path)
     changes = {"max_epochs": 3, "schedule": "constant", "warmup_fraction": 0.0}
     settings = settings_of(path, tmp_path / "runs", baseline=False, **changes)

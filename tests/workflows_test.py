@@ -21,7 +21,7 @@ def steps(workflow):
 
 
 @pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
-def test_every_action_has_a_whole_version(name):
+def test_every_action_has_a_complete_version(name):
     used = [step["uses"] for step in steps(read(name)) if "uses" in step]
     assert used
     for action in used:

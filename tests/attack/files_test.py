@@ -67,7 +67,7 @@ def test_a_damaged_run_is_left_out_or_read_as_it_was(attempts, rng, tmp_path):
     assert read(whole) == expected
 
 
-def test_a_report_shows_the_whole_runs_and_names_the_damaged(
+def test_a_report_shows_the_complete_runs_and_names_the_damaged(
     attempts, rng, tmp_path, capsys
 ):
     for round_number in range(attempts(20)):
@@ -193,7 +193,7 @@ def test_no_vector_of_a_damaged_cache_is_wrong(attempts, rng, tmp_path):
         shutil.rmtree(tmp_path / "bad")
 
 
-def test_a_sweep_goes_on_beside_damaged_records(attempts, rng, tmp_path):
+def test_a_sweep_continues_next_to_damaged_records(attempts, rng, tmp_path):
     runs = fakes.plan_runs(tmp_path, 4)
     for run in runs[:3]:
         fakes.finish(run)

@@ -100,7 +100,7 @@ def test_the_table_has_each_encoder_s_score_and_costs(fit):
     assert cells == ["minilm", "80.0", "+0.0", "12.3", "2 M", "8 MB", "1 of 2"]
 
 
-def test_an_encoder_that_cannot_be_used_is_named_and_the_others_go_on(fit):
+def test_an_unusable_encoder_is_named_and_the_others_are_ranked(fit):
     def fit_or_fail(model):
         if model in fit.probes:
             return fit(model)

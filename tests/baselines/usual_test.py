@@ -136,7 +136,7 @@ def test_words_are_chosen_where_characters_are_no_better():
     assert model.chosen["analyzer"] == "word"
 
 
-def test_of_very_many_characters_words_alone_are_counted(monkeypatch):
+def test_only_words_are_counted_in_very_many_characters(monkeypatch):
     monkeypatch.setattr(usual, "MOST_CHARACTERS", 100)
     assert fit(draw_parts()).chosen["analyzer"] == "word"
 

@@ -145,7 +145,7 @@ def test_all_are_measured(monkeypatch):
     assert lora.make_table(result).count("\n| ") == len(rows) + 1
 
 
-def test_the_table_has_times_of_the_second_row_and_theory_beside_memory():
+def test_the_table_has_times_of_the_second_row_and_theoretical_memory():
     _, _, first, second, _, caption = lora.make_table(RESULT).splitlines()
     assert first == "| a | 12,345 | 5.00 (4.00 to 6.00) | 2.0 | 90 | 30 + 50 |"
     assert second.split(" | ")[2:4] == ["2.50 (2.00 to 3.00)", "1.0"]

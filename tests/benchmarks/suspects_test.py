@@ -15,7 +15,7 @@ def test_a_share_of_the_labels_gets_another_class():
     assert not none.any() and (same == labels).all()
 
 
-def test_the_table_has_precision_beside_chance():
+def test_the_table_has_precision_and_chance():
     def count(top, found):
         return {"clear": found, "clear_replaced": top, "top_replaced": top}
 

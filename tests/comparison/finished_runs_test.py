@@ -15,7 +15,7 @@ def half_wide(ranged):
     return (ranged.high - ranged.low) / 2
 
 
-def test_groups_that_are_all_right_or_all_wrong_count_as_so_many_texts():
+def test_groups_that_are_all_right_or_all_wrong_count_as_one_text_each():
     """The error of a mean over 100 groups of 9 is that over 100 texts."""
     right = np.arange(100) < 80
     labels = np.ones(900, np.int64)

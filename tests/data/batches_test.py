@@ -140,7 +140,7 @@ def test_the_last_bucket_is_the_longest_length(max_length, expected):
     assert batches.buckets_up_to(max_length) == expected
 
 
-def test_a_plan_goes_on_where_it_was_left():
+def test_a_plan_resumes_where_it_was_left():
     plan = plan_epoch()
     rest = plan.start_at(5)
     assert len(rest) == len(plan) - 5

@@ -60,7 +60,7 @@ def test_labels_beyond_the_twentieth_are_counted_together(tmp_path):
     ]
 
 
-def test_texts_on_both_sides_are_counted(tmp_path):
+def test_texts_in_both_splits_are_counted(tmp_path):
     columns = own_data.news(30)
     columns["body"] = [f"text {number % 3}" for number in range(30)]
     _, examples = open_task(tmp_path, columns=columns)

@@ -131,7 +131,7 @@ def test_in_iob1_another_type_needs_no_b(tmp_path, tags, expected):
     assert found.tags == [expected.split()]
 
 
-def test_no_entity_goes_on_into_the_next_sentence(tmp_path):
+def test_no_entity_continues_in_the_next_sentence(tmp_path):
     assert read(tmp_path, "a I-PER\n\na I-PER\n").tags == [["B-PER"]] * 2
 
 

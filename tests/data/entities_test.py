@@ -64,7 +64,7 @@ def test_a_tag_that_is_none_is_no_number():
 # === Entities ===
 
 
-def test_an_entity_goes_on_while_its_tags_do():
+def test_an_entity_continues_while_its_tags_do():
     assert spans("O B-PER I-PER O B-LOC") == [(1, 3, "PER"), (4, 5, "LOC")]
 
 
@@ -81,11 +81,11 @@ def test_b_begins_an_entity_behind_another_of_its_type():
         ("I-ORG B-ORG", [(0, 1, "ORG"), (1, 2, "ORG")]),
     ],
 )
-def test_an_i_that_goes_on_with_nothing_begins_an_entity(tags, expected):
+def test_an_i_that_continues_nothing_begins_an_entity(tags, expected):
     assert spans(tags) == expected
 
 
-def test_no_entity_goes_on_into_the_next_sentence():
+def test_no_entity_continues_in_the_next_sentence():
     assert spans("O B-PER", "", "I-PER O") == [(1, 2, "PER"), (2, 3, "PER")]
 
 
@@ -103,7 +103,7 @@ def test_where_there_are_no_words_there_is_no_entity():
 # === Scores by hand ===
 
 
-def test_an_entity_is_found_only_whole_and_with_its_type():
+def test_an_entity_counts_only_complete_and_with_its_type():
     expected = [["B-PER", "I-PER", "O", "B-LOC"], ["B-ORG", "O"]]
     predicted = [["B-PER", "O", "O", "B-LOC"], ["B-LOC", "B-LOC"]]
     found = score(expected, predicted)

@@ -161,7 +161,7 @@ def test_a_damaged_feather_file_is_named(tmp_path):
         read(path)
 
 
-def test_a_text_with_the_old_ending_of_excel_is_read(tmp_path):
+def test_a_text_with_the_old_extension_of_excel_is_read(tmp_path):
     content = CSV.replace(b",", b"\t")
     assert read(write(tmp_path / "a.xls", content)).columns == ROWS
 
@@ -219,7 +219,9 @@ def test_the_extension_names_the_format(path, extension, is_plain):
         ("[1]\n[{", False),
     ],
 )
-def test_a_document_of_json_is_told_from_lines(content, is_document, tmp_path):
+def test_a_document_of_json_is_distinguished_from_lines(
+    content, is_document, tmp_path
+):
     path = write(tmp_path / "a.json", content.encode())
     assert file_formats.is_json_document(path) == is_document
     kind = "row" if is_document else "line"

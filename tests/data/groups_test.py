@@ -249,7 +249,7 @@ def test_other_columns_are_not(values, tmp_path):
     assert find_problems(tmp_path, with_column(values)) == []
 
 
-def test_a_table_that_cannot_be_read_whole_has_no_such_column(tmp_path):
+def test_a_table_that_cannot_be_read_completely_has_no_such_column(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("text,label,more,more\n" + "a,x,1,1\nb,y,1,1\n" * 2)
     (tmp_path / "mine.toml").write_text(

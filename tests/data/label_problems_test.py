@@ -47,7 +47,7 @@ def test_a_label_that_stands_for_none_is_named(name):
 
 
 @pytest.mark.parametrize("name", ["-1", "-100"])
-def test_a_negative_number_beside_0_1_2_is_named(name):
+def test_a_negative_number_next_to_0_1_2_is_named(name):
     [problem] = problems_of({"0": 30, "1": 40, "2": 40, name: 20})
     assert f"--ignore_labels={name} " in problem
     assert problems_of({name: 50, "1": 60}) == []

@@ -53,7 +53,7 @@ def test_a_split_is_that_of_another_day():
 @pytest.mark.parametrize(
     "size, fraction, validation", [(1000, 0, 0), (3, 0.1, 1), (3, 0.99, 2)]
 )
-def test_a_split_leaves_something_on_either_side(size, fraction, validation):
+def test_a_split_leaves_texts_in_both_parts(size, fraction, validation):
     parts = splits.split_train_validation(CLASSES[:size], fraction, 0)
     assert [len(part) for part in parts] == [size - validation, validation]
 

@@ -46,7 +46,7 @@ def test_duplicates_may_differ_in_their_unicode_form(one, other):
     assert texts_lib.group_texts([one, "x", other]).tolist() == [0, 1, 0]
 
 
-def test_accents_and_signs_tell_texts_apart():
+def test_accents_and_signs_distinguish_texts():
     texts = ["schon", "schön", "a b", "ab", "a👍", "a👎", "."]
     assert texts_lib.group_texts(texts).tolist() == [*range(7)]
 

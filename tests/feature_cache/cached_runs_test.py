@@ -99,7 +99,7 @@ def test_what_was_stored_before_moves_last_bits_alone(folder):
     assert_same(again, alone, 1e-4)
 
 
-def test_a_resumed_run_goes_on_with_its_prefix(cached, folder, eager):
+def test_a_resumed_run_continues_with_its_prefix(cached, folder, eager):
     resumed = run(folder, **CACHED, max_epochs=2)
     assert resumed[1][:1] == cached[1] and len(resumed[1]) == 2
     assert resumed[0]["prefix_seconds"] == cached[0]["prefix_seconds"]

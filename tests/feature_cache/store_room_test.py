@@ -110,7 +110,7 @@ def before_lock(monkeypatch):
 
 
 @pytest.mark.parametrize("is_refilled", [False, True])
-def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
+def test_a_folder_that_was_removed_while_it_was_opened_is_made_again(
     is_refilled, store, before_lock
 ):
     """The lock was had only after another process removed the entry."""

@@ -7,7 +7,7 @@ from tf_transfer.data.tokens import Tokens
 from tf_transfer.feature_cache import rows as rows_lib, vectors as vectors_lib
 
 
-def test_a_row_hash_tells_ids_and_segments_apart():
+def test_a_row_hash_distinguishes_ids_and_segments():
     def hashes(flat, lengths, firsts):
         lengths = np.array(lengths)
         return rows_lib.hash_rows(

@@ -95,7 +95,7 @@ def test_a_long_text_keeps_its_end_where_asked(tmp_path):
 
 
 @shows("class_weights")
-def test_balanced_labels_weigh_alike():
+def test_balanced_labels_have_the_same_weight():
     labels = np.array([0, 0, 0, 1])
     logits = tf.constant([[0.3], [-1.0], [2.0], [0.5]])
     plain = objectives.binary_loss(tf.constant(labels), logits).numpy()

@@ -181,7 +181,7 @@ def test_pairs_read_text_by_text_change_a_number(tmp_path):
 
 
 @shows("loss_head")
-def test_a_softmax_of_two_units_tells_two_classes_apart(base, tmp_path):
+def test_a_softmax_of_two_units_separates_two_classes(base, tmp_path):
     folder = run(tmp_path, loss_head="softmax")
     outputs = numbers(folder)
     assert outputs["test_logits"].shape[1] == 2
@@ -196,7 +196,7 @@ def test_a_softmax_of_two_units_tells_two_classes_apart(base, tmp_path):
 
 
 @shows("rerun", "out")
-def test_rerun_runs_anew_beside_the_old_run_and_finds_its_numbers(base):
+def test_rerun_runs_again_next_to_the_old_run_and_finds_its_numbers(base):
     parent = os.path.dirname(base)
     out = pathlib.Path(base).parents[3]
     again = run(out, rerun=True)

@@ -129,7 +129,7 @@ def test_a_score_is_written_in_its_own_unit(network, tmp_path):
     np.testing.assert_allclose(arrays[f"{output}.bias"], 20 * bias + 300)
 
 
-def test_transformers_answers_alike(network, tmp_path):
+def test_transformers_gives_the_same_answers(network, tmp_path):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     folder = str(tmp_path)
@@ -147,7 +147,7 @@ def test_transformers_answers_alike(network, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_keras_preset_answers_alike(network, tmp_path):
+def test_a_keras_preset_gives_the_same_answers(network, tmp_path):
     folder = str(tmp_path / "preset")
     exports.keras_preset(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
     classifier = keras_hub.models.TextClassifier.from_preset(folder)
@@ -158,7 +158,7 @@ def test_a_keras_preset_answers_alike(network, tmp_path):
 
 
 @pytest.mark.slow  # traces and saves a model
-def test_a_saved_model_answers_alike(network, tmp_path):
+def test_a_saved_model_gives_the_same_answers(network, tmp_path):
     task = Task("mine", "", ("text",), "label", LABELS, "accuracy")
     model = serving.TextModel(network, task, MAX_LENGTH, "head")
     tf.saved_model.save(model, str(tmp_path), model.signatures())

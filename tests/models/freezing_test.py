@@ -51,7 +51,7 @@ def test_every_level_of_freezing_has_a_row():
 
 
 @pytest.mark.parametrize("layers, expected", GOLDEN.items())
-def test_so_many_parameters_train(network, layers, expected):
+def test_this_many_parameters_train(network, layers, expected):
     weights = freezing.freeze(network, trainable(layers))
     assert size(weights) == expected
     flagged = [weight for weight in network.weights if weight.trainable]

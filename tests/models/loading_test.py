@@ -211,7 +211,7 @@ def test_the_identity_of_a_folder_follows_its_content(folder, tmp_path):
     assert len(others | {before}) == 4
 
 
-def test_a_folder_that_is_written_anew_has_another_identity(folder, tmp_path):
+def test_a_folder_that_is_written_again_has_another_identity(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     before = loading.identify(str(copy), "")
@@ -223,7 +223,7 @@ def test_a_folder_that_is_written_anew_has_another_identity(folder, tmp_path):
 @pytest.mark.parametrize(
     "name", ["README.md", ".gitattributes", ".cache/huggingface/x.metadata"]
 )
-def test_files_beside_a_model_do_not_change_its_identity(
+def test_files_next_to_a_model_do_not_change_its_identity(
     folder, tmp_path, name
 ):
     copy = tmp_path / "copy"

@@ -92,7 +92,7 @@ def logits_of(network):
     return network.logits("mine", batch, training=False).numpy()
 
 
-def test_transformers_is_told_to_make_no_segments(network, tmp_path):
+def test_transformers_is_set_to_make_no_segments(network, tmp_path):
     out = tmp_path / "hf"
     exports.hugging_face(network, "mine", str(out), "score", (), 40)
     config = json.loads((out / "tokenizer_config.json").read_text())
@@ -102,7 +102,7 @@ def test_transformers_is_told_to_make_no_segments(network, tmp_path):
 
 
 @pytest.mark.slow  # compiles keras-hub's classifier
-def test_a_keras_preset_answers_pairs_alike(network, tmp_path):
+def test_a_keras_preset_gives_the_same_answers_on_pairs(network, tmp_path):
     out = str(tmp_path / "preset")
     network.encoder.set_arithmetic("gelu_new", 1e-12)
     exports.keras_preset(network, "mine", out, "score", (), 40)

@@ -27,7 +27,7 @@ def test_a_drawn_set_is_stratified_and_the_seed_s():
     )
 
 
-def test_groups_stay_on_one_side():
+def test_groups_stay_in_one_split():
     groups = ALONE // 4
     tested = held_out.draw_test_rows(LABELS, groups, 0.2, 0)
     assert not set(groups[tested]) & set(np.delete(groups, tested))

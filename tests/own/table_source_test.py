@@ -185,7 +185,7 @@ def test_a_metric_of_two_labels_is_refused_where_there_are_more(tmp_path):
     assert open_task(path).task.metric == "recall"
 
 
-def test_equal_texts_are_kept_on_one_side_where_asked(tmp_path):
+def test_equal_texts_stay_in_one_split_if_requested(tmp_path):
     columns = own_data.news(20)
     doubled = {name: cells * 3 for name, cells in columns.items()}
     path = own_data.write_task(
@@ -328,7 +328,7 @@ def test_the_test_may_lack_a_label(tmp_path):
     assert source.read("test").labels.tolist() == [1]
 
 
-def test_numbers_as_classes_are_told_to_be_scores(tmp_path):
+def test_numbers_as_classes_are_reported_as_scores(tmp_path):
     path = own_data.write_task(tmp_path, label="body", texts="title")
     with pytest.raises(UserError, match="for numbers, .kind = .score"):
         _ = open_task(path).task

@@ -85,7 +85,7 @@ def test_the_cheapest_baseline_without_a_shown_gain_is_named():
     assert decisions.find_floor(rows[0], rows).name == "words"
 
 
-def test_beside_a_baseline_times_are_seconds_and_no_margin_no_column():
+def test_compared_with_a_baseline_times_are_seconds_and_no_margin_no_column():
     rows = compare_all(
         words=scored(180, 200, "tfidf", 1.0), last=scored(170, seconds=34.0)
     )

@@ -83,7 +83,7 @@ def test_what_takes_longer_than_everything_is_no_advice():
 
 
 @pytest.mark.slow  # reads a whole study
-def test_of_many_alike_approaches_luck_names_few():
+def test_luck_names_few_of_many_equal_approaches():
     """Eleven depths lose a point and a half each: none may be advised."""
     draw, named = np.random.default_rng(0), 0
     for _ in range(20):
@@ -172,7 +172,7 @@ def test_the_time_of_an_epoch_is_compared_where_the_limit_ended_runs():
         (30.0, " and costs 90 s with the cache's build, 3 times less than 300"),
     ],
 )
-def test_the_time_of_an_epoch_has_the_build_of_the_cache_beside_it(build, cost):
+def test_the_time_of_an_epoch_is_shown_with_the_build_of_the_cache(build, cost):
     live = make_runs([80, 80.2, 79.8], "all", stop_reason="max_epochs")
     cached = make_runs(
         [79.9, 80.1, 79.9],

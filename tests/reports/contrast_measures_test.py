@@ -76,7 +76,7 @@ def test_times_that_were_not_taken_in_turn_decide_nothing():
     )
 
 
-def test_few_times_are_few_that_were_timed_alike():
+def test_few_times_are_few_in_one_timing_environment():
     paper = time_paper({"relative": True, "sign": -1})
     last = timed(paper, LAST, [49, 50], [0, 200])
     whole = timed(paper, ALL, [98, 100, 102], [100, 300, 500])

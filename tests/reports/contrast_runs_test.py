@@ -69,7 +69,7 @@ def test_an_encoder_that_has_seen_the_data_is_not_comparable(task):
     assert f"minilm has seen {task} before" in verdict.reason
 
 
-def test_a_side_that_did_not_train_is_not_comparable():
+def test_a_group_that_did_not_train_is_not_comparable():
     paper = made_up.make_paper(
         {"sign": -1}, {"sign": -1, "may_fail": ("first",)}
     )
@@ -113,7 +113,7 @@ def test_groups_that_were_scored_on_different_texts_are_not_comparable():
 
 
 @pytest.mark.parametrize("model", [OTHER, "bert_base_en_uncased"])
-def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
+def test_a_task_without_one_of_the_groups_is_not_counted(model):
     """The mean over last 4 and last 2 is not that of last 2."""
     claim = {
         "tasks": ("rte", "mrpc"),
@@ -149,7 +149,7 @@ def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
         ("mean", "lower"),
     ],
 )
-def test_each_of_several_is_not_told_by_the_mean(over, words):
+def test_each_of_several_is_not_reported_by_the_mean(over, words):
     tasks = {"rte": (60, 80), "mrpc": (60, 80), "cola": (85, 80)}
     claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
     assert judge_near(claim, tasks).local == words

@@ -47,7 +47,7 @@ def collect(root):
     return study_lib.collect(summary_lib.summarize_folder(str(root)))
 
 
-def test_an_experiment_of_ones_own_has_an_overview_of_each_task(runs):
+def test_your_own_experiment_has_an_overview_of_each_task(runs):
     [study] = collect(runs)
     assert (study.experiment, study.paper, study.verdicts) == (
         "my_own",
@@ -104,7 +104,7 @@ def test_its_settings_divide_it_into_studies_as_the_papers_do(tmp_path):
     assert [study.name for study in studies] == ["A", "B"]
 
 
-def test_it_stands_beside_the_papers_in_one_report(tmp_path):
+def test_it_is_next_to_the_papers_in_one_report(tmp_path):
     synthetic.write(tmp_path, [0.8], cls=MyOwn)
     synthetic.write(tmp_path, [0.8])
     found = [study.experiment for study in collect(tmp_path)]

@@ -88,7 +88,7 @@ def test_the_probe_heads_no_paper_s_page():
     assert without_paper.advice.startswith("Use the probe")
 
 
-def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
+def test_a_difference_of_all_runs_is_not_repeated_at_a_claim():
     """Though the claims ask for more values than the one beside it."""
     paper = made_up.make_paper(
         {"sign": -1},
@@ -279,7 +279,7 @@ def test_runs_are_timed_in_the_environment_of_most():
     assert len(runs_lib.measure_runs("seconds", runs)) == 2
 
 
-def test_times_are_compared_in_the_environment_that_both_sides_share():
+def test_times_are_compared_in_the_environment_that_both_groups_share():
     """Whatever most runs on the texts have."""
     usual = ALL[0].timing_environment
 

@@ -32,7 +32,7 @@ def test_exact_settings_win_over_more_runs():
     assert verdict.word == "agrees" and verdict.value == pytest.approx(10)
 
 
-def test_what_one_side_is_asked_for_the_other_has_as_in_the_paper():
+def test_a_setting_of_one_group_has_the_papers_value_in_the_other():
     """The rate is the claim's: 1e-3 must not stand in for the usual one."""
     claim = {
         "sign": -1,
@@ -75,7 +75,7 @@ def test_several_values_of_a_setting_are_not_chosen_from():
     assert verdict.reason.startswith("runs with max_epochs 10 and 3")
 
 
-def test_a_setting_that_one_side_alone_has_has_the_paper_s_value():
+def test_a_setting_that_only_one_group_has_has_the_papers_value():
     usual = {"head_lr": 1e-3, "phase_one_epochs": 1}
     paper = made_up.make_paper({"sign": -1}, varied=tuple(usual))
 

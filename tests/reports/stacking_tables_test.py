@@ -129,7 +129,7 @@ def test_a_gain_is_of_models_whose_first_phase_has_one_rate():
     assert gains[f"{base}, both first at 3e-4"] == "+1.33"
 
 
-def test_gains_that_the_text_gives_in_words_stand_beside_ours():
+def test_gains_that_the_text_gives_in_words_are_next_to_ours():
     alone = {"adaptation": "stack_only", "lr": 1e-3, "phase_one_gap": -1.0}
     [study] = collect(
         write("pairs", {"head": "bimpm", **alone}, [75.0]),

@@ -167,7 +167,7 @@ def test_the_sentence_has_the_numbers_of_the_table(searched):
     assert f"-{value} (-{high} to -{low})" in probe, (sentence, probe)
 
 
-def test_a_fold_is_held_out_for_all_candidates_alike(searched):
+def test_all_candidates_have_the_same_held_out_fold(searched):
     held = {}
     for path in searched.out.glob("train/news/*/*/predictions.npz"):
         config = json.loads((path.parent / "config.json").read_text())
@@ -291,7 +291,7 @@ def test_what_had_no_time_is_named_with_its_seconds(world, tmp_path, capsys):
 # === Going on ===
 
 
-def test_a_larger_budget_goes_on(monkeypatch, tmp_path):
+def test_a_larger_budget_extends_the_search(monkeypatch, tmp_path):
     path = fake_runs.write_task(tmp_path, count=700)
     worlds = []
     for budget in ("60s", "4m"):

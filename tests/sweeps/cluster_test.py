@@ -68,7 +68,7 @@ def test_a_wrong_address_is_named(address, tmp_path):
     assert f"--ray_address={address}: give" in message(address, tmp_path)
 
 
-def test_a_cluster_that_does_not_answer_is_told_at_once(tmp_path):
+def test_a_cluster_that_does_not_answer_is_reported_at_once(tmp_path):
     pytest.importorskip("ray")
     with socket.socket() as listening:
         listening.bind(("localhost", 0))

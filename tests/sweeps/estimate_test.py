@@ -105,7 +105,7 @@ def test_a_table_that_is_not_here_has_the_size_of_harts(tmp_path):
     assert estimate.count_work(runs["tfidf"]) == estimate.Work()
 
 
-def test_texts_of_ones_own_are_counted(tmp_path):
+def test_your_own_texts_are_counted(tmp_path):
     path = tweets_table.write(tmp_path)
     [run] = plan_runs(
         tmp_path, "tweets", "seed", [0], data=path, id_column="number"
@@ -234,7 +234,7 @@ def test_a_run_is_not_scaled_from_a_tiny_one_or_another_precision(tmp_path):
     assert estimator.estimate(half) is None
 
 
-def test_a_pass_tells_of_passes_alone(tmp_path):
+def test_a_pass_predicts_only_passes(tmp_path):
     """Of the same engine and precision, and not of training."""
     [probe] = plan_runs(
         tmp_path, "glue", "features", ["frozen"], task="rte", **SMALL

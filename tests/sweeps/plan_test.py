@@ -106,7 +106,7 @@ def alike(run):
     return run.axes["task"], run.axes["trainable_layers"]
 
 
-def test_a_worker_goes_on_with_a_program_that_it_has(runs):
+def test_a_worker_continues_with_a_program_that_it_has(runs):
     """Of the round that is not yet done."""
     todo = plan.order_runs(runs)
     done = [todo.pop(0) for _ in range(4)]

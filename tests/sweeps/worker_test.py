@@ -132,7 +132,9 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
         (ValueError("here"), "broken"),
     ],
 )
-def test_a_worker_tells_why_a_run_ended(error, outcome, tmp_path, monkeypatch):
+def test_a_worker_reports_why_a_run_ended(
+    error, outcome, tmp_path, monkeypatch
+):
     def fail(order):
         raise error
 
@@ -146,8 +148,8 @@ def test_a_worker_tells_why_a_run_ended(error, outcome, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_leaves_no_process_and_goes_on(tmp_path):
-    """And a killed worker's run goes on in another."""
+def test_a_killed_sweep_leaves_no_process_and_resumes(tmp_path):
+    """And a killed worker's run resumes in another."""
     sweep = start(tmp_path, max_epochs=100_000)
     wait_for(tmp_path / "runs/glue/**/epochs.jsonl")
     assert workers_of(tmp_path)

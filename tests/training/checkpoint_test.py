@@ -180,7 +180,7 @@ def test_a_checkpoint_may_need_another_file(checkpoints):
 
 
 def test_a_damaged_checkpoint_does_not_pass_for_the_newest(checkpoints):
-    """The run goes on at 20 and saves 40: that is newer than the torn 100."""
+    """The run resumes at 20 and saves 40: that is newer than the torn 100."""
     damage(checkpoints, "step-000000100.json", cut_in_half)
 
     def jsons():
@@ -334,7 +334,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
 
 @pytest.mark.slow  # trains whole runs
 @pytest.mark.usefixtures("eager")
-def test_a_finished_run_without_a_whole_checkpoint_stays_finished(tmp_path):
+def test_a_finished_run_without_a_complete_checkpoint_stays_finished(tmp_path):
     settings = tiny_settings(
         tmp_path, trainable_layers="0", max_length=16, max_epochs=1
     )

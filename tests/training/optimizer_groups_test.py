@@ -38,7 +38,7 @@ def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
     assert counts == {"": 3, "head": 2}
 
 
-def test_a_group_that_drifts_goes_on_from_its_first_update():
+def test_a_group_that_drifts_continues_from_its_first_update():
     """As if its gradient were 0, and not before it had one."""
     gradients = [draw(seed) for seed in (1, 2, 3)]
     options = {"bias_correction": True, "clip_norm": 0.0}

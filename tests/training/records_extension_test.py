@@ -72,7 +72,7 @@ def finished(run):
 
 
 def reopen(run, **changes):
-    """Another process goes on with a run."""
+    """Another process extends a run."""
     run.close()
     other = records.RunDirectory(run.path, run.key)
     begin(other, tiny_settings("runs", **changes))

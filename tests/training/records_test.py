@@ -228,7 +228,7 @@ def test_a_run_without_a_config_records_no_other_runs(run, monkeypatch):
     assert run.config() is None
 
 
-def test_a_run_that_goes_on_keeps_what_it_began_with(run, capsys):
+def test_a_resumed_run_keeps_its_first_config(run, capsys):
     devices = types.SimpleNamespace(names=["CPU:0"], replicas=1)
     run.close()
     run.begin(
@@ -286,7 +286,7 @@ def test_a_key_is_as_json_has_it(tmp_path):
 
 
 @pytest.mark.parametrize("name, is_told", [("CPU:0", True), ("GPU:0", False)])
-def test_a_config_tells_machines_apart_whose_processors_compute(
+def test_a_config_distinguishes_machines_whose_processors_compute(
     run, name, is_told
 ):
     begin(run, tiny_settings("runs"), device=name)

@@ -125,7 +125,7 @@ def test_the_same_command_finds_its_run(tmp_path):
     assert again.result().items() >= run_files.finished().items()
 
 
-def test_a_rerun_stands_beside_the_runs_that_are_whole(tmp_path):
+def test_a_rerun_is_next_to_the_complete_runs(tmp_path):
     names = []
     for whole in (True, True, False, True):
         run = locate(tmp_path, rerun=True)

@@ -39,7 +39,7 @@ def test_concurrent_runs_are_those_that_compute(tmp_path):
     assert machine.concurrent_runs(str(tmp_path)) == 4
 
 
-def test_a_start_of_the_machine_is_told_where_linux_says_it(tmp_path):
+def test_a_start_of_the_machine_is_read_where_linux_has_it(tmp_path):
     drawn = tmp_path / "boot_id"
     assert machine.start_of_machine(str(drawn)) is None
     drawn.write_text("449ef15c-f5f2-40ff-b7a8-a9b8fcc5a8e1\n")

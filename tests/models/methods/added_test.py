@@ -52,7 +52,7 @@ def values_of(network):
 
 @pytest.mark.slow  # traces and saves a model
 @pytest.mark.parametrize("method", MERGING, ids=str)
-def test_merged_it_answers_alike_and_is_as_before_afterwards(method):
+def test_merged_it_gives_the_same_answers_and_is_as_before_afterwards(method):
     network, _ = network_of(method)
     before, weights = logits_of(network), values_of(network)
     with added_lib.merged(network.encoder):
@@ -65,7 +65,7 @@ def test_merged_it_answers_alike_and_is_as_before_afterwards(method):
 
 
 @pytest.mark.parametrize("method", MERGING, ids=str)
-def test_the_exported_folder_is_a_plain_bert_that_answers_alike(
+def test_the_exported_folder_is_a_plain_bert_with_the_same_answers(
     method, tmp_path
 ):
     network, _ = network_of(method)

@@ -29,7 +29,7 @@ def test_a_pooled_vector_passes_two_dense_layers(task):
     np.testing.assert_allclose(head(pooled), two_dense(head, pooled), atol=1e-5)
 
 
-def test_two_texts_by_themselves_are_read_beside_their_difference():
+def test_two_texts_by_themselves_are_read_with_their_difference():
     head = reference.build_head("pairs", "dense", units=3, texts_per_example=2)
     u, v = np.split(reference.inputs()[0][:, 0], 2)
     x = np.concatenate([u, v, np.abs(u - v)], axis=1)
