@@ -54,7 +54,7 @@ def open_search(settings: Settings, began: float) -> "Search":
     """
     settings = settings.resolve()
     if settings.own_data:
-        # Reports what is wrong with the table before all else.
+        # Reports problems of the table first.
         _ = table_source.TableSource(
             settings.own_task, settings.split_seed, settings.out
         ).task

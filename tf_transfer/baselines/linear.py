@@ -65,9 +65,9 @@ def restore_scale(task: Task, logits: np.ndarray) -> np.ndarray:
 def standardise(
     features: Features,
 ) -> tuple[Features, np.ndarray, np.ndarray]:
-    """Standardised features, and the mean and deviation of each.
+    """Standardised features, and the mean and standard deviation of each.
 
-    A constant feature has the deviation 1. Sparse features stay as they are.
+    That of a constant feature is 1. Sparse features stay as they are.
 
     Args:
         features: float32 [examples, width].

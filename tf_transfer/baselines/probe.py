@@ -29,7 +29,7 @@ from tf_transfer.utils.json_files import Record
 FOLDS = 5
 REPEATS = 3  # of the cross-validation
 FEW = 1000  # texts, up to which it is repeated
-# States are chosen on so many texts, or on the sentences of so many words.
+# States are chosen on this many texts, or the sentences of this many words.
 MOST_TEXTS, MOST_WORDS = 2000, 5000
 FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)

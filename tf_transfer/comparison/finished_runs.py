@@ -17,7 +17,7 @@ from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.json_files import Record
 
 SAMPLES = 500  # of the texts, for the intervals of one run
-JOINED = 256  # that are kept
+JOINED = 256  # cached joins
 BELOW_CHANCE = 0.005  # p-value; several runs and splits are tested
 
 

@@ -69,7 +69,7 @@ class BatchPlan:
         )
 
 
-# === In which order, padded to what ===
+# === Order and padding ===
 
 
 def buckets_up_to(max_length: int, uses_xla: bool = False) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from tf_transfer.data import file_formats, texts as texts_lib
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
 
-# A value in a table: text in CSV; of other formats what their readers give.
+# A value in a table: text in CSV, else the type that the reader returns.
 Cell = (
     str
     | int

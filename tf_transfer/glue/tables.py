@@ -299,7 +299,7 @@ def _name_approach(name: str) -> str:
 def _list_points(
     groups: DataFrameGroupBy, x: str, y: str
 ) -> list[figures.Point]:
-    """Means and deviations of two columns, where both are known."""
+    """Means and standard deviations of two columns, where both are known."""
     return [
         (tables.deviation(group[x]), tables.deviation(group[y]))
         for _, group in groups

@@ -26,7 +26,7 @@ from tf_transfer.utils import screen
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut, quote_names
 
-SMALLEST, LARGEST = 1e-30, 1e30  # deviation and size of scores, for float32
+SMALLEST, LARGEST = 1e-30, 1e30  # limits of scores and their spread
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 
 

@@ -170,7 +170,7 @@ class TableSource(Source):
         if task_file.kind == "entities":
             return table_rows.read_sentences(task_file, split)
         if task_file.has_label_cells and split != "train":
-            cells = self._read("train").cells  # all splits are alike
+            cells = self._read("train").cells  # as in all splits
         return table_rows.read_rows(task_file, split, cells, self._folder)
 
     def _encode(self, rows: Rows, names: Sequence[str]) -> np.ndarray:
@@ -229,7 +229,7 @@ class TableSource(Source):
     def drawn(self) -> dict[str, np.ndarray]:
         """Rows of the training files by split, int64; see `split_rows`."""
         task_file, train = self.task_file, self._read("train")
-        # A score is scaled by what is drawn, so its task is not known yet.
+        # The drawn texts scale a score, so its task is not known yet.
         names = () if task_file.kind == "score" else self.task.labels or ()
         labels = self._encode(train, names)
         others = []

@@ -23,8 +23,9 @@ NAMES = {
     "model_identity": "the encoder",
 }
 
-# The content of `search.json`: what distinguishes the search, its seconds over
-# all starts, and by what it tried the budget in which nothing is left to do.
+# The content of `search.json`: the key of the search, its seconds over all
+# starts, and the budget within which nothing is left, by --approaches and
+# --max_epochs.
 State = TypedDict(
     "State", {"key": Record, "spent": float, "ended": dict[str, float]}
 )

@@ -305,7 +305,7 @@ class Search:
 
     def _race(self) -> None:
         """Does the runs that the race asks for."""
-        # By name of the run: what it is, and when it began.
+        # By name of the run: its action, and when it began.
         orders: dict[str, tuple[Action, float]] = {}
         scheduler = self._open_scheduler()
 

@@ -113,7 +113,7 @@ class Settings(
         """The root of the runs; their other defaults are their own."""
         out = self.out or os.path.join("searches", self.task_name)
         values = {**super().defaults(), "out": out}
-        values.pop("batch_size", None)  # by what a run trains
+        values.pop("batch_size", None)  # each run has its own
         return values
 
     def check_settings(self) -> None:

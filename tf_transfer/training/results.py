@@ -20,7 +20,7 @@ PhaseResult = TypedDict(
         "kept_epoch": NotRequired[int],  # of the phase
     },
 )
-# What a run measured: its scores and times, and the size of what trained.
+# The measurements of a run: scores, times and trained parameters.
 Outcome = TypedDict(
     "Outcome",
     {

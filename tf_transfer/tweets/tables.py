@@ -231,7 +231,7 @@ def _name(row: Record) -> str:
 
 
 def _show_his(row: Record, metric: str) -> str:
-    """Mean of the author's runs, with the deviation if it is known."""
+    """Mean of the author's runs, with its standard deviation if known."""
     text = tables.number(row.get(metric, math.nan))
     deviation = row.get(f"{metric}_deviation")
     return f"{text} ± {deviation:.2f}" if deviation else text

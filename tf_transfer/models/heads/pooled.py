@@ -105,9 +105,10 @@ class PooledHead(keras.layers.Layer):
             for none.
         pair_features: See `PAIR_FEATURES`; `difference` is Sentence-BERT's.
         init: Distribution of the dense layer's initial weights.
-            `truncated_normal`: the kernel with deviation 0.02, the bias 0, as
-            in BERT's own code. `uniform`: both between -1 / sqrt(width of its
-            input) and 1 / sqrt(width), as PyTorch's `Linear`.
+            `truncated_normal`: the kernel with a standard deviation of 0.02,
+            the bias 0, as in BERT's own code. `uniform`: both between
+            -1 / sqrt(width of its input) and 1 / sqrt(width), as PyTorch's
+            `Linear`.
         **kwargs: Of `keras.layers.Layer`, such as `name`.
     """
 
