@@ -16,7 +16,8 @@ about 40 minutes on two cores; --only selects from:
 
 Every row is measured in a process of its own. The second command writes the
 tables into a document, between the marks that it has: `speed`, `speed_short`,
-`speed_mpnet`, `pass`, `pass_mpnet` and `probe_seconds`.
+`speed_mpnet`, `pass`, `pass_mpnet` and `probe_seconds`. With --only it writes
+those of these kinds.
 """
 
 import glob
@@ -105,7 +106,9 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "tfds", "GLUE, as for tf_transfer.glue.")
     flags.DEFINE_string("out", "runs", "Folder of the measurements.")
-    flags.DEFINE_multi_enum("only", KINDS, KINDS, "What to measure.")
+    flags.DEFINE_multi_enum(
+        "only", KINDS, KINDS, "What to measure, or to write into the document."
+    )
     flags.DEFINE_list(
         "probe_texts", ["1000", "50000"], "Numbers of training texts of SST-2."
     )
@@ -331,14 +334,44 @@ def describe_machine(
     return line
 
 
+# By kind of measurement: the marks of a document, with what makes their text.
 MARKS = {
-    "speed": tabulate_epochs,
-    "speed_short": tabulate_short,
-    "pass": tabulate_passes,
-    "speed_mpnet": lambda out: tabulate_epochs(os.path.join(out, MPNET)),
-    "pass_mpnet": lambda out: tabulate_passes(os.path.join(out, MPNET)),
-    "probe_seconds": tabulate_probes,
+    "epochs": {"speed": tabulate_epochs, "speed_short": tabulate_short},
+    "pass": {"pass": tabulate_passes},
+    "mpnet": {
+        "speed_mpnet": lambda out: tabulate_epochs(os.path.join(out, MPNET)),
+        "pass_mpnet": lambda out: tabulate_passes(os.path.join(out, MPNET)),
+    },
+    "probe": {"probe_seconds": tabulate_probes},
 }
+
+
+def fill(document: str, kinds: Sequence[str], out: str) -> None:
+    """Writes measurements between the marks that a document has.
+
+    Args:
+        document: Path.
+        kinds: Of measurements.
+        out: See `--out`.
+
+    Raises:
+        UserError: It has no marks of these kinds.
+    """
+    with open(document, encoding="utf-8") as file:
+        text = file.read()
+    tables = {
+        mark: tabulate
+        for kind in kinds
+        for mark, tabulate in MARKS[kind].items()
+        if f"<!-- begin: {mark} -->" in text
+    }
+    if not tables:
+        raise UserError(
+            f"--document={document}: has no marks for {', '.join(kinds)}, such "
+            "as <!-- begin: speed -->."
+        )
+    for mark, tabulate in tables.items():
+        documents.fill(document, mark, tabulate(out))
 
 
 def main(argv: list[str]) -> None:
@@ -347,11 +380,7 @@ def main(argv: list[str]) -> None:
     values = flags.FLAGS
     data, out = values.data, values.out
     if values.document:
-        with open(values.document, encoding="utf-8") as file:
-            text = file.read()
-        marks = [m for m in MARKS if f"<!-- begin: {m} -->" in text]
-        for mark in marks or ["speed"]:
-            documents.fill(values.document, mark, MARKS[mark](out))
+        fill(values.document, values.only, out)
         return
     if "epochs" in values.only:
         rows = GPU_ROWS if machine.has_gpu() else CPU_ROWS
