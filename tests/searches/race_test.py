@@ -1,5 +1,7 @@
 """Which run is next in a race, and which candidate leads; nothing trains."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,26 @@ def test_a_pass_is_paid_once():
     overhead = race_lib.OVERHEAD_SECONDS
     assert before == overhead + BUILD_SECONDS + 3.0
     assert costs.seconds("last 1") == overhead + 2 * 3.0  # half as fast
+
+
+@pytest.mark.parametrize("right, wrong", [(12, 0), (3, 2)])
+def test_what_answers_all_texts_alike_is_not_the_answer(right, wrong):
+    """Whatever it usually leads by; the probe leads it, likely or not."""
+    race = make_race()
+    race.candidates["everything"] = dataclasses.replace(
+        race.candidates["everything"], usual_lead=100.0
+    )
+    labels = np.repeat([0, 1], [120, 80])
+    answers = {name: np.zeros(TEXTS, np.int64) for name in TOPS}
+    answers["probe"][120 : 120 + right] = 1
+    answers["probe"][:wrong] = 1
+    for name in ("probe", "everything"):
+        scores = {"accuracy": float((answers[name] == labels).mean())}
+        scored = Scored(
+            *("validation", "accuracy", scores, np.arange(TEXTS), labels),
+            logits=np.eye(2)[answers[name]],
+            seconds=1.0,
+        )
+        race.tell(name, 0, scored)
+    assert race.rank()[0].name == "everything"
+    assert race.compare()[0].name == "probe"

@@ -347,10 +347,19 @@ class Race:
         return expected
 
     def compare(self) -> list[Row]:
-        """A row for each candidate, the best first, which is the reference."""
+        """A row for each candidate, the best first, which is the reference.
+
+        Candidates that are not likely to be above the majority baseline come
+        last. If none is, the order is that of their leads over it.
+        """
         ranked = [self.describe(one.name) for one in self.rank()]
         if not ranked:
             return []
+        rows = {row.name: row for row in compare.compare(ranked, ranked[0])}
+        if any(row.is_likely for row in rows.values()):
+            ranked.sort(key=lambda one: not rows[one.row.name].is_likely)
+        else:
+            ranked.sort(key=lambda one: -rows[one.row.name].lead.value)
         baselines = [one for one in ranked if one.row.is_baseline]
         return compare.compare(ranked, ranked[0], baselines)
 
