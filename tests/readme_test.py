@@ -276,8 +276,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     }
     defined |= {"flagfile", "help", "version"}
     # Of benchmarks, of pytest here, and of Ray and TensorBoard.
-    defined |= {"baselines", "epochs", "examples", "probe_texts", "profile"}
-    defined |= {"conll", "list", "mark", "rounds", "search", "shape"}
+    defined |= {"baselines", "budgets", "epochs", "examples", "probe_texts"}
+    defined |= {"conll", "list", "mark", "profile", "rounds", "search", "shape"}
     defined |= {"share", "tables"}
     defined |= {"attack", "attack_seed", "fault", "faults", "gpu"}
     defined |= {"run_slow", "only_slow", "address", "head", "logdir"}
