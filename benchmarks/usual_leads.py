@@ -5,46 +5,76 @@ r"""What approaches usually lead the baselines by, which a search starts from.
         --document=experiments/search_answers/results.md
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Of each of six tasks,
-some texts are labelled. All usual candidates of a search are fitted to these,
-at their usual rate and number of epochs, and scored on the test. A lead is a
-candidate's score minus that of the best baseline, in points.
+some texts are labelled. All usual candidates of a search run on each of its
+folds, at their usual rate and number of epochs. Then they are fitted to all
+labelled texts, and scored on the test. A lead is a candidate's score minus that
+of the best baseline, in points.
 
-A replay draws what a short search would see of these leads, with `FOLDS` folds
-of each approach, and has the test score that its choice misses, by the expected
-leads of `searches.leads` and by each lead as it is.
+A replay has a search decide with shares of the time that all these runs took. A
+run takes its recorded time, and gives its recorded predictions. Variants and
+further seeds are not recorded, so a replay has none of them. It has the test
+score that its choice misses against the best candidate, in points, as a mean
+over orders of the folds.
 
-Tasks that are already measured are skipped, so the same command resumes.
+Tasks that are already measured are skipped, so the same command resumes. A task
+that was interrupted starts again.
 """
 
 import contextlib
+import copy
+import dataclasses
 import io
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import statistics
+import time
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from absl import flags
 
 from benchmarks import documents, search_answers
 from tf_transfer import train
-from tf_transfer.comparison.estimates import Estimate, Ranged
+from tf_transfer.comparison import decisions
+from tf_transfer.comparison.finished_runs import open_scored, Scored
 from tf_transfer.config import command_line
 from tf_transfer.runs.warm import WarmState
-from tf_transfer.searches import leads as leads_lib, settings as searches
-from tf_transfer.searches.candidates import EVERYTHING_LEAD
+from tf_transfer.searches import settings as searches
 from tf_transfer.searches.controller import Search
-from tf_transfer.utils import files, json_files
+from tf_transfer.searches.race import Race
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import files, json_files, machine
+from tf_transfer.utils.json_files import Record
 
 NAME = "usual_leads"
-# A replay: the folds of a search of some minutes on 600 texts, and the error of
-# a lead on one fold, if a quarter of 120 texts is answered differently.
-FOLDS = {"last 1": 5, "last 2": 2, "last 4": 1, "everything": 1}
-FOLD_ERROR = 100 * math.sqrt(0.25 / 120)
-REPLAYS = 1_000
+APPROACHES = ("last 1", "last 2", "last 4", "everything")
+BASELINES = ("the probe", "the TF-IDF baseline")
+# Of the time of all recorded runs; the last is as long as a search needs.
+SHARES = {"a 20th": 1 / 20, "a 10th": 1 / 10, "a 4th": 1 / 4, "all": math.inf}
 
-Scores = dict[str, float]  # in points, by candidate
+
+@dataclasses.dataclass(frozen=True)
+class RecordedRun:
+    """A run on a fold.
+
+    Attributes:
+        scored: Its held-out predictions.
+        seconds: From its start to its end.
+        epochs: Seconds of each epoch, with its evaluation.
+        built: Seconds of a pass of the frozen encoder.
+        pass_seconds: Of the pass whose states it reads.
+    """
+
+    scored: Scored
+    seconds: float
+    epochs: list[float]
+    built: float
+    pass_seconds: float
+
+
+Runs = dict[tuple[str, int], RecordedRun]  # by candidate and fold
 
 
 def define_flags() -> None:
@@ -59,15 +89,53 @@ def define_flags() -> None:
     flags.DEFINE_string("document", "", "Document to write the table into.")
 
 
-def measure_task(task: str, warm: WarmState) -> Scores:
-    """Fits every usual candidate to the labelled texts of a task.
+def measure_task(task: str, warm: WarmState) -> dict[str, Any]:
+    """Runs every usual candidate on all folds and on all labelled texts.
 
     Args:
         task: Key of `search_answers.TASKS`.
-        warm: Keeps the encoder from run to run.
+        warm: Keeps encoders from run to run.
+
+    Returns:
+        `scores`: of the test, in points, by candidate; `missed`: by share of
+        the time, see `replay`; `seconds` of all runs.
+    """
+    search = open_search(task)
+    recorded: Runs = {}
+    scores, seconds = {}, 0.0
+    for name, candidate in search.plan.by_name.items():
+        if candidate.variant_of:
+            continue
+        for fold in range(search.folds):
+            run = search.plan.make_run(name, fold)
+            recorded[name, fold] = one = _record(run, warm)
+            seconds += one.seconds
+        # The test, once: after the last epoch.
+        for score_test in (candidate.is_baseline, True):
+            run = search.plan.make_refit(name, score_test)
+            result, taken = _train(run, warm)
+            seconds += taken
+        scores[name] = 100 * result["test"][result["metric"]]
+    missed = {
+        title: statistics.fmean(
+            max(scores.values())
+            - scores[replay(search.race, recorded, share * seconds, first)]
+            for first in range(search.folds)
+        )
+        for title, share in SHARES.items()
+    }
+    return {"scores": scores, "missed": missed, "seconds": seconds}
+
+
+def open_search(task: str) -> Search:
+    """A search of a task that has done nothing yet.
+
+    Args:
+        task: Key of `search_answers.TASKS`.
     """
     values = flags.FLAGS
     folder = os.path.join(values.runs, task)
+    shutil.rmtree(folder, ignore_errors=True)
     search_answers.write_task(task, values.examples, folder)
     settings = searches.Settings(
         task=os.path.join(folder, "task.toml"),
@@ -76,21 +144,60 @@ def measure_task(task: str, warm: WarmState) -> Scores:
         budget="1h",
         out=os.path.join(folder, "search"),
         cache_dir=os.path.join(values.runs, "cache"),
-    ).resolve()
-    search = Search(settings, 0.0)
-    scores = {}
-    for name, candidate in search.plan.by_name.items():
-        if candidate.variant_of:
+    )
+    return Search(settings.resolve(), 0.0)
+
+
+def _train(run: Planned, warm: WarmState) -> tuple[Record, float]:
+    """Does a run; its result and its seconds."""
+    assert isinstance(run.settings, train.Settings)
+    began = time.monotonic()
+    with contextlib.redirect_stdout(io.StringIO()):
+        experiment = train.Train(run.settings, warm=warm)
+        result = experiment.train(prints_answer=False).record
+    return result, time.monotonic() - began
+
+
+def _record(run: Planned, warm: WarmState) -> RecordedRun:
+    """Does a run on a fold."""
+    result, seconds = _train(run, warm)
+    scored = open_scored(run.directory.path, "validation")
+    assert scored is not None
+    epochs = [
+        line["train_seconds"] + line["eval_seconds"]
+        for line in run.directory.epochs()
+    ]
+    built = result["prefix_seconds"] or 0.0
+    if run.settings.is_sparse or run.settings.is_probe:
+        epochs = [max(sum(epochs) - built, 0.0)]
+    pass_seconds = result["prefix_build_seconds"] or 0.0
+    return RecordedRun(scored, seconds, epochs, built, pass_seconds)
+
+
+def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
+    """The candidate that a search chooses from recorded runs.
+
+    Args:
+        race: Of the search; it is left as it is.
+        recorded: All runs that there are.
+        seconds: That the search has, with the fit to all labelled texts.
+        first: The recorded fold that is the first of the search.
+    """
+    race = copy.deepcopy(race)
+    while (action := race.next(seconds)) is not None:
+        name, repeat = action.name, action.repeat
+        one = None
+        if repeat < race.folds:
+            one = recorded.get((name, (repeat + first) % race.folds))
+        if one is None:
+            race.failed.add((name, repeat))
             continue
-        # The test, once: after the last epoch.
-        for score_test in (candidate.is_baseline, True):
-            run = search.plan.make_refit(name, score_test)
-            assert isinstance(run.settings, train.Settings)
-            with contextlib.redirect_stdout(io.StringIO()):
-                experiment = train.Train(run.settings, warm=warm)
-                record = experiment.train(prints_answer=False).record
-        scores[name] = 100 * record["test"][record["metric"]]
-    return scores
+        seconds -= one.seconds
+        race.tell(name, repeat, one.scored)
+        race.costs.tell(
+            *(name, one.epochs, one.built, one.seconds, one.pass_seconds)
+        )
+    return decisions.choose(race.compare(), 0.0).name
 
 
 def measure(out: str) -> dict[str, Any]:
@@ -102,6 +209,7 @@ def measure(out: str) -> dict[str, Any]:
         "model": values.model,
         "max_length": values.max_length,
         "examples": values.examples,
+        "processor": machine.processor(),
         "tasks": {},
     }
     if os.path.exists(path):
@@ -110,8 +218,8 @@ def measure(out: str) -> dict[str, Any]:
     warm = WarmState()
     for task in values.tasks:
         if task not in measured["tasks"]:
-            measured["tasks"][task] = scores = measure_task(task, warm)
-            print(task, scores, flush=True)
+            measured["tasks"][task] = measure_task(task, warm)
+            print(task, measured["tasks"][task], flush=True)
             files.write_json(path, measured)
     return measured
 
@@ -119,69 +227,40 @@ def measure(out: str) -> dict[str, Any]:
 # === The table ===
 
 
-def find_leads(tasks: Mapping[str, Scores]) -> pd.DataFrame:
-    """The leads of the approaches of `FOLDS`, a row for each task."""
-    rows = {}
-    for task, scores in tasks.items():
-        floor = max(scores["the probe"], scores["the TF-IDF baseline"])
-        rows[task] = {name: scores[name] - floor for name in FOLDS}
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-Rule = Callable[[Sequence[Ranged]], Sequence[float]]
-
-
-def expect_together(seen: Sequence[Ranged]) -> list[float]:
-    """The expected leads of a search."""
-    usual = [EVERYTHING_LEAD if n == "everything" else 0.0 for n in FOLDS]
-    return leads_lib.expect_leads(seen, usual, [*FOLDS])
-
-
-def take_each(seen: Sequence[Ranged]) -> list[float]:
-    """The leads as they are."""
-    return [one.value for one in seen]
-
-
-def replay(leads: np.ndarray, rule: Rule) -> float:
-    """The mean score that the choice of a short search misses, in points.
+def find_leads(scores: Mapping[str, float]) -> dict[str, float]:
+    """The lead of each approach over the best baseline, in points.
 
     Args:
-        leads: float [approaches] of `FOLDS`; that of the baseline is 0.
-        rule: From the observed leads to the expected ones.
+        scores: Of the test, in points, by candidate.
     """
-    errors = FOLD_ERROR / np.sqrt([*FOLDS.values()])
-    rng = np.random.default_rng(0)
-    missed = []
-    for _ in range(REPLAYS):
-        noise = rng.normal(size=len(FOLDS)) * errors
-        seen = [
-            Ranged(lead, estimate=Estimate(lead, error, math.inf))
-            for lead, error in zip(leads + noise, errors)
-        ]
-        expected = rule(seen)
-        best = int(np.argmax(expected))
-        reached = float(leads[best]) if expected[best] > 0 else 0.0
-        missed.append(max(leads.max(), 0.0) - reached)
-    return float(np.mean(missed))
+    floor = max(scores[name] for name in BASELINES)
+    return {name: scores[name] - floor for name in APPROACHES}
 
 
 def make_table(measured: dict[str, Any]) -> str:
-    """The leads by task, and their means, as Markdown."""
-    missed = {"missed": expect_together, "missed, each by itself": take_each}
-    table = find_leads(measured["tasks"])
-    for title, rule in missed.items():
-        leads = table[[*FOLDS]].to_numpy()
-        table[title] = [replay(row, rule) for row in leads]
+    """The leads and what replays miss by task, and their means, as Markdown."""
+    tasks = measured["tasks"]
+    table = pd.DataFrame.from_dict(
+        {
+            task: {**find_leads(one["scores"]), **one["missed"]}
+            for task, one in tasks.items()
+        },
+        orient="index",
+    )
     table.loc["**mean**"] = table.mean()
-    heads = ["task", *table]
+    missed = [f"missed in {title} of the time" for title in SHARES]
+    heads = ["task", *APPROACHES, *missed]
     rows = [heads, ["---"] * len(heads)]
     for task, row in table.iterrows():
-        cells = [f"{row[name]:+.1f}" for name in FOLDS]
-        cells += [f"{row[title]:.1f}" for title in missed]
+        cells = [f"{row[name]:+.1f}" for name in APPROACHES]
+        cells += [f"{row[title]:.2f}" for title in SHARES]
         rows.append([str(task), *cells])
+    minutes = statistics.fmean(one["seconds"] for one in tasks.values()) / 60
     return (
         f"`{measured['model']}`, {measured['examples']} labelled texts of up "
-        f"to {measured['max_length']} tokens:\n\n{documents.as_markdown(rows)}"
+        f"to {measured['max_length']} tokens, on {measured['processor']}; all "
+        f"runs of a task took {minutes:.0f} minutes in the mean:\n\n"
+        f"{documents.as_markdown(rows)}"
     )
 
 

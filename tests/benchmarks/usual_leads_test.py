@@ -1,9 +1,11 @@
-"""The table of usual leads, from made-up scores; nothing trains."""
+"""Replays of a search from made-up records, and their table."""
 
-import numpy as np
+import math
+
 import pytest
 
 from benchmarks import usual_leads
+from tests.searches import race_test
 
 SCORES = {
     "the TF-IDF baseline": 60.0,
@@ -16,36 +18,72 @@ SCORES = {
 }
 
 
-def make_scores(change=0.0):
-    return {**SCORES, "everything": SCORES["everything"] + change}
+def make_task(change=0.0, missed=0.5):
+    """What is measured of a task."""
+    scores = {**SCORES, "everything": SCORES["everything"] + change}
+    shares = dict.fromkeys(usual_leads.SHARES, missed)
+    return {"scores": scores, "missed": shares, "seconds": 240.0}
+
+
+def record_all(tops):
+    """A run of each usual candidate on each fold, of known seconds."""
+    recorded = {}
+    for name, top in tops.items():
+        seconds = race_test.SECONDS.get(name, 1.0)
+        for fold in range(5):
+            scored = race_test.make_scored(top / 100, fold, fold)
+            recorded[name, fold] = usual_leads.RecordedRun(
+                scored, 3 * seconds + 1.0, [seconds] * 3, 0.0, 0.0
+            )
+    return recorded
 
 
 def test_leads_are_over_the_best_baseline():
-    leads = usual_leads.find_leads({"sst2": make_scores(2), "cola": SCORES})
-    assert leads.loc["sst2"].to_dict() == pytest.approx(
-        {"last 1": -1.0, "last 2": 2.0, "last 4": 3.0, "everything": 6.0}
+    leads = usual_leads.find_leads(SCORES)
+    assert leads == pytest.approx(
+        {"last 1": -1.0, "last 2": 2.0, "last 4": 3.0, "everything": 4.0}
     )
-    assert [*leads.index] == ["sst2", "cola"]
 
 
-def test_a_replay_misses_nothing_where_the_best_is_clear():
-    for rule in (usual_leads.expect_together, usual_leads.take_each):
-        assert usual_leads.replay(np.array([40.0, 0, 0, 0]), rule) == 0
-        assert usual_leads.replay(np.full(4, -40.0), rule) == 0
+def test_a_replay_chooses_the_best_of_what_fits():
+    race = race_test.make_race()
+    recorded = record_all({**race_test.TOPS, "everything": 95.0})
+    chosen = [
+        usual_leads.replay(race, recorded, seconds, 0)
+        for seconds in (40.0, 1000.0)
+    ]
+    assert chosen == ["last 1", "everything"]
+    assert not race.results and not race.failed  # it is left as it was
 
 
-def test_leads_together_miss_less_where_everything_leads():
-    leads = np.array([1.0, 2.0, 2.5, 4.5])
-    together, each = (
-        usual_leads.replay(leads, rule)
-        for rule in (usual_leads.expect_together, usual_leads.take_each)
-    )
-    assert 0 < together < each < 4.5
+def test_a_replay_starts_with_the_fold_that_it_is_given():
+    """Everything, which fits on one fold alone, fails on the fourth."""
+    race = race_test.make_race()
+    recorded = record_all({**race_test.TOPS, "everything": 95.0})
+    failed = record_all({"everything": 20.0})
+    recorded["everything", 3] = failed["everything", 3]
+    chosen = [usual_leads.replay(race, recorded, 220.0, n) for n in (0, 3)]
+    assert chosen == ["everything", "last 2"]
+
+
+def test_variants_and_further_seeds_are_not_replayed():
+    recorded = record_all(race_test.TOPS)
+    chosen = usual_leads.replay(race_test.make_race(), recorded, math.inf, 0)
+    assert chosen == "last 2"
 
 
 def test_the_table_has_a_row_for_each_task_and_their_mean():
-    measured = {"model": "minilm", "max_length": 9, "examples": 600}
-    measured["tasks"] = {"sst2": SCORES, "cola": make_scores(4.0)}
-    rows = usual_leads.make_table(measured).splitlines()[2:]
-    assert rows[2].startswith("| sst2 | -1.0 | +2.0 | +3.0 | +4.0 |")
-    assert rows[-1].startswith("| **mean** | -1.0 | +2.0 | +3.0 | +6.0 |")
+    measured = {
+        "model": "minilm",
+        "max_length": 9,
+        "examples": 600,
+        "processor": "CPU",
+        "tasks": {"sst2": make_task(), "cola": make_task(4.0, 1.5)},
+    }
+    text = usual_leads.make_table(measured)
+    assert "took 4 minutes" in text
+    rows = text.splitlines()[2:]
+    assert rows[2] == (
+        "| sst2 | -1.0 | +2.0 | +3.0 | +4.0 | 0.50 | 0.50 | 0.50 | 0.50 |"
+    )
+    assert rows[-1].startswith("| **mean** | -1.0 | +2.0 | +3.0 | +6.0 | 1.00")
