@@ -170,7 +170,8 @@ def search(folder: str, budget: str) -> dict[str, Any]:
     Returns:
         `metric`; `score` of the answer on the test, in points; `approach` of
         the answer; `seconds` from the command's start to its end; `sentence`;
-        `expected`: the score of the folds, with both ends of its interval.
+        `expected`: the score of the folds, with both ends of its interval;
+        `processor`.
 
     Raises:
         UserError: It failed, or has no answer.
@@ -208,6 +209,7 @@ def search(folder: str, budget: str) -> dict[str, Any]:
         "seconds": seconds,
         "sentence": sentence,
         "expected": [*map(float, expected.groups())] if expected else None,
+        "processor": machine.processor(),
     }
 
 
@@ -334,7 +336,6 @@ def measure(out: str) -> dict[str, Any]:
     measured: dict[str, Any] = {
         "model": values.model,
         "max_length": values.max_length,
-        "processor": machine.processor(),
         "code": refresh.find_code(NAME),
         "cases": {},
     }
@@ -412,6 +413,11 @@ def make_table(measured: dict[str, Any]) -> str:
     budgets = {b for case in cases.values() for b in case["search"]}
     names = [*dict.fromkeys(n for c in cases.values() for n in c["others"])]
     ordered = sorted(budgets, key=parse_budget)
+    processors = {
+        answer["processor"]
+        for case in cases.values()
+        for answer in case["search"].values()
+    }
     heads = ["task, labelled texts", *names]
     for budget in ordered:
         heads += [f"search, {budget}", "its answer"]
@@ -440,7 +446,8 @@ def make_table(measured: dict[str, Any]) -> str:
         rows.append([*row, *[""] * (len(heads) - len(row))])
     return (
         f"`{measured['model']}`, texts of up to {measured['max_length']} "
-        f"tokens, on {measured['processor']}; test scores in points:\n\n"
+        f"tokens, on {' and '.join(sorted(processors))}; test scores in "
+        f"points:\n\n"
         f"{documents.as_markdown(rows)}\n\n{_describe_coverage(cases)}"
     )
 

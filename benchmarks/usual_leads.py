@@ -42,8 +42,8 @@ from tf_transfer.comparison.finished_runs import open_scored, Scored
 from tf_transfer.config import command_line
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.searches import settings as searches
-from tf_transfer.searches.controller import Search
-from tf_transfer.searches.race import Race
+from tf_transfer.searches.controller import read_seconds, Search
+from tf_transfer.searches.race import Race, RunSeconds
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.json_files import Record
@@ -61,17 +61,13 @@ class RecordedRun:
 
     Attributes:
         scored: Its held-out predictions.
+        parts: The seconds of its parts.
         seconds: From its start to its end.
-        epochs: Seconds of each epoch, with its evaluation.
-        built: Seconds of a pass of the frozen encoder.
-        pass_seconds: Of the pass whose states it reads.
     """
 
     scored: Scored
+    parts: RunSeconds
     seconds: float
-    epochs: list[float]
-    built: float
-    pass_seconds: float
 
 
 Runs = dict[tuple[str, int], RecordedRun]  # by candidate and fold
@@ -98,7 +94,7 @@ def measure_task(task: str, warm: WarmState) -> dict[str, Any]:
 
     Returns:
         `scores`: of the test, in points, by candidate; `missed`: by share of
-        the time, see `replay`; `seconds` of all runs.
+        the time, see `replay`; `seconds` of all runs; `processor`.
     """
     search = open_search(task)
     recorded: Runs = {}
@@ -124,7 +120,12 @@ def measure_task(task: str, warm: WarmState) -> dict[str, Any]:
         )
         for title, share in SHARES.items()
     }
-    return {"scores": scores, "missed": missed, "seconds": seconds}
+    return {
+        "scores": scores,
+        "missed": missed,
+        "seconds": seconds,
+        "processor": machine.processor(),
+    }
 
 
 def open_search(task: str) -> Search:
@@ -163,15 +164,7 @@ def _record(run: Planned, warm: WarmState) -> RecordedRun:
     result, seconds = _train(run, warm)
     scored = open_scored(run.directory.path, "validation")
     assert scored is not None
-    epochs = [
-        line["train_seconds"] + line["eval_seconds"]
-        for line in run.directory.epochs()
-    ]
-    built = result["prefix_seconds"] or 0.0
-    if run.settings.is_sparse or run.settings.is_probe:
-        epochs = [max(sum(epochs) - built, 0.0)]
-    pass_seconds = result["prefix_build_seconds"] or 0.0
-    return RecordedRun(scored, seconds, epochs, built, pass_seconds)
+    return RecordedRun(scored, read_seconds(run, result), seconds)
 
 
 def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
@@ -194,9 +187,7 @@ def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
             continue
         seconds -= one.seconds
         race.tell(name, repeat, one.scored)
-        race.costs.tell(
-            *(name, one.epochs, one.built, one.seconds, one.pass_seconds)
-        )
+        race.costs.tell(name, one.parts, one.seconds)
     return decisions.choose(race.compare(), 0.0).name
 
 
@@ -209,7 +200,6 @@ def measure(out: str) -> dict[str, Any]:
         "model": values.model,
         "max_length": values.max_length,
         "examples": values.examples,
-        "processor": machine.processor(),
         "tasks": {},
     }
     if os.path.exists(path):
@@ -255,10 +245,11 @@ def make_table(measured: dict[str, Any]) -> str:
         cells = [f"{row[name]:+.1f}" for name in APPROACHES]
         cells += [f"{row[title]:.2f}" for title in SHARES]
         rows.append([str(task), *cells])
+    processors = " and ".join(sorted({t["processor"] for t in tasks.values()}))
     minutes = statistics.fmean(one["seconds"] for one in tasks.values()) / 60
     return (
         f"`{measured['model']}`, {measured['examples']} labelled texts of up "
-        f"to {measured['max_length']} tokens, on {measured['processor']}; all "
+        f"to {measured['max_length']} tokens, on {processors}; all "
         f"runs of a task took {minutes:.0f} minutes in the mean:\n\n"
         f"{documents.as_markdown(rows)}"
     )

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import usual_leads
 from tests.searches import race_test
+from tf_transfer.searches.race import RunSeconds
 
 SCORES = {
     "the TF-IDF baseline": 60.0,
@@ -22,7 +23,12 @@ def make_task(change=0.0, missed=0.5):
     """What is measured of a task."""
     scores = {**SCORES, "everything": SCORES["everything"] + change}
     shares = dict.fromkeys(usual_leads.SHARES, missed)
-    return {"scores": scores, "missed": shares, "seconds": 240.0}
+    return {
+        "scores": scores,
+        "missed": shares,
+        "seconds": 240.0,
+        "processor": "CPU",
+    }
 
 
 def record_all(tops):
@@ -33,7 +39,7 @@ def record_all(tops):
         for fold in range(5):
             scored = race_test.make_scored(top / 100, fold, fold)
             recorded[name, fold] = usual_leads.RecordedRun(
-                scored, 3 * seconds + 1.0, [seconds] * 3, 0.0, 0.0
+                scored, RunSeconds([seconds] * 3), 3 * seconds + 1.0
             )
     return recorded
 
@@ -77,7 +83,6 @@ def test_the_table_has_a_row_for_each_task_and_their_mean():
         "model": "minilm",
         "max_length": 9,
         "examples": 600,
-        "processor": "CPU",
         "tasks": {"sst2": make_task(), "cola": make_task(4.0, 1.5)},
     }
     text = usual_leads.make_table(measured)

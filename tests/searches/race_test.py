@@ -7,7 +7,7 @@ import pytest
 
 from tf_transfer.comparison.finished_runs import Scored
 from tf_transfer.searches import race as race_lib
-from tf_transfer.searches.race import Candidate, Costs, Race
+from tf_transfer.searches.race import Candidate, Costs, Race, RunSeconds
 from tf_transfer.sweeps.estimate import Work
 
 TEXTS = 200  # of a fold
@@ -81,7 +81,7 @@ def run(race, budget, tops=TOPS, fails=()):
         scored = make_scored(share, repeat % race.folds, repeat)
         race.tell(name, repeat, scored)
         whole = sum(seconds) + built + 1.0
-        race.costs.tell(name, seconds, built, whole, built)
+        race.costs.tell(name, RunSeconds(seconds, built, built), whole)
     return done, spent
 
 
@@ -185,7 +185,7 @@ def test_cheap_baselines_run_on_a_fold_before_what_is_compared_with_them():
 
 def test_a_measured_approach_costs_what_it_took():
     costs = Costs(make_candidates(), 1.0)
-    costs.tell("last 2", [9.0, 5.0, 5.0], 10.0, 30.0)
+    costs.tell("last 2", RunSeconds([9.0, 5.0, 5.0], 10.0), 30.0)
     assert costs.epoch_seconds("last 2, 6 epochs") == 5.0
     assert costs.overhead_seconds("last 2") == 1.0
     assert costs.epoch_seconds("everything") == pytest.approx(25.0)
@@ -194,7 +194,7 @@ def test_a_measured_approach_costs_what_it_took():
 def test_a_pass_is_paid_once():
     costs = Costs(make_candidates(), 1.0)
     before = costs.seconds("last 1")
-    costs.tell("probe", [1.0], 20.0, pass_seconds=20.0)
+    costs.tell("probe", RunSeconds([1.0], 20.0, 20.0))
     overhead = race_lib.OVERHEAD_SECONDS
     assert before == overhead + BUILD_SECONDS + 3.0
     assert costs.seconds("last 1") == overhead + 2 * 3.0  # half as fast

@@ -143,8 +143,8 @@ def test_all_runs_have_the_precision_of_the_search(
     path = fake_runs.write_task(tmp_path)
     plan, made = make_plan(path, tmp_path / "out", precision=precision)
     runs = [plan.make_run(name, 0).settings for name in made]
-    found = {run.precision for run in runs if not run.is_sparse}
-    assert found == {expected}
+    precisions = {run.precision for run in runs if not run.is_sparse}
+    assert precisions == {expected}
 
 
 def test_blocks_that_add_nothing_are_left_out(tmp_path):

@@ -52,7 +52,7 @@ def test_each_step_has_a_batch_of_each_until_the_largest_set_is_through():
     assert plan.counts.tolist() == [8, 7, 8, 7, 8]
 
 
-def test_the_rest_of_a_plan_resumes_at_its_place():
+def test_the_rest_of_a_plan_resumes_at_its_step():
     plan = joint.Sum().plan(passes(), SIZES, None, 0.0)
     left = plan.start_at(2)
     for whole, part in zip(plan.plans, left.plans, strict=True):
@@ -60,7 +60,7 @@ def test_the_rest_of_a_plan_resumes_at_its_place():
     assert left.counts.tolist() == plan.counts.tolist()[2:]
 
 
-def test_the_rest_of_a_drawn_plan_resumes_at_its_place():
+def test_the_rest_of_a_drawn_plan_resumes_at_its_step():
     rng = np.random.default_rng(0)
     plan = joint.Sampled(1.0, 1.0).plan(passes(), SIZES, rng, 0.0)
     assert len(plan) == 2 + 5

@@ -14,7 +14,6 @@ import gc
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import ClassVar, NamedTuple, TYPE_CHECKING
 
 import numpy as np
@@ -73,7 +72,7 @@ class Signature(NamedTuple):
 
 
 @dataclasses.dataclass(eq=False)
-class KeptEncoder:
+class WarmEncoder:
     """An encoder, and the state that runs on it share.
 
     Attributes:
@@ -86,20 +85,15 @@ class KeptEncoder:
     """
 
     encoder: "Encoder"
-    initial: "dict[int, tuple[keras.Variable, np.ndarray]]" = field(
+    initial: "dict[int, tuple[keras.Variable, np.ndarray]]" = dataclasses.field(
         default_factory=dict
     )
     network: "Network | None" = None
-    added: "dict[int, AddedWeights]" = field(default_factory=dict)
+    added: "dict[int, AddedWeights]" = dataclasses.field(default_factory=dict)
     signature: Signature | None = None
-    ids: dict[tuple[int, str, bytes], tokens.Tokens] = field(
+    ids: dict[tuple[int, str, bytes], tokens.Tokens] = dataclasses.field(
         default_factory=dict
     )
-
-    def count_parameters(self) -> int:
-        """The number of parameters of the encoder."""
-        layers = self.encoder.layers
-        return sum(layer.count_params() for layer in layers)
 
 
 class WarmState:
@@ -113,14 +107,14 @@ class WarmState:
 
     def __init__(self) -> None:
         # The least recently used is the first.
-        self._kept: dict[EncoderKey, KeptEncoder] = {}
+        self._encoders: dict[EncoderKey, WarmEncoder] = {}
 
-    def _find(self, encoder: "Encoder") -> KeptEncoder:
+    def _find(self, encoder: "Encoder") -> WarmEncoder:
         """The state kept with an encoder; empty if it was loaded elsewhere."""
-        for kept in self._kept.values():
-            if kept.encoder is encoder:
-                return kept
-        return KeptEncoder(encoder)
+        for state in self._encoders.values():
+            if state.encoder is encoder:
+                return state
+        return WarmEncoder(encoder)
 
     # === The encoder ===
 
@@ -154,29 +148,33 @@ class WarmState:
             # Only where the pooler is new does it draw from the seed.
             seed if loading.has_new_pooler(model) else None,
         )
-        kept = self._kept.pop(key, None)
-        if kept is None:
+        state = self._encoders.pop(key, None)
+        if state is None:
             self._make_room()
-            kept = KeptEncoder(
+            state = WarmEncoder(
                 loading.load(
                     model, cache_folder, dropout, precision, seed, keep_blocks
                 )
             )
-        self._kept[key] = kept
-        for weight, value in kept.initial.values():
+        self._encoders[key] = state
+        for weight, value in state.initial.values():
             weight.assign(value)
-        kept.encoder.added = {}  # a probe has no network that adds its own
-        return kept.encoder
+        state.encoder.added = {}  # a probe has no network that adds its own
+        return state.encoder
 
     def _make_room(self) -> None:
         """Drops the least recently used encoders, before one is loaded."""
-        sizes = {
-            key: kept.count_parameters() for key, kept in self._kept.items()
-        }
-        while sum(sizes.values()) > MOST_PARAMETERS:
-            key = next(iter(self._kept))
-            del self._kept[key], sizes[key]
+        while self._count_parameters() > MOST_PARAMETERS:
+            del self._encoders[next(iter(self._encoders))]
         gc.collect()  # programs and networks are circles of references
+
+    def _count_parameters(self) -> int:
+        """The number of parameters of all encoders."""
+        return sum(
+            layer.count_params()
+            for state in self._encoders.values()
+            for layer in state.encoder.layers
+        )
 
     def remember(
         self, encoder: "Encoder", weights: "Iterable[keras.Variable]"
@@ -221,20 +219,20 @@ class WarmState:
             scales,
             {number: weights.method for number, weights in added.items()},
         )
-        kept = self._find(encoder)
-        if kept.network is None or kept.signature != signature:
-            encoder.added = kept.added = dict(added)
-            kept.network = Network(encoder, heads, scales)
-            kept.signature = signature
-            return kept.network
-        encoder.added = kept.added
-        pairs = [(kept.network.heads[n], head) for n, head in heads.items()]
-        pairs += [(kept.added[n], new) for n, new in added.items()]
+        state = self._find(encoder)
+        if state.network is None or state.signature != signature:
+            encoder.added = state.added = dict(added)
+            state.network = Network(encoder, heads, scales)
+            state.signature = signature
+            return state.network
+        encoder.added = state.added
+        pairs = [(state.network.heads[n], head) for n, head in heads.items()]
+        pairs += [(state.added[n], new) for n, new in added.items()]
         for layer, new in pairs:
             by_path = {w.path: w for w in layer.weights}
             for weight in new.weights:
                 by_path[weight.path].assign(weight.value)
-        return kept.network
+        return state.network
 
     # === Texts ===
 
@@ -252,9 +250,9 @@ class WarmState:
             for text in column:
                 digest.update(json.dumps(text).encode())
             digest.update(b"\n")
-        kept = self._find(encoder).ids
+        cache = self._find(encoder).ids
         key = max_length, long_texts, digest.digest()
-        ids = kept.pop(key, None)
+        ids = cache.pop(key, None)
         if ids is None:
             ids = tokens.encode(
                 encoder.tokenizer.encode,
@@ -264,9 +262,9 @@ class WarmState:
                 name,
                 long_texts,
             )
-        kept[key] = ids  # the last one used is the last
-        if len(kept) > MOST_SPLITS:
-            del kept[next(iter(kept))]
+        cache[key] = ids  # the last one used is the last
+        if len(cache) > MOST_SPLITS:
+            del cache[next(iter(cache))]
         return ids
 
 

@@ -18,7 +18,7 @@ from tf_transfer.config.settings import pick
 from tf_transfer.searches import answer
 from tf_transfer.searches.candidates import Candidates, guess_seconds
 from tf_transfer.searches.clock import Clock
-from tf_transfer.searches.race import Action, Costs, Race, ROUNDS
+from tf_transfer.searches.race import Action, Costs, Race, ROUNDS, RunSeconds
 from tf_transfer.searches.settings import Settings
 from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps.estimate import TaskSize
@@ -44,6 +44,23 @@ WORSE_LOSS = 1.5
 
 class OutOfTime(Exception):
     """A run did not end in time."""
+
+
+def read_seconds(run: Planned, result: Record) -> RunSeconds:
+    """The seconds of the parts of a finished run.
+
+    Args:
+        run: Its directory is read.
+        result: The content of its `result.json`.
+    """
+    built = result["prefix_seconds"] or 0.0
+    epochs = [
+        line["train_seconds"] + line["eval_seconds"]
+        for line in run.directory.epochs()
+    ]
+    if not run.settings.trains:
+        epochs = [max(sum(epochs) - built, 0.0)]
+    return RunSeconds(epochs, built, result["prefix_build_seconds"] or 0.0)
 
 
 def answer_seconds(budget: float) -> float:
@@ -255,21 +272,11 @@ class Search:
         scored = open_scored(run.directory.path, "validation")
         assert scored is not None  # nothing but a refit validates nothing
         self.race.tell(name, repeat, scored)
-        built = result["prefix_seconds"] or 0.0
-        epochs = [
-            line["train_seconds"] + line["eval_seconds"]
-            for line in run.directory.epochs()
-        ]
-        if self.plan.by_name[name].is_baseline:
-            epochs = [max(sum(epochs) - built, 0.0)]
-            if repeat == 0:
-                seconds = None  # a process started
-            if repeat == 0 and run.settings.is_probe:
+        if self.plan.by_name[name].is_baseline and repeat == 0:
+            seconds = None  # a process started
+            if run.settings.is_probe:
                 self._read_probe(run, result)
-        self.race.costs.tell(
-            *(name, epochs, built, seconds),
-            result["prefix_build_seconds"] or 0.0,
-        )
+        self.race.costs.tell(name, read_seconds(run, result), seconds)
         return scored.score
 
     def _read_probe(self, run: Planned, result: Record) -> None:

@@ -32,6 +32,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,6 +89,21 @@ class Candidate:
 # === Costs ===
 
 
+class RunSeconds(NamedTuple):
+    """The seconds of the parts of a run.
+
+    Attributes:
+        epochs: Of its epochs, one at least; the first may trace. Of a baseline,
+            of its fit.
+        build: That it spent on a pass of the encoder.
+        of_pass: Of the pass whose states it read, in whichever run.
+    """
+
+    epochs: Sequence[float]
+    build: float = 0.0
+    of_pass: float = 0.0
+
+
 class Costs:
     """Predicts the seconds of runs.
 
@@ -110,28 +126,20 @@ class Costs:
         self._overheads: dict[str, float] = {}
 
     def tell(
-        self,
-        name: str,
-        epoch_seconds: Sequence[float],
-        build_seconds: float = 0.0,
-        seconds: float | None = None,
-        pass_seconds: float = 0.0,
+        self, name: str, parts: RunSeconds, seconds: float | None = None
     ) -> None:
         """Records the seconds of a run.
 
         Args:
             name: Of the candidate.
-            epoch_seconds: Of its epochs, one at least; the first may trace. Of
-                a baseline, of its fit.
-            build_seconds: That it spent on a pass of the encoder.
+            parts: The seconds of its parts.
             seconds: From its start to its result, if known.
-            pass_seconds: Of the pass whose states it read, in whichever run.
         """
         candidate = self._candidates[name]
-        steady = epoch_seconds[1:] or epoch_seconds
+        steady = parts.epochs[1:] or parts.epochs
         self._epochs.setdefault(candidate.approach, []).extend(steady)
-        if candidate.is_baseline and pass_seconds and candidate.work.build:
-            speed = pass_seconds / candidate.work.build
+        if candidate.is_baseline and parts.of_pass and candidate.work.build:
+            speed = parts.of_pass / candidate.work.build
             if self._speed == self._pass_seconds:  # nothing has trained
                 self._speed = speed
             self._pass_seconds = speed
@@ -140,7 +148,7 @@ class Costs:
         if candidate.work.epoch > LEAST_SHARE * most:
             self._speed = self.epoch_seconds(name) / candidate.work.epoch
         if seconds is not None:
-            seconds -= sum(epoch_seconds) + build_seconds
+            seconds -= sum(parts.epochs) + parts.build
             self._overheads[candidate.approach] = max(seconds, 0.0)
 
     def assume_stored(self, name: str) -> None:

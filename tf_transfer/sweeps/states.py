@@ -17,9 +17,8 @@ from tf_transfer.utils.errors import RunError, UserError
 from tf_transfer.utils.json_files import Record
 
 Failure = TypedDict("Failure", {"reason": str, "last_lines": list[str]})
-LOST_NODE = (
-    256  # the exit code of a worker whose node is gone: no process has it
-)
+# The exit code of a worker whose node is gone; no process ends with it.
+LOST_NODE = 256
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
