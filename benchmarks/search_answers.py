@@ -17,7 +17,6 @@ What today's code has measured already is skipped, so the same command resumes,
 and another one adds tasks, numbers of texts or budgets.
 """
 
-import csv
 import os
 import re
 import statistics
@@ -35,7 +34,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks import documents, hugging_face, refresh
+from benchmarks import documents, hugging_face, own_tables, refresh
 from tf_transfer.config import command_line
 from tf_transfer.data.metrics import METRICS
 from tf_transfer.searches.settings import parse_budget
@@ -45,43 +44,9 @@ from tf_transfer.utils import files, json_files, machine, wheels
 from tf_transfer.utils.errors import UserError
 
 NAME = "search_answers"
-# By task: the file, its columns of texts and of the label, and the file of the
-# test. Without one, `TESTING` texts are held out.
-TASKS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
-    "sst2": ("glue/SST-2/train.tsv", ("sentence",), "label", "dev.tsv"),
-    "cola": ("glue/CoLA/train.tsv", ("3",), "1", "dev.tsv"),
-    "mrpc": (
-        "glue/MRPC/train.tsv",
-        ("#1 String", "#2 String"),
-        "Quality",
-        "dev.tsv",
-    ),
-    "qqp": (
-        "glue_subset/QQP/train.tsv",
-        ("question1", "question2"),
-        "is_duplicate",
-        "dev.tsv",
-    ),
-    "tweets": ("tweets/train.csv", ("text",), "target", ""),
-    "sentiment": (
-        "cs224n/ids-sst-train.csv",
-        ("sentence",),
-        "sentiment",
-        "ids-sst-dev.csv",
-    ),
-}
-TESTING = 2_000
 BATCH = 32
 LOOP_RATES = (1e-4, 2e-4)
 SETFIT_TEXTS = 100
-TASK_FILE = """\
-name = "{task}"
-texts = {texts}
-label = "label"
-labels = {labels}
-train = "train.csv"
-test = "test.csv"
-"""
 
 
 def define_flags() -> None:
@@ -90,71 +55,13 @@ def define_flags() -> None:
     flags.DEFINE_string("model", "minilm", "The encoder.")
     flags.DEFINE_list("examples", ["80", "600", "2000"], "Labelled texts.")
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
-    flags.DEFINE_list("tasks", list(TASKS), "Tasks to search.")
+    flags.DEFINE_list("tasks", list(own_tables.TASKS), "Tasks to search.")
     flags.DEFINE_list("budgets", ["90s", "3m", "5m"], "Budgets of searches.")
     flags.DEFINE_string("runs", "runs/search_answers", "Root of the runs.")
     flags.DEFINE_string(
         "out", "experiments/search_answers", "Folder of measured.json."
     )
     flags.DEFINE_string("document", "", "Document to write the table into.")
-
-
-# === The tasks ===
-
-
-def write_task(task: str, examples: int, folder: str) -> list[pd.DataFrame]:
-    """Writes a user's task file with its two tables.
-
-    Args:
-        task: Key of `TASKS`.
-        examples: Number of labelled texts.
-        folder: For the files.
-
-    Returns:
-        The labelled texts and those of the test: columns text0 (and text1) and
-        label.
-    """
-    path, texts, label, test = TASKS[task]
-    values = flags.FLAGS
-    path = os.path.join(values.data, path)
-    table = _read_texts(path, texts, label)
-    shuffled = table.sample(len(table), random_state=0)
-    test_texts = shuffled[-TESTING:]
-    if test:
-        test = os.path.join(os.path.dirname(path), test)
-        test_texts = _read_texts(test, texts, label)
-    parts = [shuffled[:examples], test_texts[:TESTING]]
-    os.makedirs(folder, exist_ok=True)
-    for part, name in zip(parts, ("train", "test")):
-        part.to_csv(os.path.join(folder, f"{name}.csv"), index=False)
-    columns = [name for name in table if name != "label"]
-    labels = sorted(set(table["label"]))
-    text = TASK_FILE.format(task=task, texts=columns, labels=labels)
-    with open(os.path.join(folder, "task.toml"), "w", encoding="utf-8") as file:
-        file.write(text)
-    return parts
-
-
-def _read_texts(path: str, texts: Sequence[str], label: str) -> pd.DataFrame:
-    """The texts and labels of a file, as strings."""
-    with open(path, encoding="utf-8") as file:
-        has_tabs = "\t" in file.readline()
-    is_quoted = path.endswith(".csv")
-    table = pd.read_csv(
-        path,
-        sep="\t" if has_tabs else ",",
-        header=None if texts[0].isdigit() else 0,  # CoLA has no heads
-        quoting=csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE,
-        dtype=str,
-        encoding="utf-8-sig",
-    )
-    table.columns = table.columns.map(str)
-    columns = {name: f"text{n}" for n, name in enumerate(texts)}
-    table = table.rename(columns={**columns, label: "label"})
-    table = table[[*columns.values(), "label"]].dropna()
-    if re.fullmatch(r"\d+\.0", table["label"].iloc[0]):
-        table["label"] = table["label"].str.removesuffix(".0")
-    return table
 
 
 # === The contestants ===
@@ -219,7 +126,7 @@ def fit_tfidf(
     """The test score of logistic regression on TF-IDF, in points.
 
     Args:
-        parts: See `write_task`.
+        parts: See `own_tables.write_task`.
         metric: Its name.
         analyzer: Of scikit-learn, `word` or `char_wb`.
     """
@@ -238,7 +145,7 @@ def fit_script(
     """The accuracy of a script of a peer on the test, in points.
 
     Args:
-        parts: See `write_task`.
+        parts: See `own_tables.write_task`.
         folder: For its files.
         script: Module of `benchmarks` that takes texts and an encoder.
         words: Further arguments.
@@ -362,14 +269,14 @@ def _measure_case(
 
     Args:
         case: Of these texts; it is filled.
-        task: Key of `TASKS`.
+        task: Key of `own_tables.TASKS`.
         examples: Number of labelled texts.
         folder: For the files and runs.
 
     Yields:
         After each step.
     """
-    parts = write_task(task, examples, folder)
+    parts = own_tables.write_task(task, flags.FLAGS.data, examples, folder)
     for budget in flags.FLAGS.budgets:
         if budget not in case["search"]:
             case["search"][budget] = answer = search(folder, budget)
@@ -386,9 +293,9 @@ def fit_others(
     """The test scores, in points, of simple scripts.
 
     Args:
-        parts: See `write_task`.
+        parts: See `own_tables.write_task`.
         metric: Its name.
-        task: Key of `TASKS`.
+        task: Key of `own_tables.TASKS`.
         folder: For the files.
     """
     others = {
@@ -402,7 +309,10 @@ def fit_others(
                 *(parts, folder, "plain_script"),
                 *(os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"),
             )
-        if len(parts[0]) <= SETFIT_TEXTS and len(TASKS[task][1]) == 1:
+        if (
+            len(parts[0]) <= SETFIT_TEXTS
+            and len(own_tables.TASKS[task][1]) == 1
+        ):
             others["SetFit"] = fit_script(parts, folder, "setfit_script")
     return others
 

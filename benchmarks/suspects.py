@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from benchmarks import documents, search_answers
+from benchmarks import documents, own_tables
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.data import suspects
@@ -42,7 +42,7 @@ def define_flags() -> None:
     flags.DEFINE_string("model", "minilm", "The encoder.")
     flags.DEFINE_integer("examples", 1000, "Labelled texts of a task.", 100)
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
-    flags.DEFINE_list("tasks", list(search_answers.TASKS), "Tasks to measure.")
+    flags.DEFINE_list("tasks", list(own_tables.TASKS), "Tasks to measure.")
     flags.DEFINE_string("runs", "runs/suspects", "Root of the runs.")
     flags.DEFINE_string("out", "experiments/suspects", "Of measured.json.")
     flags.DEFINE_string("document", "", "Document to write the table into.")
@@ -114,7 +114,7 @@ def measure_task(task: str, share: float, warm: WarmState) -> Case:
     """Ranks the labels of a task by the folds of each approach."""
     values = flags.FLAGS
     folder = os.path.join(values.runs, f"{task}_{round(100 * share)}")
-    table, _ = search_answers.write_task(task, values.examples, folder)
+    table, _ = own_tables.write_task(task, values.data, values.examples, folder)
     labels, is_replaced = replace_labels(table["label"].to_numpy(str), share)
     table = table.assign(label=labels)
     table.to_csv(os.path.join(folder, "train.csv"), index=False)

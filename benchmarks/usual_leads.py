@@ -35,7 +35,7 @@ from typing import Any
 import pandas as pd
 from absl import flags
 
-from benchmarks import documents, search_answers
+from benchmarks import documents, own_tables
 from tf_transfer import train
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.finished_runs import open_scored, Scored
@@ -79,7 +79,7 @@ def define_flags() -> None:
     flags.DEFINE_string("model", "minilm", "The encoder.")
     flags.DEFINE_integer("examples", 600, "Labelled texts of a task.", 16)
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
-    flags.DEFINE_list("tasks", list(search_answers.TASKS), "Tasks to measure.")
+    flags.DEFINE_list("tasks", list(own_tables.TASKS), "Tasks to measure.")
     flags.DEFINE_string("runs", "runs/usual_leads", "Root of the runs.")
     flags.DEFINE_string("out", "experiments/usual_leads", "Of measured.json.")
     flags.DEFINE_string("document", "", "Document to write the table into.")
@@ -89,7 +89,7 @@ def measure_task(task: str, warm: WarmState) -> dict[str, Any]:
     """Runs every usual candidate on all folds and on all labelled texts.
 
     Args:
-        task: Key of `search_answers.TASKS`.
+        task: Key of `own_tables.TASKS`.
         warm: Keeps encoders from run to run.
 
     Returns:
@@ -132,12 +132,12 @@ def open_search(task: str) -> Search:
     """A search of a task that has done nothing yet.
 
     Args:
-        task: Key of `search_answers.TASKS`.
+        task: Key of `own_tables.TASKS`.
     """
     values = flags.FLAGS
     folder = os.path.join(values.runs, task)
     shutil.rmtree(folder, ignore_errors=True)
-    search_answers.write_task(task, values.examples, folder)
+    own_tables.write_task(task, values.data, values.examples, folder)
     settings = searches.Settings(
         task=os.path.join(folder, "task.toml"),
         model=values.model,
