@@ -135,7 +135,7 @@ def written_names(name):
         kind: {
             made.name.removeprefix(f"{section.id}_")
             for section in pages
-            for made in getattr(section, f"own_{kind}s")
+            for made in getattr(section, f"paper_{kind}s")
         }
         for kind in ("table", "figure")
     }
