@@ -186,8 +186,8 @@ def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
             race.failed.add((name, repeat))
             continue
         seconds -= one.seconds
-        race.tell(name, repeat, one.scored)
-        race.costs.tell(name, one.parts, one.seconds)
+        race.add_scores(name, repeat, one.scored)
+        race.costs.add_run(name, one.parts, one.seconds)
     return decisions.choose(race.compare(), 0.0).name
 
 

@@ -269,7 +269,7 @@ def test_a_mix_is_opened_again_whatever_it_held_out(folder):
         **SMALL,
     ).resolve()
     config = {"settings": dataclasses.asdict(settings)}
-    recalled = multitask.Multitask.recall_settings(config)
+    recalled = multitask.Multitask.restore_settings(config)
     assert not multitask.Settings(**recalled).resolve().tasks
 
 

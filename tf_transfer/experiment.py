@@ -268,7 +268,7 @@ class Experiment(RunModel[S], Generic[S]):
     # === Predicting ===
 
     @classmethod
-    def recall_settings(cls, config: Record) -> Record:
+    def restore_settings(cls, config: Record) -> Record:
         """The settings of a finished run, to predict with on this machine.
 
         Args:
@@ -332,7 +332,7 @@ def open_run(
     """
     path = run_paths.find_answer(path)
     config, record = _read_finished(path)
-    experiment = _recall(path, config, cache_dir, experiment_name, head)
+    experiment = _open_recorded(path, config, cache_dir, experiment_name, head)
     settings, key = experiment.settings, config["key"]
     wanted = key.get("head_identity")
     if experiment.head_identity != wanted:
@@ -390,7 +390,7 @@ def _read_finished(path: str) -> tuple[Record, Record]:
     return config, record
 
 
-def _recall(
+def _open_recorded(
     path: str,
     config: Record,
     cache_dir: str,
@@ -407,5 +407,5 @@ def _recall(
             f"is a run of the experiment {cut(name)!r}. Give its module as "
             "--experiment.",
         )
-    settings = cls.Settings(**cls.recall_settings(config), cache_dir=cache_dir)
+    settings = cls.Settings(**cls.restore_settings(config), cache_dir=cache_dir)
     return cls(settings, head=head, recorded=config)

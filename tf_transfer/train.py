@@ -472,7 +472,7 @@ def rank(
     data.checks_language = False  # the encoders may read different ones
     if data.reads_without_tensorflow:  # errors and problems are reported once
         _ = data.examples
-        data.forget()
+        data.drop_texts()
 
     def fit(model: str) -> str:
         probe = Train(

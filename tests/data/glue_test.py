@@ -345,7 +345,7 @@ def test_a_finished_run_s_task_has_all_its_metrics(metric):
     task = glue.TASKS["cola"].scored_by(metric)
     assert task.metric == metric
     assert set(task.metrics) == {"matthews", "accuracy"}
-    assert glue.recall("cola", task.record) == task
+    assert glue.make_recorded_task("cola", task.record) == task
 
 
 @pytest.mark.parametrize("command", ["glue", "train", "methods", "freezing"])

@@ -26,7 +26,7 @@ CYRILLIC = ["##ов", "книга", "ка", "##на", "я"]
 def test_scripts_without_words_in_the_vocabulary(texts, vocabulary, lacking):
     words = scripts.count_words(vocabulary)
     assert words.total() == len(vocabulary)
-    assert scripts.find_lacking(texts, words) == pytest.approx(lacking)
+    assert scripts.find_missing_scripts(texts, words) == pytest.approx(lacking)
 
 
 def test_bytes_of_a_vocabulary_are_read_as_letters():

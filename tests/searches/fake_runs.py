@@ -81,7 +81,7 @@ class World:
         if key not in self._texts:
             data = run.experiment.data
             self._texts[key] = data.examples[data.task.name]
-            data.forget()
+            data.drop_texts()
         return self._texts[key]
 
     def do(self, run):

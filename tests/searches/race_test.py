@@ -79,9 +79,9 @@ def run(race, budget, tops=TOPS, fails=()):
         spent += sum(seconds) + built + 1.0
         share = tops.get(name, tops.get(candidate.approach)) / 100
         scored = make_scored(share, repeat % race.folds, repeat)
-        race.tell(name, repeat, scored)
+        race.add_scores(name, repeat, scored)
         whole = sum(seconds) + built + 1.0
-        race.costs.tell(name, RunSeconds(seconds, built, built), whole)
+        race.costs.add_run(name, RunSeconds(seconds, built, built), whole)
     return done, spent
 
 
@@ -139,9 +139,9 @@ def test_a_failed_run_is_not_tried_again():
 def test_one_lucky_fold_does_not_win_against_five():
     race = make_race()
     for fold in range(5):
-        race.tell("probe", fold, make_scored(0.70, fold, 1))
-        race.tell("last 2", fold, make_scored(0.76, fold, 2))
-    race.tell("everything", 0, make_scored(0.77, 0, 3))
+        race.add_scores("probe", fold, make_scored(0.70, fold, 1))
+        race.add_scores("last 2", fold, make_scored(0.76, fold, 2))
+    race.add_scores("everything", 0, make_scored(0.77, 0, 3))
     assert race.rank()[0].name == "last 2"
 
 
@@ -164,7 +164,7 @@ def test_runs_of_other_workers_are_not_begun_again():
     busy = [("words", 0), ("probe", 0)]
     assert race.next(1000.0, busy) is None
     for name in ("words", "probe"):
-        race.tell(name, 0, make_scored(0.6))
+        race.add_scores(name, 0, make_scored(0.6))
     action = race.next(1000.0, [("last 1", 0)])
     assert (action.name, action.repeat) == ("everything", 0)
 
@@ -185,7 +185,7 @@ def test_cheap_baselines_run_on_a_fold_before_what_is_compared_with_them():
 
 def test_a_measured_approach_costs_what_it_took():
     costs = Costs(make_candidates(), 1.0)
-    costs.tell("last 2", RunSeconds([9.0, 5.0, 5.0], 10.0), 30.0)
+    costs.add_run("last 2", RunSeconds([9.0, 5.0, 5.0], 10.0), 30.0)
     assert costs.epoch_seconds("last 2, 6 epochs") == 5.0
     assert costs.overhead_seconds("last 2") == 1.0
     assert costs.epoch_seconds("everything") == pytest.approx(25.0)
@@ -194,7 +194,7 @@ def test_a_measured_approach_costs_what_it_took():
 def test_a_pass_is_paid_once():
     costs = Costs(make_candidates(), 1.0)
     before = costs.seconds("last 1")
-    costs.tell("probe", RunSeconds([1.0], 20.0, 20.0))
+    costs.add_run("probe", RunSeconds([1.0], 20.0, 20.0))
     overhead = race_lib.OVERHEAD_SECONDS
     assert before == overhead + BUILD_SECONDS + 3.0
     assert costs.seconds("last 1") == overhead + 2 * 3.0  # half as fast
@@ -218,6 +218,6 @@ def test_what_answers_all_texts_alike_is_not_the_answer(right, wrong):
             logits=np.eye(2)[answers[name]],
             seconds=1.0,
         )
-        race.tell(name, 0, scored)
+        race.add_scores(name, 0, scored)
     assert race.rank()[0].name == "everything"
     assert race.compare()[0].name == "probe"

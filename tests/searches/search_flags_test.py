@@ -150,9 +150,9 @@ def test_all_runs_have_the_precision_of_the_search(
 def test_blocks_that_add_nothing_are_left_out(tmp_path):
     path = fake_runs.write_task(tmp_path)
     plan, made = make_plan(path, tmp_path / "out")
-    plan.add_kept(3)  # all of them
+    plan.add_keep_blocks(3)  # all of them
     assert not any("kept" in name for name in made)
-    plan.add_kept(1)
+    plan.add_keep_blocks(1)
     run = plan.make_run("everything, 1 block kept", 0).settings
     assert run.keep_blocks == 1
 

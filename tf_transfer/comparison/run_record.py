@@ -170,7 +170,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.blocks > 0 and not self.approach.startswith("probe")
 
     @property
-    def unpaid_seconds(self) -> float:
+    def shared_prefix_seconds(self) -> float:
         """Seconds of the frozen blocks that other runs have spent.
 
         A run counts as if it had computed all of their output itself.

@@ -132,7 +132,7 @@ TASKS = {
 }
 
 
-def recall(name: str, record: Record) -> Task:
+def make_recorded_task(name: str, record: Record) -> Task:
     """The task of a finished run, whose texts may be gone.
 
     A task of GLUE also has the metrics that it reports.

@@ -18,7 +18,7 @@ LEAST_CHINESE = 0.02
 CHINESE = "CJK"
 
 
-def find_lacking(
+def find_missing_scripts(
     texts: Iterable[str], words: "collections.Counter[str]"
 ) -> dict[str, float]:
     """The scripts of texts that a vocabulary lacks.

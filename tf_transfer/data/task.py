@@ -347,5 +347,5 @@ class Source:
         """The likely problems of its columns, as sentences."""
         return []
 
-    def forget(self) -> None:
+    def drop_texts(self) -> None:
         """Releases the texts that it has read."""

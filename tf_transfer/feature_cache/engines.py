@@ -252,7 +252,7 @@ def compile_openvino(
     return compute
 
 
-def put_below(
+def add_head(
     head: keras.layers.Layer,
     compute: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
 ) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:

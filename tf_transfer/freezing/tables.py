@@ -345,7 +345,7 @@ def list_figures(study: Study) -> list[Figure]:
             "by their averaging",
             panels,
             "tuned blocks",
-            dress=_dress,
+            dress=_show_frozen_blocks,
         )
     ]
 
@@ -360,7 +360,7 @@ def _relate(trials: operating.Trials) -> list[figures.Point]:
     ]
 
 
-def _dress(axis: Axes) -> None:
+def _show_frozen_blocks(axis: Axes) -> None:
     """More frozen blocks to the right, as in the paper."""
     figures.use_whole_numbers(axis)
     axis.invert_xaxis()

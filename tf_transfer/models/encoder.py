@@ -107,7 +107,7 @@ class Encoder:
         self.special = tokenizer.special
         self.positions: Positions | None = None
         if isinstance(backbone, Backbone):
-            self._take_own(backbone, seed)
+            self._use_own_layers(backbone, seed)
         elif isinstance(backbone, keras_hub.models.RobertaBackbone):
             self._take_roberta(backbone, seed)
         else:
@@ -148,7 +148,7 @@ class Encoder:
         self.token_table = tables.token_embedding.embeddings
         self.position_table = tables.position_embedding.position_embeddings
 
-    def _take_own(self, backbone: Backbone, seed: int) -> None:
+    def _use_own_layers(self, backbone: Backbone, seed: int) -> None:
         """The layers of a type that keras-hub does not have."""
         self.family = backbone.model_type
         self.activation = backbone.shape.activation

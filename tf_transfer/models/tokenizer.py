@@ -91,9 +91,9 @@ class Tokenizer(tf.Module):
     @functools.cached_property
     def words_by_script(self) -> "collections.Counter[str]":
         """See `scripts.count_words`."""
-        return scripts.count_words(self._spell())
+        return scripts.count_words(self._decode_vocabulary())
 
-    def _spell(self) -> list[str]:
+    def _decode_vocabulary(self) -> list[str]:
         """The vocabulary in letters."""
         return self.vocabulary
 
@@ -306,7 +306,7 @@ class BytePairs(Tokenizer):
             self.vocabulary, self.merges, [t.content for t in self.added]
         )
 
-    def _spell(self) -> list[str]:
+    def _decode_vocabulary(self) -> list[str]:
         ids = tf.range(len(self.vocabulary))[:, None]
         words: list[str] = self._pairs.detokenize(ids)
         return words

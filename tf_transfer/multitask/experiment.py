@@ -158,9 +158,9 @@ class Multitask(experiment.Experiment[Settings]):
         return [first, last] if len(settings.phases) > 1 else [last]
 
     @classmethod
-    def recall_settings(cls, config: Record) -> Record:
+    def restore_settings(cls, config: Record) -> Record:
         """The settings to predict with; task files may be gone by now."""
-        recalled = super().recall_settings(config)
+        recalled = super().restore_settings(config)
         for name in ("tasks", "order", "loss_weights", "validation_fraction"):
             recalled.pop(name, None)
         return recalled

@@ -161,7 +161,7 @@ class TableSource(Source):
         """Numbers of rows; see `groups`."""
         return self.groups[np.searchsorted(self._read("train").ids, rows)]
 
-    def forget(self) -> None:
+    def drop_texts(self) -> None:
         """Releases all texts; they are read again when needed."""
         self._read.cache_clear()
 

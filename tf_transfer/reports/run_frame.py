@@ -190,7 +190,7 @@ def _make_row(record: RunRecord) -> dict[str, object]:
         "validation": points(record.validation),
         "majority": points(record.majorities.get(record.metric)),
         "one_answer": record.one_answer,
-        "seconds": number(record.seconds) + record.unpaid_seconds,
+        "seconds": number(record.seconds) + record.shared_prefix_seconds,
         "environment": dump(record.timing_environment.conditions),
         "mixed": record.timing_environment.mixed,
         "record": record,
@@ -245,7 +245,7 @@ def list_epochs(record: RunRecord) -> list[Epoch]:
             count,
             points(epoch.validation),
             points(epoch.test),
-            number(epoch.seconds) + record.unpaid_seconds,
+            number(epoch.seconds) + record.shared_prefix_seconds,
         )
         for count, epoch in enumerate(record.epochs, 1)
     ]

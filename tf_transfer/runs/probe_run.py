@@ -116,7 +116,7 @@ class ProbeRunner(Runner[RunSettings]):
             + data.warnings,
             "cut_texts": data.cut_texts,
         }
-        data.forget()
+        data.drop_texts()
         if data.leaves_test:
             record["scores_test"] = False
         return record

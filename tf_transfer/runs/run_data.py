@@ -144,7 +144,7 @@ class RunData(Generic[SettingsT]):
         settings, tasks = self.settings, {}
         if self._recorded:
             for name, entry in self._recorded["tasks"].items():
-                tasks[name] = glue.recall(name, entry)
+                tasks[name] = glue.make_recorded_task(name, entry)
             return tasks
         reads_head = settings.trains and not settings.is_contrastive
         loss_head = settings.loss_head if reads_head else "sigmoid"
@@ -192,7 +192,7 @@ class RunData(Generic[SettingsT]):
 
     @functools.cached_property
     def examples(self) -> dict[str, Texts]:
-        """The texts of each task, by its name, until `forget`."""
+        """The texts of each task, by its name, until `drop_texts`."""
         examples = {
             name: self.read_splits(task) for name, task in self.tasks.items()
         }
@@ -329,11 +329,11 @@ class RunData(Generic[SettingsT]):
         has_test = any(task.development for task in self.tasks.values())
         return has_test and not self.settings.score_test
 
-    def forget(self) -> None:
+    def drop_texts(self) -> None:
         """Frees the texts."""
         self.__dict__.pop("examples", None)
         for source in self.sources.values():
-            source.forget()
+            source.drop_texts()
 
     # === Encoding ===
 
@@ -466,7 +466,7 @@ class RunData(Generic[SettingsT]):
                 "texts, are not in the encoder's vocabulary"
             )
         words = encoder.tokenizer.words_by_script
-        for script, share in scripts.find_lacking(texts, words).items():
+        for script, share in scripts.find_missing_scripts(texts, words).items():
             problems.append(
                 f"{share:.1%} of the letters are {script.title()}, and "
                 f"{words[script]:,} of the {words.total():,} tokens in the "

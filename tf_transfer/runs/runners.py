@@ -85,7 +85,7 @@ class NetworkRunner(Runner[RunSettings]):
             texts["test"] for texts in data.examples.values()
         )
         scored = self._list_scored_texts(phases[-1])
-        data.forget()
+        data.drop_texts()
         directory.begin(
             settings,
             devices,

@@ -26,7 +26,7 @@ class TfidfRunner(Runner[TaskSettings]):
         )
         model = directory.write_model("tfidf", baseline.arrays)
         directory.keep_models([model])
-        data.forget()
+        data.drop_texts()
         if data.leaves_test:
             record["scores_test"] = False
         return {**record, "best_epoch": 1}

@@ -394,7 +394,7 @@ class NetworkPredictor(Predictor):
             except engines.Unusable as error:
                 screen.say(f"{error} TensorFlow predicts.")
             else:
-                run = engines.put_below(head, compute)
+                run = engines.add_head(head, compute)
         return tf.function(run, autograph=False)  # traced sooner
 
     def text_model(self) -> "TextModel | WordModel":

@@ -187,7 +187,7 @@ def _check_labels(
         [[column[row] for row in held] for column in texts.texts],
         data.source.locate("train", found.ids),
     )
-    data.forget()
+    data.drop_texts()
     return named, measure_coverage(found.labels, found.logits)
 
 

@@ -36,7 +36,7 @@ LONGER = 2  # times the epochs of a variant
 STEPS = (1.0, 2.0, 5.0)
 # Tokens of a word in the texts, and of a text apart from its words, for
 # `--dry_run`, which tokenises nothing.
-TOKENS_OF_WORD, TOKENS_BESIDE = 1.4, 2.0
+TOKENS_OF_WORD, SPECIAL_TOKENS = 1.4, 2.0
 MATRIX = 1024  # rows and columns of the product that measures the machine
 PRODUCT_SHARE = 0.5  # of the product's speed that an encoder reaches
 
@@ -172,7 +172,7 @@ class Candidates:
                 )
             )
 
-    def add_kept(self, blocks: int) -> None:
+    def add_keep_blocks(self, blocks: int) -> None:
         """Adds candidates that keep only the encoder's first blocks.
 
         Args:
@@ -332,5 +332,5 @@ def guess_seconds(texts: Examples | Sentences, max_length: int) -> float:
     speed = 2 * MATRIX**3 / min(seconds)
     words = [[len(text.split()) for text in column] for column in texts.texts]
     lengths = np.sum(words, axis=0)
-    tokens = np.minimum(TOKENS_OF_WORD * lengths + TOKENS_BESIDE, max_length)
+    tokens = np.minimum(TOKENS_OF_WORD * lengths + SPECIAL_TOKENS, max_length)
     return float(np.mean(tokens)) / max_length / (PRODUCT_SHARE * speed)

@@ -128,7 +128,7 @@ class Search:
         self.folds = data.count_folds()
         seconds_guess = guess_seconds(train_texts, settings.max_length)
         size = TaskSize(data.task, len(train_texts), held)
-        data.forget()
+        data.drop_texts()
         self.plan = Candidates(settings, size, self.folds)
         self.clock = Clock(settings.out, self._key(), began)
         self.end = settings.seconds - answer_seconds(settings.seconds)
@@ -194,7 +194,7 @@ class Search:
                 f"This search goes on: {formatting.duration(spent)} of {whole} "
                 "are spent."
             )
-        self.recall()
+        self._report_finished_runs()
         # Another --approaches or --max_epochs has other candidates.
         tried = f"{self.settings.approaches} {self.settings.max_epochs}"
         if self.clock.ended(tried) < self.settings.seconds:
@@ -231,7 +231,7 @@ class Search:
 
     # === Runs ===
 
-    def recall(self) -> None:
+    def _report_finished_runs(self) -> None:
         """Reports all finished runs to the race."""
         names = [*self.plan.by_name]
         for number, name in enumerate(names):
@@ -245,11 +245,11 @@ class Search:
                     # The run itself reports a damaged file.
                     result = run.directory.result()
                     if result is not None:
-                        self._tell(name, repeat, run, result)
+                        self._report_run(name, repeat, run, result)
             if number + 1 == len(self.race.baselines):
                 names += [n for n in self.plan.by_name if n not in names]
 
-    def _tell(
+    def _report_run(
         self,
         name: str,
         repeat: int,
@@ -271,19 +271,19 @@ class Search:
         """
         scored = open_scored(run.directory.path, "validation")
         assert scored is not None  # nothing but a refit validates nothing
-        self.race.tell(name, repeat, scored)
+        self.race.add_scores(name, repeat, scored)
         if self.plan.by_name[name].is_baseline and repeat == 0:
             seconds = None  # a process started
             if run.settings.is_probe:
                 self._read_probe(run, result)
-        self.race.costs.tell(name, read_seconds(run, result), seconds)
+        self.race.costs.add_run(name, read_seconds(run, result), seconds)
         return scored.score
 
     def _read_probe(self, run: Planned, result: Record) -> None:
         """Adds the candidates that the probe suggests."""
         profile = run.directory.profile()
         if profile is not None:
-            self.plan.add_kept(profile["blocks_needed"])
+            self.plan.add_keep_blocks(profile["blocks_needed"])
         if result.get("cut_texts", 0.0) > MUCH_CUT:
             self.plan.add_long_texts()
 
@@ -295,7 +295,7 @@ class Search:
         assert self._pool is not None
         return work.Scheduler(self._run_states, self._pool, on_poll=check_time)
 
-    def _work_off(self, scheduler: work.Scheduler) -> None:
+    def _run_scheduler(self, scheduler: work.Scheduler) -> None:
         """Works until no run is left, or the time is over."""
         self.clock.start()
         try:
@@ -303,12 +303,12 @@ class Search:
         except OutOfTime:
             screen.say("A run took longer than expected, and was stopped.")
 
-    def _do(self, run: Planned) -> None:
+    def _run_one(self, run: Planned) -> None:
         """Does a run, if there is time."""
         if self._run_states.result(run) is None and self.left > 0:
             scheduler = self._open_scheduler()
             scheduler.add(run)
-            self._work_off(scheduler)
+            self._run_scheduler(scheduler)
 
     def _race(self) -> None:
         """Does the runs that the race asks for."""
@@ -339,7 +339,7 @@ class Search:
 
         scheduler.on_event = on_event
         order()
-        self._work_off(scheduler)
+        self._run_scheduler(scheduler)
 
     def _end_run(
         self,
@@ -370,7 +370,9 @@ class Search:
             screen.say(f"{title}: failed ({detail['reason']}); {log}")
             return
         seconds = self.clock() - began
-        score = self._tell(action.name, action.repeat, run, detail, seconds)
+        score = self._report_run(
+            action.name, action.repeat, run, detail, seconds
+        )
         self.clock.save()
         if action.repeat:  # only a run of the first fold may be tested
             Checkpoints(run.directory.file("checkpoint")).clear()
@@ -391,16 +393,16 @@ class Search:
             is_baseline = self.plan.by_name[name].is_baseline
             refit = self.plan.make_refit(name, score_test=is_baseline)
             if self.race.refit_seconds(name) <= self.left:
-                self._do(refit)
+                self._run_one(refit)
             if self._is_sound(refit, name):
                 self.refit = refit
         if not self.has_test:
             return
         self.end = math.inf  # also where runs took all of the time
         if self.refit:
-            self._do(self.plan.make_refit(name, score_test=True))
+            self._run_one(self.plan.make_refit(name, score_test=True))
         else:
-            self._do(self.plan.make_run(name, 0, score_test=True))
+            self._run_one(self.plan.make_run(name, 0, score_test=True))
 
     def _is_sound(self, refit: Planned, name: str) -> bool:
         """Whether a refit is done, and has trained as the folds have."""

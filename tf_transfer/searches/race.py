@@ -7,7 +7,7 @@ train. A *repeat* is a fold, or one more time the same fold with another seed.
     race = Race(candidates, costs, folds)
     while (action := race.next(seconds_left)) is not None:
         ... do the run of action.name on the fold of action.repeat ...
-        race.tell(action.name, action.repeat, scored, ...)
+        race.add_scores(action.name, action.repeat, scored, ...)
 
 `next` returns the first run, in this order, that is missing and fits:
 
@@ -125,7 +125,7 @@ class Costs:
         self._epochs: dict[str, list[float]] = {}  # by approach
         self._overheads: dict[str, float] = {}
 
-    def tell(
+    def add_run(
         self, name: str, parts: RunSeconds, seconds: float | None = None
     ) -> None:
         """Records the seconds of a run.
@@ -273,7 +273,7 @@ class Race:
 
     # === Results ===
 
-    def tell(self, name: str, repeat: int, scored: Scored) -> None:
+    def add_scores(self, name: str, repeat: int, scored: Scored) -> None:
         """Records the held-out predictions of a run."""
         self.results.setdefault(name, {})[repeat] = scored
         self._described.pop(name, None)

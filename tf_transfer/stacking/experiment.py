@@ -453,11 +453,11 @@ class Stacking(experiment.Experiment[Settings]):
         return phases
 
     @classmethod
-    def recall_settings(cls, config: Record) -> Record:
+    def restore_settings(cls, config: Record) -> Record:
         """The settings to predict with; a task file may be gone by now."""
         [task] = config["tasks"].values()
         kind = find_head_kind(task["kind"], task["texts"])
-        return {**super().recall_settings(config), "task": kind}
+        return {**super().restore_settings(config), "task": kind}
 
 
 EXPERIMENT = Stacking

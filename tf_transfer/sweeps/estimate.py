@@ -90,7 +90,7 @@ def count_examples(experiment: RunModel[RunSettings]) -> dict[str, TaskSize]:
             scored += texts["test"].values()
         train = len(texts["train"][""])
         sizes[name] = TaskSize(task, train, sum(map(len, scored)))
-    data.forget()
+    data.drop_texts()
     return sizes
 
 

@@ -274,7 +274,7 @@ class Trainer:
         )
         if self._signals.came:
             self.save()
-            self._leave()
+            self._raise_interrupted()
         # At the end of the pass, the epoch's end saves.
         if self._is_save_due and self.progress.step < size:
             self.save()
@@ -320,7 +320,7 @@ class Trainer:
         if stops or self.options.checkpoint_epochs or self._is_save_due:
             self.save()
         if not reason and self._signals.came:
-            self._leave()
+            self._raise_interrupted()
         return reason
 
     def _reason_to_stop(self, phase: Phase) -> str:
@@ -484,7 +484,7 @@ class Trainer:
         outcome["checkpoint_bytes"] = self.directory.checkpoints.count_bytes()
         return outcome
 
-    def _leave(self) -> None:
+    def _raise_interrupted(self) -> None:
         raise Interrupted(
             "Stopped and saved. The same command continues at epoch "
             f"{self.progress.epoch}, step {self.progress.step}: "

@@ -66,7 +66,7 @@ class Rotations(Positions):
     ) -> None:
         super().__init__(name="rotations", dtype="float32")
         self._reach = reach
-        self._waves = [make_waves(size, base, most) for base in bases]
+        self._rotations = [make_rotations(size, base, most) for base in bases]
         self.built = True
 
     def share(self, x: tf.Tensor, training: bool) -> Shared:
@@ -79,11 +79,11 @@ class Rotations(Positions):
         length = tf.shape(x)[1]
         places = tf.range(length)
         distances = tf.abs(places[:, None] - places[None, :])
-        waves = [tf.constant(one)[:, :length] for one in self._waves]
+        waves = [tf.constant(one)[:, :length] for one in self._rotations]
         return (*waves, distances <= self._reach)
 
 
-def make_waves(size: int, base: float, most: int) -> np.ndarray:
+def make_rotations(size: int, base: float, most: int) -> np.ndarray:
     """Cosines and sines of the angles, float32 [2, most, size]."""
     rates = 1 / base ** (np.arange(0, size, 2, dtype=np.float32) / size)
     angles = np.arange(most, dtype=np.float32)[:, None] * rates
