@@ -44,7 +44,7 @@ test = "test.csv"
 
 
 def write_task(
-    task: str, data: str, examples: int, folder: str
+    task: str, data: str, examples: int, folder: str, draw: int = 0
 ) -> list[pd.DataFrame]:
     """Writes a user's task file with its two tables.
 
@@ -53,6 +53,8 @@ def write_task(
         data: Folder of the data sets.
         examples: Number of labelled texts.
         folder: For the files.
+        draw: Number of the draw. No two share labelled texts; all have the
+            same test.
 
     Returns:
         The labelled texts and those of the test: columns text0 (and text1) and
@@ -66,7 +68,8 @@ def write_task(
     if test:
         test = os.path.join(os.path.dirname(path), test)
         test_texts = _read_texts(test, texts, label)
-    parts = [shuffled[:examples], test_texts[:TESTING]]
+    first = draw * examples
+    parts = [shuffled[first : first + examples], test_texts[:TESTING]]
     os.makedirs(folder, exist_ok=True)
     for part, name in zip(parts, ("train", "test")):
         part.to_csv(os.path.join(folder, f"{name}.csv"), index=False)

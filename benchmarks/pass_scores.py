@@ -30,14 +30,14 @@ from unittest import mock
 import numpy as np
 from absl import flags
 
-from benchmarks import documents
+from benchmarks import documents, refresh
 from tf_transfer import train
 from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import engines
 from tf_transfer.runs.warm import WarmState
-from tf_transfer.utils import files, json_files, machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
 NAME = "pass_scores"
@@ -272,10 +272,9 @@ def measure(path: str) -> dict[str, Any]:
         "processor": machine.processor(),
         "openvino": machine.versions()["openvino"],
         "nncf": importlib.metadata.version("nncf"),
-        "tasks": {},
+        "code": refresh.find_code(NAME),
+        "tasks": refresh.read_measured(path, NAME).get("tasks", {}),
     }
-    if os.path.exists(path):
-        measured["tasks"] = json_files.read(path, dict[str, Any])["tasks"]
     for task in values.tasks:
         if task in measured["tasks"]:
             continue

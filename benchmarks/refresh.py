@@ -35,6 +35,7 @@ from benchmarks import documents
 from tf_transfer.config import command_line
 from tf_transfer.utils import files, formatting, json_files, machine
 from tf_transfer.utils.errors import RunError, UserError
+from tf_transfer.utils.json_files import Record
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = "experiments/refresh.toml"
@@ -92,6 +93,19 @@ def find_code(name: str) -> str:
     """The hash of the modules that decide a result's numbers, by its name."""
     [result] = [one for one in read_results() if one.name == name]
     return result.hash_code()
+
+
+def read_measured(path: str, name: str) -> Record:
+    """What today's code has measured of a result; else an empty record.
+
+    Args:
+        path: The file, whose `code` is that of `find_code`.
+        name: Of the result.
+    """
+    if not os.path.exists(path):
+        return {}
+    measured = json_files.read_record(path)
+    return measured if measured.get("code") == find_code(name) else {}
 
 
 def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:

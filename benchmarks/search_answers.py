@@ -11,12 +11,15 @@ TF-IDF of words, on TF-IDF of characters, and on means of the encoder's last
 states, with the defaults of scikit-learn. If the extra `peers` is installed, it
 is also compared with `plain_script`, which trains everything for three epochs
 at two rates, and, on few texts, with SetFit, whose pairs grow with their
-square. All have the same labelled texts.
+square. All have the same labelled texts. With `--draws=5`, five draws of each
+number of texts, which share no text, are measured in turn.
 
 What today's code has measured already is skipped, so the same command resumes,
-and another one adds tasks, numbers of texts or budgets.
+and another one adds tasks, numbers of texts, draws or budgets.
 """
 
+import collections
+import itertools
 import os
 import re
 import statistics
@@ -54,6 +57,7 @@ def define_flags() -> None:
     flags.DEFINE_string("data", "data", "Folder of the data sets.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
     flags.DEFINE_list("examples", ["80", "600", "2000"], "Labelled texts.")
+    flags.DEFINE_integer("draws", 1, "Draws of each number of texts.", 1)
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
     flags.DEFINE_list("tasks", list(own_tables.TASKS), "Tasks to search.")
     flags.DEFINE_list("budgets", ["90s", "3m", "5m"], "Budgets of searches.")
@@ -244,39 +248,42 @@ def measure(out: str) -> dict[str, Any]:
         "model": values.model,
         "max_length": values.max_length,
         "code": refresh.find_code(NAME),
-        "cases": {},
+        "cases": refresh.read_measured(path, NAME).get("cases", {}),
     }
-    if os.path.exists(path):
-        before = json_files.read_record(path)
-        if before.get("code") == measured["code"]:
-            measured["cases"] = before["cases"]
     os.makedirs(out, exist_ok=True)
-    for examples in map(int, values.examples):
-        for task in values.tasks:
-            name = f"{task}, {examples:,}"
-            case = measured["cases"].setdefault(name, {"search": {}})
-            folder = os.path.join(values.runs, f"{task}_{examples}")
-            for _ in _measure_case(case, task, examples, folder):
-                print(name, case, flush=True)
-                files.write_json(path, measured)
+    choices = itertools.product(
+        range(values.draws), map(int, values.examples), values.tasks
+    )
+    for draw, examples, task in choices:
+        name = f"{task}, {examples:,}"
+        folder = os.path.join(values.runs, f"{task}_{examples}")
+        if draw:
+            name, folder = f"{name}, draw {draw + 1}", f"{folder}_{draw + 1}"
+        case = measured["cases"].setdefault(name, {"search": {}})
+        parts = own_tables.write_task(task, values.data, examples, folder, draw)
+        for _ in _measure_case(case, task, parts, folder):
+            print(name, case, flush=True)
+            files.write_json(path, measured)
     return measured
 
 
 def _measure_case(
-    case: dict[str, Any], task: str, examples: int, folder: str
+    case: dict[str, Any],
+    task: str,
+    parts: Sequence[pd.DataFrame],
+    folder: str,
 ) -> Iterator[None]:
     """Measures what is missing of all contestants on some texts of a task.
 
     Args:
         case: Of these texts; it is filled.
         task: Key of `own_tables.TASKS`.
-        examples: Number of labelled texts.
-        folder: For the files and runs.
+        parts: See `own_tables.write_task`.
+        folder: Of its files, and for those of the runs.
 
     Yields:
         After each step.
     """
-    parts = own_tables.write_task(task, flags.FLAGS.data, examples, folder)
     for budget in flags.FLAGS.budgets:
         if budget not in case["search"]:
             case["search"][budget] = answer = search(folder, budget)
@@ -318,48 +325,84 @@ def fit_others(
 
 
 def make_table(measured: dict[str, Any]) -> str:
-    """The table as Markdown; its last rows are means over tasks."""
+    """Tables as Markdown, one for each number of labelled texts."""
     cases = {n: c for n, c in measured["cases"].items() if "others" in c}
-    budgets = {b for case in cases.values() for b in case["search"]}
-    names = [*dict.fromkeys(n for c in cases.values() for n in c["others"])]
-    ordered = sorted(budgets, key=parse_budget)
     processors = {
         answer["processor"]
         for case in cases.values()
         for answer in case["search"].values()
     }
-    heads = ["task, labelled texts", *names]
-    for budget in ordered:
+    # By the number of texts and by the task: a case for each draw.
+    grouped: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for name, case in cases.items():
+        task, examples, *_ = name.split(", ")
+        draws = grouped.setdefault(examples, {}).setdefault(task, [])
+        draws.append(case)
+    tables = [
+        f"### {examples} labelled texts\n\n{_make_one_table(tasks)}"
+        for examples, tasks in grouped.items()
+    ]
+    return "\n\n".join(
+        [
+            f"`{measured['model']}`, texts of up to {measured['max_length']} "
+            f"tokens, on {' and '.join(sorted(processors))}; test scores in "
+            "points, means where there are several draws:",
+            *tables,
+            _describe_coverage(cases),
+        ]
+    )
+
+
+def _make_one_table(tasks: dict[str, list[dict[str, Any]]]) -> str:
+    """The table of one number of labelled texts.
+
+    Args:
+        tasks: The cases of each task, one for each draw.
+    """
+    every = [case for cases in tasks.values() for case in cases]
+    budgets = sorted({b for c in every for b in c["search"]}, key=parse_budget)
+    names = [*dict.fromkeys(name for c in every for name in c["others"])]
+    heads = ["task", "draws", *names]
+    for budget in budgets:
         heads += [f"search, {budget}", "its answer"]
     rows = [heads, ["---"] * len(heads)]
-    for title, case in cases.items():
-        row = [
-            title,
-            *(_show_score(case["others"].get(name)) for name in names),
-        ]
-        for budget in ordered:
-            answer = case["search"].get(budget, {})
-            row += [
-                _show_score(answer.get("score")),
-                answer.get("approach", ""),
-            ]
-        rows.append(row)
-    for budget in ordered:
-        row = [f"**mean lead of {budget}**"]
+    for task, cases in tasks.items():
+        row = [task, str(len(cases))]
         for name in names:
-            leads = [
-                case["search"][budget]["score"] - case["others"][name]
-                for case in cases.values()
-                if name in case["others"] and budget in case["search"]
+            scores = [c["others"][name] for c in cases if name in c["others"]]
+            row.append(_show_mean(scores))
+        for budget in budgets:
+            answers = [
+                c["search"][budget] for c in cases if budget in c["search"]
             ]
-            row.append(f"{statistics.fmean(leads):+.1f}")
-        rows.append([*row, *[""] * (len(heads) - len(row))])
-    return (
-        f"`{measured['model']}`, texts of up to {measured['max_length']} "
-        f"tokens, on {' and '.join(sorted(processors))}; test scores in "
-        f"points:\n\n"
-        f"{documents.as_markdown(rows)}\n\n{_describe_coverage(cases)}"
-    )
+            row.append(_show_mean([answer["score"] for answer in answers]))
+            counts = collections.Counter(a["approach"] for a in answers)
+            row.append(", ".join(_show_count(*one) for one in counts.items()))
+        rows.append(row)
+    for budget in budgets:
+        leads = {name: _list_leads(tasks, budget, name) for name in names}
+        for title, pick in (("mean", statistics.fmean), ("least", min)):
+            row = [f"**{title} lead of {budget}**", ""]
+            row += [
+                f"{pick(some):+.1f}" if some else "" for some in leads.values()
+            ]
+            rows.append([*row, *[""] * (len(heads) - len(row))])
+    return documents.as_markdown(rows)
+
+
+def _list_leads(
+    tasks: dict[str, list[dict[str, Any]]], budget: str, name: str
+) -> list[float]:
+    """A search's mean lead over a script on each task that has both."""
+    leads = [
+        [
+            case["search"][budget]["score"] - case["others"][name]
+            for case in cases
+            if name in case["others"] and budget in case["search"]
+        ]
+        for cases in tasks.values()
+    ]
+    return [statistics.fmean(draws) for draws in leads if draws]
 
 
 def _describe_coverage(cases: dict[str, Any]) -> str:
@@ -383,8 +426,12 @@ def _describe_coverage(cases: dict[str, Any]) -> str:
     )
 
 
-def _show_score(score: float | None) -> str:
-    return "" if score is None else f"{score:.1f}"
+def _show_mean(scores: Sequence[float]) -> str:
+    return f"{statistics.fmean(scores):.1f}" if scores else ""
+
+
+def _show_count(approach: str, count: int) -> str:
+    return f"{approach} ({count})" if count > 1 else approach
 
 
 def main(argv: list[str]) -> None:

@@ -8,16 +8,17 @@ FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Of each of six tasks,
 some texts are labelled. All usual candidates of a search run on each of its
 folds, at their usual rate and number of epochs. Then they are fitted to all
 labelled texts, and scored on the test. A lead is a candidate's score minus that
-of the best baseline, in points.
+of the best baseline, in points. Their variants, which have other rates or more
+epochs, are fitted to all labelled texts alone.
 
 A replay has a search decide with shares of the time that all these runs took. A
 run takes its recorded time, and gives its recorded predictions. Variants and
-further seeds are not recorded, so a replay has none of them. It has the test
-score that its choice misses against the best candidate, in points, as a mean
-over orders of the folds.
+further seeds have no recorded folds, so a replay has none of them. It has the
+test score that its choice misses against the best candidate, in points, as a
+mean over orders of the folds.
 
-Tasks that are already measured are skipped, so the same command resumes. A task
-that was interrupted starts again.
+Finished runs are read from `--runs`, so the same command resumes. The
+measurement starts again if the code has changed.
 """
 
 import contextlib
@@ -26,16 +27,14 @@ import dataclasses
 import io
 import math
 import os
-import shutil
 import statistics
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 from absl import flags
 
-from benchmarks import documents, own_tables
+from benchmarks import documents, own_tables, refresh
 from tf_transfer import train
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.finished_runs import open_scored, Scored
@@ -43,13 +42,14 @@ from tf_transfer.config import command_line
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.searches import settings as searches
 from tf_transfer.searches.controller import read_seconds, Search
-from tf_transfer.searches.race import Race, RunSeconds
+from tf_transfer.searches.race import Candidate, Race, RunSeconds
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils import files, json_files, machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.json_files import Record
 
 NAME = "usual_leads"
 APPROACHES = ("last 1", "last 2", "last 4", "everything")
+VARIANTS = ("a higher rate", "a lower rate", "more epochs")
 BASELINES = ("the probe", "the TF-IDF baseline")
 # Of the time of all recorded runs; the last is as long as a search needs.
 SHARES = {"a 20th": 1 / 20, "a 10th": 1 / 10, "a 4th": 1 / 4, "all": math.inf}
@@ -62,12 +62,10 @@ class RecordedRun:
     Attributes:
         scored: Its held-out predictions.
         parts: The seconds of its parts.
-        seconds: From its start to its end.
     """
 
     scored: Scored
     parts: RunSeconds
-    seconds: float
 
 
 Runs = dict[tuple[str, int], RecordedRun]  # by candidate and fold
@@ -93,37 +91,49 @@ def measure_task(task: str, warm: WarmState) -> dict[str, Any]:
         warm: Keeps encoders from run to run.
 
     Returns:
-        `scores`: of the test, in points, by candidate; `missed`: by share of
-        the time, see `replay`; `seconds` of all runs; `processor`.
+        `scores`: of the test, in points, by candidate; `gains`: of variants
+        over their approach, by approach and variant; `missed`: by share of the
+        time, see `replay`; `seconds` of all runs but those of variants;
+        `processor`.
     """
     search = open_search(task)
     recorded: Runs = {}
-    scores, seconds = {}, 0.0
-    for name, candidate in search.plan.by_name.items():
+    scores, seconds = {}, []
+    candidates = search.plan.by_name.values()
+    for candidate in candidates:
         if candidate.variant_of:
             continue
+        name = candidate.name
         for fold in range(search.folds):
             run = search.plan.make_run(name, fold)
             recorded[name, fold] = one = _record(run, warm)
-            seconds += one.seconds
+            seconds.append(count_seconds(one.parts))
         # The test, once: after the last epoch.
         for score_test in (candidate.is_baseline, True):
             run = search.plan.make_refit(name, score_test)
-            result, taken = _train(run, warm)
-            seconds += taken
-        scores[name] = 100 * result["test"][result["metric"]]
+            result = _train(run, warm)
+            seconds.append(count_seconds(read_seconds(run, result)))
+        scores[name] = _read_score(result)
+    gains: dict[str, dict[str, float]] = {}
+    for candidate in candidates:
+        if usual := candidate.variant_of:
+            run = search.plan.make_refit(candidate.name, True)
+            gain = _read_score(_train(run, warm)) - scores[usual]
+            kind = name_variant(candidate, search.plan.by_name[usual])
+            gains.setdefault(usual, {})[kind] = gain
     missed = {
         title: statistics.fmean(
             max(scores.values())
-            - scores[replay(search.race, recorded, share * seconds, first)]
+            - scores[replay(search.race, recorded, share * sum(seconds), first)]
             for first in range(search.folds)
         )
         for title, share in SHARES.items()
     }
     return {
         "scores": scores,
+        "gains": gains,
         "missed": missed,
-        "seconds": seconds,
+        "seconds": sum(seconds),
         "processor": machine.processor(),
     }
 
@@ -136,7 +146,6 @@ def open_search(task: str) -> Search:
     """
     values = flags.FLAGS
     folder = os.path.join(values.runs, task)
-    shutil.rmtree(folder, ignore_errors=True)
     own_tables.write_task(task, values.data, values.examples, folder)
     settings = searches.Settings(
         task=os.path.join(folder, "task.toml"),
@@ -149,22 +158,38 @@ def open_search(task: str) -> Search:
     return Search(settings.resolve(), 0.0)
 
 
-def _train(run: Planned, warm: WarmState) -> tuple[Record, float]:
-    """Does a run; its result and its seconds."""
+def _train(run: Planned, warm: WarmState) -> Record:
+    """Does a run, or reads a finished one; its result."""
     assert isinstance(run.settings, train.Settings)
-    began = time.monotonic()
     with contextlib.redirect_stdout(io.StringIO()):
         experiment = train.Train(run.settings, warm=warm)
-        result = experiment.train(prints_answer=False).record
-    return result, time.monotonic() - began
+        return experiment.train(prints_answer=False).record
+
+
+def count_seconds(parts: RunSeconds) -> float:
+    """The seconds of a run, without its start."""
+    return sum(parts.epochs) + parts.build
+
+
+def _read_score(result: Record) -> float:
+    """The test score of a run, in points."""
+    return 100.0 * result["test"][result["metric"]]
+
+
+def name_variant(candidate: Candidate, usual: Candidate) -> str:
+    """One of `VARIANTS`."""
+    if candidate.epochs > usual.epochs:
+        return VARIANTS[2]
+    rates = [float(one.flags["lr"]) for one in (candidate, usual)]
+    return VARIANTS[0] if rates[0] > rates[1] else VARIANTS[1]
 
 
 def _record(run: Planned, warm: WarmState) -> RecordedRun:
     """Does a run on a fold."""
-    result, seconds = _train(run, warm)
+    result = _train(run, warm)
     scored = open_scored(run.directory.path, "validation")
     assert scored is not None
-    return RecordedRun(scored, read_seconds(run, result), seconds)
+    return RecordedRun(scored, read_seconds(run, result))
 
 
 def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
@@ -185,9 +210,10 @@ def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
         if one is None:
             race.failed.add((name, repeat))
             continue
-        seconds -= one.seconds
+        taken = count_seconds(one.parts)
+        seconds -= taken
         race.add_scores(name, repeat, one.scored)
-        race.costs.add_run(name, one.parts, one.seconds)
+        race.costs.add_run(name, one.parts, taken)
     return decisions.choose(race.compare(), 0.0).name
 
 
@@ -200,10 +226,9 @@ def measure(out: str) -> dict[str, Any]:
         "model": values.model,
         "max_length": values.max_length,
         "examples": values.examples,
-        "tasks": {},
+        "code": refresh.find_code(NAME),
+        "tasks": refresh.read_measured(path, NAME).get("tasks", {}),
     }
-    if os.path.exists(path):
-        measured = json_files.read_record(path)
     os.makedirs(out, exist_ok=True)
     warm = WarmState()
     for task in values.tasks:
@@ -247,11 +272,23 @@ def make_table(measured: dict[str, Any]) -> str:
         rows.append([str(task), *cells])
     processors = " and ".join(sorted({t["processor"] for t in tasks.values()}))
     minutes = statistics.fmean(one["seconds"] for one in tasks.values()) / 60
+    gains = [
+        ["variant", *APPROACHES],
+        ["---"] * (1 + len(APPROACHES)),
+    ]
+    for kind in VARIANTS:
+        means = [
+            statistics.fmean(one["gains"][name][kind] for one in tasks.values())
+            for name in APPROACHES
+        ]
+        gains.append([kind, *(f"{mean:+.1f}" for mean in means)])
     return (
         f"`{measured['model']}`, {measured['examples']} labelled texts of up "
         f"to {measured['max_length']} tokens, on {processors}; all "
         f"runs of a task took {minutes:.0f} minutes in the mean:\n\n"
-        f"{documents.as_markdown(rows)}"
+        f"{documents.as_markdown(rows)}\n\nThe test score of variants minus "
+        "that of their approach at its usual rate and number of epochs, in "
+        f"points, means over the tasks:\n\n{documents.as_markdown(gains)}"
     )
 
 

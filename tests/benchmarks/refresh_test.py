@@ -84,3 +84,13 @@ def test_a_result_is_made_once_by_its_code(tmp_path, monkeypatch):
     assert (
         line.startswith("Made by [earlier code](reference/") and "`two`" in line
     )
+
+
+def test_what_other_code_has_measured_is_not_resumed(tmp_path):
+    path = tmp_path / "measured.json"
+    code = refresh.find_code("usual_leads")
+    assert refresh.read_measured(str(path), "usual_leads") == {}
+    for made, tasks in ((code, {"sst2": 1}), ("other", None), (None, None)):
+        path.write_text(json.dumps({"code": made, "tasks": {"sst2": 1}}))
+        read = refresh.read_measured(str(path), "usual_leads")
+        assert read.get("tasks") == tasks

@@ -1,12 +1,14 @@
 """Replays of a search from made-up records, and their table."""
 
+import dataclasses
 import math
 
 import pytest
 
 from benchmarks import usual_leads
 from tests.searches import race_test
-from tf_transfer.searches.race import RunSeconds
+from tf_transfer.searches.race import Candidate, RunSeconds
+from tf_transfer.sweeps.estimate import Work
 
 SCORES = {
     "the TF-IDF baseline": 60.0,
@@ -19,12 +21,16 @@ SCORES = {
 }
 
 
-def make_task(change=0.0, missed=0.5):
+def make_task(change=0.0, missed=0.5, gain=0.0):
     """What is measured of a task."""
     scores = {**SCORES, "everything": SCORES["everything"] + change}
     shares = dict.fromkeys(usual_leads.SHARES, missed)
     return {
         "scores": scores,
+        "gains": {
+            name: dict.fromkeys(usual_leads.VARIANTS, gain)
+            for name in usual_leads.APPROACHES
+        },
         "missed": shares,
         "seconds": 240.0,
         "processor": "CPU",
@@ -39,7 +45,7 @@ def record_all(tops):
         for fold in range(5):
             scored = race_test.make_scored(top / 100, fold, fold)
             recorded[name, fold] = usual_leads.RecordedRun(
-                scored, RunSeconds([seconds] * 3), 3 * seconds + 1.0
+                scored, RunSeconds([seconds] * 3)
             )
     return recorded
 
@@ -83,12 +89,30 @@ def test_the_table_has_a_row_for_each_task_and_their_mean():
         "model": "minilm",
         "max_length": 9,
         "examples": 600,
-        "tasks": {"sst2": make_task(), "cola": make_task(4.0, 1.5)},
+        "tasks": {"sst2": make_task(), "cola": make_task(4.0, 1.5, -3.0)},
     }
     text = usual_leads.make_table(measured)
     assert "took 4 minutes" in text
-    rows = text.splitlines()[2:]
+    rows, gains = (
+        [line for line in part.splitlines() if line.startswith("|")]
+        for part in text.split("The test score of variants")
+    )
     assert rows[2] == (
         "| sst2 | -1.0 | +2.0 | +3.0 | +4.0 | 0.50 | 0.50 | 0.50 | 0.50 |"
     )
     assert rows[-1].startswith("| **mean** | -1.0 | +2.0 | +3.0 | +6.0 | 1.00")
+    assert gains[2] == "| a higher rate | -1.5 | -1.5 | -1.5 | -1.5 |"
+
+
+@pytest.mark.parametrize(
+    "changes, kind",
+    [
+        ({"flags": {"lr": "5e-4"}}, "a higher rate"),
+        ({"flags": {"lr": "1e-4"}}, "a lower rate"),
+        ({"flags": {"lr": "2e-4"}, "epochs": 6}, "more epochs"),
+    ],
+)
+def test_a_variant_is_named_by_what_it_changes(changes, kind):
+    usual = Candidate("last 2", {"lr": "2e-4"}, Work(), epochs=3)
+    variant = dataclasses.replace(usual, **changes)
+    assert usual_leads.name_variant(variant, usual) == kind

@@ -28,9 +28,10 @@ CACHE = "cache"  # `Candidate.cache` of the encoder's states
 # docs/guides/few_texts.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
-# Usual lead of training everything over the last blocks, in points, on 600
-# texts (`benchmarks.usual_leads`).
+# In points, on 600 texts (`benchmarks.usual_leads`): the usual lead of training
+# everything over the last blocks, and of variants over their approach.
 EVERYTHING_LEAD = 1.5
+HIGHER_RATE_LEAD, LOWER_RATE_LEAD, LONGER_LEAD = -1.4, -0.3, -0.4
 USUAL_POOLING = "cls"  # of a run, unless the encoder was tuned with another
 LONGER = 2  # times the epochs of a variant
 STEPS = (1.0, 2.0, 5.0)
@@ -39,6 +40,7 @@ STEPS = (1.0, 2.0, 5.0)
 TOKENS_OF_WORD, SPECIAL_TOKENS = 1.4, 2.0
 MATRIX = 1024  # rows and columns of the product that measures the machine
 PRODUCT_SHARE = 0.5  # of the product's speed that an encoder reaches
+BFLOAT16_SPEED = 2.0  # of an encoder in bfloat16, relative to float32
 
 Flags = Mapping[str, Value]
 
@@ -156,19 +158,25 @@ class Candidates:
         """Adds the variants of a candidate: other rates, and more epochs."""
         low, _, high = list_rates(float(usual.flags["lr"]))
         more = LONGER * usual.epochs
-        changes: dict[str, Flags] = {
-            f"at {rate:g}": {"lr": f"{rate:g}"} for rate in (high, low)
-        }
+        variants: list[tuple[str, Flags, int, float]] = [
+            (f"at {rate:g}", {"lr": f"{rate:g}"}, usual.epochs, lead)
+            for rate, lead in (
+                (high, HIGHER_RATE_LEAD),
+                (low, LOWER_RATE_LEAD),
+            )
+        ]
         if not self._settings.max_epochs:
-            changes[f"{more} epochs"] = {"max_epochs": more}
-        for words, change in changes.items():
+            longer = f"{more} epochs", {"max_epochs": more}, more, LONGER_LEAD
+            variants.append(longer)
+        for words, change, epochs, lead in variants:
             self._add(
                 dataclasses.replace(
                     usual,
                     name=f"{usual.name}, {words}",
                     flags={**usual.flags, **change},
-                    epochs=more if "max_epochs" in change else usual.epochs,
+                    epochs=epochs,
                     variant_of=usual.name,
+                    usual_lead=usual.usual_lead + lead,
                 )
             )
 
@@ -317,7 +325,7 @@ def list_rates(usual: float) -> tuple[float, ...]:
 # === The seconds of a dry run ===
 
 
-def guess_seconds(texts: Examples | Sentences, max_length: int) -> float:
+def guess_seconds(texts: Examples | Sentences, settings: Settings) -> float:
     """Seconds of a counted operation, before any run is measured here.
 
     They are those of a matrix product on this machine's CPU. Operations are
@@ -325,12 +333,15 @@ def guess_seconds(texts: Examples | Sentences, max_length: int) -> float:
 
     Args:
         texts: Training texts.
-        max_length: In tokens.
+        settings: Of the search.
     """
+    max_length = settings.max_length
     matrix = np.ones((MATRIX, MATRIX), np.float32)
     seconds = timeit.repeat(lambda: matrix @ matrix, number=1, repeat=3)
-    speed = 2 * MATRIX**3 / min(seconds)
+    speed = PRODUCT_SHARE * 2 * MATRIX**3 / min(seconds)
+    if settings.usual_precision == "mixed_bfloat16":
+        speed *= BFLOAT16_SPEED
     words = [[len(text.split()) for text in column] for column in texts.texts]
     lengths = np.sum(words, axis=0)
     tokens = np.minimum(TOKENS_OF_WORD * lengths + SPECIAL_TOKENS, max_length)
-    return float(np.mean(tokens)) / max_length / (PRODUCT_SHARE * speed)
+    return float(np.mean(tokens)) / max_length / speed

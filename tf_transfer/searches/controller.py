@@ -126,7 +126,7 @@ class Search:
         tested = sum(map(len, texts["test"].values()))
         self.has_test = tested > 0
         self.folds = data.count_folds()
-        seconds_guess = guess_seconds(train_texts, settings.max_length)
+        seconds_guess = guess_seconds(train_texts, settings)
         size = TaskSize(data.task, len(train_texts), held)
         data.drop_texts()
         self.plan = Candidates(settings, size, self.folds)
