@@ -8,7 +8,8 @@
 hours, and the modules that decide their numbers. The *code* of a result is a
 hash of these modules without comments and docstrings.
 `experiments/refreshed.json` has the code, the commit and the seconds by which
-each result was made. A result of other code than today's is out of date.
+each result was made; some measurements have their code themselves. A result of
+other code than today's is out of date.
 
 The first command lists all results. The second does the commands of those that
 are out of date; the same command resumes an interrupted one. The third writes
@@ -63,6 +64,8 @@ class Result:
         modules: What decides its numbers in addition to `SHARED`, below
             `tf_transfer`.
         commands: Words after `python -m`.
+        measured: File that has the code which made it, from the root of the
+            checkout; empty if `REFRESHED` has it.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Result:
     commands: Sequence[str]
     hours: float = 0.0
     shown_on: Sequence[str] = ()
+    measured: str = ""
 
     @property
     def pages(self) -> list[str]:
@@ -144,11 +148,15 @@ def _strip(source: str) -> bytes:
 def find_outdated(results: Sequence[Result]) -> list[Result]:
     """The results that other code than today's has made."""
     made = json_files.read_record(os.path.join(ROOT, REFRESHED))
-    return [
-        result
-        for result in results
-        if made.get(result.name, {}).get("code") != result.hash_code()
-    ]
+    outdated = []
+    for result in results:
+        record = made.get(result.name, {})
+        if result.measured:
+            path = os.path.join(ROOT, result.measured)
+            record = json_files.read_record(path)
+        if record.get("code") != result.hash_code():
+            outdated.append(result)
+    return outdated
 
 
 # === Commands ===

@@ -94,3 +94,14 @@ def test_what_other_code_has_measured_is_not_resumed(tmp_path):
         path.write_text(json.dumps({"code": made, "tasks": {"sst2": 1}}))
         read = refresh.read_measured(str(path), "usual_leads")
         assert read.get("tasks") == tasks
+
+
+def test_a_measurement_says_itself_which_code_made_it(tmp_path, monkeypatch):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / refresh.REFRESHED).write_text('{"one": {"code": "abc"}}')
+    monkeypatch.setattr(refresh, "hash_code", lambda modules: "abc")
+    monkeypatch.setattr(refresh, "ROOT", str(tmp_path))
+    one = refresh.Result("one", "docs/one.md", [], [], measured="measured.json")
+    for code, outdated in (("other", [one]), ("abc", [])):
+        (tmp_path / "measured.json").write_text(json.dumps({"code": code}))
+        assert refresh.find_outdated([one]) == outdated
