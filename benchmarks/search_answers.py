@@ -339,8 +339,8 @@ def make_table(measured: dict[str, Any]) -> str:
         draws = grouped.setdefault(examples, {}).setdefault(task, [])
         draws.append(case)
     tables = [
-        f"### {examples} labelled texts\n\n{_make_one_table(tasks)}"
-        for examples, tasks in grouped.items()
+        f"### {examples} labelled texts\n\n{_make_one_table(grouped[examples])}"
+        for examples in sorted(grouped, key=_parse_number)
     ]
     return "\n\n".join(
         [
@@ -348,7 +348,6 @@ def make_table(measured: dict[str, Any]) -> str:
             f"tokens, on {' and '.join(sorted(processors))}; test scores in "
             "points, means where there are several draws:",
             *tables,
-            _describe_coverage(cases),
         ]
     )
 
@@ -384,10 +383,11 @@ def _make_one_table(tasks: dict[str, list[dict[str, Any]]]) -> str:
         for title, pick in (("mean", statistics.fmean), ("least", min)):
             row = [f"**{title} lead of {budget}**", ""]
             row += [
-                f"{pick(some):+.1f}" if some else "" for some in leads.values()
+                _show_lead(pick(some)) if some else ""
+                for some in leads.values()
             ]
             rows.append([*row, *[""] * (len(heads) - len(row))])
-    return documents.as_markdown(rows)
+    return f"{documents.as_markdown(rows)}\n\n{_describe_coverage(every)}"
 
 
 def _list_leads(
@@ -405,11 +405,11 @@ def _list_leads(
     return [statistics.fmean(draws) for draws in leads if draws]
 
 
-def _describe_coverage(cases: dict[str, Any]) -> str:
+def _describe_coverage(cases: Sequence[dict[str, Any]]) -> str:
     """How often the interval of an answer holds its test score."""
     answers = [
         answer
-        for case in cases.values()
+        for case in cases
         for answer in case["search"].values()
         if answer["expected"]
     ]
@@ -428,6 +428,14 @@ def _describe_coverage(cases: dict[str, Any]) -> str:
 
 def _show_mean(scores: Sequence[float]) -> str:
     return f"{statistics.fmean(scores):.1f}" if scores else ""
+
+
+def _show_lead(lead: float) -> str:
+    return f"{round(lead, 1) + 0.0:+.1f}"  # no "-0.0"
+
+
+def _parse_number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _show_count(approach: str, count: int) -> str:

@@ -276,7 +276,14 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     }
     defined |= {"flagfile", "help", "version"}
     # Of benchmarks, of pytest here, and of Ray and TensorBoard.
-    defined |= {"baselines", "budgets", "epochs", "examples", "probe_texts"}
+    defined |= {
+        "baselines",
+        "budgets",
+        "draws",
+        "epochs",
+        "examples",
+        "probe_texts",
+    }
     defined |= {"conll", "list", "mark", "profile", "rounds", "search", "shape"}
     defined |= {"share", "tables"}
     defined |= {"attack", "attack_seed", "fault", "faults", "gpu"}

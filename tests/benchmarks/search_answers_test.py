@@ -20,10 +20,10 @@ def make_case(score, loop, approach="last_2", width=4.0):
 def text():
     """The tables of two tasks; one has two draws of 80 texts."""
     cases = {
+        "cola, 2,000": make_case(70.0, 71.0),
         "sst2, 80": make_case(81.0, 80.0),
         "sst2, 80, draw 2": make_case(83.0, 80.0, "probe"),
         "cola, 80": make_case(70.0, 71.0),
-        "cola, 2,000": make_case(70.0, 71.0),
         "mrpc, 80": {"search": {}},  # not measured to its end
     }
     return search_answers.make_table(
@@ -48,8 +48,10 @@ def test_leads_are_means_over_tasks_of_means_over_draws(text):
     assert "| **least lead of 90s** |  | +10.0 | -1.0 |  |  |" in lines
 
 
-def test_coverage_counts_the_searches_of_all_tables(text):
-    assert "in 1 of 4 searches; its mean width is 4.0 points" in text
+def test_coverage_counts_the_searches_of_each_table(text):
+    few, many = text.split("### 2,000")
+    assert "in 1 of 3 searches; its mean width is 4.0 points" in few
+    assert "in 0 of 1 searches" in many
 
 
 def test_draws_share_no_labelled_text(tmp_path):
