@@ -333,14 +333,14 @@ def make_table(measured: dict[str, Any]) -> str:
         for answer in case["search"].values()
     }
     # By the number of texts and by the task: a case for each draw.
-    grouped: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    grouped: dict[int, dict[str, list[dict[str, Any]]]] = {}
     for name, case in cases.items():
-        task, examples, *_ = name.split(", ")
-        draws = grouped.setdefault(examples, {}).setdefault(task, [])
-        draws.append(case)
+        task, number, *_ = name.split(", ")
+        tasks = grouped.setdefault(int(number.replace(",", "")), {})
+        tasks.setdefault(task, []).append(case)
     tables = [
-        f"### {examples} labelled texts\n\n{_make_one_table(grouped[examples])}"
-        for examples in sorted(grouped, key=_parse_number)
+        f"### {examples:,} labelled texts\n\n{_make_one_table(tasks)}"
+        for examples, tasks in sorted(grouped.items())
     ]
     return "\n\n".join(
         [
@@ -379,13 +379,10 @@ def _make_one_table(tasks: dict[str, list[dict[str, Any]]]) -> str:
             row.append(", ".join(_show_count(*one) for one in counts.items()))
         rows.append(row)
     for budget in budgets:
-        leads = {name: _list_leads(tasks, budget, name) for name in names}
+        leads = [_list_leads(tasks, budget, name) for name in names]
         for title, pick in (("mean", statistics.fmean), ("least", min)):
             row = [f"**{title} lead of {budget}**", ""]
-            row += [
-                _show_lead(pick(some)) if some else ""
-                for some in leads.values()
-            ]
+            row += [_show_lead(pick(some)) if some else "" for some in leads]
             rows.append([*row, *[""] * (len(heads) - len(row))])
     return f"{documents.as_markdown(rows)}\n\n{_describe_coverage(every)}"
 
@@ -402,7 +399,7 @@ def _list_leads(
         ]
         for cases in tasks.values()
     ]
-    return [statistics.fmean(draws) for draws in leads if draws]
+    return [statistics.fmean(of_task) for of_task in leads if of_task]
 
 
 def _describe_coverage(cases: Sequence[dict[str, Any]]) -> str:
@@ -432,10 +429,6 @@ def _show_mean(scores: Sequence[float]) -> str:
 
 def _show_lead(lead: float) -> str:
     return f"{round(lead, 1) + 0.0:+.1f}"  # no "-0.0"
-
-
-def _parse_number(text: str) -> int:
-    return int(text.replace(",", ""))
 
 
 def _show_count(approach: str, count: int) -> str:
