@@ -15,7 +15,8 @@ square. All have the same labelled texts. With `--draws=5`, five draws of each
 number of texts, which share no text, are measured in turn.
 
 What today's code has measured already is skipped, so the same command resumes,
-and another one adds tasks, numbers of texts, draws or budgets.
+and another one adds tasks, numbers of texts, draws or budgets. The scripts read
+none of the search's modules, so a change of these leaves their scores.
 """
 
 import collections
@@ -244,11 +245,15 @@ def measure(out: str) -> dict[str, Any]:
     values = flags.FLAGS
     command_line.import_tensorflow()
     path = os.path.join(out, "measured.json")
+    codes = {
+        "code": refresh.find_code(NAME),
+        "scripts_code": refresh.hash_code(refresh.SHARED),
+    }
     measured: dict[str, Any] = {
         "model": values.model,
         "max_length": values.max_length,
-        "code": refresh.find_code(NAME),
-        "cases": refresh.read_measured(path, NAME).get("cases", {}),
+        **codes,
+        "cases": read_cases(path, **codes),
     }
     os.makedirs(out, exist_ok=True)
     choices = itertools.product(
@@ -256,7 +261,8 @@ def measure(out: str) -> dict[str, Any]:
     )
     for draw, examples, task in choices:
         name = f"{task}, {examples:,}"
-        folder = os.path.join(values.runs, f"{task}_{examples}")
+        root = os.path.join(values.runs, codes["code"])
+        folder = os.path.join(root, f"{task}_{examples}")
         if draw:
             name, folder = f"{name}, draw {draw + 1}", f"{folder}_{draw + 1}"
         case = measured["cases"].setdefault(name, {"search": {}})
@@ -265,6 +271,26 @@ def measure(out: str) -> dict[str, Any]:
             print(name, case, flush=True)
             files.write_json(path, measured)
     return measured
+
+
+def read_cases(path: str, code: str, scripts_code: str) -> dict[str, Any]:
+    """The cases of a file, without what other code has measured.
+
+    Args:
+        path: Of the file; there may be none.
+        code: Of the search.
+        scripts_code: Of the modules that the scripts read.
+    """
+    if not os.path.exists(path):
+        return {}
+    recorded = json_files.read_record(path)
+    cases: dict[str, Any] = recorded["cases"]
+    for case in cases.values():
+        if recorded.get("code") != code:
+            case["search"] = {}
+        if recorded.get("scripts_code") != scripts_code:
+            case.pop("others", None)
+    return cases
 
 
 def _measure_case(
@@ -326,7 +352,11 @@ def fit_others(
 
 def make_table(measured: dict[str, Any]) -> str:
     """Tables as Markdown, one for each number of labelled texts."""
-    cases = {n: c for n, c in measured["cases"].items() if "others" in c}
+    cases = {
+        name: case
+        for name, case in measured["cases"].items()
+        if "others" in case and case["search"]
+    }
     processors = {
         answer["processor"]
         for case in cases.values()

@@ -42,9 +42,10 @@ from tf_transfer.config import command_line
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.searches import settings as searches
 from tf_transfer.searches.controller import read_seconds, Search
-from tf_transfer.searches.race import Candidate, Race, RunSeconds
+from tf_transfer.searches.costs import Candidate, RunSeconds
+from tf_transfer.searches.race import Race
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils import files, machine
+from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.json_files import Record
 
 NAME = "usual_leads"
@@ -62,10 +63,12 @@ class RecordedRun:
     Attributes:
         scored: Its held-out predictions.
         parts: The seconds of its parts.
+        test: Its score on the test, in points.
     """
 
     scored: Scored
     parts: RunSeconds
+    test: float
 
 
 Runs = dict[tuple[str, int], RecordedRun]  # by candidate and fold
@@ -105,26 +108,22 @@ def measure_task(task: str, warm: WarmState) -> dict[str, Any]:
             continue
         name = candidate.name
         for fold in range(search.folds):
-            run = search.plan.make_run(name, fold)
-            recorded[name, fold] = one = _record(run, warm)
+            recorded[name, fold] = one = _record(search, name, fold, warm)
             seconds.append(count_seconds(one.parts))
-        # The test, once: after the last epoch.
-        for score_test in (candidate.is_baseline, True):
-            run = search.plan.make_refit(name, score_test)
-            result = _train(run, warm)
-            seconds.append(count_seconds(read_seconds(run, result)))
+        run, result = _refit(search, candidate, warm)
+        seconds.append(count_seconds(read_seconds(run, result)))
         scores[name] = _read_score(result)
     gains: dict[str, dict[str, float]] = {}
     for candidate in candidates:
         if usual := candidate.variant_of:
-            run = search.plan.make_refit(candidate.name, True)
-            gain = _read_score(_train(run, warm)) - scores[usual]
+            _, result = _refit(search, candidate, warm)
+            gain = _read_score(result) - scores[usual]
             kind = name_variant(candidate, search.plan.by_name[usual])
             gains.setdefault(usual, {})[kind] = gain
     missed = {
         title: statistics.fmean(
             max(scores.values())
-            - scores[replay(search.race, recorded, share * sum(seconds), first)]
+            - replay(search.race, recorded, scores, share * sum(seconds), first)
             for first in range(search.folds)
         )
         for title, share in SHARES.items()
@@ -166,6 +165,16 @@ def _train(run: Planned, warm: WarmState) -> Record:
         return experiment.train(prints_answer=False).record
 
 
+def _refit(
+    search: Search, candidate: Candidate, warm: WarmState
+) -> tuple[Planned, Record]:
+    """Trains on all labelled texts, and scores the test once, at the end."""
+    for score_test in (candidate.is_baseline, True):
+        run = search.plan.make_refit(candidate.name, score_test)
+        result = _train(run, warm)
+    return run, result
+
+
 def count_seconds(parts: RunSeconds) -> float:
     """The seconds of a run, without its start."""
     return sum(parts.epochs) + parts.build
@@ -184,20 +193,36 @@ def name_variant(candidate: Candidate, usual: Candidate) -> str:
     return VARIANTS[0] if rates[0] > rates[1] else VARIANTS[1]
 
 
-def _record(run: Planned, warm: WarmState) -> RecordedRun:
-    """Does a run on a fold."""
-    result = _train(run, warm)
+def _record(
+    search: Search, name: str, fold: int, warm: WarmState
+) -> RecordedRun:
+    """Does a run on a fold, and scores its model on the test."""
+    run = search.plan.make_run(name, fold)
+    path = run.directory.file("seconds.json")
+    if not os.path.exists(path):  # the test adds its seconds to the run's
+        parts = read_seconds(run, _train(run, warm))
+        files.write_json(path, parts._asdict())
+    parts = RunSeconds(**json_files.read_record(path))
+    tested = search.plan.make_run(name, fold, score_test=True)
+    test = _read_score(_train(tested, warm))
     scored = open_scored(run.directory.path, "validation")
     assert scored is not None
-    return RecordedRun(scored, read_seconds(run, result))
+    return RecordedRun(scored, parts, test)
 
 
-def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
-    """The candidate that a search chooses from recorded runs.
+def replay(
+    race: Race,
+    recorded: Runs,
+    refits: Mapping[str, float],
+    seconds: float,
+    first: int,
+) -> float:
+    """The test score of a search that reads recorded runs, in points.
 
     Args:
         race: Of the search; it is left as it is.
-        recorded: All runs that there are.
+        recorded: All runs on folds that there are.
+        refits: The test scores of runs on all labelled texts, by candidate.
         seconds: That the search has, with the fit to all labelled texts.
         first: The recorded fold that is the first of the search.
     """
@@ -214,7 +239,10 @@ def replay(race: Race, recorded: Runs, seconds: float, first: int) -> str:
         seconds -= taken
         race.add_scores(name, repeat, one.scored)
         race.costs.add_run(name, one.parts, taken)
-    return decisions.choose(race.compare(), 0.0).name
+    name = decisions.choose(race.compare(), 0.0).name
+    if race.can_refit(name, seconds):
+        return refits[name]
+    return recorded[name, first].test
 
 
 def measure(out: str) -> dict[str, Any]:

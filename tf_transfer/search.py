@@ -14,9 +14,9 @@ and OUT/search.html. The trained model is there.
 Every labelled text is held out in one of five folds, and the folds decide: the
 TF-IDF baseline, the probe, the last 1, 2, 4, ... blocks and everything run on
 the first fold, the best of them on all folds, then other rates and more epochs.
-The best is trained once more on all labelled texts. Every run is a run of
-`tf_transfer.train` (docs/guides/search.md). The test is scored once, at the
-end, for the answer.
+If there is time, the best is trained once more on all labelled texts. Every run
+is a run of `tf_transfer.train` (docs/guides/search.md). The test is scored
+once, at the end, for the answer.
 
 --budget is the time from the command's start to its answer. Ctrl-C gives the
 answer so far; the same command with a larger budget continues.

@@ -1,5 +1,7 @@
 """The tables of whole searches, from made-up measurements."""
 
+import json
+
 import pytest
 
 from benchmarks import own_tables, search_answers
@@ -24,7 +26,9 @@ def text():
         "sst2, 80": make_case(81.0, 80.0),
         "sst2, 80, draw 2": make_case(83.0, 80.0, "probe"),
         "cola, 80": make_case(70.0, 71.0),
-        "mrpc, 80": {"search": {}},  # not measured to its end
+        # Not measured to their end.
+        "mrpc, 80": {"search": {}},
+        "qqp, 80": {**make_case(70.0, 71.0), "search": {}},
     }
     return search_answers.make_table(
         {"model": "minilm", "max_length": 9, "cases": cases}
@@ -52,6 +56,26 @@ def test_coverage_counts_the_searches_of_each_table(text):
     few, many = text.split("### 2,000")
     assert "in 1 of 3 searches; its mean width is 4.0 points" in few
     assert "in 0 of 1 searches" in many
+
+
+@pytest.mark.parametrize(
+    "codes, kept",
+    [
+        (("a", "b"), {"search", "others"}),
+        (("c", "b"), {"others"}),
+        (("a", "c"), {"search"}),
+    ],
+)
+def test_what_other_code_has_measured_is_left_out(tmp_path, codes, kept):
+    path = tmp_path / "measured.json"
+    content = {
+        "code": "a",
+        "scripts_code": "b",
+        "cases": {"sst2, 80": make_case(70.0, 71.0)},
+    }
+    path.write_text(json.dumps(content))
+    [case] = search_answers.read_cases(str(path), *codes).values()
+    assert {name for name, content in case.items() if content} == kept
 
 
 def test_draws_share_no_labelled_text(tmp_path):

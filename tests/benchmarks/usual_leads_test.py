@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import usual_leads
 from tests.searches import race_test
-from tf_transfer.searches.race import Candidate, RunSeconds
+from tf_transfer.searches.costs import Candidate, RunSeconds
 from tf_transfer.sweeps.estimate import Work
 
 SCORES = {
@@ -45,7 +45,7 @@ def record_all(tops):
         for fold in range(5):
             scored = race_test.make_scored(top / 100, fold, fold)
             recorded[name, fold] = usual_leads.RecordedRun(
-                scored, RunSeconds([seconds] * 3)
+                scored, RunSeconds([seconds] * 3), top
             )
     return recorded
 
@@ -57,31 +57,41 @@ def test_leads_are_over_the_best_baseline():
     )
 
 
-def test_a_replay_chooses_the_best_of_what_fits():
+REFITS = {name: top + 2.0 for name, top in race_test.TOPS.items()}
+
+
+def replay(recorded, seconds, first=0):
     race = race_test.make_race()
-    recorded = record_all({**race_test.TOPS, "everything": 95.0})
-    chosen = [
-        usual_leads.replay(race, recorded, seconds, 0)
-        for seconds in (40.0, 1000.0)
-    ]
-    assert chosen == ["last 1", "everything"]
+    score = usual_leads.replay(race, recorded, REFITS, seconds, first)
     assert not race.results and not race.failed  # it is left as it was
+    return score
+
+
+@pytest.mark.parametrize(
+    "seconds, score",
+    [
+        (40.0, REFITS["last 1"]),
+        (120.0, 95.0),  # one fold of everything fits, and no refit
+        (1000.0, REFITS["everything"]),
+    ],
+)
+def test_a_replay_has_the_score_of_the_best_that_fits(seconds, score):
+    recorded = record_all({**race_test.TOPS, "everything": 95.0})
+    assert replay(recorded, seconds) == score
 
 
 def test_a_replay_starts_with_the_fold_that_it_is_given():
     """Everything, which fits on one fold alone, fails on the fourth."""
-    race = race_test.make_race()
     recorded = record_all({**race_test.TOPS, "everything": 95.0})
     failed = record_all({"everything": 20.0})
     recorded["everything", 3] = failed["everything", 3]
-    chosen = [usual_leads.replay(race, recorded, 220.0, n) for n in (0, 3)]
-    assert chosen == ["everything", "last 2"]
+    scores = [replay(recorded, 220.0, first) for first in (0, 3)]
+    assert scores == [REFITS["everything"], REFITS["last 2"]]
 
 
 def test_variants_and_further_seeds_are_not_replayed():
     recorded = record_all(race_test.TOPS)
-    chosen = usual_leads.replay(race_test.make_race(), recorded, math.inf, 0)
-    assert chosen == "last 2"
+    assert replay(recorded, math.inf) == REFITS["last 2"]
 
 
 def test_the_table_has_a_row_for_each_task_and_their_mean():

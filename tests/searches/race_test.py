@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from tf_transfer.comparison.finished_runs import Scored
-from tf_transfer.searches import race as race_lib
-from tf_transfer.searches.race import Candidate, Costs, Race, RunSeconds
+from tf_transfer.reports import advice
+from tf_transfer.searches import answer, costs as costs_lib
+from tf_transfer.searches.costs import Candidate, Costs, RunSeconds
+from tf_transfer.searches.race import Race
 from tf_transfer.sweeps.estimate import Work
 
 TEXTS = 200  # of a fold
@@ -124,6 +126,17 @@ def test_what_does_not_fit_is_left_out():
     assert "everything" not in names and "last 1" in names
 
 
+def test_everything_is_tried_where_it_cannot_be_trained_on_all_texts():
+    """The leader keeps the time that it needs for that."""
+    race = make_race()
+    done, spent = run(race, 130.0)
+    assert ("everything", 0) in done
+    name = "everything"
+    assert race.costs.seconds(name) + race.refit_seconds(name) > 130.0
+    leader = race.rank()[0].name
+    assert leader == "last 2" and spent + race.refit_seconds(leader) <= 130.0
+
+
 def test_little_of_the_budget_is_left():
     race = make_race()
     _, spent = run(race, 400.0)
@@ -195,7 +208,7 @@ def test_a_pass_is_paid_once():
     costs = Costs(make_candidates(), 1.0)
     before = costs.seconds("last 1")
     costs.add_run("probe", RunSeconds([1.0], 20.0, 20.0))
-    overhead = race_lib.OVERHEAD_SECONDS
+    overhead = costs_lib.OVERHEAD_SECONDS
     assert before == overhead + BUILD_SECONDS + 3.0
     assert costs.seconds("last 1") == overhead + 2 * 3.0  # half as fast
 
@@ -221,3 +234,27 @@ def test_what_answers_all_texts_alike_is_not_the_answer(right, wrong):
         race.add_scores(name, 0, scored)
     assert race.rank()[0].name == "everything"
     assert race.compare()[0].name == "probe"
+
+
+def test_a_better_candidate_with_a_larger_error_is_not_passed_over():
+    """Its lead over the majority baseline is within a standard error."""
+    race = make_race()
+    labels = np.repeat([0, 1], [150, 50])
+    answers = {name: np.zeros(TEXTS, np.int64) for name in ("probe", "last 1")}
+    answers["last 1"][150:154] = 1  # 4 more are right
+    answers["probe"][126:180] = 1  # 30 more are right, and 24 fewer
+    for name, given in answers.items():
+        scores = {"accuracy": float((given == labels).mean())}
+        scored = Scored(
+            *("validation", "accuracy", scores, np.arange(TEXTS), labels),
+            logits=np.eye(2)[given],
+            seconds=1.0,
+        )
+        race.add_scores(name, 0, scored)
+    rows = {row.name: row for row in race.compare()}
+    assert rows["last 1"].is_likely and not rows["probe"].is_likely
+    assert rows["probe"].lead.value > rows["last 1"].lead.value
+    rows = race.compare()
+    assert rows[0].name == "probe"
+    compared = answer.pick_compared(rows, "probe")
+    assert "Nothing is recommended" not in advice.advise(compared, 0.0)

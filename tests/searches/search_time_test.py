@@ -9,7 +9,7 @@ import pytest
 
 from tests.searches import fake_runs
 from tests.searches.fake_runs import run
-from tf_transfer.searches import clock as clock_lib, controller
+from tf_transfer.searches import clock as clock_lib, controller, race
 from tf_transfer.utils.errors import Interrupted, UserError
 
 
@@ -27,10 +27,10 @@ def test_what_takes_longer_than_counted_is_stopped(
 def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
     world, tmp_path, monkeypatch
 ):
-    race = controller.Search._race
+    real = controller.Search._race
 
     def race_too_long(self):
-        race(self)
+        real(self)
         world.now += 1000
 
     monkeypatch.setattr(controller.Search, "_race", race_too_long)
@@ -49,6 +49,24 @@ def test_too_small_a_budget_leaves_the_floor_and_says_what_runs_take(
     assert re.search(r"the time is too short: last 1 \([1-9]\d* s\)", said)
     run(fake_runs.settings_of(path, tmp_path / "out", budget="90s"))
     assert world.done
+
+
+def test_a_model_of_the_first_fold_is_named(
+    world, tmp_path, monkeypatch, capsys
+):
+    """Everything leads; there is no time to train it on all texts."""
+    monkeypatch.setitem(fake_runs.TOPS, "fine_tuning", 92.0)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="150s"))
+    said = capsys.readouterr().out
+    assert "news: everything has accuracy" in said
+    assert "Its model was trained on the first fold alone, not on all" in said
+    assert world.tested == ["fine_tuning"] and world.now < 150
+    assert not any(refit for *_, refit in world.done)
+    # The same command repeats the answer, even if a run now seems to fit.
+    monkeypatch.setattr(race.Race, "can_refit", lambda *_: True)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="150s"))
+    assert not any(refit for *_, refit in world.done)
 
 
 def test_a_baseline_that_does_not_end_in_time_is_named(world, tmp_path, capsys):

@@ -3,9 +3,9 @@
 A row is an approach, compared on the same texts with a reference: in a report
 training everything, at the end of a run or a search the strongest. One rule
 says what to train: the cheapest approach whose loss against the reference is
-shown to be below a margin, else the reference. Nothing is recommended that is
-not likely to be above the majority baseline, or if a score is below chance.
-`reports.advice` puts a decision into words.
+shown to be below a margin, else the reference. Nothing is recommended if no
+approach is likely to be above the majority baseline, or if a score is below
+chance. `reports.advice` puts a decision into words.
 """
 
 import dataclasses

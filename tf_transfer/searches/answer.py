@@ -105,9 +105,7 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
     if tested:
         chosen = dataclasses.replace(chosen, test=tested.ranged)
         rows = [chosen if row.name == chosen.name else row for row in rows]
-    names = {chosen.name, rows[0].name, *search.race.baselines}
-    compared = [row for row in rows if row.name in names]
-    sentence = advice.advise(compared, max_loss)
+    sentence = advice.advise(pick_compared(rows, chosen.name), max_loss)
     if len(rows) == 1:
         sentence = f"Use {chosen.name}: nothing else ended in time."
     commands = _list_commands(search, model)
@@ -120,6 +118,7 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
         metric=model.experiment.data.task.metric,
         tested=tested,
         labelled=search.labelled if search.refit else 0,
+        lacks_refit=search.settings.refit and search.refit is None,
         flags=search.plan.by_name[chosen.name].flags,
         untried=list_untried(search),
         profile=advice.describe_profile(profile) if profile else "",
@@ -132,6 +131,24 @@ def _describe(search: "Search", rows: Sequence[decisions.Row]) -> Answer:
     )
     table = advice.make_table(rows, max_loss)
     return Answer(lines, sentence, table, commands, model, suspects, coverage)
+
+
+def pick_compared(
+    rows: Sequence[decisions.Row], name: str
+) -> list[decisions.Row]:
+    """The rows that the sentence is about.
+
+    They are the answer, the best, the baselines, and the best of those that are
+    likely to be above the majority baseline: one such row is needed for a
+    recommendation.
+
+    Args:
+        rows: Of all candidates, the best first.
+        name: Of the answer.
+    """
+    likely = [row.name for row in rows if row.is_likely]
+    names = {name, rows[0].name, *likely[:1]}
+    return [row for row in rows if row.name in names or row.is_baseline]
 
 
 def _describe_nothing(search: "Search") -> Answer:
@@ -152,9 +169,7 @@ def list_untried(search: "Search") -> dict[str, str]:
     """The time that each candidate without a run needs; no variants."""
     race = search.race
     return {
-        name: formatting.duration(
-            race.costs.seconds(name) + race.finish_seconds(name)
-        )
+        name: formatting.duration(race.first_seconds(name))
         for name, candidate in race.candidates.items()
         if not candidate.variant_of and name not in race.results
     }

@@ -18,7 +18,8 @@ from tf_transfer.config.settings import pick
 from tf_transfer.searches import answer
 from tf_transfer.searches.candidates import Candidates, guess_seconds
 from tf_transfer.searches.clock import Clock
-from tf_transfer.searches.race import Action, Costs, Race, ROUNDS, RunSeconds
+from tf_transfer.searches.costs import Costs, RunSeconds
+from tf_transfer.searches.race import Action, Race, ROUNDS
 from tf_transfer.searches.settings import Settings
 from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps.estimate import TaskSize
@@ -392,8 +393,11 @@ class Search:
         if self.settings.refit:
             is_baseline = self.plan.by_name[name].is_baseline
             refit = self.plan.make_refit(name, score_test=is_baseline)
-            if self.race.refit_seconds(name) <= self.left:
+            # The same command again repeats its answer.
+            is_new = self.clock.ended(refit.name) < self.settings.seconds
+            if is_new and self.race.can_refit(name, self.left):
                 self._run_one(refit)
+            self.clock.end(refit.name, self.settings.seconds)
             if self._is_sound(refit, name):
                 self.refit = refit
         if not self.has_test:

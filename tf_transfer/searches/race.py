@@ -20,8 +20,11 @@ train. A *repeat* is a fold, or one more time the same fold with another seed.
               the best three again
     seeds     the best two on all folds once more, with other seeds
 
-A run fits if the answer can still be trained on all labelled texts after it;
-the first one also without that.
+A run fits if its candidate can still be trained on all labelled texts after it,
+and the leader as well, if there was time for that before. The first run of the
+dearest approach need not leave time for its own candidate: if that then leads,
+the model of the first fold may be the answer. The first run of all need not
+leave any time.
 
 Candidates are compared on the texts of all folds that both ran on. They are
 ranked by their expected lead over the best baseline (`leads`).
@@ -30,9 +33,7 @@ ranked by their expected lead over the best baseline (`leads`).
 import dataclasses
 import itertools
 import math
-import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,168 +42,13 @@ from tf_transfer.comparison.compare import subtract
 from tf_transfer.comparison.decisions import Row
 from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.comparison.finished_runs import join, Scored
+from tf_transfer.searches.costs import Candidate, Costs
 from tf_transfer.searches.leads import expect_leads
-from tf_transfer.sweeps.estimate import Work
-from tf_transfer.sweeps.grid import Value
 
+USUAL = "usual"  # name of a rung
 FINALISTS = 3  # on all folds
 REPEATED = 2  # with other seeds
 ROUNDS = 2  # times that a candidate runs on each fold
-# Factors for the error of a prediction, before and after an approach was
-# measured.
-MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
-# Seconds of a run apart from its epochs, before any is measured.
-OVERHEAD_SECONDS = 4.0
-# Share of the largest approach's operations. Epochs below this share are too
-# short to time.
-LEAST_SHARE = 0.02
-
-
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """A possible answer of a search.
-
-    Attributes:
-        name: In words, such as `last 2`, `last 2 at 5e-4`.
-        flags: Of its runs, by name.
-        work: The operations of a run on a fold.
-        epochs: Of a run; 1 of a baseline.
-        approach: Name of its approach, which decides the time of an epoch.
-        cache: Names the feature caches that one pass stores together; empty if
-            it reads none.
-        is_baseline: Whether nothing of the encoder trains.
-        variant_of: Name of the candidate that it changes; empty if none.
-        usual_lead: Over the best baseline, in points, before it has run.
-    """
-
-    name: str
-    flags: Mapping[str, Value]
-    work: Work
-    epochs: int = 1
-    approach: str = ""
-    cache: str = ""
-    is_baseline: bool = False
-    variant_of: str = ""
-    usual_lead: float = 0.0
-
-
-# === Costs ===
-
-
-class RunSeconds(NamedTuple):
-    """The seconds of the parts of a run.
-
-    Attributes:
-        epochs: Of its epochs, one at least; the first may trace. Of a baseline,
-            of its fit.
-        build: That it spent on a pass of the encoder.
-        of_pass: Of the pass whose states it read, in whichever run.
-    """
-
-    epochs: Sequence[float]
-    build: float = 0.0
-    of_pass: float = 0.0
-
-
-class Costs:
-    """Predicts the seconds of runs.
-
-    An epoch of a measured approach costs the median of its epochs. Another
-    costs its operations, at the speed of the last run; before the first, at
-    the speed of the probe's pass.
-
-    Args:
-        candidates: Of the race, by name; more may join it.
-        pass_seconds: Per operation, of a pass of the frozen encoder; a guess.
-    """
-
-    def __init__(
-        self, candidates: Mapping[str, Candidate], pass_seconds: float
-    ) -> None:
-        self._candidates = candidates
-        self._pass_seconds = self._speed = pass_seconds
-        self._stored = {""}
-        self._epochs: dict[str, list[float]] = {}  # by approach
-        self._overheads: dict[str, float] = {}
-
-    def add_run(
-        self, name: str, parts: RunSeconds, seconds: float | None = None
-    ) -> None:
-        """Records the seconds of a run.
-
-        Args:
-            name: Of the candidate.
-            parts: The seconds of its parts.
-            seconds: From its start to its result, if known.
-        """
-        candidate = self._candidates[name]
-        steady = parts.epochs[1:] or parts.epochs
-        self._epochs.setdefault(candidate.approach, []).extend(steady)
-        if candidate.is_baseline and parts.of_pass and candidate.work.build:
-            speed = parts.of_pass / candidate.work.build
-            if self._speed == self._pass_seconds:  # nothing has trained
-                self._speed = speed
-            self._pass_seconds = speed
-        self._stored.add(candidate.cache)
-        most = max(c.work.epoch for c in self._candidates.values())
-        if candidate.work.epoch > LEAST_SHARE * most:
-            self._speed = self.epoch_seconds(name) / candidate.work.epoch
-        if seconds is not None:
-            seconds -= sum(parts.epochs) + parts.build
-            self._overheads[candidate.approach] = max(seconds, 0.0)
-
-    def assume_stored(self, name: str) -> None:
-        """Takes the feature cache of a candidate as built, for a dry run."""
-        self._stored.add(self._candidates[name].cache)
-
-    def has_measured(self, name: str) -> bool:
-        """Whether a run of the same approach has trained an epoch."""
-        return self._candidates[name].approach in self._epochs
-
-    def epoch_seconds(self, name: str) -> float:
-        """Seconds of an epoch, with its evaluation."""
-        candidate = self._candidates[name]
-        if self.has_measured(name):
-            return statistics.median(self._epochs[candidate.approach])
-        return self._speed * candidate.work.epoch
-
-    def overhead_seconds(self, name: str) -> float:
-        """Seconds of a run apart from its epochs and its feature cache."""
-        most = max(self._overheads.values(), default=OVERHEAD_SECONDS)
-        return self._overheads.get(self._candidates[name].approach, most)
-
-    def _build_seconds(self, cache: str) -> float:
-        """Seconds of the pass that stores the caches of a name."""
-        if cache in self._stored:
-            return 0.0
-        return self._pass_seconds * max(
-            c.work.build for c in self._candidates.values() if c.cache == cache
-        )
-
-    def predict_seconds(self, name: str) -> float:
-        """Seconds of running the encoder over the scored texts once."""
-        return self._pass_seconds * self._candidates[name].work.predict
-
-    def seconds(self, name: str, share: float = 1.0) -> float:
-        """Seconds of a run.
-
-        Args:
-            name: Of the candidate.
-            share: Number of its texts, relative to those of a fold.
-        """
-        candidate = self._candidates[name]
-        return (
-            self.overhead_seconds(name)
-            + self._build_seconds(candidate.cache)
-            + share * candidate.epochs * self.epoch_seconds(name)
-        )
-
-    def margin(self, name: str) -> float:
-        """A factor for the error of a prediction."""
-        return MARGIN if self.has_measured(name) else MARGIN_UNMEASURED
-
-
-# === The race ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -357,17 +203,18 @@ class Race:
     def compare(self) -> list[Row]:
         """A row for each candidate, the best first, which is the reference.
 
-        Candidates that are not likely to be above the majority baseline come
-        last. If none is, the order is that of their leads over it.
+        Candidates that do not score above the majority baseline come last. If
+        none is likely to be above it, the order is that of their leads over it.
         """
         ranked = [self.describe(one.name) for one in self.rank()]
         if not ranked:
             return []
-        rows = {row.name: row for row in compare.compare(ranked, ranked[0])}
-        if any(row.is_likely for row in rows.values()):
-            ranked.sort(key=lambda one: not rows[one.row.name].is_likely)
+        rows = compare.compare(ranked, ranked[0])
+        leads = {row.name: row.lead.value for row in rows}
+        if any(row.is_likely for row in rows):
+            ranked.sort(key=lambda one: leads[one.row.name] <= 0)
         else:
-            ranked.sort(key=lambda one: -rows[one.row.name].lead.value)
+            ranked.sort(key=lambda one: -leads[one.row.name])
         baselines = [one for one in ranked if one.row.is_baseline]
         return compare.compare(ranked, ranked[0], baselines)
 
@@ -382,7 +229,7 @@ class Race:
             seconds_left: Until the answer must be there.
             busy: Runs of other workers, whose results decide later rungs.
         """
-        leading = [one.name for one in self.rank()[:1]]
+        leader = self.rank()[0].name if self.results else ""
         for rung, runs in self._list_rungs():
             is_waiting = False
             for name, repeat in runs:
@@ -392,15 +239,43 @@ class Race:
                     continue
                 if repeat in self.results.get(name, ()):
                     continue
-                needed = seconds = self.costs.seconds(name)
-                if leading:  # the first run need not leave time for a refit
-                    needed += max(map(self.finish_seconds, [name, *leading]))
-                    needed *= self.costs.margin(name)
+                seconds = self.costs.seconds(name)
+                needed = self._count_needed(name, rung, leader, seconds_left)
                 if needed <= seconds_left:
                     return Action(name, repeat, rung, seconds)
             if is_waiting:
                 return None
         return None
+
+    def _count_needed(
+        self, name: str, rung: str, leader: str, seconds_left: float
+    ) -> float:
+        """Seconds of a run, and of what must still fit after it.
+
+        Args:
+            name: Of the candidate.
+            rung: Of the run.
+            leader: Its name; empty before the first run.
+            seconds_left: See `next`.
+        """
+        seconds = self.costs.seconds(name)
+        if not leader:
+            return seconds
+        after = self._reserve_seconds(name, rung)
+        of_leader = self.test_seconds(leader)
+        if self.can_refit(leader, seconds_left):
+            of_leader = self.finish_seconds(leader)
+        return self.costs.margin(name) * (seconds + max(after, of_leader))
+
+    def _reserve_seconds(self, name: str, rung: str) -> float:
+        """Seconds that must be left for a candidate after its run."""
+        if rung == USUAL and name == self._list_usual()[-1]:
+            return self.test_seconds(name)
+        return self.finish_seconds(name)
+
+    def first_seconds(self, name: str) -> float:
+        """Seconds of a candidate's first run, and of what must fit after it."""
+        return self.costs.seconds(name) + self._reserve_seconds(name, USUAL)
 
     def plan_first(self, seconds_left: float) -> list[Action]:
         """The runs of the first two rungs that fit; no scores decide these.
@@ -408,24 +283,38 @@ class Race:
         Args:
             seconds_left: See `next`.
         """
-        actions = []
+        actions: list[Action] = []
         for rung, runs in itertools.islice(self._list_rungs(), 2):
             for name, repeat in runs:
                 seconds = self.costs.seconds(name)
-                needed = seconds + self.finish_seconds(name)
-                if self.costs.margin(name) * needed <= seconds_left:
+                planned = [action.name for action in actions]
+                leader = max(planned, key=self.finish_seconds, default="")
+                needed = self._count_needed(name, rung, leader, seconds_left)
+                if needed <= seconds_left:
                     seconds_left -= seconds
                     self.costs.assume_stored(name)
                     actions.append(Action(name, repeat, rung, seconds))
         return actions
 
+    def can_refit(self, name: str, seconds_left: float) -> bool:
+        """Whether a candidate can be trained on all labelled texts and tested.
+
+        Args:
+            name: Of the candidate.
+            seconds_left: Until the answer must be there.
+        """
+        return self.finish_seconds(name) <= seconds_left
+
     def finish_seconds(self, name: str) -> float:
         """Seconds to train a candidate on all labelled texts and to test."""
-        seconds = self.refit_seconds(name)
-        if self._test_share:
-            seconds += self.costs.overhead_seconds(name)
-            seconds += self._test_share * self.costs.predict_seconds(name)
-        return seconds
+        return self.refit_seconds(name) + self.test_seconds(name)
+
+    def test_seconds(self, name: str) -> float:
+        """Seconds to score a candidate on the test."""
+        if not self._test_share:
+            return 0.0
+        predict = self._test_share * self.costs.predict_seconds(name)
+        return self.costs.overhead_seconds(name) + predict
 
     def refit_seconds(self, name: str) -> float:
         """Seconds to train a candidate on all labelled texts."""
@@ -435,16 +324,10 @@ class Race:
 
     def _list_rungs(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """The name of each rung, and its runs: names and repeats."""
-        candidates = [
-            one
-            for one in self.candidates.values()
-            if not (one.is_baseline or one.variant_of)
-        ]
-        candidates.sort(key=lambda one: one.work.epoch)
-        usual = [one.name for one in candidates]
+        usual = self._list_usual()
         yield "floor", [(name, 0) for name in self.baselines]
         dearest_second = [*usual[:1], *usual[:0:-1][:1], *usual[1:-1]]
-        yield "usual", [(name, 0) for name in dearest_second]
+        yield USUAL, [(name, 0) for name in dearest_second]
         yield from self._list_folds()
         ranked = self._list_trained()
         variants = [
@@ -455,6 +338,16 @@ class Race:
         yield "variants", [(name, 0) for name in variants]
         for repeat in range(self.folds, ROUNDS * self.folds):
             yield "seeds", [(name, repeat) for name in ranked[:REPEATED]]
+
+    def _list_usual(self) -> list[str]:
+        """The names of all approaches, the cheapest first."""
+        candidates = [
+            one
+            for one in self.candidates.values()
+            if not (one.is_baseline or one.variant_of)
+        ]
+        candidates.sort(key=lambda one: one.work.epoch)
+        return [one.name for one in candidates]
 
     def _list_folds(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """The rungs of all folds but the first."""
