@@ -177,7 +177,8 @@ def small(line, trained, tmp_path):
         "--input=labelled.tsv": f"--input={tmp_path / 'labelled.tsv'}",
         "--input=texts.tsv": f"--input={tmp_path / 'texts.tsv'}",
         "--output=answers.csv": f"--output={tmp_path / 'answers.csv'}",
-        "--export=saved_model": f"--export={tmp_path / 'saved_model'}",
+        "--export=served": f"--export={tmp_path / 'served'}",
+        "--export=exported": f"--export={tmp_path / 'exported'}",
     }
     return module, [replaced.get(word, word) for word in words]
 

@@ -5,7 +5,8 @@ r"""Finds the best training for your texts within the time that you have.
         --max_loss=1
     python -m tf_transfer.search --task=mine.toml --models=minilm,FOLDER \
         --budget=1h
-    python -m tf_transfer.search --task=mine.toml --model=minilm --dry_run
+    python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \
+        --dry_run
 
 It reports what to train and at what rate, what that gains over the probe and
 the TF-IDF baseline, and what it costs: a sentence and a table on the screen,
