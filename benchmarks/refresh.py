@@ -231,13 +231,14 @@ def describe_page(page: str, outdated: Sequence[Result]) -> str:
         page: Its path from the root of the checkout.
         outdated: See `find_outdated`.
     """
-    names = [f"`{result.name}`" for result in outdated if page in result.pages]
+    names = [result.name for result in outdated if page in result.pages]
     if not names:
         return "The numbers on this page were made by today's code."
     link = os.path.relpath(f"docs/{EARLIER}", os.path.dirname(page))
     return (
-        f"Made by [earlier code]({link}): {', '.join(names)}. "
-        "`python -m benchmarks.refresh` makes the numbers again."
+        f"Made by [earlier code]({link}): `{'`, `'.join(names)}`. "
+        "`python -m benchmarks.refresh --data=FOLDER "
+        f"--only={','.join(names)}` makes the numbers again."
     )
 
 
