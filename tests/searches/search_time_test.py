@@ -1,6 +1,7 @@
 """The time that a search takes, and what it says where that ends."""
 
 import json
+import math
 import os
 import re
 import time
@@ -37,6 +38,22 @@ def test_the_test_is_scored_even_where_runs_took_all_of_the_time(
     path = fake_runs.write_task(tmp_path, count=700)
     run(fake_runs.settings_of(path, tmp_path / "out"))
     assert len(world.tested) == 1
+
+
+def test_a_baseline_on_all_texts_is_not_stopped_for_the_test(
+    world, tmp_path, monkeypatch
+):
+    """Its run scores the test as well, which has no time limit."""
+    run_one, ends = controller.Search._run_one, []
+
+    def note_end(self, run):
+        ends.append(self.end)
+        run_one(self, run)
+
+    monkeypatch.setattr(controller.Search, "_run_one", note_end)
+    path = fake_runs.write_task(tmp_path, noise=0.0)  # TF-IDF is the answer
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
+    assert ends == [math.inf, math.inf]
 
 
 def test_too_small_a_budget_leaves_the_floor_and_says_what_runs_take(
