@@ -191,13 +191,15 @@ def test_given_validation_texts_decide_in_place_of_folds(
     assert "last 1, seed 1: " in said and "fold" not in said
 
 
-def test_where_many_texts_are_cut_their_ends_are_tried(world, tmp_path, capsys):
+def test_where_texts_are_cut_a_flag_that_reads_their_ends_is_named(
+    world, tmp_path, capsys
+):
     world.cut_texts = 0.4
     path = fake_runs.write_task(tmp_path)
     run(fake_runs.settings_of(path, tmp_path / "out", approaches="1"))
     said = capsys.readouterr().out
-    assert "last 1, head and tail, fold 1" in said
     assert "40 % of the training texts are longer than --max_length=256" in said
+    assert "are cut. --long_texts=head_tail reads their ends, too." in said
 
 
 def test_other_approaches_are_tried_within_the_same_budget(world, tmp_path):

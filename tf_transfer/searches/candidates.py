@@ -23,7 +23,6 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 PROBE, TFIDF = "frozen", "tfidf"  # baselines: values of --features
-CACHE = "cache"  # `Candidate.cache` of the encoder's states
 # A further approach if classes have at most `FEW` training texts on average;
 # docs/guides/few_texts.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
@@ -106,26 +105,25 @@ class Candidates:
     def _add_baseline(self, features: str) -> None:
         name = advice.name_baseline(features, self._size.task.is_tagging)
         flags: dict[str, Value] = {"features": features}
-        cache = ""
+        reads_cache = features == PROBE and self._stores_caches
         if features == PROBE:
             flags["baseline"] = False  # TF-IDF has runs of its own
-        if features == PROBE and self._stores_caches:
+        if reads_cache:
             flags |= self._list_cuts("head")
-            cache = CACHE
         candidate = Candidate(
-            name, flags, Work(), approach=name, cache=cache, is_baseline=True
+            *(name, flags, Work()),
+            approach=name,
+            reads_cache=reads_cache,
+            is_baseline=True,
         )
         self._add(candidate)
 
-    def _make_approach(
-        self, flags: Flags, name: str = "", cache: str = CACHE
-    ) -> Candidate:
+    def _make_approach(self, flags: Flags, name: str = "") -> Candidate:
         """A candidate at the usual rate, for the usual number of epochs.
 
         Args:
             flags: The weights to train, as flags.
             name: Of the approach; unset, made from the flags.
-            cache: See `Candidate`; of runs that read one.
         """
         flags = {**flags}
         is_whole = flags["trainable_layers"] == "all"
@@ -146,12 +144,12 @@ class Candidates:
         # Not measured of an encoder without its upper blocks.
         leads_usually = is_whole and "keep_blocks" not in flags
         candidate = Candidate(
-            *(name, flags, Work(), epochs, name, cache),
+            *(name, flags, Work(), epochs, name),
             usual_lead=EVERYTHING_LEAD if leads_usually else 0.0,
         )
         work = self._count(candidate)
         return dataclasses.replace(
-            candidate, work=work, cache=cache if work.family else ""
+            candidate, work=work, reads_cache=bool(work.family)
         )
 
     def _add_variants(self, usual: Candidate) -> None:
@@ -194,21 +192,6 @@ class Candidates:
             candidate = self._make_approach(flags, name)
             self._add(candidate)
             self._add_variants(candidate)
-
-    def add_long_texts(self) -> None:
-        """Adds a variant of each approach that also reads the ends of texts."""
-        if self._settings.long_texts != "head":
-            return
-        for usual in [*self.by_name.values()]:
-            if not (usual.is_baseline or usual.variant_of):
-                candidate = dataclasses.replace(
-                    usual,
-                    name=f"{usual.name}, head and tail",
-                    flags={**usual.flags, "long_texts": "head_tail"},
-                    variant_of=usual.name,
-                    cache=usual.cache and f"{usual.cache} head_tail",
-                )
-                self._add(candidate)
 
     def _add(self, candidate: Candidate) -> None:
         work = self._count(candidate)

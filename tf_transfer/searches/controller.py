@@ -31,7 +31,6 @@ from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.json_files import Record
 
 FEWEST_LABELLED = 16  # texts: fewer distinguish no scores
-MUCH_CUT = 0.1  # share of the texts; with more, --long_texts is varied
 # Seconds that the answer takes (reading predictions, drawing, writing), and
 # its share of the budget at most.
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
@@ -275,18 +274,11 @@ class Search:
         self.race.add_scores(name, repeat, scored)
         if self.plan.by_name[name].is_baseline and repeat == 0:
             seconds = None  # a process started
-            if run.settings.is_probe:
-                self._read_probe(run, result)
+            profile = run.directory.profile()  # the probe's
+            if profile is not None:
+                self.plan.add_keep_blocks(profile["blocks_needed"])
         self.race.costs.add_run(name, read_seconds(run, result), seconds)
         return scored.score
-
-    def _read_probe(self, run: Planned, result: Record) -> None:
-        """Adds the candidates that the probe suggests."""
-        profile = run.directory.profile()
-        if profile is not None:
-            self.plan.add_keep_blocks(profile["blocks_needed"])
-        if result.get("cut_texts", 0.0) > MUCH_CUT:
-            self.plan.add_long_texts()
 
     def _open_scheduler(self) -> work.Scheduler:
         def check_time() -> None:

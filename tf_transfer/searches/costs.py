@@ -28,8 +28,7 @@ class Candidate:
         work: The operations of a run on a fold.
         epochs: Of a run; 1 of a baseline.
         approach: Name of its approach, which decides the time of an epoch.
-        cache: Names the feature caches that one pass stores together; empty if
-            it reads none.
+        reads_cache: Whether it reads the feature cache of the encoder.
         is_baseline: Whether nothing of the encoder trains.
         variant_of: Name of the candidate that it changes; empty if none.
         usual_lead: Over the best baseline, in points, before it has run.
@@ -40,7 +39,7 @@ class Candidate:
     work: Work
     epochs: int = 1
     approach: str = ""
-    cache: str = ""
+    reads_cache: bool = False
     is_baseline: bool = False
     variant_of: str = ""
     usual_lead: float = 0.0
@@ -78,7 +77,7 @@ class Costs:
     ) -> None:
         self._candidates = candidates
         self._pass_seconds = self._speed = pass_seconds
-        self._stored = {""}
+        self._is_stored = False  # whether the pass has run
         self._epochs: dict[str, list[float]] = {}  # by approach
         self._overheads: dict[str, float] = {}
 
@@ -100,7 +99,7 @@ class Costs:
             if self._speed == self._pass_seconds:  # nothing has trained
                 self._speed = speed
             self._pass_seconds = speed
-        self._stored.add(candidate.cache)
+        self.assume_stored(name)
         most = max(c.work.epoch for c in self._candidates.values())
         if candidate.work.epoch > LEAST_SHARE * most:
             self._speed = self.epoch_seconds(name) / candidate.work.epoch
@@ -109,8 +108,8 @@ class Costs:
             self._overheads[candidate.approach] = max(seconds, 0.0)
 
     def assume_stored(self, name: str) -> None:
-        """Takes the feature cache of a candidate as built, for a dry run."""
-        self._stored.add(self._candidates[name].cache)
+        """Takes the feature cache as built if a candidate reads it."""
+        self._is_stored |= self._candidates[name].reads_cache
 
     def has_measured(self, name: str) -> bool:
         """Whether a run of the same approach has trained an epoch."""
@@ -128,12 +127,11 @@ class Costs:
         most = max(self._overheads.values(), default=OVERHEAD_SECONDS)
         return self._overheads.get(self._candidates[name].approach, most)
 
-    def _build_seconds(self, cache: str) -> float:
-        """Seconds of the pass that stores the caches of a name."""
-        if cache in self._stored:
-            return 0.0
+    def _build_seconds(self) -> float:
+        """Seconds of the pass that stores the caches of all candidates."""
+        candidates = self._candidates.values()
         return self._pass_seconds * max(
-            c.work.build for c in self._candidates.values() if c.cache == cache
+            one.work.build for one in candidates if one.reads_cache
         )
 
     def predict_seconds(self, name: str) -> float:
@@ -148,11 +146,11 @@ class Costs:
             share: Number of its texts, relative to those of a fold.
         """
         candidate = self._candidates[name]
-        return (
-            self.overhead_seconds(name)
-            + self._build_seconds(candidate.cache)
-            + share * candidate.epochs * self.epoch_seconds(name)
-        )
+        seconds = self.overhead_seconds(name)
+        seconds += share * candidate.epochs * self.epoch_seconds(name)
+        if candidate.reads_cache and not self._is_stored:
+            seconds += self._build_seconds()
+        return seconds
 
     def margin(self, name: str) -> float:
         """A factor for the error of a prediction."""
