@@ -11,10 +11,10 @@ hash of these modules without comments and docstrings.
 each result was made; some measurements have their code themselves. A result of
 other code than today's is out of date.
 
-The first command lists all results. The second does the commands of those that
-are out of date; the same command resumes an interrupted one. The third writes
-into each page whether its numbers are those of today's code. No edit forces a
-rerun: a page of earlier code says so.
+The first command lists all results. The second does the commands that have not
+ended by today's code; the same command resumes an interrupted one. The third
+writes into each page whether its numbers are those of today's code. No edit
+forces a rerun: a page of earlier code says so.
 """
 
 import ast
@@ -159,15 +159,32 @@ def find_outdated(results: Sequence[Result]) -> list[Result]:
     return outdated
 
 
+def find_unfinished(results: Sequence[Result]) -> list[Result]:
+    """The results whose commands have not all ended by today's code.
+
+    A measurement that was interrupted is of today's code, and unfinished.
+    """
+    made = json_files.read_record(os.path.join(ROOT, REFRESHED))
+    return [
+        result
+        for result in results
+        if made.get(result.name, {}).get("code") != result.hash_code()
+    ]
+
+
 # === Commands ===
 
 
 def list_results(results: Sequence[Result]) -> str:
-    """A table of all results, and the hours of those that are out of date."""
-    outdated = find_outdated(results)
+    """A table of all results, their hours, and whose code made them."""
+    outdated, unfinished = find_outdated(results), find_unfinished(results)
     rows = [("result", "page", "hours", "code")]
     for result in results:
-        code = "earlier" if result in outdated else "today's"
+        code = "today's"
+        if result in outdated:
+            code = "earlier"
+        elif result in unfinished:
+            code = "today's, unfinished"
         hours = f"{result.hours:g}" if result.hours else "not known"
         rows.append((result.name, result.page, hours, code))
     return (
@@ -283,7 +300,7 @@ def main(argv: list[str]) -> None:
         return
     if not os.path.isdir(values.data):
         raise UserError("--data: give the folder of the data sets.")
-    for result in find_outdated(results):
+    for result in find_unfinished(results):
         if not values.only or result.name in values.only:
             make(result, values.data, values.out)
             mark(results)

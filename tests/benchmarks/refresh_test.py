@@ -105,3 +105,20 @@ def test_a_measurement_says_itself_which_code_made_it(tmp_path, monkeypatch):
     for code, outdated in (("other", [one]), ("abc", [])):
         (tmp_path / "measured.json").write_text(json.dumps({"code": code}))
         assert refresh.find_outdated([one]) == outdated
+
+
+def test_an_interrupted_measurement_is_unfinished(tmp_path, monkeypatch):
+    """It is of today's code, and the commands go on with it."""
+    (tmp_path / "experiments").mkdir()
+    refreshed = tmp_path / refresh.REFRESHED
+    monkeypatch.setattr(refresh, "hash_code", lambda modules: "abc")
+    monkeypatch.setattr(refresh, "ROOT", str(tmp_path))
+    (tmp_path / "measured.json").write_text('{"code": "abc"}')
+    one = refresh.Result("one", "docs/one.md", [], [], measured="measured.json")
+    for content, code in (
+        ("{}", "today's, unfinished"),
+        ('{"one": {"code": "abc"}}', "today's"),
+    ):
+        refreshed.write_text(content)
+        assert refresh.list_results([one]).splitlines()[1].endswith(code)
+    assert refresh.find_unfinished([one]) == []
