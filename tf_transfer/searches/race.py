@@ -45,7 +45,6 @@ from tf_transfer.comparison.finished_runs import join, Scored
 from tf_transfer.searches.costs import Candidate, Costs
 from tf_transfer.searches.leads import expect_leads
 
-USUAL = "usual"  # name of a rung
 FINALISTS = 3  # on all folds
 REPEATED = 2  # with other seeds
 ROUNDS = 2  # times that a candidate runs on each fold
@@ -240,7 +239,7 @@ class Race:
                 if repeat in self.results.get(name, ()):
                     continue
                 seconds = self.costs.seconds(name)
-                needed = self._count_needed(name, rung, leader, seconds_left)
+                needed = self._count_needed(name, leader, seconds_left)
                 if needed <= seconds_left:
                     return Action(name, repeat, rung, seconds)
             if is_waiting:
@@ -248,34 +247,33 @@ class Race:
         return None
 
     def _count_needed(
-        self, name: str, rung: str, leader: str, seconds_left: float
+        self, name: str, leader: str, seconds_left: float
     ) -> float:
         """Seconds of a run, and of what must still fit after it.
 
         Args:
             name: Of the candidate.
-            rung: Of the run.
             leader: Its name; empty before the first run.
             seconds_left: See `next`.
         """
         seconds = self.costs.seconds(name)
         if not leader:
             return seconds
-        after = self._reserve_seconds(name, rung)
+        after = self._reserve_seconds(name)
         of_leader = self.test_seconds(leader)
         if self.can_refit(leader, seconds_left):
             of_leader = self.finish_seconds(leader)
         return self.costs.margin(name) * (seconds + max(after, of_leader))
 
-    def _reserve_seconds(self, name: str, rung: str) -> float:
-        """Seconds that must be left for a candidate after its run."""
-        if rung == USUAL and name == self._list_usual()[-1]:
+    def _reserve_seconds(self, name: str) -> float:
+        """Seconds that must be left for a candidate after its next run."""
+        if name not in self.results and name == self._list_usual()[-1]:
             return self.test_seconds(name)
         return self.finish_seconds(name)
 
     def first_seconds(self, name: str) -> float:
         """Seconds of a candidate's first run, and of what must fit after it."""
-        return self.costs.seconds(name) + self._reserve_seconds(name, USUAL)
+        return self.costs.seconds(name) + self._reserve_seconds(name)
 
     def plan_first(self, seconds_left: float) -> list[Action]:
         """The runs of the first two rungs that fit; no scores decide these.
@@ -289,7 +287,7 @@ class Race:
                 seconds = self.costs.seconds(name)
                 planned = [action.name for action in actions]
                 leader = max(planned, key=self.finish_seconds, default="")
-                needed = self._count_needed(name, rung, leader, seconds_left)
+                needed = self._count_needed(name, leader, seconds_left)
                 if needed <= seconds_left:
                     seconds_left -= seconds
                     self.costs.assume_stored(name)
@@ -330,7 +328,7 @@ class Race:
         usual = self._list_usual()
         yield "floor", [(name, 0) for name in self.baselines]
         dearest_second = [*usual[:1], *usual[:0:-1][:1], *usual[1:-1]]
-        yield USUAL, [(name, 0) for name in dearest_second]
+        yield "usual", [(name, 0) for name in dearest_second]
         yield from self._list_folds()
         ranked = self._list_trained()
         variants = [
