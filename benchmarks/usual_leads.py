@@ -239,7 +239,8 @@ def replay(
         seconds -= taken
         race.add_scores(name, repeat, one.scored)
         race.costs.add_run(name, one.parts, taken)
-    name = decisions.choose(race.compare(), 0.0).name
+    rows = race.compare(race.list_too_long(seconds))
+    name = decisions.choose(rows, 0.0).name
     if race.can_refit(name, seconds):
         return refits[name]
     return recorded[name, first].test

@@ -91,7 +91,7 @@ def test_what_fails_is_not_tried_again(world, tmp_path, capsys):
         run(fake_runs.settings_of(path, tmp_path / "out"))
     said = capsys.readouterr().out
     assert said.count("last 1, fold 1 of 5: failed") == 1
-    assert "news: everything has accuracy" in said
+    assert "news: last 2 has accuracy" in said
 
 
 def test_the_test_is_scored_once_of_the_answer(searched):
@@ -216,8 +216,8 @@ def test_other_approaches_are_tried_within_the_same_budget(world, tmp_path):
 def test_the_answer_has_a_sentence_a_table_and_commands(searched):
     text = "\n".join(searched.answer)
     for words in (
-        "news: everything has accuracy ",
-        " test texts. Train everything: ",
+        "news: last 2 has accuracy ",
+        " test texts. Train last 2: ",
         "the TF-IDF baseline ",
         "the probe ",
         "With more time: ",

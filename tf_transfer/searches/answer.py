@@ -75,7 +75,7 @@ class Answer:
 
 def report(search: "Search") -> Answer:
     """Prints the answer, and writes the page; returns the answer."""
-    rows = search.race.compare()
+    rows = search.race.compare(search.too_long)
     answer = _describe(search, rows) if rows else _describe_nothing(search)
     out = search.settings.out
     if answer.suspects:

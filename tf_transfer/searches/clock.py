@@ -25,7 +25,7 @@ NAMES = {
 
 # The content of `search.json`: the key of the search, its seconds over all
 # starts, and the budget within which nothing is left, by --approaches and
-# --max_epochs, and by the run on all labelled texts.
+# --max_epochs.
 State = TypedDict(
     "State", {"key": Record, "spent": float, "ended": dict[str, float]}
 )

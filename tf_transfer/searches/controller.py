@@ -81,6 +81,8 @@ class Search:
         labelled: Number of labelled texts, validation texts included.
         has_test: Whether the task has a test.
         folds: Number of folds; 1 where validation texts are given.
+        too_long: Candidates that there is no time to train on all labelled
+            texts; they are not the answer.
         refit: The run of the answer on all labelled texts; or None.
 
     Raises:
@@ -139,6 +141,7 @@ class Search:
             labelled / len(train_texts) if settings.refit else 0.0,
             tested / held,
         )
+        self.too_long: set[str] = set()
         self.refit: Planned | None = None
         self._pool: work.Pool | None = None
 
@@ -197,10 +200,11 @@ class Search:
         self._report_finished_runs()
         # Another --approaches or --max_epochs has other candidates.
         tried = f"{self.settings.approaches} {self.settings.max_epochs}"
-        if self.clock.ended(tried) < self.settings.seconds:
+        is_new = self.clock.ended(tried) < self.settings.seconds
+        if is_new:
             self._race()
-            self.clock.end(tried, self.settings.seconds)
-        self._finish()
+        self._finish(is_new)
+        self.clock.end(tried, self.settings.seconds)
 
     # === Before the first run ===
 
@@ -376,22 +380,30 @@ class Search:
 
     # === The end ===
 
-    def _finish(self) -> None:
-        """Trains the answer on all labelled texts, and scores the test."""
+    def _finish(self, is_new: bool) -> None:
+        """Trains the answer on all labelled texts, and scores the test.
+
+        Args:
+            is_new: Whether another run may begin. The same command again
+                repeats its answer.
+        """
         if not self.race.results:
             return
-        rows = self.race.compare()
+        if self.settings.refit:
+            left = self.left if is_new else -math.inf
+            self.too_long = {
+                name
+                for name in self.race.list_too_long(left)
+                if self._make_refit(name).directory.result() is None
+            }
+        rows = self.race.compare(self.too_long)
         name = decisions.choose(rows, self.settings.max_loss).name
         if self.settings.refit:
-            is_baseline = self.plan.by_name[name].is_baseline
-            refit = self.plan.make_refit(name, score_test=is_baseline)
-            # The same command again repeats its answer.
-            is_new = self.clock.ended(refit.name) < self.settings.seconds
-            if is_new and self.race.can_refit(name, self.left):
-                if is_baseline:  # this run also scores the test, which is due
-                    self.end = math.inf
+            refit = self._make_refit(name)
+            if name not in self.too_long:
+                if self.plan.by_name[name].is_baseline:
+                    self.end = math.inf  # it scores the test, which is due
                 self._run_one(refit)
-            self.clock.end(refit.name, self.settings.seconds)
             if self._is_sound(refit, name):
                 self.refit = refit
         if not self.has_test:
@@ -401,6 +413,11 @@ class Search:
             self._run_one(self.plan.make_refit(name, score_test=True))
         else:
             self._run_one(self.plan.make_run(name, 0, score_test=True))
+
+    def _make_refit(self, name: str) -> Planned:
+        """The run of a candidate on all labelled texts, before the test."""
+        is_baseline = self.plan.by_name[name].is_baseline
+        return self.plan.make_refit(name, score_test=is_baseline)
 
     def _is_sound(self, refit: Planned, name: str) -> bool:
         """Whether a refit is done, and has trained as the folds have."""

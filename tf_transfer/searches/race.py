@@ -21,10 +21,8 @@ train. A *repeat* is a fold, or one more time the same fold with another seed.
     seeds     the best two on all folds once more, with other seeds
 
 A run fits if its candidate can still be trained on all labelled texts after it,
-and the leader as well, if there was time for that before. The first run of the
-dearest approach need not leave time for its own candidate: if that then leads,
-the model of the first fold may be the answer. The first run of all need not
-leave any time.
+and the leader as well, if there was time for that before. The first run of all
+need not leave any time.
 
 Candidates are compared on the texts of all folds that both ran on. They are
 ranked by their expected lead over the best baseline (`leads`).
@@ -40,7 +38,6 @@ import numpy as np
 from tf_transfer.comparison import compare
 from tf_transfer.comparison.compare import subtract
 from tf_transfer.comparison.decisions import Row
-from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.comparison.finished_runs import join, Scored
 from tf_transfer.searches.costs import Candidate, Costs
 from tf_transfer.searches.leads import expect_leads
@@ -65,20 +62,6 @@ class Action:
     repeat: int
     rung: str
     seconds: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Standing:
-    """The rank of a candidate.
-
-    Attributes:
-        name: Of the candidate.
-        expected: Its expected lead over the best baseline, in points; where no
-            baseline has run, its score.
-    """
-
-    name: str
-    expected: float
 
 
 class Race:
@@ -167,45 +150,79 @@ class Race:
         name = max(leads, key=lambda name: leads[name].value, default="")
         return name if name and leads[name].value > 0 else first.row.name
 
-    def rank(self) -> list[Standing]:
-        """All candidates that have run, the best first."""
-        names = [*self.results]
+    def rank(self) -> list[str]:
+        """The names of all candidates that have run, the best first.
+
+        They are ranked by expected leads over the best baseline; where no
+        baseline has run, by scores.
+        """
         floor = self.find_floor()
         if floor:
-            leads = [
-                subtract(self.describe(name), self.describe(floor))
-                for name in names
-            ]
-            expected = self._expect_leads(names, leads)
+            leads = self._expect_leads(floor)
         else:
-            scores = [self.describe(name).row.validation for name in names]
-            expected = [score.value for score in scores]
-        standings = map(Standing, names, expected)
-        return sorted(standings, key=lambda one: -one.expected)
+            leads = {
+                name: self.describe(name).row.validation.value
+                for name in self.results
+            }
+        return sorted(leads, key=lambda name: -leads[name])
 
-    def _expect_leads(
-        self, names: Sequence[str], leads: Sequence[Ranged]
-    ) -> list[float]:
-        """The expected leads; a baseline has its observed lead."""
-        candidates = [self.candidates[name] for name in names]
-        trained = [n for n, c in enumerate(candidates) if not c.is_baseline]
-        expected = [lead.value for lead in leads]
-        found = expect_leads(
-            [leads[n] for n in trained],
-            [candidates[n].usual_lead for n in trained],
-            [candidates[n].variant_of or names[n] for n in trained],
-        )
-        for n, lead in zip(trained, found):
-            expected[n] = lead
-        return expected
+    def _expect_leads(self, floor: str) -> dict[str, float]:
+        """The expected leads over a baseline; of baselines the observed."""
+        leads = {
+            name: subtract(self.describe(name), self.describe(floor)).value
+            for name in self.results
+        }
+        trained = [
+            self.candidates[name]
+            for name in leads
+            if not self.candidates[name].is_baseline
+        ]
+        if trained:
+            expected = expect_leads(
+                [leads[one.name] for one in trained],
+                self._measure_noise([one.name for one in trained], floor),
+                [one.usual_lead for one in trained],
+                [one.variant_of or one.name for one in trained],
+            )
+            leads |= {one.name: lead for one, lead in zip(trained, expected)}
+        return leads
 
-    def compare(self) -> list[Row]:
+    def _measure_noise(self, names: Sequence[str], floor: str) -> np.ndarray:
+        """The covariance of the errors of leads: float [names, names].
+
+        Texts are resampled within each fold, and a lead is taken as the mean
+        of those on its folds.
+        """
+        floors = self._sample_folds(floor)
+        sampled = [self._sample_folds(name) for name in names]
+        noise = np.zeros((len(names), len(names)))
+        for fold, of_floor in floors.items():
+            errors = np.zeros((len(names), len(of_floor)))
+            for row, scores in enumerate(sampled):
+                if fold in scores:
+                    shared = len(scores.keys() & floors.keys())
+                    errors[row] = (scores[fold] - of_floor) / shared
+            noise += np.cov(errors)
+        return noise
+
+    def _sample_folds(self, name: str) -> dict[int, np.ndarray]:
+        """The scores of a candidate on samples of the texts, by fold."""
+        samples: dict[int, list[np.ndarray]] = {}
+        for repeat, run in self.results[name].items():
+            samples.setdefault(repeat % self.folds, []).append(run.samples)
+        return {fold: np.mean(some, axis=0) for fold, some in samples.items()}
+
+    def compare(self, too_long: Collection[str] = ()) -> list[Row]:
         """A row for each candidate, the best first, which is the reference.
 
         Candidates that do not score above the majority baseline come last. If
         none is likely to be above it, the order is that of their leads over it.
+
+        Args:
+            too_long: Names of candidates that cannot be the answer. The best
+                of the others comes first, if it is above the majority baseline.
         """
-        ranked = [self.describe(one.name) for one in self.rank()]
+        ranked = [self.describe(name) for name in self.rank()]
         if not ranked:
             return []
         rows = compare.compare(ranked, ranked[0])
@@ -214,8 +231,15 @@ class Race:
             ranked.sort(key=lambda one: leads[one.row.name] <= 0)
         else:
             ranked.sort(key=lambda one: -leads[one.row.name])
+        possible = (
+            one
+            for one in ranked
+            if one.row.name not in too_long and not leads[one.row.name] <= 0
+        )
+        best = next(possible, ranked[0])
+        ranked.sort(key=lambda one: one is not best)
         baselines = [one for one in ranked if one.row.is_baseline]
-        return compare.compare(ranked, ranked[0], baselines)
+        return compare.compare(ranked, best, baselines)
 
     # === The rungs ===
 
@@ -228,7 +252,7 @@ class Race:
             seconds_left: Until the answer must be there.
             busy: Runs of other workers, whose results decide later rungs.
         """
-        leader = self.rank()[0].name if self.results else ""
+        leader = self.rank()[0] if self.results else ""
         for rung, runs in self._list_rungs():
             is_waiting = False
             for name, repeat in runs:
@@ -259,21 +283,14 @@ class Race:
         seconds = self.costs.seconds(name)
         if not leader:
             return seconds
-        after = self._reserve_seconds(name)
-        of_leader = self.test_seconds(leader)
+        after = self.finish_seconds(name)
         if self.can_refit(leader, seconds_left):
-            of_leader = self.finish_seconds(leader)
-        return self.costs.margin(name) * (seconds + max(after, of_leader))
-
-    def _reserve_seconds(self, name: str) -> float:
-        """Seconds that must be left for a candidate after its next run."""
-        if name not in self.results and name == self._list_usual()[-1]:
-            return self.test_seconds(name)
-        return self.finish_seconds(name)
+            after = max(after, self.finish_seconds(leader))
+        return self.costs.margin(name) * (seconds + after)
 
     def first_seconds(self, name: str) -> float:
         """Seconds of a candidate's first run, and of what must fit after it."""
-        return self.costs.seconds(name) + self._reserve_seconds(name)
+        return self.costs.seconds(name) + self.finish_seconds(name)
 
     def plan_first(self, seconds_left: float) -> list[Action]:
         """The runs of the first two rungs that fit; no scores decide these.
@@ -297,14 +314,20 @@ class Race:
     def can_refit(self, name: str, seconds_left: float) -> bool:
         """Whether a candidate can be trained on all labelled texts in time.
 
-        The test decides nothing here: without this run, it scores the model of
-        a fold.
-
         Args:
             name: Of the candidate.
-            seconds_left: Until the answer must be there.
+            seconds_left: Until the answer must be there; the test may take
+                longer.
         """
         return self.refit_seconds(name) <= seconds_left
+
+    def list_too_long(self, seconds_left: float) -> set[str]:
+        """The candidates that can no longer be trained on all labelled texts.
+
+        Args:
+            seconds_left: See `can_refit`.
+        """
+        return {n for n in self.results if not self.can_refit(n, seconds_left)}
 
     def finish_seconds(self, name: str) -> float:
         """Seconds to train a candidate on all labelled texts and to test."""
@@ -366,7 +389,7 @@ class Race:
     def _list_trained(self) -> list[str]:
         """The names of the trained candidates, the best first."""
         return [
-            one.name
-            for one in self.rank()
-            if not self.candidates[one.name].is_baseline
+            name
+            for name in self.rank()
+            if not self.candidates[name].is_baseline
         ]
