@@ -87,6 +87,23 @@ def run(race, budget, tops=TOPS, fails=()):
     return done, spent
 
 
+def test_the_probe_runs_if_its_pass_fits():
+    """Though nothing could be trained on all texts after it."""
+    race = make_race()
+    seconds = race.costs.seconds("probe")
+    race.add_scores("words", 0, make_scored(0.6))
+    assert race.next(seconds - 0.1).name == "words"  # another fold
+    assert race.next(seconds).name == "probe"
+
+
+def test_a_run_on_all_texts_needs_no_pass():
+    race = make_race()
+    before = race.refit_seconds("last 1")
+    assert race.costs.seconds("last 1") > before + 5  # 10 of the pass
+    race.costs.assume_stored("last 1")
+    assert race.refit_seconds("last 1") == before
+
+
 def test_everything_runs_early():
     done, _ = run(make_race(), 1000.0)
     first = ["words", "probe", "last 1", "everything", "last 2"]

@@ -169,7 +169,7 @@ def list_untried(search: "Search") -> dict[str, str]:
     """The time that each candidate without a run needs; no variants."""
     race = search.race
     return {
-        name: formatting.duration(race.first_seconds(name))
+        name: formatting.duration(race.count_needed(name))
         for name, candidate in race.candidates.items()
         if not candidate.variant_of and name not in race.results
     }

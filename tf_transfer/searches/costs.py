@@ -138,19 +138,22 @@ class Costs:
         """Seconds of running the encoder over the scored texts once."""
         return self._pass_seconds * self._candidates[name].work.predict
 
-    def seconds(self, name: str, share: float = 1.0) -> float:
-        """Seconds of a run.
+    def seconds(self, name: str) -> float:
+        """Seconds of a run on a fold, with the pass that it needs."""
+        seconds = self.train_seconds(name)
+        if self._candidates[name].reads_cache and not self._is_stored:
+            seconds += self._build_seconds()
+        return seconds
+
+    def train_seconds(self, name: str, share: float = 1.0) -> float:
+        """Seconds of a run whose pass is stored.
 
         Args:
             name: Of the candidate.
             share: Number of its texts, relative to those of a fold.
         """
-        candidate = self._candidates[name]
-        seconds = self.overhead_seconds(name)
-        seconds += share * candidate.epochs * self.epoch_seconds(name)
-        if candidate.reads_cache and not self._is_stored:
-            seconds += self._build_seconds()
-        return seconds
+        epochs = self._candidates[name].epochs * self.epoch_seconds(name)
+        return self.overhead_seconds(name) + share * epochs
 
     def margin(self, name: str) -> float:
         """A factor for the error of a prediction."""

@@ -21,8 +21,8 @@ train. A *repeat* is a fold, or one more time the same fold with another seed.
     seeds     the best two on all folds once more, with other seeds
 
 A run fits if its candidate can still be trained on all labelled texts after it,
-and the leader as well, if there was time for that before. The first run of all
-need not leave any time.
+and the leader as well, if there was time for that before. The first run of a
+baseline need not leave any time: the others need its pass, and its score.
 
 Candidates are compared on the texts of all folds that both ran on. They are
 ranked by their expected lead over the best baseline (`leads`).
@@ -263,34 +263,30 @@ class Race:
                 if repeat in self.results.get(name, ()):
                     continue
                 seconds = self.costs.seconds(name)
-                needed = self._count_needed(name, leader, seconds_left)
+                needed = self.count_needed(name, leader, seconds_left)
                 if needed <= seconds_left:
                     return Action(name, repeat, rung, seconds)
             if is_waiting:
                 return None
         return None
 
-    def _count_needed(
-        self, name: str, leader: str, seconds_left: float
+    def count_needed(
+        self, name: str, leader: str = "", seconds_left: float = 0.0
     ) -> float:
         """Seconds of a run, and of what must still fit after it.
 
         Args:
             name: Of the candidate.
-            leader: Its name; empty before the first run.
+            leader: Its name; empty for none.
             seconds_left: See `next`.
         """
         seconds = self.costs.seconds(name)
-        if not leader:
+        if self.candidates[name].is_baseline and name not in self.results:
             return seconds
         after = self.finish_seconds(name)
-        if self.can_refit(leader, seconds_left):
+        if leader and self.can_refit(leader, seconds_left):
             after = max(after, self.finish_seconds(leader))
         return self.costs.margin(name) * (seconds + after)
-
-    def first_seconds(self, name: str) -> float:
-        """Seconds of a candidate's first run, and of what must fit after it."""
-        return self.costs.seconds(name) + self.finish_seconds(name)
 
     def plan_first(self, seconds_left: float) -> list[Action]:
         """The runs of the first two rungs that fit; no scores decide these.
@@ -304,7 +300,7 @@ class Race:
                 seconds = self.costs.seconds(name)
                 planned = [action.name for action in actions]
                 leader = max(planned, key=self.finish_seconds, default="")
-                needed = self._count_needed(name, leader, seconds_left)
+                needed = self.count_needed(name, leader, seconds_left)
                 if needed <= seconds_left:
                     seconds_left -= seconds
                     self.costs.assume_stored(name)
@@ -344,7 +340,7 @@ class Race:
         """Seconds to train a candidate on all labelled texts."""
         if not self._refit_share:
             return 0.0
-        return self.costs.seconds(name, self._refit_share)
+        return self.costs.train_seconds(name, self._refit_share)
 
     def _list_rungs(self) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """The name of each rung, and its runs: names and repeats."""
