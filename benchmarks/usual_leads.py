@@ -291,7 +291,16 @@ def make_table(measured: dict[str, Any]) -> str:
         },
         orient="index",
     )
-    table.loc["**mean**"] = table.mean()
+    kinds = [
+        "pairs" if len(own_tables.TASKS[task][1]) == 2 else "single texts"
+        for task in tasks
+    ]
+    rows_of_means = {
+        f"**mean of {kind}**": some.mean()
+        for kind, some in table.groupby(kinds)
+    }
+    rows_of_means["**mean**"] = table.mean()
+    table = pd.concat([table, pd.DataFrame(rows_of_means).T])
     missed = [f"missed in {title} of the time" for title in SHARES]
     heads = ["task", *APPROACHES, *missed]
     rows = [heads, ["---"] * len(heads)]

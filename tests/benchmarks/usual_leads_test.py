@@ -99,7 +99,7 @@ def test_the_table_has_a_row_for_each_task_and_their_mean():
         "model": "minilm",
         "max_length": 9,
         "examples": 600,
-        "tasks": {"sst2": make_task(), "cola": make_task(4.0, 1.5, -3.0)},
+        "tasks": {"sst2": make_task(), "mrpc": make_task(4.0, 1.5, -3.0)},
     }
     text = usual_leads.make_table(measured)
     assert "took 4 minutes" in text
@@ -110,6 +110,12 @@ def test_the_table_has_a_row_for_each_task_and_their_mean():
     assert rows[2] == (
         "| sst2 | -1.0 | +2.0 | +3.0 | +4.0 | 0.50 | 0.50 | 0.50 | 0.50 |"
     )
+    assert [row.split(" | ")[0] for row in rows[4:]] == [
+        "| **mean of pairs**",
+        "| **mean of single texts**",
+        "| **mean**",
+    ]
+    assert rows[4].startswith("| **mean of pairs** | -1.0 | +2.0 | +3.0 | +8.0")
     assert rows[-1].startswith("| **mean** | -1.0 | +2.0 | +3.0 | +6.0 | 1.00")
     assert gains[2] == "| a higher rate | -1.5 | -1.5 | -1.5 | -1.5 |"
 

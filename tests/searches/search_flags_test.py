@@ -85,6 +85,21 @@ def test_a_method_has_its_own_rate(tmp_path):
     assert rates == {*candidates.list_rates(methods.load("bias").lr)}
 
 
+def test_what_approaches_usually_lead_by_depends_on_the_texts(tmp_path):
+    leads = []
+    for name, texts in (("single", "body"), ("pairs", ["body", "marks"])):
+        folder = tmp_path / name
+        folder.mkdir()
+        path = fake_runs.write_task(folder, texts=texts)
+        _, made = make_plan(path, tmp_path / "out")
+        leads.append([made[n].usual_lead for n in ("last 1", "everything")])
+    both = candidates.EVERYTHING_LEAD + candidates.PAIRS_LEAD
+    assert leads == [
+        [0.0, candidates.EVERYTHING_LEAD],
+        [candidates.PAIRS_LEAD, pytest.approx(both)],
+    ]
+
+
 @pytest.mark.parametrize("count, is_tried", [(60, True), (120, False)])
 def test_few_texts_of_a_class_are_compared_as_well(count, is_tried, tmp_path):
     """Of 60 texts in three classes, 38 train on a fold; of 120, 76."""

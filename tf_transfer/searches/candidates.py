@@ -27,9 +27,10 @@ PROBE, TFIDF = "frozen", "tfidf"  # baselines: values of --features
 # docs/guides/few_texts.md measures it.
 CONTRASTIVE = {"trainable_layers": "2", "method": "contrastive"}
 FEW = 16
-# In points, on 600 texts (`benchmarks.usual_leads`): the usual lead of training
-# everything over the last blocks, and of variants over their approach.
-EVERYTHING_LEAD = 1.7
+# In points, on 600 texts (`benchmarks.usual_leads`): usual leads of training
+# everything over the last blocks, of any approach on pairs of texts over the
+# same on single texts, and of variants over their approach.
+EVERYTHING_LEAD, PAIRS_LEAD = 1.7, -5.7
 HIGHER_RATE_LEAD, LOWER_RATE_LEAD, LONGER_LEAD = -1.5, -0.3, -0.8
 USUAL_POOLING = "cls"  # of a run, unless the encoder was tuned with another
 LONGER = 2  # times the epochs of a variant
@@ -141,11 +142,13 @@ class Candidates:
         flags |= {"lr": f"{rates[1]:g}", "max_epochs": epochs}
         flags |= self._list_cuts(str(flags["trainable_layers"]))
         name = name or advice.name_approach(settings.approach)
-        # Not measured of an encoder without its upper blocks.
-        leads_usually = is_whole and "keep_blocks" not in flags
+        usual_lead = 0.0
+        if is_whole and "keep_blocks" not in flags:  # with these, not measured
+            usual_lead += EVERYTHING_LEAD
+        if len(self._size.task.texts) == 2:
+            usual_lead += PAIRS_LEAD
         candidate = Candidate(
-            *(name, flags, Work(), epochs, name),
-            usual_lead=EVERYTHING_LEAD if leads_usually else 0.0,
+            *(name, flags, Work(), epochs, name), usual_lead=usual_lead
         )
         work = self._count(candidate)
         return dataclasses.replace(
