@@ -40,7 +40,7 @@ with open(
         ][2:]
         for part in file.read().split("\n## ")
     ]
-ROWS, COSTS = TABLES
+ROWS, COSTS, SMALL = TABLES  # SMALL: the costs on `mpnet`
 
 
 def test_every_row_is_of_a_paper_and_whole():
@@ -198,6 +198,20 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
         ]
 
 
+def count(path, runs, flops, tmp_path, monkeypatch):
+    """The cells of a row of costs, from what a dry run prints."""
+    # Nothing of them is finished, and no name of a run is needed.
+    monkeypatch.setattr(states.RunStates, "select", lambda *_: [])
+    run_states = states.RunStates(str(tmp_path), runs)
+    text = estimate.describe_costs(run_states, 1, flops)
+    return [
+        f"`{path}`",
+        re.search(r"(\S+) runs, \S+ of them pending", text)[1],
+        re.search(r"Operations: (\S+),", text)[1],
+        re.search(r"Time: (\S+) hours", text)[1],
+    ]
+
+
 @pytest.mark.slow  # reads a whole study
 @pytest.mark.parametrize(
     "paper",
@@ -221,25 +235,25 @@ def test_the_page_has_the_cost_of_each_papers_grids(
     for path in (row[1].strip("`") for row in COSTS if row[0] == paper):
         if path not in expanded:  # a grid that no claim of the paper needs
             expanded[path] = grid.expand_all(path, str(tmp_path))
-    printed = []
-    for path, runs in expanded.items():
-        # Nothing of them is finished, and no name of a run is needed.
-        monkeypatch.setattr(states.RunStates, "select", lambda *_: [])
-        run_states = states.RunStates(str(tmp_path), runs)
-        text = estimate.describe_costs(run_states, 1, 30e12)
-        printed.append(
-            [
-                paper,
-                f"`{path}`",
-                re.search(r"(\S+) runs, \S+ of them pending", text)[1],
-                re.search(r"Operations: (\S+),", text)[1],
-                re.search(r"Time: (\S+) hours", text)[1],
-            ]
-        )
+    printed = [
+        [paper, *count(path, runs, 30e12, tmp_path, monkeypatch)]
+        for path, runs in expanded.items()
+    ]
     if len(paths) == 2:  # the only grid is the whole
         del printed[0]
     assert [row for row in COSTS if row[0] == paper] == printed
 
 
+@pytest.mark.parametrize("row", SMALL, ids=lambda row: row[0])
+def test_the_cost_on_mpnet_is_what_a_dry_run_prints(row, tmp_path, monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    paper, path, *_ = row
+    path = path.strip("`")
+    assert path == f"experiments/{PAPERS[paper]}/embedded_mpnet.json"
+    runs = grid.expand_all(path, str(tmp_path))
+    assert row == [paper, *count(path, runs, 1e12, tmp_path, monkeypatch)]
+
+
 def test_every_paper_has_the_cost_of_its_grid():
-    assert {paper for paper, *_ in COSTS} == set(PAPERS)
+    for table in (COSTS, SMALL):
+        assert {paper for paper, *_ in table} == set(PAPERS)
