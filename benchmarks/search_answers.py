@@ -188,7 +188,12 @@ def _measure_case(
             yield
     if "others" not in case:
         case["others"] = simple_scripts.fit_all(
-            parts, case["metric"], values.model, values.max_length, folder
+            parts,
+            case["metric"],
+            values.model,
+            values.max_length,
+            folder,
+            cache=os.path.join(values.runs, "cache"),
         )
         yield
 

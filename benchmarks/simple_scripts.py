@@ -2,7 +2,8 @@
 
 All functions take the training and the test texts of a task, as
 `own_tables.write_task` returns them, and return the score on the test in
-points. Models of scikit-learn have its defaults.
+points. Models of scikit-learn have its defaults; that of states may take more
+iterations.
 """
 
 import os
@@ -38,6 +39,7 @@ def fit_all(
     model: str,
     max_length: int,
     folder: str,
+    cache: str,
 ) -> dict[str, float]:
     """The scores of all scripts.
 
@@ -50,23 +52,21 @@ def fit_all(
         metric: Its name.
         model: The encoder, as `--model`.
         max_length: Tokens of a text.
-        folder: For files.
+        folder: For files of these texts.
+        cache: Folder of the encoder's files, which all tasks share.
     """
-    cache = os.path.join(folder, "cache")
+    encoder = loading.load(model, cache, dropout=0.0)
     scores = {
         "words": fit_tfidf(parts, metric, "word"),
         "characters": fit_tfidf(parts, metric, "char_wb"),
-        "states": fit_states(
-            parts, metric, loading.load(model, cache, dropout=0.0), max_length
-        ),
+        "states": fit_states(parts, metric, encoder, max_length),
     }
     if hugging_face.is_installed() and metric == "accuracy":
         length = f"--max_length={max_length}"
         for lr in LOOP_RATES:
+            words = os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"
             scores[f"loop at {lr:g}"] = fit_script(
-                *(parts, folder, "plain_script"),
-                *(os.path.join(folder, "model"), f"--lr={lr}"),
-                *("--warmup=0.1", length),
+                parts, folder, "plain_script", *words, length
             )
         columns = parts[0].columns.drop("label")
         if len(parts[0]) <= SETFIT_TEXTS and len(columns) == 1:

@@ -26,15 +26,15 @@ def test_a_lead_without_an_error_is_taken_as_it_is():
 def test_posterior_means_are_those_of_draws():
     """By regression on leads that are drawn from the model."""
     rng = np.random.default_rng(0)
-    draws = 400_000
+    samples = 400_000
     noise = np.array([[1.0, 0.5, 0.0], [0.5, 25.0, 12.0], [0.0, 12.0, 9.0]])
-    task = rng.normal(0, leads.TASK, (draws, 1))
-    last, everything = rng.normal(0, leads.APPROACH, (2, draws))
-    own = rng.normal(0, leads.VARIANT, (draws, 3))
+    task = rng.normal(0, leads.TASK, (samples, 1))
+    last, everything = rng.normal(0, leads.APPROACH, (2, samples))
+    own = rng.normal(0, leads.VARIANT, (samples, 3))
     true = task + np.stack([last, everything, everything], axis=1) + own
     true += [0.0, 1.5, 1.5]
-    seen = true + rng.multivariate_normal(np.zeros(3), noise, draws)
-    inputs = np.column_stack([seen, np.ones(draws)])
+    seen = true + rng.multivariate_normal(np.zeros(3), noise, samples)
+    inputs = np.column_stack([seen, np.ones(samples)])
     weights, *_ = np.linalg.lstsq(inputs, true)
     observed = [2.0, -1.0, 3.0]
     expected = expect_leads(
